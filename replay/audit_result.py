@@ -1,4 +1,4 @@
-"""The result of an audit, of a log of Poolbook's own or of an import."""
+"""The result of an audit, of a native log or of an import."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from .listing import LETTERS
 
 _MANUAL = tuple(row.number for row in MANUAL.slot_rows)
 _HALVES = {SlotRow.CANCEL_DRAIN_RETIRING: SlotRow.CANCEL_DRAIN, SlotRow.OWNER_LEAVES_RETIRING: SlotRow.OWNER_LEAVES}
-"""Rows of the dialect that are halves of what the manual numbers."""
+"""Rows of the dialect that are halves of one of the manual's numbers."""
 _DRAWN = frozenset({SlotRow.END_JOB, SlotRow.END_CLEANING, *_HALVES})
-"""Rows of the dialect alone that have a number all the same: the diagram of HTCondor 25's manual draws Cleaning between
-the two parts of 12."""
+"""Rows beyond the manual with a number: its diagram for HTCondor 25 draws Cleaning between the two parts of 12."""
 
 
 @frozen
 class AuditFinding:
-    """Something that was not allowed. ``thing``: a job (12.3), a slot, a daemon; ``rule`` is one of ``rules.RULES``;
-    ``file`` and ``line`` are where the record stands (for a log of Poolbook's own: the log, and the position);
-    ``story`` is what is told of the thing just before, the record itself last, each line with its time and place."""
+    """A violation of a rule."""
 
     thing: str
     rule: str
+    """One of ``rules.RULES``."""
     words: str
     at: int
     file: str
+    """The record's place; for a native log, the log and the position."""
     line: int
     story: tuple[str, ...]
+    """The last records of the thing, the violating one last, each with its time and place."""
 
 
 @frozen
 class SourceValue:
-    """What one source says of a fact, as people read it, and where."""
+    """The value that one source states of a fact, for people, and its place."""
 
     kind: str
     """One of ``reports.KINDS``."""
@@ -43,8 +43,7 @@ class SourceValue:
 
 @frozen
 class Contradiction:
-    """Sources that say different things of the same fact. ``fact`` is one of ``facts.FACTS``; ``run`` is the number of
-    the job's run that it is about, from 1, or 0."""
+    """A contradicted fact (of ``compared_facts.FACTS``); ``run`` is the number of the job's run, from 1, or 0."""
 
     thing: str
     fact: str
@@ -56,8 +55,6 @@ class Contradiction:
 
 @frozen
 class UnreadRecord:
-    """A record that could not be read."""
-
     file: str
     line: int
     words: str
@@ -66,7 +63,7 @@ class UnreadRecord:
 
 @frozen
 class MissingRecords:
-    """Records that are missing: before ``line`` of ``file``, of the time between two instants (0: not known)."""
+    """Records missing before ``line`` of ``file``, between two instants (0: unknown)."""
 
     file: str
     line: int
@@ -77,7 +74,7 @@ class MissingRecords:
 
 @frozen
 class UnaccountedTime:
-    """Time of a slot of which nothing is known, and why."""
+    """A time of a slot of which nothing is known, and the reason."""
 
     slot: str
     since: int
@@ -87,40 +84,39 @@ class UnaccountedTime:
 
 @define
 class Audit:
-    """All that an audit found. ``transitions``: by the manual's number, and by the dialect's row where the manual has
-    no number; every number of the manual is there. ``beyond``: those of them that only the dialect allows, by its row.
-    ``undocumented``: those of these that have no number in any manual. ``letters``: between states."""
-
     dialect: str = ""
     imported: bool = False
     events: int = 0
     began: int = 0
     ended: int = 0
-    """The first and the last instant that is told of."""
+    """The first and the last instant of the records."""
     sources: list[tuple[str, str, int]] = field(factory=list)
-    """File, kind and the number of its lines."""
+    """File, kind and number of lines."""
     transitions: dict[str, int] = field(factory=dict)
+    """Of slots by the manual's number (all are there), or by the dialect's row where it has none."""
     letters: dict[str, int] = field(factory=dict)
+    """The part of ``beyond`` without a number in any manual."""
     beyond: dict[str, int] = field(factory=dict)
+    """The transitions that only the dialect allows, by its row."""
     undocumented: dict[str, int] = field(factory=dict)
+    """Those of ``beyond`` that have no number in any manual."""
     jobs: dict[str, int] = field(factory=dict)
-    """How many jobs there are, by what became of them."""
     lost: list[AuditFinding] = field(factory=list)
-    """Jobs of which nothing is heard any more, though others go on: no rule is broken by that."""
+    """Jobs that are heard of no more though others go on; no rule is broken."""
     repeated: list[AuditFinding] = field(factory=list)
-    """Events that came twice, and may."""
+    """Legal repetitions of events."""
     violations: list[AuditFinding] = field(factory=list)
     contradictions: list[Contradiction] = field(factory=list)
     quarantined: list[UnreadRecord] = field(factory=list)
     gaps: list[MissingRecords] = field(factory=list)
     unaccounted: list[UnaccountedTime] = field(factory=list)
     torn: list[tuple[str, int]] = field(factory=list)
-    """Files that end within a record, and with how many bytes of it."""
+    """Files that end within a record, and the bytes of it."""
     seal: list[tuple[int | None, str]] = field(factory=list)
-    """Where the log is not what was written to it: position (None: as a whole) and words."""
+    """Changes of the log after writing: position (None: as a whole) and words."""
     seal_checked: bool = False
     judged: bool = False
-    """Whether any record was read that could be judged."""
+    """At least one record could be audited."""
 
     @property
     def sound(self) -> bool:
@@ -128,15 +124,14 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """ "sound", "not sound", or "nothing read": then there is nothing to be either."""
+        """Return "sound", "not sound" or "nothing read"."""
         if self.violations or self.seal:
             return "not sound"
         return "sound" if self.judged else "nothing read"
 
 
 def count_transitions(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
-    """Count slots' transitions by the manual's numbers, by its letters, and by the rows of the dialect alone. A
-    transition that no row allows is not counted."""
+    """Count slots' transitions by the manual's numbers and letters, and by the dialect's rows; skip those of no row."""
     audit.transitions = dict.fromkeys(_MANUAL, 0) | audit.transitions
     for (source, target), times in steps.items():
         rows = classify(MANUAL, source, target)

@@ -1,4 +1,4 @@
-"""What became of the jobs of a cluster: how many ended in which way, and which was the first to fail or to be held."""
+"""Count the outcomes of a cluster's jobs, and find the first that failed or was held."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..domain.state.job_ad import unquoted
 from ..domain.state_machines import HOLD_CODES, LEFT
 
 KINDS_OF_FAILURES = 3
-"""Ways to fail that are told one by one, at most."""
+"""The number of ways to fail that are listed one by one."""
 
 
 @frozen
 class Ended:
-    """How a job's own process ended: by an exit code, or a signal."""
+    """The end of a job's own process: an exit code, or a signal."""
 
     code: int | None = None
     signal: int | None = None
@@ -34,7 +34,7 @@ class Ended:
 
 @frozen
 class Hold:
-    """Why a job is held: HTCondor's codes, and a text."""
+    """The hold of a job: HTCondor's codes, and a text."""
 
     code: str
     subcode: str
@@ -42,15 +42,14 @@ class Hold:
 
     @property
     def words(self) -> str:
-        """The text, and where there is none what the code means."""
+        """Return the text; if there is none, the meaning of the code."""
         meaning = HOLD_CODES.get(int(self.code)) if self.code.isascii() and self.code.isdigit() else None
         return self.reason or (meaning.words if meaning else "no reason was given")
 
 
 @define
 class Outcomes:
-    """The jobs of a cluster by their process numbers: each one's status, in the words of ``said``. ``failed`` and
-    ``held`` are in the order in which they came to be so."""
+    """The jobs of a cluster by process number; ``failed`` and ``held`` are in order of time."""
 
     status: dict[int, str] = field(factory=dict)
     failed: dict[int, Ended] = field(factory=dict)
@@ -69,19 +68,18 @@ class Outcomes:
             self.failed[proc] = ended
 
     def first(self, status: str) -> int | None:
-        """The first job that is so: of those that failed or are held by time, else by number."""
+        """Return the first job of a status: by time for failed and held ones, else by number."""
         known: dict[str, Iterable[int]] = {"failed": self.failed, "held": self.held}
         return next((proc for proc in known.get(status, self.status) if self.status[proc] == status), None)
 
     @property
     def one_hold(self) -> bool:
-        """Whether all held jobs are held for the same reason: the texts may have each job's own number in them."""
+        """Tell whether all held jobs have the same reason: the texts may contain each job's own number."""
         first, *others = self.held.items()
         return all(_alike(first, other) for other in others)
 
 
 def _alike(one: tuple[int, Hold], other: tuple[int, Hold]) -> bool:
-    """Whether two jobs, by their process numbers, are held for the same reason."""
     (mine, a), (yours, b) = one, other
     if (a.code, a.subcode) != (b.code, b.subcode):
         return False
@@ -96,7 +94,7 @@ _ORDER = ("completed", "failed", "removed", "held", "suspended", "running", "idl
 
 
 def counts(found: Sequence[Outcomes]) -> str:
-    """How many jobs of some clusters ended in which way: "5 completed, 1 failed (exit 1), 3 held, 2 idle"."""
+    """Return the outcomes of some clusters: "5 completed, 1 failed (exit 1), 3 held, 2 idle"."""
     totals = Counter(status for one in found for status in one.status.values())
     ways = Counter(ended.words for one in found for ended in one.failed.values())
     said = []
@@ -109,14 +107,14 @@ def counts(found: Sequence[Outcomes]) -> str:
 
 
 def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
-    """The outcomes of a cluster of the pool's own, by the events of its stream."""
+    """Return the outcomes of a cluster of a native log, from the events of its stream."""
     found = Outcomes()
     for event in events:
         if isinstance(event, e.ClusterSubmitted):
             found.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
         elif (
             isinstance(event, e.JobsTransitioned) and event.target != LEFT
-        ):  # which is no outcome: the one before stays
+        ):  # leaving is no outcome: the one before stays
             found.set(_each(event.procs), event.target.lower(), _hold(event.target, event.changes))
         elif isinstance(event, e.JobActivated):
             found.set((event.proc,), "running")
@@ -128,7 +126,6 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
 
 
 def ended(event: e.JobExited) -> Ended:
-    """How the job's own process ended, of which an event tells."""
     return Ended(event.code, event.signal)
 
 

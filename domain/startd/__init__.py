@@ -1,11 +1,11 @@
-"""The execution point: what a slot does when it is told something, when its policy says so, and when time is up.
+"""The startd: how a slot reacts to messages, to its policy, and to the end of a time.
 
-Where a slot goes is decided by the tables of ``state_machines``; here they are put to work. ``transitions`` is one
-transition with all that it entails, as the real startd's ResState does it. ``claiming`` is how claims come, wait and
-go, ``vacating`` how they are made to go, ``job_signals`` what their jobs are told. ``draining`` and ``shutdown`` empty
-a whole machine. ``machines`` is how one joins and reads its configuration again, ``policy_rounds`` how its slots are
-asked their policy every so often. ``evaluation``, ``slot_policy`` and ``time_limits`` answer what the policy asks,
-``slot_ad`` has what its expressions see. What happens because time is up is in ``domain/decide/timers.py``.
+The tables of ``state_machines`` decide where a slot goes; this folder carries them out. ``transitions`` is one
+transition with its actions, like the real startd's ResState. ``claiming`` is how claims come, wait and go, ``vacating``
+how they are made to go, ``job_signals`` what their jobs are told. ``draining`` and ``shutdown`` empty a whole machine.
+``machines`` is how one joins and is reconfigured, ``policy_rounds`` when its slots' policy is asked. ``evaluation``,
+``slot_policy`` and ``time_limits`` answer what the policy asks, ``slot_ad`` is the ad that its expressions read. The
+end of a time is handled in ``domain/decide/timers.py``.
 """
 
 if __name__ != "poolbook.domain.startd":

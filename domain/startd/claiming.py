@@ -1,7 +1,7 @@
-"""How claims come to a slot: by the pool's own access point, or by one outside of it.
+"""Claims of slots: by the pool's own schedd, or by one outside of it.
 
-A claim that comes for a slot which has one already is a better match: it waits until that one has gone, which the
-policy sees to. Everything else that an outside holder tells its slot comes in here, too.
+A claim of a slot that has one already is a better match: it waits for the end of that one, which the policy causes. All
+other messages of an outside holder come in here, too.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ HELD = ("Claimed", "Preempting")
 
 
 def rank_of(draft: Draft, slot: Slot, job: Ad) -> float:
-    """The slot's RANK of a job; what is no number counts as 0.
+    """Return the slot's RANK of a job; a value that is no number counts as 0.
 
-    A slot without a RANK values all jobs alike, says the manual. The real startd looks for what its ad lacks in the
-    job's (Resource::compute_rank), and so takes the job's own Rank of the slot for it.
+    A slot without a RANK values all jobs alike, says the manual. The real startd looks up in the job what its ad lacks
+    (Resource::compute_rank), and so takes the job's own Rank of the slot.
     """
     policy = policy_of(draft, slot)
     asked, swapped = policy.expression("Rank"), False
@@ -66,7 +66,7 @@ def rank_of(draft: Draft, slot: Slot, job: Ad) -> float:
 
 
 def accept_claim(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
-    """The slot is claimed. False if it could not be, or if its policy took the claim back at once."""
+    """Claim the slot. Return False if it could not be, or if its policy took the claim back at once."""
     steps = draft.state.dialect.steps("claim", slot.state_activity)
     draft.tables.claim.step(REQUESTED, "accept" if steps else "refuse")
     if not steps:
@@ -88,11 +88,11 @@ def accept_claim(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
 
 
 def _unwanted(draft: Draft, slot: Slot) -> bool:
-    """Return whether the policy would end the claim in the instant in which it begins."""
+    """Tell whether the policy would end the claim in the instant in which it begins."""
     return policy_of(draft, slot).true("IS_OWNER")
 
 
-# What a slot hears from outside
+# Messages from outside
 
 
 def _slot(draft: Draft, name: str) -> Slot:
@@ -103,12 +103,12 @@ def _slot(draft: Draft, name: str) -> Slot:
 
 
 def notify_match(draft: Draft, stimulus: s.NotifyMatch) -> None:
-    """The negotiator tells of a match (6): the slot waits for its claim."""
+    """Match the slot (6): it waits for its claim."""
     trigger(draft, _slot(draft, stimulus.slot), "match", "matched")
 
 
 def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
-    """A claim from outside: taken, or on a slot that is claimed, waiting."""
+    """Claim a slot from outside; on a claimed slot, the claim waits."""
     machine = draft.state.machines.get(stimulus.slot.partition("@")[2])
     if machine is not None and not accepts_claims(machine):
         raise Refusal(f"machine {machine.name} drains or is shut down: it takes no claims")
@@ -132,7 +132,7 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
 
 
 def queue_claim(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
-    """A better match waits for a slot that somebody has: one at a time, the last that came."""
+    """Let a better match wait for a slot that somebody has: one at a time, the last that came."""
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match"), slot.name, slot.waiting.id))
     draft.emit(waits)
@@ -140,8 +140,7 @@ def queue_claim(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
 
 
 def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot:
-    """The dynamic slot that a claim of a partitionable one asks for, or names before it is there: it is carved for the
-    job."""
+    """Return the dynamic slot that a claim of a partitionable one asks for; carve it unless it exists."""
     name = stimulus.slot
     if parent is not None:
         name = dynamic_name(parent.name, draft.state.slots)
@@ -158,26 +157,26 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
 
 
 def _default_lease(draft: Draft, slot: Slot) -> int:
-    """Seconds: MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL."""
+    """Return MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL, in seconds."""
     machine = draft.state.machines.get(slot.machine)
     missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // MICROSECONDS
     return missed * duration(draft.state, machine, "ALIVE_INTERVAL") // MICROSECONDS
 
 
 def fail_claim(draft: Draft, stimulus: s.FailClaim) -> None:
-    """The claiming protocol failed: a slot in Matched or Unclaimed goes back to Owner."""
+    """Return a slot in Matched or Unclaimed to Owner, since the claiming protocol failed."""
     trigger(draft, _slot(draft, stimulus.slot), "claim failed", "claim_failed")
 
 
 def withdraw_claim(draft: Draft, stimulus: s.WithdrawClaim) -> None:
-    """The better match is wanted no longer; a job that retired for it alone goes on at the policy's next round."""
+    """Withdraw a waiting better match; a job that retired for it alone goes on at the policy's next round."""
     slot = _slot(draft, stimulus.slot)
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, slot.waiting.id))
 
 
 def activate_claim(draft: Draft, stimulus: s.ActivateClaim) -> None:
-    """A job begins on a claim that is idle (11)."""
+    """Start a job on an idle claim (11)."""
     slot = _slot(draft, stimulus.slot)
     if slot.state_activity != "Claimed/Idle" or slot.claim is None:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: a claim can be activated in Claimed/Idle alone")
@@ -191,8 +190,8 @@ def activate_claim(draft: Draft, stimulus: s.ActivateClaim) -> None:
 
 
 def deactivate_claim(draft: Draft, stimulus: s.DeactivateClaim) -> None:
-    """The holder ends its job, softly unless ``fast``. Where the claim is to end anyway, it is released with its job
-    (the real startd's release_claim)."""
+    """End the holder's job, softly unless ``fast``. If the claim is to end anyway, it is released with the job (the
+    real startd's release_claim)."""
     slot = _slot(draft, stimulus.slot)
     if stimulus.closing or _closes(draft, slot):
         if slot.activity == "Cleaning":
@@ -203,7 +202,8 @@ def deactivate_claim(draft: Draft, stimulus: s.DeactivateClaim) -> None:
 
 
 def _closes(draft: Draft, slot: Slot) -> bool:
-    """Whether the claim gets no further job: it retires, a better match waits, the machine drains, or it is too old."""
+    """Tell whether the claim gets no further job: it retires, a better match waits, its machine drains, or it is too
+    old."""
     if slot.claim is None:
         return False
     policy = policy_of(draft, slot)
@@ -216,7 +216,7 @@ def release_claim(draft: Draft, stimulus: s.ReleaseClaim) -> None:
 
 
 def release(draft: Draft, slot: Slot, cause: str) -> None:
-    """The holder gives the claim up. In Cleaning, it ends when the job is gone."""
+    """Give the claim up for its holder. In Cleaning, it ends when the job is gone."""
     if slot.activity == "Cleaning":
         mark(draft, slot, "closing")
     else:
@@ -238,7 +238,7 @@ def starter_gone(draft: Draft, stimulus: s.StarterGone) -> None:
 
 
 def charge_badput(draft: Draft, slot: Slot) -> None:
-    """What a job had run for that a drain ended counts as the drain's badput."""
+    """Charge the run time of a job that a drain ended as the drain's badput."""
     claim, activation = slot.claim, slot.activation
     if (
         claim is not None
@@ -251,7 +251,7 @@ def charge_badput(draft: Draft, slot: Slot) -> None:
 
 
 def job_gone(draft: Draft, slot: Slot) -> None:
-    """Nothing of the slot's job runs any more: the slot goes on."""
+    """Let the slot go on, since its job is gone."""
     if slot.state == "Preempting":
         leave_preempting(draft, slot, "claim_over")
         return
@@ -265,7 +265,7 @@ def job_gone(draft: Draft, slot: Slot) -> None:
 
 
 def holder_silent(draft: Draft, stimulus: s.HolderSilent) -> None:
-    """The holder is silent: its lease runs out."""
+    """Note that the holder is silent: its lease runs out."""
     slot = _slot(draft, stimulus.slot)
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed: nobody's silence matters to it")
@@ -274,9 +274,9 @@ def holder_silent(draft: Draft, stimulus: s.HolderSilent) -> None:
 
 
 def lease_of(draft: Draft, slot: Slot) -> int:
-    """Seconds for which the slot's claim lasts without a sign of its holder: JobLeaseDuration of the job that runs, or
-    that it was claimed for; where that is undefined or 0, what the holder asked for; else MAX_CLAIM_ALIVES_MISSED times
-    ALIVE_INTERVAL (the manual's "The Claimed State and Leases")."""
+    """Return how long the slot's claim lasts without a sign of its holder, in seconds: JobLeaseDuration of the job that
+    runs, or that it was claimed for; where that is undefined or 0, the holder's request; else MAX_CLAIM_ALIVES_MISSED
+    times ALIVE_INTERVAL (the manual's "The Claimed State and Leases")."""
     claim = slot.claim
     wish = policy_of(draft, slot).job_number("JobLeaseDuration") or 0
     if wish <= 0 and claim is not None:

@@ -1,7 +1,7 @@
-"""Custom resources: what a machine has beside cores, memory and disk, in numbers or as things with names of their own.
+"""Custom resources: a machine's resources beside cores, memory and disk, as numbers or as named things.
 
-Source: the manual, "Dividing System Resources in Multi-core Machines" and "Configuring GPUs"; which thing goes to which
-slot, and what their properties become in a slot's ad, is the startd's.
+Source: the manual, "Dividing System Resources in Multi-core Machines" and "Configuring GPUs"; the assignment of things
+to slots, and the attributes of their properties in a slot's ad, are the startd's.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 @frozen
 class Custom:
-    """A resource of a machine: ``quantity`` of it is at hand, as the things ``ids`` if they have names (``offline``
-    ones are left out of both). ``properties`` is an ad for each id of which something is known, ``facts`` what else
-    its inventory says."""
+    """A resource of a machine; ``quantity`` and ``ids`` leave offline things out. ``facts``: the rest of its
+    inventory."""
 
     name: str
     quantity: float
@@ -44,7 +43,7 @@ _GPUS: Final = "GPUs"
 
 
 def inventories(configuration: Configuration) -> dict[str, str]:
-    """The commands that tell what a machine has of a resource, by the resource's name."""
+    """Return the commands that list what a machine has of a resource, by the resource's name."""
     begins = (PREFIX + INVENTORY).lower()
     return {
         name[len(begins) :]: configuration.get(name)
@@ -54,9 +53,9 @@ def inventories(configuration: Configuration) -> dict[str, str]:
 
 
 def custom_resources(configuration: Configuration, told: Mapping[str, str]) -> list[Custom]:
-    """The custom resources of a machine, in the order of their names. ``told`` is what each inventory command printed.
+    """Return the custom resources of a machine, by name. ``told`` is the output of each inventory command.
 
-    :raises SlotTypeError: a name is none, or one of the standard resources'
+    :raises SlotTypeError: a name is no identifier, or one of the standard resources'
     """
     found = {name.lower(): _of_ad(configuration, name, text) for name, text in told.items()}
     for setting in configuration.names():
@@ -84,7 +83,7 @@ def _words(text: str) -> list[str]:
 
 
 def _count(text: str) -> tuple[float, list[str]]:
-    """How many things a text means, and their names if it is a list of names."""
+    """Return how many things a text means, and their names if it lists names."""
     try:
         value = parse(text).evaluate(ClassAd())
     except (ClassAdSyntaxError, EvaluationError):
@@ -109,8 +108,8 @@ def _of_value(configuration: Configuration, name: str, value: str) -> Custom:
 
 
 def _of_ad(configuration: Configuration, name: str, text: str) -> Custom:
-    """A resource as an ad describes it: Detected<name> is how many or which, ads within it are properties of single
-    things (or, under ``common``, of all)."""
+    """Return the resource that an ad describes: Detected<name> is how many or which, nested ads are properties of
+    single things (or, under ``common``, of all)."""
     ad = ClassAd.from_old(text)
     offline = _text(ad, f"Offline{name}") or configuration.get(f"OFFLINE_{PREFIX}{name}")
     found = _at_hand(name, _text(ad, f"Detected{name}") or "0", offline)
@@ -144,8 +143,8 @@ def _text(ad: ClassAd, name: str) -> str:
 
 
 def fits(custom: Custom, number: int, constraint: str) -> bool:
-    """Whether a thing is one that a constraint means: by its place among them, by its name (one of several, parted by
-    commas), or by an expression over its properties."""
+    """Tell whether a thing meets a constraint: by its position, by its name (one of several, parted by commas), or by
+    an expression over its properties."""
     one = custom.ids[number]
     if not constraint or one in _words(constraint):
         return True
@@ -162,9 +161,9 @@ def fits(custom: Custom, number: int, constraint: str) -> bool:
 
 
 def hand_out(customs: Iterable[Custom], cuts: Iterable[Cut]) -> dict[int, dict[str, tuple[str, ...]]]:
-    """Which things each slot gets, by its number and the resource: in the slots' order, the first that fit.
+    """Return the things of each slot, by slot number and resource: in the slots' order, the first that fit.
 
-    :raises SlotTypeError: a slot's constraint is met by too few
+    :raises SlotTypeError: too few things meet a slot's constraint
     """
     named = [custom for custom in customs if custom.ids]
     free = {custom.name: list(range(len(custom.ids))) for custom in named}
@@ -186,12 +185,12 @@ def hand_out(customs: Iterable[Custom], cuts: Iterable[Cut]) -> dict[int, dict[s
 
 
 def assigned(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """The things of a resource that a slot's ad says it was given."""
+    """Return the things of a resource that a slot's ad lists as assigned."""
     return tuple(filter(None, unquoted(ad.get(f"Assigned{name}", '""')).split(",")))
 
 
 def things(ad: ClassAd, name: str) -> dict[str, ClassAd]:
-    """Return the properties of the things of one resource that stand in a slot's ad, by the things' names."""
+    """Return the properties of the things of one resource in a slot's ad, by the things' names."""
     begins = f"{name}_".lower()
     found = {}
     for key in ad:
@@ -201,8 +200,7 @@ def things(ad: ClassAd, name: str) -> dict[str, ClassAd]:
 
 
 def of_things(name: str, ids: Sequence[str], known: Mapping[str, ClassAd]) -> Ad:
-    """What a slot's ad says of the things of one resource that it was given: their names, the properties that all of
-    them share, and an ad for each."""
+    """Return a slot ad's attributes for its things of one resource: names, shared properties, an ad for each."""
     ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available(name, ids)}
     properties = [(one, known[one]) for one in ids if one in known]
     shared: dict[str, Expression] = dict(properties[0][1]) if properties else {}
@@ -217,7 +215,7 @@ def of_things(name: str, ids: Sequence[str], known: Mapping[str, ClassAd]) -> Ad
 
 
 def available(name: str, ids: Iterable[str]) -> str:
-    """Available<name>: the list of the attributes with the properties of these things."""
+    """Return Available<name>: the list of the attributes with the properties of these things."""
     return "{" + ",".join(_attribute(name, one) for one in ids) + "}"
 
 

@@ -1,6 +1,6 @@
-"""Draining a machine: emptying it of jobs, and opening it again (the manual's page condor_drain, "Drained State").
+"""Drain machines and cancel drains (the manual's page condor_drain, "Drained State").
 
-Graceful lets jobs use their retirement time, all of them until the last must go; Quick only their time to end; Fast
+Graceful lets jobs use their retirement time, all of them until the last must go; Quick only their time to vacate; Fast
 kills them. Slots without a claim go to Drained at once, the others when their claims have ended.
 """
 
@@ -34,9 +34,9 @@ def machine_of(draft: Draft, name: str) -> Machine:
 
 
 def owned_machine(draft: Draft, command: s.Drain | s.CancelDrain | s.ShutDown, verb: str) -> Machine:
-    """Return the machine that a command names, if its user may do so with it.
+    """Return the machine that a command names, if its user may do this.
 
-    :raises Refusal: there is no such machine, or only the pool's owner may do so
+    :raises Refusal: there is no such machine, or only the pool's owner may do this
     """
     machine = machine_of(draft, command.machine)
     allowed = super_users(draft.state.settings)
@@ -53,8 +53,8 @@ def slots_of(draft: Draft, machine: Machine) -> list[Slot]:
 def drain(draft: Draft, command: s.Drain) -> None:
     """Begin a drain.
 
-    :raises Refusal: it is not the user's to drain, it drains already, the check expression is not true for a slot, or
-        a word is unknown
+    :raises Refusal: the user may not drain it, it drains already, the check expression is not true for a slot, or a
+        word is unknown
     """
     machine = owned_machine(draft, command, "drain")
     if command.schedule not in SCHEDULES:
@@ -114,10 +114,10 @@ def _check(draft: Draft, machine: Machine, text: str) -> None:
 
 
 def cancel_drain(draft: Draft, command: s.CancelDrain) -> None:
-    """End a drain; without one there is nothing to do.
+    """End a drain, if there is one.
 
-    :raises Refusal: it is not the user's to cancel, the machine has no drain of that number, or it was to end when
-        drained, and is
+    :raises Refusal: the user may not cancel it, the machine has no drain of that number, or the drain ends by itself
+        when complete, and is
     """
     machine = owned_machine(draft, command, "cancel the drain of")
     if command.drain and (machine.drain is None or machine.drain.number != command.drain):
@@ -138,7 +138,7 @@ def _move(draft: Draft, machine: Machine, row: str, cause: str) -> None:
 
 
 def reevaluate_machine(draft: Draft, machine: Machine) -> None:
-    """Ask the policy of all slots of the machine, and see whether its drain is done."""
+    """Ask the policy of all slots of the machine, and advance its drain."""
     for slot in slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is slot:
             apply_policy(draft, slot)
@@ -146,7 +146,7 @@ def reevaluate_machine(draft: Draft, machine: Machine) -> None:
 
 
 def advance(draft: Draft, machine: Machine) -> None:
-    """See how far the machine's drain has come: the last of its first jobs is gone; all its slots are drained."""
+    """Advance the machine's drain: the last of its first jobs is gone, or all its slots are drained."""
     drain = machine.drain
     if drain is None:
         return
@@ -161,19 +161,19 @@ def advance(draft: Draft, machine: Machine) -> None:
 
 
 def finalize(draft: Draft, machine: Machine) -> None:
-    """If the last of the claims that the drain found is gone, those that came since are to go."""
+    """Retire the claims that came during the drain, once the last of those that it found is gone."""
     drain = machine.drain
     if drain is not None and _first_are_gone(machine, drain):
         draft.emit(DrainFinal(*draft.why("drained"), machine.name, drain.number))
         for slot in slots_of(draft, machine):
             if draft.state.slots.get(slot.name) is slot:
                 retire(draft, slot, "draining", reversible=True)
-            if draft.state.slots.get(slot.name) is slot:  # a dynamic one may be gone by now
+            if draft.state.slots.get(slot.name) is slot:  # a dynamic slot may be gone by now
                 apply_policy(draft, slot)
 
 
 def can_advance(machine: Machine) -> bool:
-    """Return whether ``advance`` finds anything to do."""
+    """Tell whether ``advance`` would change anything."""
     drain = machine.drain
     return drain is not None and (_first_are_gone(machine, drain) or _all_are_drained(machine, drain))
 
@@ -187,12 +187,12 @@ def _all_are_drained(machine: Machine, drain: Drain) -> bool:
 
 
 def accepts_claims(machine: Machine) -> bool:
-    """Whether claims may come to the machine: not while it is shut down, nor while it drains, unless the drain has a
+    """Tell whether the machine accepts claims: not while it is shut down, nor while it drains, unless the drain has a
     START of its own and claims from before it are still there."""
     drain = machine.drain
     return not machine.shutdown and (drain is None or (bool(drain.start) and not drain.final))
 
 
 def _blocks(slot: Slot) -> bool:
-    """Return whether the slot has a claim that is older than the drain."""
+    """Tell whether the slot has a claim that is older than the drain."""
     return slot.kind != "partitionable" and slot.claim is not None and "late" not in slot.claim.marks

@@ -1,6 +1,6 @@
-"""Dynamic slots: carved from partitionable ones, and merged back.
+"""Carve dynamic slots from partitionable ones, and merge them back.
 
-A dynamic slot is born for a match, with what the job asks for, and dies with its claim: what it had goes back to its
+A dynamic slot is created for a match, with what the job requests, and ends with its claim: its resources return to its
 parent.
 """
 
@@ -20,21 +20,21 @@ from .slot_resources import Cutter, chosen_things, cutter, dynamic_ad, free_thin
 
 
 def remaining(slot: Slot) -> dict[str, float]:
-    """What is left of a partitionable slot, by its resources."""
+    """Return what is left of a partitionable slot, by resource."""
     return left_of(slot.ad)
 
 
 def requested_resources(draft: Draft, slot: Slot, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
-    """What a job takes of what is ``left`` of a partitionable slot; None: that does not suffice."""
+    """Return what a job takes of what is ``left`` of a partitionable slot; None if that does not suffice."""
     return _cutter(draft, slot).taken(job, left)
 
 
 class _Cutters(dict[str, tuple[object, ...]]):
-    """By the slots' names: what each was made of, and itself."""
+    """By the slots' names: the inputs of each cutter, and the cutter."""
 
 
 def _cutter(draft: Draft, slot: Slot) -> Cutter:
-    """The slot as it is cut: kept for as long as its ad, its machine's settings and the second are the same."""
+    """Return the slot's cutter, kept for as long as its ad, its machine's settings and the second are the same."""
     machine = draft.state.machines.get(slot.machine)
     kept = draft.caches.of(_Cutters)
     stamp = (slot.version, machine.settings if machine else None, draft.context)
@@ -48,7 +48,7 @@ def _cutter(draft: Draft, slot: Slot) -> Cutter:
 
 
 def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
-    """Cut a dynamic slot for a job from `parent`. It is in Owner, where it was born.
+    """Carve a dynamic slot for a job from `parent`. It begins in Owner.
 
     :raises Refusal: too little is left of the parent
     """
@@ -69,7 +69,7 @@ def carve(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
 
 
 def merge(draft: Draft, slot: Slot) -> None:
-    """A dynamic slot whose claim is over dies, and its parent has its resources back."""
+    """Delete a dynamic slot whose claim is over, and return its resources to its parent."""
     parent = draft.state.slots.get(slot.parent)
     amounts = {name: int(amount) for name, amount in remaining(slot).items()}
     draft.emit(SlotDestroyed(*draft.why("merged"), slot.name))
@@ -87,7 +87,7 @@ def _give(draft: Draft, parent: Slot, amounts: dict[str, int], cause: str) -> No
 
 
 def weight_of(slot: Slot) -> int:
-    """What a slot counts for in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
+    """Return a slot's weight in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
     ad = ad_of(slot.ad)
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
     try:

@@ -1,8 +1,8 @@
-"""One slot's policy at one instant: the values of its expressions, and what they read.
+"""Evaluate one slot's policy expressions at one instant, and tell what they read.
 
-An expression of the policy is evaluated in the slot's ad, matched with the job that runs there, if one does. True is
-what is true or a number other than 0; what is undefined or an error is neither true nor false (None). For a job of the
-vanilla universe the variant with _VANILLA counts, if there is one that has a value (the reference's rule).
+An expression is evaluated in the slot's ad, matched with the job that runs there, if any. True is true or a number
+other than 0; undefined and error are neither true nor false (None). For a job of the vanilla universe the variant with
+_VANILLA counts, if there is one that has a value (the reference's rule).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS
 
 @frozen
 class Verdict:
-    """An expression that was asked, and its truth, or the whole number that it is; None: it is neither."""
+    """An expression that was asked, and its truth or whole number; None if it is neither."""
 
     name: str
     expression: Expression
@@ -47,12 +47,12 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The value as the language writes it."""
+        """Return the value as the language writes it."""
         return "undefined" if self.value is None else str(self.value).lower()
 
 
 class PolicyEvaluation:
-    """One slot at one instant. Nothing of it holds when the slot has moved."""
+    """One slot at one instant. It is void when the slot has moved."""
 
     def __init__(self, state: State, slot: Slot, sense: Sense, now: int, context: Context, caches: Caches) -> None:
         self.caches = caches
@@ -66,9 +66,9 @@ class PolicyEvaluation:
         self._job: ClassAd | None = None
         self._job_known = False
         self._loose: frozenset[str] = frozenset()
-        """What the policy reads of the job that is an expression there."""
+        """The attributes of the job that the policy reads and that are expressions."""
 
-    # What is seen
+    # Ads
 
     def snapshot(self) -> SlotSnapshot:
         if self._moment is None:
@@ -77,14 +77,14 @@ class PolicyEvaluation:
 
     @property
     def ad(self) -> ClassAd:
-        """The slot's ad at the moment: what its own expressions can read of it."""
+        """Return the slot's ad at the moment, with what its own expressions can read of it."""
         if self._ad is None:
             self._ad = ad_at(self.snapshot())
         return self._ad
 
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
-        """What the expression of a name reads: the slot's ad, with the attributes of the moment that it can read, and
-        the job's, if it can read any of that."""
+        """Return the slot's ad, with the attributes of the moment that the expression can read, and the job's, if it
+        can."""
         found = references(compiled_ad(self.state, self.slot, self.caches), name)
         if found is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
@@ -100,7 +100,7 @@ class PolicyEvaluation:
 
     @property
     def job(self) -> ClassAd | None:
-        """The ad of its job; None if there is none, or if no expression of the slot's can read it."""
+        """Return the job's ad; None without a job, or if no expression of the slot's can read it."""
         if not self._job_known:
             self._job_known = True
             known = compiled_ad(self.state, self.slot, self.caches)
@@ -112,24 +112,23 @@ class PolicyEvaluation:
         return self._job
 
     def matched_with(self, job: Ad) -> PolicyEvaluation:
-        """The same slot matched with another job: that of a match that waits."""
+        """Return the same slot matched with another job: that of a waiting match."""
         other = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
         other._ad, other._job, other._job_known = ad_at(self.snapshot(), whole=True), ad_of(job), True
         return other
 
     def whole_ads(self) -> tuple[ClassAd, ClassAd | None]:
-        """The slot's ad with every attribute of the moment, and its job's: for what a job's own expressions read."""
+        """Return the slot's ad with every attribute of the moment, and its job's, for the job's own expressions."""
         ad = job_ad(self.state, self.slot)
         return ad_at(self.snapshot(), whole=True), None if ad is None else ad_of(ad)
 
-    # What is asked
+    # Truths and values
 
     def true(self, name: str) -> bool:
-        """Return whether the expression is true."""
         return self.truth(name) is True
 
     def truth(self, name: str) -> bool | None:
-        """True, false, or None for neither; the variant for the job's universe goes first."""
+        """Return True, False, or None for neither; the variant for the job's universe goes first."""
         if name in _VARIED and self._vanilla():
             found = self._truth(f"{name}_VANILLA")
             if found is not None:
@@ -153,8 +152,9 @@ class PolicyEvaluation:
         return found
 
     def locally_false(self, name: str) -> bool:
-        """Whether the expression is false whatever the job. What still depends on the job when all is known that the
-        slot itself says is not: ``TARGET.InteractiveJob =?= true`` is false without a job, and true of some."""
+        """Tell whether the expression is false whatever the job. One that still depends on the job when all that the
+        slot itself says is known is not: ``TARGET.InteractiveJob =?= true`` is false without a job, and true of
+        some."""
         asked = self.expression(name)
         if asked is None:
             return False
@@ -166,11 +166,11 @@ class PolicyEvaluation:
 
     @property
     def drain_start(self) -> Expression | None:
-        """What START is while the machine drains, if the drain has one of its own."""
+        """Return the drain's START while the machine drains, if the drain has one of its own."""
         return drain_start(self.state, self.slot)
 
     def expression(self, name: str) -> Expression | None:
-        """The expression of a name: the slot's, else the default's; None if there is neither."""
+        """Return the slot's expression, else the default's; None if there is neither."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
         own = compiled_ad(self.state, self.slot, self.caches).ad
@@ -180,7 +180,8 @@ class PolicyEvaluation:
         return None if default is None else expression(default)
 
     def number(self, name: str) -> int | None:
-        """The value of an attribute as a whole number, as the reference's EvalInteger takes it; None if it is none."""
+        """Return the value of an attribute as a whole number, as the reference's EvalInteger takes it; None if it is
+        none."""
         asked = self.expression(name)
         if asked is None:
             return None
@@ -190,12 +191,12 @@ class PolicyEvaluation:
         return found
 
     def job_has(self, name: str) -> bool:
-        """Return whether the job's ad has the attribute, whatever its value."""
+        """Tell whether the job's ad has the attribute, whatever its value."""
         activation = self.slot.activation
         return activation is not None and bool(_text(self.state, activation, name))
 
     def job_number(self, name: str) -> int | None:
-        """The value of an attribute of the job, which may read the slot's, as a whole number; None if it has none."""
+        """Return a job attribute, which may read the slot's, as a whole number; None if it has none."""
         activation = self.slot.activation
         text = None if activation is None else _text(self.state, activation, name)
         if not text:
@@ -206,17 +207,16 @@ class PolicyEvaluation:
         mine, job = self.whole_ads()
         return None if asked is None else integer(asked, job, mine, self.context)
 
-    # What was read
+    # Values read
 
     def read(self) -> dict[str, str]:
-        """The values of all that the last expression asked read: of the slot as ``MY.Name``, of its job as
-        ``TARGET.Name``, as the language writes them."""
+        """Return the values that the last asked expression read, as ``values_read`` does."""
         assert self.verdict is not None
         return values_read(self.verdict.expression, *self.ads_read_by(self.verdict.name), self.context)
 
 
 def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
-    """The values of all that an expression reads, through other expressions too: of ``my`` as ``MY.Name``, of
+    """Return the values that an expression reads, through other expressions too: of ``my`` as ``MY.Name``, of
     ``target`` as ``TARGET.Name``, as the language writes them."""
     found: dict[str, str] = {}
     pending: list[tuple[Expression, bool]] = [(of, True)]
@@ -240,7 +240,7 @@ def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Co
 
 
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})
-"""The expressions that may be others for jobs of the vanilla universe."""
+"""The expressions that may have a variant for jobs of the vanilla universe."""
 
 
 def _text(state: State, activation: Activation, name: str) -> str:
@@ -251,7 +251,7 @@ def _text(state: State, activation: Activation, name: str) -> str:
 
 
 def attribute_text(ad: Ad, name: str) -> str:
-    """The text of an attribute, in any case of letters; empty if there is none."""
+    """Return the text of an attribute, in any case of letters; empty if there is none."""
     if name in ad:
         return ad[name]
     wanted = name.lower()
@@ -270,7 +270,6 @@ def _value(ad: ClassAd, name: str, target: ClassAd | None, context: Context) -> 
 
 
 def constant_truth(asked: Literal) -> bool | None:
-    """Return the truth of a value that stands there as it is."""
     return _as_truth(asked.value)
 
 
@@ -288,7 +287,7 @@ def _as_truth(value: Any) -> bool | None:
 
 
 def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
-    """A whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
+    """Return a whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
     value = _evaluated(asked, my, target, context)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return int(value)

@@ -1,7 +1,7 @@
-"""What a slot's job is told: to stop, to go on, to end; and that it is held by the machine's owner.
+"""The signals of a slot's job: suspend, continue, end; and its hold by the machine's owner.
 
-A job of this pool's queue has a status that follows, and events of its own from which its signals are derived; the
-starter of a holder outside of this pool is only told.
+A job of this pool's queue has a status that follows, and events from which its signals are derived; the starter of an
+outside holder is only told.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ HELD_BY_STARTD = 21
 
 
 def suspend(draft: Draft, slot: Slot, cause: str) -> None:
-    """The slot's job stops."""
     _pause(draft, slot, "suspend", "Running", cause)
 
 
 def resume(draft: Draft, slot: Slot, cause: str) -> None:
-    """The slot's job goes on."""
     _pause(draft, slot, "continue", "Suspended", cause)
 
 
@@ -40,14 +38,14 @@ def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str) -> None:
 
 
 def signal(draft: Draft, slot: Slot, how: str, cause: str) -> None:
-    """Tell the slot's job to end. Once told softly, it is not told so again."""
+    """Tell the slot's job to end. A soft signal is not repeated."""
     activation = slot.activation
     if activation is not None and (how == "hard" or not activation.stop):
         signal_job(draft, activation, how, cause)
 
 
 def signal_job(draft: Draft, activation: Activation, how: str, cause: str) -> None:
-    """The same, of an activation: a job of the local universe has no slot."""
+    """Do the same for an activation: a job of the local universe has no slot."""
     until = draft.now + _patience(draft, activation, how)
     if activation.cluster:
         draft.emit(JobSignalled(*draft.why(cause), activation.cluster, activation.proc, how, until))
@@ -67,7 +65,7 @@ def _patience(draft: Draft, activation: Activation, how: str) -> int:
 
 
 def hold(draft: Draft, slot: Slot) -> None:
-    """WANT_HOLD is true for a job that PREEMPT makes go: it is put on hold, with the owner's reason."""
+    """Put a job that PREEMPT evicts on hold, with the owner's reason: its WANT_HOLD is true."""
     activation = slot.activation
     if activation is None or not activation.cluster:
         return

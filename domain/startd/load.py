@@ -1,8 +1,8 @@
-"""How the load of a machine is shared out over its slots.
+"""Share out the load of a machine over its slots.
 
-What the slots' own jobs make is theirs; the rest is the owner's, and goes to slots in Owner first, then to those in
-Unclaimed, then to the others. One slot takes at most 1.0 at a time, and when each has that, those in use included, the
-turns begin anew; or as much as it has cores, and what is then left belongs to nobody
+The load of a slot's own job belongs to that slot. The rest is the owner's: it goes to slots in Owner first, then to
+those in Unclaimed, then to the others. One slot takes at most 1.0 at a time, and when each has that, those in use
+included, the turns begin anew. Or a slot takes as much as it has cores, and the rest belongs to nobody
 (``Dialect.shares_load_by_cores``).
 """
 
@@ -18,22 +18,20 @@ from ..state.caches import Caches
 from ..state.state import Slot, State
 
 STEP = 1.0
-"""What one slot takes of the owner's load in one turn, where it does not take by its cores."""
+"""The share of one turn, where slots do not take by their cores."""
 _EXCESS = 0.05
-"""What a partitionable slot has to have beyond its free cores before its dynamic slots are given of it."""
+"""The cores beyond its free ones that a partitionable slot must have before its dynamic slots get load of it."""
 _TURNS = ("Owner", "Unclaimed")
 """The states whose slots are served before all others."""
 
 
 @frozen
 class LoadedSlot:
-    """A slot as the load sees it. ``cpus`` are those that it was given, ``free`` those that are not in dynamic slots;
-    ``parent`` is empty but for a dynamic slot."""
-
     name: str
     state: str
     cpus: float
     free: float
+    """Cores that are not in dynamic slots."""
     parent: str = ""
 
 
@@ -46,8 +44,7 @@ class Load:
 
 
 def distribute(owner_load: float, places: Sequence[LoadedSlot], by_cores: bool) -> dict[str, float]:
-    """The owner's load on each slot, by its name; ``places`` in the order of the slots, dynamic ones behind their
-    parent."""
+    """Return the owner's load on each slot, by name. ``places`` are in slot order, dynamic ones behind their parent."""
     turn = _in_turn(places)
     return _by_cores(owner_load, turn, places) if by_cores else _by_steps(owner_load, turn)
 
@@ -99,7 +96,7 @@ class _Loads(dict[str, tuple[int, Readings, dict[str, Load]]]):
 
 
 def _loads(state: State, machine: str, readings: Readings, caches: Caches) -> dict[str, Load]:
-    """The load of each slot of a machine: kept until an event or another reading."""
+    """Return the load of each slot of a machine, kept until an event or another reading."""
     kept = caches.of(_Loads)
     known = kept.get(machine)
     if known is None or known[0] != state.position or known[1] is not readings:
@@ -124,7 +121,6 @@ def _places(slots: Iterable[Slot]) -> list[LoadedSlot]:
 
 
 def _number(slot: Slot, *names: str) -> float:
-    """The first of these attributes that is a number, else 0."""
     for name in names:
         try:
             return float(slot.ad[name])

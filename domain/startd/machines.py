@@ -1,4 +1,4 @@
-"""Machines that join a pool, read their configuration again, and leave."""
+"""Machines that join a pool, are reconfigured, and leave."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .updates import changed_readings
 
 
 def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
-    """A machine joins the pool with its slots; each that its owner does not need becomes Unclaimed (transition 1)."""
+    """Add a machine with its slots to the pool; each that its owner does not need becomes Unclaimed (transition 1)."""
     if stimulus.machine in draft.state.machines:
         raise Refusal(f"machine {stimulus.machine} is in the pool already: take it out first, or give another name")
     for plan in stimulus.slots:
@@ -37,9 +37,9 @@ def add_machine(draft: Draft, stimulus: s.AddMachine) -> None:
 
 
 def _check(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
-    """Refuse what a log could not be read with.
+    """Refuse a machine whose log could not be read.
 
-    :raises Refusal: an attribute is no expression, or a setting is not known
+    :raises Refusal: an attribute is no expression, or a setting is unknown
     """
     for plan in plans:
         for name, text in {**ad, **plan.ad}.items():
@@ -65,18 +65,18 @@ def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
     draft.emit(MachineLeft(*draft.why("left"), stimulus.machine))
 
 
-# Reading the configuration again
+# Reconfiguration
 
 
 def _fixed(name: str) -> bool:
-    """Return whether an attribute says how a slot was cut, which cannot change while the execution point runs."""
+    """Tell whether an attribute says how a slot was cut, which cannot change while the startd runs."""
     return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
 
 
 def reconfigure(draft: Draft, stimulus: s.Reconfigure) -> None:
-    """The machine's configuration was read again: its settings and its slots' ads change, its slots do not.
+    """Change the machine's settings and its slots' ads; its slots stay.
 
-    :raises Refusal: the slots are others than before, which takes a restart of the execution point
+    :raises Refusal: the slots are others than before, which takes a restart of the startd
     """
     machine = draining.machine_of(draft, stimulus.machine)
     _check(machine.name, stimulus.ad, stimulus.slots, stimulus.settings)
@@ -120,7 +120,7 @@ def _difference(before: Mapping[str, str], after: Ad) -> Ad:
 
 
 _LIVED = frozenset(STANDARD)
-"""What the pool itself keeps in a slot's ad."""
+"""The attributes of a slot's ad that the pool itself keeps."""
 
 
 def _difference_of_ads(slot: Slot, after: Ad) -> Ad:
@@ -128,6 +128,6 @@ def _difference_of_ads(slot: Slot, after: Ad) -> Ad:
 
 
 def _inherited(parent: Slot, slot: Slot, after: Ad) -> Ad:
-    """What a dynamic slot has from its parent, and the parent has no longer."""
+    """Return what a dynamic slot has from its parent, and the parent has no longer."""
     changes = _difference_of_ads(parent, after)
     return {name: text for name, text in changes.items() if slot.ad.get(name) == parent.ad.get(name)}

@@ -1,8 +1,7 @@
-"""From when on may a rule of a slot's policy hold, if nothing happens but time passing?
+"""Find the first instant at which a rule of a slot's policy may hold, if nothing happens but time passing.
 
-While a machine's sensors say the same and nobody tells its slots anything, a slot's rules depend on the time alone, and
-mostly not even on that: ``next_policy_change`` says until when nothing need be asked. So virtual time can jump, and the
-rounds in between, which would change nothing, are not held.
+While a machine's sensors say the same and nobody sends its slots anything, their rules depend on the time alone, if at
+all. So virtual time can jump to ``next_policy_change``, and skip the rounds in between, which would change nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 
 def next_policy_change(policy: SlotPolicy) -> int | None:
-    """The first instant (microseconds) from which on a rule of the slot may hold: now if one does already, None if none
-    ever will."""
+    """Return the first instant (microseconds) at which a rule may hold: now if one does, None if none ever will."""
     slot = policy.slot
     unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches
     if applying(policy.state.dialect.rules, policy) is not None or (unheld and slot.state_activity in _DUE):
@@ -75,7 +73,7 @@ def _drained(m: SlotSnapshot) -> bool:
 
 
 def _neighbours_terms(policy: PolicyEvaluation) -> Iterator[int]:
-    """While a machine drains, how long a job may stay depends on what its neighbours are granted."""
+    """Yield the time limits of other slots: while a machine drains, a job's stay depends on its neighbours'."""
     for slot in machine_slots(policy.state, policy.slot):
         if slot is not policy.slot and slot.activation is not None:
             theirs = PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context, policy.caches)
@@ -95,12 +93,12 @@ def _change(policy: PolicyEvaluation, name: str, moving: dict[str, Moving]) -> i
 
 
 def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
-    """What is over at a certain instant: a retirement, a claim's worklife, the time that a job may be on its way."""
+    """Yield the instants at which a time is over: a retirement, a claim's worklife, the wait for an activation."""
     slot, claim = policy.slot, policy.slot.claim
     stopped = slot.activation is not None and bool(slot.activation.since) and not time_limits.draining(policy)
     if claim is not None and not stopped and time_limits.in_retirement(policy):
         yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))
-        if time_limits.draining(policy):  # whose own retirement is over does not wait for the others
+        if time_limits.draining(policy):  # a slot whose own retirement is over does not wait for the others
             yield policy.now + time_limits.retirement_left(policy)
     if claim is None or slot.state_activity != "Claimed/Idle":
         return
@@ -114,12 +112,11 @@ def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
 
 
 def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
-    """Return the attributes of the moment that move by the clock by themselves."""
     found = {"mycurrenttime": Moving(0)}
     slot, now = m.slot, m.seconds
     for name, console in (("keyboardidle", False), ("consoleidle", True)):
         last, since = m.readings.last_console if console else m.readings.last_input, input_idle(m, console)
-        if last is not None and last > m.now and not since:  # somebody types until then
+        if last is not None and last > m.now and not since:  # until then somebody types
             found[name] = Moving(now, _EVER, last // MICROSECONDS + 1)
         else:
             found[name] = Moving(now - since)
@@ -141,14 +138,14 @@ def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
     if slot.claim is not None:
         found["totalclaimruntime"] = Moving(slot.claim.since // MICROSECONDS)
     found[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
-    for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # which lies over all of these
+    for said in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # readings override all of these
         for name in said:
             found.pop(name.lower(), None)
     return found
 
 
 def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
-    """Return the same of what the machine's slots know of each other (STARTD_SLOT_ATTRS)."""
+    """Return the moving attributes that the machine's slots publish to each other (STARTD_SLOT_ATTRS)."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     found: dict[str, Moving] = {}
     for other in machine_slots(m.state, m.slot) if wanted else ():

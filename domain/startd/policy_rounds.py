@@ -1,9 +1,8 @@
-"""The policy's turn: every so often, each slot of a machine is asked.
+"""Ask the policy of each slot of a machine at regular intervals.
 
-In a round the rules of each slot's state and activity are asked in their order, and the first that holds is taken
+In a round, the rules of each slot's state and activity are asked in order, and the first that holds is taken
 (``state_machines/slot_rules.py``). Rounds lie on a grid that begins when the machine joined: POLLING_INTERVAL apart
-while one of its
-slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no event.
+while one of its slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no event.
 """
 
 from __future__ import annotations
@@ -28,17 +27,16 @@ def interval(state: State, machine: Machine) -> int:
 
 
 def next_round(machine: Machine, apart: int, after: int) -> int:
-    """Return the first instant of the machine's grid behind ``after``."""
+    """Return the first instant of the machine's grid after ``after``."""
     return machine.joined + (max(0, after - machine.joined) // apart + 1) * apart
 
 
 def drain_can_advance(machine: Machine) -> bool:
-    """Return whether the machine's next round brings its drain further, whatever its slots' policy says."""
+    """Tell whether the machine's next round advances its drain, whatever its slots' policy says."""
     return draining.can_advance(machine)
 
 
 def evaluate_policies(draft: Draft, stimulus: s.EvaluatePolicies) -> None:
-    """Ask the policy of all slots of these machines."""
     state = draft.state
     for name in stimulus.machines:
         for slot in draining.slots_of(draft, state.machines[name]) if name in state.machines else ():
@@ -56,15 +54,14 @@ def _turn(draft: Draft, slot: Slot) -> None:
 
 
 def _publish(draft: Draft, slot: Slot) -> None:
-    """Tell the pool what the sensors say, if that is news and the time has come."""
+    """Publish the sensors' readings, if they have changed and are due."""
     changes = updates.due_readings(policy_of(draft, slot))
     if changes:
         draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
 
 
 def publish(draft: Draft) -> None:
-    """A slot whose state or activity has changed tells at once what its machine's sensors say, as the real startd's
-    updates do."""
+    """Publish the readings of slots whose state or activity has changed, at once like the real startd's updates."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
         slot = draft.state.slots.get(name)
         changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))
@@ -73,7 +70,7 @@ def publish(draft: Draft) -> None:
 
 
 def _note_busy(draft: Draft, slot: Slot) -> None:
-    """CpuBusyTime is asked for by the slot's expressions: write down when CpuBusy becomes true, and when it ends."""
+    """Record when CpuBusy becomes true and when it ends, if the slot's expressions read CpuBusyTime."""
     if not asks_busy(compiled_ad(draft.state, slot, draft.caches).names):
         return
     busy = policy_of(draft, slot).true("CpuBusy")
@@ -82,7 +79,7 @@ def _note_busy(draft: Draft, slot: Slot) -> None:
 
 
 def benchmarks_done(draft: Draft, stimulus: s.BenchmarksDone) -> None:
-    """The slot's benchmarks are done (4): their results are the machine's."""
+    """End the slot's benchmarks (4), and record the machine's results."""
     slot = draft.state.slots.get(stimulus.slot)
     if slot is None or slot.activity != "Benchmarking":
         raise Refusal(f"no slot {stimulus.slot} runs benchmarks: their results are of no use")
@@ -95,6 +92,6 @@ def benchmarks_done(draft: Draft, stimulus: s.BenchmarksDone) -> None:
 
 
 def averaged(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
-    """The published figures after a further run: each the weighted average of what was published, which counts three
-    times, and the run's result; the first run's stand as they are."""
+    """Return the published figures after a further run: the weighted average of the published ones, which count three
+    times, and the run's; after the first run, its own."""
     return now if before == (0, 0) else ((before[0] * 3 + now[0]) // 4, (before[1] * 3 + now[1]) // 4)

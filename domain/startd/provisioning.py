@@ -1,10 +1,9 @@
-"""What a machine offers under a configuration: its slots, their ads, and the settings of its execution point.
+"""Make a machine's slots, their ads, and its startd's settings from a configuration.
 
-``offer`` makes of a configuration, and of what the machine has, the stimulus by which the machine joins the pool;
-``reconfigured`` the one by which it takes another configuration. The ads that are made here are the startd's own ads of
-its slots, policy expressions included; what of it is shown to others, ``published`` says. An expression is looked up
-under SLOT_TYPE_<N>_NAME, then SLOT<N>_NAME (which a real startd asks for attributes alone, and before the type's), then
-NAME.
+``offer`` returns the stimulus by which a machine joins the pool, ``reconfigured`` the one by which it takes another
+configuration. The ads made here are the startd's own ads of its slots, policy expressions included; ``public_ad`` says
+what others see of them. An expression is looked up under SLOT_TYPE_<N>_NAME, then SLOT<N>_NAME (which a real startd
+reads for attributes alone, and before the type's), then NAME.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .slot_types import CPUS, DISK, MEMORY, SWAP, Cut, SlotTypeError, Wanted, Wh
 
 @frozen
 class Volume:
-    """A file system on which jobs run: KiB free and in all."""
+    """A file system on which jobs run, with its free and total space in KiB."""
 
     id: str
     free: int
@@ -40,23 +39,23 @@ class Volume:
 
 @frozen
 class Equipment:
-    """What was detected on a machine: cores, memory (MiB), virtual memory (KiB), the volume of each execute directory
-    that its configuration names, what it says of itself (Arch, OpSys ...), and what each inventory command printed."""
-
     cpus: int
     memory: int
+    """MiB."""
     swap: int
+    """KiB of virtual memory."""
     volumes: Mapping[str, Volume]
+    """By the execute directory that its configuration names."""
     system: Ad = Factory(dict)
     inventories: Mapping[str, str] = Factory(dict)
 
 
 EXECUTE: Final = "EXECUTE"
 _DOMAINS: Final = {"UidDomain": UID_DOMAIN, "FileSystemDomain": FILESYSTEM_DOMAIN}
-"""What a machine says of itself as its configuration sets it, and where it does not, as its pool has it."""
+"""Attributes of the machine as its configuration sets them, and else as its pool has them."""
 
 POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    # attribute: the settings that may define it, and what it is if none does (empty: the ad has no such attribute)
+    # attribute: the settings that may define it, and its default (empty: the ad has no such attribute)
     "Start": (("START",), "true"),
     "IS_OWNER": (("IsOwner", "IS_OWNER"), "START =?= false"),
     "RUNBENCHMARKS": (("RunBenchmarks",), ""),
@@ -76,29 +75,29 @@ POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "CpuBusy": (("CpuBusy", "cpu_busy"), "false"),
     "SlotWeight": (("SLOT_WEIGHT", "SlotWeight"), "Cpus"),
 }
-"""The policy's expressions that stand in a slot's ad, with the startd's own defaults (which count where a configuration
-has none: HTCondor's defaults are the configuration's)."""
+"""The policy's expressions that stand in a slot's ad, with the startd's own defaults. They count where a configuration
+has none: HTCondor's defaults are the configuration's."""
 _VARIED: Final = ("SUSPEND", "CONTINUE", "PREEMPT", "KILL", "WANT_SUSPEND", "WANT_VACATE", "WANT_HOLD",
                   "WANT_HOLD_REASON", "WANT_HOLD_SUBCODE", "MaxJobRetirementTime")  # fmt: skip
-"""Those that may have a variant for jobs of the vanilla universe."""
+"""The expressions that may have a variant for jobs of the vanilla universe."""
 POLICY.update({f"{name}_VANILLA": ((f"{name}_VANILLA",), "") for name in _VARIED})
 
 _OF_THE_POOL: Final = {"CLAIM_WORKLIFE": ("1200", "-1"), "MachineMaxVacateTime": ("10 * 60", "")}
-"""Those that a pool has as settings of its own, with HTCondor's defaults: they stand in an ad where the configuration
-says otherwise. And what they are there if it sets them to nothing: no limit."""
+"""The settings that a pool has itself, with HTCondor's defaults: they stand in an ad where the configuration differs.
+The value is used in the ad if the configuration sets them to nothing: no limit."""
 
 _REQUESTS: Final = tuple(f"MODIFY_REQUEST_EXPR_REQUEST{name}" for name in ("CPUS", "MEMORY", "DISK"))
-"""The settings that a slot type may have of its own: then they stand in its slots' ads."""
+"""The settings that a slot type may override: then they stand in its slots' ads."""
 
 _LIVES: Final = frozenset({"TotalDisk", "DetectedDisk", "Disk", "Cpus", "Memory"})
-"""What of a slot's ad is as it was when the machine joined, or as the pool has it since, whatever is detected now."""
+"""The attributes of a slot's ad that stay as of joining, or as the pool has them since, whatever is detected now."""
 
 
 def offer(id: str, machine: str, configuration: Configuration, equipment: Equipment) -> AddMachine:
     """Return the stimulus by which a machine joins the pool.
 
-    :raises SlotTypeError: the slots that are configured cannot be made of this machine
-    :raises ConfigError: an expression is none
+    :raises SlotTypeError: the configured slots cannot be made of this machine
+    :raises ConfigError: a text is no expression
     """
     customs = custom_resources(configuration, equipment.inventories)
     whole, volumes = _whole(configuration, equipment, customs)
@@ -133,8 +132,8 @@ def reconfigured(
 ) -> Reconfigure:
     """Return the stimulus by which a machine with its slots takes another configuration.
 
-    :raises SlotTypeError: the slots that it asks for cannot be made of this machine
-    :raises ConfigError: an expression is none
+    :raises SlotTypeError: the configured slots cannot be made of this machine
+    :raises ConfigError: a text is no expression
     """
     known = {slot.name: slot for slot in slots}
     wanted = offer(id, machine.name, configuration, _as_it_joined(machine, known.values(), equipment))
@@ -151,8 +150,8 @@ def reconfigured(
 
 
 def _as_it_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment) -> Equipment:
-    """What a machine has, with the space to divide that it had when it joined: what jobs and the owner have filled of
-    it since makes no other slots of it."""
+    """Return the equipment with the disk space of when the machine joined: what was filled since makes no other
+    slots."""
     free = {unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad}
     volumes = {
         directory: evolve(volume, free=free.get(volume.id, volume.free))
@@ -167,27 +166,25 @@ _TRUTHS: Final = ("MUST_MODIFY_REQUEST_EXPRS",)
 
 
 def settings(configuration: Configuration) -> Ad:
-    """The settings of an execution point, where they are not as in ``SETTINGS``."""
+    """Return a startd's settings that differ from ``SETTINGS``."""
     found: Ad = {}
     for name, default in SETTINGS.items():
         value = configuration.get(name)
         if value and name in _TRUTHS:
             value = str(configuration.boolean(name, False)).lower()
         elif value and name not in (*_REQUESTS, *_TEXTS):
-            value = str(configuration.integer(name, 0))  # which may be written as 10 * $(MINUTE)
+            value = str(configuration.integer(name, 0))  # may be written as 10 * $(MINUTE)
         if configuration.source(name).kind != "default" or (value != default and name not in _REQUESTS):
             found[name] = value
     return found
 
 
 def _slots_with_settings(configuration: Configuration) -> set[int]:
-    """Return the numbers of the slots that have settings of their own; all others of a type say the same."""
     found = (re.match("SLOT([0-9]+)_", name, re.ASCII | re.IGNORECASE) for name in configuration.names())
     return {int(match[1]) for match in found if match}
 
 
 def _plan(machine: str, configuration: Configuration, cut: Cut, amounts: Ad) -> SlotPlan:
-    """Return a slot with its name and amounts."""
     partitionable = _partitionable(configuration, cut.type.number)
     name = f"{_prefix(configuration, cut.type.number)}{cut.number}@{machine}"
     ad = _identity(name, cut.number, cut.type.number, "Partitionable" if partitionable else "Static")
@@ -204,7 +201,7 @@ def _volume(configuration: Configuration, equipment: Equipment, number: int) -> 
 
 
 def execute_directories(configuration: Configuration) -> dict[int, str]:
-    """The directories that somebody named for jobs to run below, by the slot's number; 0: of all others."""
+    """Return the configured execute directories, by slot number; 0 is all others."""
     found = {0: configuration.get(EXECUTE)} if configuration.source(EXECUTE).kind != "default" else {}
     for name in configuration.names():
         if named := _OF_A_SLOT.fullmatch(name):
@@ -218,7 +215,7 @@ _OF_A_SLOT: Final = re.compile(rf"SLOT([0-9]{{1,6}})_{EXECUTE}", re.ASCII | re.I
 def _whole(
     configuration: Configuration, equipment: Equipment, customs: Sequence[Custom]
 ) -> tuple[Whole, dict[str, Volume]]:
-    """What there is to divide: what was detected, unless the configuration says otherwise, without what is reserved."""
+    """Return what there is to divide: what was detected or configured, without what is reserved."""
     volumes = {volume.id: volume for volume in equipment.volumes.values()}
     given = configuration.integer("DISK", 0)
     reserved = configuration.integer("RESERVED_DISK", 0) * 1024
@@ -253,7 +250,7 @@ def _wanted(configuration: Configuration, whole: Whole) -> list[Wanted]:
 
 _COUNT: Final = re.compile(r"NUM_SLOTS_TYPE_([0-9]{1,6})", re.ASCII | re.IGNORECASE)
 _MOST_SLOTS: Final = 10_000
-"""So many slots of one type a machine has at most."""
+"""The most slots of one type on a machine."""
 
 
 def _counted(configuration: Configuration, name: str, default: int) -> int:
@@ -272,7 +269,7 @@ def _prefix(configuration: Configuration, type: int) -> str:
 
 
 def _provisioned(whole: Whole, cuts: Sequence[Cut]) -> dict[str, int]:
-    """TotalDisk of each volume: all of it if a slot has an equal part of what is left, else what was given out."""
+    """Return TotalDisk of each volume: all of it if a slot gets an equal part of the rest, else what was given out."""
     found = {}
     for volume, space in whole.disks.items():
         there = [cut for cut in cuts if cut.volume == volume]
@@ -292,7 +289,6 @@ def _machine_ad(
     customs: Sequence[Custom],
     slots: int,
 ) -> Ad:
-    """What all slots of a machine say of it."""
     ad = {**equipment.system, "MyType": '"Machine"', "TargetType": '"Job"', "Machine": quoted(machine)}
     ad |= {
         attribute: quoted(configuration.get(name))
@@ -327,7 +323,6 @@ def _identity(name: str, number: int, type: int, kind: str) -> Ad:
 
 
 def _amounts(cut: Cut, customs: Sequence[Custom], things: Mapping[str, tuple[str, ...]]) -> Ad:
-    """What a slot has of each resource: what is left of it, and what it was given."""
     cores = cut.amount(CPUS)
     cpus = _plain(cores) if cut.type.fractional else str(int(cores + 0.1))
     memory, disk = str(int(cut.amount(MEMORY))), str(int(cut.amount(DISK)))
@@ -349,13 +344,11 @@ def _plain(number: float) -> str:
 
 
 def _under(configuration: Configuration, name: str, *prefixes: str) -> str:
-    """The name under which a setting is found: with the first of the prefixes under which there is one, else plain."""
+    """Return the name of a setting with the first of the prefixes under which it is defined, else plain."""
     return next((prefix + name for prefix in prefixes if configuration.defined(prefix + name)), name)
 
 
 def _policy(configuration: Configuration, number: int, type: int, customs: Sequence[str], partitionable: bool) -> Ad:
-    """Return the policy's expressions of one slot."""
-
     def own(name: str) -> str:
         return _under(configuration, name, f"SLOT_TYPE_{type}_", f"SLOT{number}_")
 
@@ -382,7 +375,7 @@ def _policy(configuration: Configuration, number: int, type: int, customs: Seque
 
 
 def _expression(configuration: Configuration, name: str) -> str:
-    """An expression as it was written, or, where that means something else in the language's one syntax, in that."""
+    """Return an expression as written, or rewritten where that means something else in the language's one syntax."""
     found, text = configuration.expression(name), configuration.get(name)
     if found is None:
         return ""
@@ -391,14 +384,14 @@ def _expression(configuration: Configuration, name: str) -> str:
 
 
 def within_resource_limits(customs: Sequence[str]) -> str:
-    """Return whether a job asks for no more than a slot has."""
+    """Return the expression that tells whether a job requests no more than a slot has."""
     parts = [f"MY.{name} > 0 && TARGET.Request{name} <= MY.{name}" for name in (CPUS, MEMORY, DISK)]
     parts += [f"(TARGET.Request{name} =?= undefined || MY.{name} >= TARGET.Request{name})" for name in customs]
     return " && ".join(parts)
 
 
 def _consumption_limits(customs: Sequence[str]) -> str:
-    """Return the same, for a slot with a consumption policy."""
+    """Return the same for a slot with a consumption policy."""
     names = sorted((CPUS, MEMORY, DISK, *customs), key=str.lower)
     return " && ".join(
         f"ifThenElse(TARGET._cp_orig_Request{name} isnt undefined,TARGET.Request{name} <= MY.{name},"
@@ -408,8 +401,8 @@ def _consumption_limits(customs: Sequence[str]) -> str:
 
 
 def _added(configuration: Configuration, number: int, type: int) -> Ad:
-    """The attributes of STARTD_ATTRS, of the slot type's list if it has one, and of the slot's own list: each as the
-    slot has it, but for those that a type's list leaves out."""
+    """Return the attributes of STARTD_ATTRS, of the slot type's list if any, and of the slot's own list, with the
+    slot's values; without those that a type's list leaves out."""
     everywhere, by_slot, by_type = "STARTD_ATTRS", f"SLOT{number}_", f"SLOT_TYPE_{type}_"
     lists = (_under(configuration, everywhere, by_type), by_slot + everywhere, "STARTD_LATCH_EXPRS")
     found = {name: name for name in _words(configuration.get(everywhere))}
@@ -420,7 +413,7 @@ def _added(configuration: Configuration, number: int, type: int) -> Ad:
 
 
 def _not_taken(added: Ad, taken: Ad) -> None:
-    """Refuse attributes of the names of what a slot's ad says of the machine, and of what the slot was given."""
+    """Refuse attributes with the names of those that the pool itself gives a slot."""
     lower = {name.lower() for name in taken} if added else set()
     for name in added:
         if name.lower() in lower:
@@ -432,7 +425,7 @@ def _words(text: str) -> list[str]:
 
 
 def with_attributes(ad: Ad, added: Mapping[str, str]) -> Ad:
-    """An ad with further attributes, each in whatever case of letters it stands there; an empty text takes one away."""
+    """Return an ad with further attributes, in its own spelling of their names; an empty text removes one."""
     spelled = {name.lower(): name for name in ad}
     whole = {**ad, **{spelled.get(name.lower(), name): text for name, text in added.items()}}
     return {name: text for name, text in whole.items() if text}

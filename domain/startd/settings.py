@@ -1,7 +1,7 @@
-"""The names of an execution point's policy: its settings, and the expressions that stand in its slots' ads.
+"""The settings of a startd, and the policy expressions of its slots' ads.
 
-Defaults are HTCondor 25's (``condor_config_val -dump``), except that a time which the pool itself has as a setting is
-taken from there.
+Defaults are HTCondor 25's (``condor_config_val -dump``), except that a time which the pool has as a setting is taken
+from there.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SETTINGS: Final[dict[str, str]] = {
     "MODIFY_REQUEST_EXPR_REQUESTDISK": "quantize(RequestDisk,{1024})",
     "MUST_MODIFY_REQUEST_EXPRS": "false",
 }
-"""The settings of an execution point that stand in no ad, with their defaults; times are seconds. SLOTS_CONNECTED_TO_*
-empty: all slots."""
+"""The settings of a startd that stand in no ad, with their defaults; times are seconds. SLOTS_CONNECTED_TO_* empty: all
+slots."""
 
 EXPRESSIONS: Final[dict[str, str]] = {
     "Start": "true",
@@ -49,30 +49,30 @@ EXPRESSIONS: Final[dict[str, str]] = {
     "MaxJobRetirementTime": "0",
     "CpuBusy": "false",
 }
-"""The expressions of a policy, as they are called in a slot's ad, with what they are where the ad has none. Each but
-the first three and CpuBusy may have a variant for the vanilla universe, with _VANILLA behind its name."""
+"""The policy expressions by their names in a slot's ad, with their defaults. Each but the first three and CpuBusy may
+have a variant for the vanilla universe, with the suffix _VANILLA."""
 
 FREE_DISK: Final = "FreeDiskWhenJoined"
-"""Of a slot: the space (KiB) that was free on its volume when its machine joined, and was divided then."""
+"""The free space (KiB) on a slot's volume when its machine joined, which was divided then."""
 
 PRIVATE: Final = frozenset(
     name.lower() for name in (*EXPRESSIONS, FREE_DISK) if name not in ("Start", "MaxJobRetirementTime", "CpuBusy")
 )
-"""Those that the startd keeps to itself, and what else stands in no published ad."""
+"""The attributes that the startd keeps to itself, and others that stand in no published ad."""
 
 MICROSECONDS: Final = 1_000_000
 
 
 def setting(state: State, machine: Machine | None, name: str) -> str:
-    """A setting of an execution point: its own, else the pool's, else the default."""
+    """Return a setting of a startd: its own, else the pool's, else the default."""
     if machine is not None and name in machine.settings:
         return machine.settings[name]
     return state.settings.get(name) or SETTINGS[name]
 
 
 def duration(state: State, machine: Machine | None, name: str) -> int:
-    """A setting that is a number of seconds, in microseconds. One that is no number counts as its default: the
-    configuration is checked when it is read."""
+    """Return a setting in seconds as microseconds. A text that is no number counts as the default: the configuration is
+    checked when it is read."""
     try:
         seconds = float(setting(state, machine, name))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Ending an execution point: peacefully (jobs run to their end), gracefully (they keep their retirement time) or fast.
+"""Shut a startd down: peacefully (jobs run to their end), gracefully (they keep their retirement time) or fast.
 
 When its last claim has ended, its slots and the machine leave the pool.
 """
@@ -18,7 +18,7 @@ HOWS = ("Peaceful", "Graceful", "Fast")
 
 
 def shut_down(draft: Draft, command: s.ShutDown) -> None:
-    """Begin to end an execution point; one that is ending already may be told so again, faster."""
+    """Begin to shut a startd down; one that is being shut down may be told to go faster."""
     machine = owned_machine(draft, command, "turn off")
     if command.how not in HOWS:
         raise Refusal(f"{command.how!r} is no way to shut down; there are {', '.join(HOWS)}")
@@ -41,7 +41,7 @@ def shut_down(draft: Draft, command: s.ShutDown) -> None:
 
 
 def _ended_with_it(draft: Draft, machine: Machine) -> bool:
-    """End an execution point that runs no job at once, its claims with it, and return whether it did."""
+    """End a startd that runs no job at once, with its claims, and tell whether it did."""
     slots = slots_of(draft, machine)
     runs = any(slot.activation or slot.name in draft.state.matches for slot in slots)
     if runs or not draft.state.dialect.ends_idle_startd_at_once:
@@ -52,25 +52,25 @@ def _ended_with_it(draft: Draft, machine: Machine) -> bool:
 
 
 def leave_if_empty(draft: Draft, machine: Machine) -> None:
-    """If the machine is being shut down and nobody holds a slot of it any more, it leaves."""
+    """Remove a machine that is being shut down once nobody holds a slot of it."""
     if not _over(draft.state, machine):
         return
     for slot in slots_of(draft, machine):
         end_claim(draft, slot, "shutdown")
-    for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # what was carved goes first
+    for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # dynamic slots go first
         draft.emit(SlotDestroyed(*draft.why("machine_left"), slot.name))
     draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
 
 
 def _over(state: State, machine: Machine) -> bool:
-    """Whether the machine is being shut down, and nobody holds a slot of it; the real startd asks for jobs alone."""
+    """Tell whether the machine is shut down and nobody holds a slot of it; the real startd asks for jobs alone."""
     slots, jobs_alone = machine.slots.values(), state.dialect.ends_idle_startd_at_once
     held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
     return bool(machine.shutdown) and not held
 
 
 def finish(draft: Draft) -> None:
-    """What this decision freed may have been the last that kept a machine from leaving, or a drain from its end."""
+    """Advance the drains and shutdowns of the machines that this decision freed."""
     freed = [event.slot for event in draft.events if isinstance(event, ClaimEnded | MatchVoided)]
     for name in dict.fromkeys(slot.partition("@")[2] for slot in freed):
         machine = draft.state.machines.get(name)

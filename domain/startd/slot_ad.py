@@ -1,8 +1,8 @@
-"""A slot as its policy's expressions see it: its ad, with the attributes of the moment.
+"""A slot's ad as its policy's expressions read it, with the attributes of the moment.
 
-An ad has two layers. What the log says of the slot (``Slot.ad``) is made into an ad once for each version of it, and
-the attributes that change from moment to moment, of which ``DYNAMIC_ATTRIBUTES`` is the table, lie over it. Only those
-are worked out that the slot's own expressions can read, unless everything is asked for.
+An ad has two layers. What the log says of the slot (``Slot.ad``) is compiled once for each version, and the attributes
+of the moment (``DYNAMIC_ATTRIBUTES``) lie over it. Only those that the slot's own expressions can read are computed,
+unless everything is asked for.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ UNIVERSE_VANILLA = "5"
 
 @frozen
 class References:
-    """What an expression of a slot's may read: the names in small letters, its own attributes' included, and those of
-    them that the slot does not have: a job may."""
+    """The names that an expression of a slot's may read, in small letters, through its attributes too. ``foreign`` are
+    those that the slot lacks: a job may have them."""
 
     names: frozenset[str]
     foreign: frozenset[str]
@@ -38,16 +38,16 @@ class References:
 
 @frozen
 class CompiledAd:
-    """What is made of a slot's ad once for each version of it. ``names`` are the attributes in small letters that its
-    expressions may read (None: any, since one makes names at run time), ``foreign`` those that its policy reads and the
-    slot itself does not have: a job may. ``varied``: there are expressions for the vanilla universe alone. ``reaches``
-    and ``matches`` keep what ``references`` and ``read_by_match`` have found."""
+    """A slot's ad compiled for one version of it."""
 
     version: int
     ad: ClassAd
     names: frozenset[str] | None
+    """The attributes that its expressions may read, in small letters; None: any, since one makes names at run time."""
     foreign: frozenset[str]
+    """The names that its policy reads and the slot lacks: a job may have them."""
     varied: bool
+    """It has expressions for the vanilla universe alone."""
     texts: dict[str, str]
     reaches: dict[str, References | None] = Factory(dict)
     matches: dict[frozenset[str], frozenset[str] | None] = Factory(dict)
@@ -56,15 +56,14 @@ class CompiledAd:
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PLAIN = re.compile(r"-?[0-9.]+|\"[^\"]*\"|true|false|undefined", re.ASCII | re.IGNORECASE)
 MAKES_NAMES = frozenset({"eval", "unparse"})
-"""Functions that make names when they are evaluated: what they read, no text tells."""
+"""Functions that make names when they are evaluated: no text tells what they read."""
 
 
 class _CompiledAds(dict[str, CompiledAd]):
-    """By the slots' names."""
+    """The compiled ads by slot name."""
 
 
 def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
-    """Return the lasting part of a slot's ad."""
     kept = caches.of(_CompiledAds)
     known = kept.get(slot.name)
     if known is not None and known.version == slot.version:
@@ -83,7 +82,7 @@ def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
 
 
 def references(known: CompiledAd, name: str) -> References | None:
-    """What the expression of a name can read; None: anything, since one makes names at run time."""
+    """Return what the expression of a name can read; None: anything, since one makes names at run time."""
     key = name.lower()
     if key not in known.reaches:
         found = frozenset(_words(known.texts, frozenset({key}))) if known.names is not None else None
@@ -95,8 +94,8 @@ def references(known: CompiledAd, name: str) -> References | None:
 
 
 def read_by_match(known: CompiledAd, also: frozenset[str]) -> frozenset[str] | None:
-    """What a match reads of a slot: what its Requirements and Start can, and of what a job names (``also``, in small
-    letters) what that can. None: anything."""
+    """Return what a match reads of a slot: what its Requirements and Start can, and what the attributes that a job
+    names can (``also``, in small letters). None: anything."""
     if also not in known.matches:
         found = [references(known, name) for name in ("requirements", "start", *(also & known.texts.keys()))]
         names = {name for one in found if one is not None for name in one.names}
@@ -105,7 +104,7 @@ def read_by_match(known: CompiledAd, also: frozenset[str]) -> frozenset[str] | N
 
 
 def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
-    """All words of the attributes of these names and their variants, and of those of the ad that these lead to."""
+    """Return all words of these attributes and their variants, and of the attributes that these lead to."""
     found: set[str] = set()
     pending = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
     while pending:
@@ -119,9 +118,9 @@ def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
 
 
 _ASKED = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))
-"""What the policy asks."""
+"""The expressions that the policy asks."""
 _MATCHED = frozenset({"requirements", "withinresourcelimits"})
-"""What the negotiator asks besides."""
+"""The expressions that the negotiator asks besides."""
 
 _NO_ATTRIBUTES = frozenset(
     {
@@ -134,8 +133,6 @@ _NO_ATTRIBUTES = frozenset(
 
 @define
 class SlotSnapshot:
-    """A slot at an instant, as its expressions see it."""
-
     state: State
     slot: Slot
     machine: Machine | None
@@ -150,13 +147,13 @@ class SlotSnapshot:
 
 
 def input_idle(m: SlotSnapshot, console: bool) -> int:
-    """KeyboardIdle and ConsoleIdle."""
+    """Return KeyboardIdle or ConsoleIdle."""
     return max(0, m.seconds - last_input(m, console))
 
 
 def last_input(m: SlotSnapshot, console: bool) -> int:
-    """The second of the last input. A slot that is connected to neither keyboard nor console has been idle since the
-    execution point began, and DISCONNECTED_KEYBOARD_IDLE_BOOST longer."""
+    """Return the second of the last input. A slot that is connected to neither keyboard nor console has been idle since
+    the startd began, and DISCONNECTED_KEYBOARD_IDLE_BOOST longer."""
     began = m.machine.joined if m.machine else 0
     connected = setting(m.state, m.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
     number = m.slot.ad.get("SlotID", "1")
@@ -168,8 +165,8 @@ def last_input(m: SlotSnapshot, console: bool) -> int:
 
 
 def latches_cpu_busy(m: SlotSnapshot) -> bool:
-    """Whether CpuBusy is one of STARTD_LATCH_EXPRS, as in the policy templates: then CpuBusyValue is 1 while it is
-    true, and CpuBusyTime the instant (seconds since the epoch) from which on; else it is the seconds since then."""
+    """Tell whether CpuBusy is one of STARTD_LATCH_EXPRS, as in the policy templates: then CpuBusyValue is 1 while it is
+    true, and CpuBusyTime the instant (seconds since the epoch) when that began; else it is the seconds since then."""
     return "cpubusy" in setting(m.state, m.machine, "STARTD_LATCH_EXPRS").lower().replace(",", " ").split()
 
 
@@ -179,7 +176,7 @@ def _busy_time(m: SlotSnapshot) -> int:
 
 
 def asks_busy(names: frozenset[str] | None) -> bool:
-    """Return whether expressions that read these attributes (None: any) ask since when CpuBusy is true."""
+    """Tell whether expressions that read these attributes (None: any) read since when CpuBusy is true."""
     return names is None or not names.isdisjoint(("cpubusytime", "cpubusyvalue"))
 
 
@@ -206,7 +203,6 @@ def _suspended(m: SlotSnapshot) -> Any:
 
 
 def _job(m: SlotSnapshot, name: str) -> str | None:
-    """Return the text of an attribute of the slot's job."""
     activation = m.slot.activation
     if activation is None:
         return None
@@ -228,7 +224,7 @@ def _user(m: SlotSnapshot) -> Any:
 
 
 def _group(m: SlotSnapshot) -> Any:
-    """Whom the slot counts for, where that is not its job's user."""
+    """Return the submitter that the slot counts for, if it is not its job's user."""
     claim = m.slot.claim
     return None if claim is None or claim.submitter == m.state.user(m.slot) else claim.submitter
 
@@ -249,7 +245,7 @@ def _drain(m: SlotSnapshot, what: Callable[[Any], Any]) -> Any:
 
 
 def drain_start(state: State, slot: Slot) -> Expression | None:
-    """What START is while the slot's machine drains, if the drain has a START of its own."""
+    """Return START while the slot's machine drains, if the drain has one of its own."""
     machine = state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
     return expression(drain.start) if drain is not None and drain.start else None
@@ -260,12 +256,11 @@ def _instant(at: int) -> int | None:
 
 
 def unclaimed_in_drains(m: SlotSnapshot) -> int:
-    """TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
+    """Return TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
     return int(sum(slot.drained_until(m.now) for slot in machine_slots(m.state, m.slot))) // MICROSECONDS
 
 
 def machine_slots(state: State, slot: Slot) -> list[Slot]:
-    """Return all slots of the slot's machine, itself included."""
     machine = state.machines.get(slot.machine)
     return [slot] if machine is None else list(machine.slots.values())
 
@@ -275,16 +270,16 @@ TOTALLED = (
     "Claimed/Suspended", "Claimed/Retiring", "Claimed/Cleaning", "Preempting/Vacating", "Preempting/Killing",
     "Drained/Idle", "Drained/Retiring",
 )  # fmt: skip
-"""The pairs of state and activity of which a slot's ad says how long it was in them."""
+"""The pairs of which a slot's ad tells the total time."""
 
 
 def total_name(pair: str) -> str:
-    """TotalTimeClaimedBusy of Claimed/Busy."""
+    """Return TotalTimeClaimedBusy for Claimed/Busy."""
     return f"TotalTime{pair.replace('/', '')}"
 
 
 def total_time(m: SlotSnapshot, pair: str) -> int | None:
-    """The seconds that the slot was in a pair; None: it never was."""
+    """Return the seconds that the slot was in a pair; None if it never was."""
     if m.slot.state_activity == pair:
         return m.seconds - total_since(m.slot)
     spent = m.slot.spent.get(pair, 0)
@@ -292,7 +287,7 @@ def total_time(m: SlotSnapshot, pair: str) -> int | None:
 
 
 def total_since(slot: Slot) -> int:
-    """The second from which on the slot would have to be in its present pair to have been there as long as it was."""
+    """Return the second since which the slot would be in its present pair, had it been there without a break."""
     return (slot.entered_activity - slot.spent.get(slot.state_activity, 0)) // MICROSECONDS
 
 
@@ -363,8 +358,8 @@ def _wanted(names: frozenset[str] | None) -> tuple[Attribute, ...]:
 def ad_at(
     m: SlotSnapshot, *, whole: bool = False, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None
 ) -> ClassAd:
-    """The slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own expressions
-    can read (of ``only``, if that is given), and those of ``also`` (in small letters)."""
+    """Return the slot's ad at the moment: with ``whole``, all attributes of the moment, else those that its own
+    expressions can read (of ``only``, if given), and those of ``also`` (in small letters)."""
     known, start = compiled_ad(m.state, m.slot, m.caches), drain_start(m.state, m.slot)
     names = None
     if not whole and known.names is not None and start is None and not _sensed_expressions(m):
@@ -379,13 +374,12 @@ def ad_at(
 
 
 def extend_ad(ad: ClassAd, m: SlotSnapshot, names: frozenset[str]) -> None:
-    """Give a view these attributes, too."""
     for name, value in _values(m, names).items():
         ad[name] = value
 
 
 def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
-    """The attributes of the moment that are wanted, those of the sensors over them; None: all."""
+    """Return the wanted attributes of the moment (None: all), overridden by the sensors'."""
     found: dict[str, Any] = {}
     for name, value in _wanted(names):
         now = value(m)
@@ -401,7 +395,7 @@ def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
 
 
 def _sensed_expressions(m: SlotSnapshot) -> bool:
-    """Return whether a sensor publishes an expression, which may read anything, and not a plain value."""
+    """Tell whether a sensor publishes an expression, which may read anything, and not a plain value."""
     sources = (m.readings.attributes, m.readings.slots.get(m.slot.name, {}))
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
@@ -425,7 +419,7 @@ def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
 
 
 def _given(readings: Readings, slot: Slot, name: str) -> str | None:
-    """What is said of a slot under a name, in any case of letters: by its own sensors, its machine's, or its ad."""
+    """Return a slot's attribute, in any case of letters, from its own sensors, its machine's, or its ad."""
     for source in (readings.slots.get(slot.name, {}), readings.attributes, slot.ad):
         for key, text in source.items():
             if key.lower() == name.lower():
@@ -449,7 +443,7 @@ class _JobAds(dict[str, tuple[str, Changes, int, ClassAd]]):
 
 
 def job_as_ad(state: State, slot: Slot, caches: Caches) -> ClassAd | None:
-    """The same as an ad to be read: kept for as long as nothing of the job has changed."""
+    """Return the same as an ad to be read, kept for as long as nothing of the job has changed."""
     activation = slot.activation
     cluster = state.clusters.get(activation.cluster) if activation is not None else None
     if activation is None or cluster is None:
@@ -464,5 +458,4 @@ def job_as_ad(state: State, slot: Slot, caches: Caches) -> ClassAd | None:
 
 
 def snapshot(state: State, slot: Slot, sense: Sense, now: int, context: Context, caches: Caches) -> SlotSnapshot:
-    """Return a slot at the instant ``now``."""
     return SlotSnapshot(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context, caches)

@@ -1,4 +1,4 @@
-"""A slot's policy at one instant: what its rules ask of it (``state_machines.slot_policy``), answered."""
+"""Answer what the rules ask of a slot at one instant (``state_machines.slot_policy``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .slot_ad import machine_slots
 
 
 class SlotPolicy(PolicyEvaluation):
-    """One slot at one instant. Nothing of it holds when the slot has moved."""
+    """One slot at one instant. It is void when the slot has moved."""
 
     def set_to_false(self, name: str) -> bool:
         asked = self.expression(name)
@@ -92,10 +92,9 @@ def policy_of(draft: Draft, slot: Slot) -> SlotPolicy:
 
 
 def note_evidence(draft: Draft, policy: PolicyEvaluation) -> int:
-    """Write down the expression that was asked last and what it read, and return where that stands in the log.
+    """Record the last asked expression and what it read, and return its position in the log.
 
-    What was written in this decision already is not written again. 0: it read nothing, and a constant needs no
-    evidence.
+    Nothing is recorded twice in one decision. Return 0 if it read nothing: a constant needs no evidence.
     """
     asked = policy.verdict
     if asked is None:

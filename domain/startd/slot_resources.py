@@ -1,8 +1,8 @@
-"""What a job takes of a partitionable slot, and what dynamic slots say of it.
+"""The resources that a job takes of a partitionable slot, and the ad of its dynamic slot.
 
 A request is enlarged by MODIFY_REQUEST_EXPR_* if what is left suffices for that, and else taken as it is; under a
-consumption policy it is what the slot's Consumption<resource> says. Source: the manual, "Dynamic provisioning" and
-"Resource Consumption Policies"; what an undefined request counts as is the startd's.
+consumption policy it is the slot's Consumption<resource>. Source: the manual, "Dynamic provisioning" and "Resource
+Consumption Policies"; the value of an undefined request is the startd's.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .slot_types import CPUS, DISK, MEMORY, SWAP
 
 STANDARD = (CPUS, MEMORY, DISK)
 _LEAST = {CPUS: 1, MEMORY: 128, DISK: 1024}
-"""What a job takes that asks for nothing that is a number."""
+"""The amounts for a job whose requests are no numbers."""
 
 
 def resources(ad: Mapping[str, str]) -> tuple[str, ...]:
-    """The resources that a slot is cut by: cores, memory and disk, and its machine's custom ones."""
+    """Return the resources by which a slot is cut: cores, memory and disk, and its machine's custom ones."""
     named = ad.get("MachineResources")
     if named is None:
         return STANDARD
@@ -35,13 +35,12 @@ def resources(ad: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def left_of(ad: Mapping[str, str]) -> dict[str, float]:
-    """What is left of a slot, by its resources."""
     return {name: float(ad.get(name) or 0) for name in resources(ad)}
 
 
 @frozen
 class Cutter:
-    """A slot that is cut for jobs, as its own expressions see it: what is evaluated for each job is found once."""
+    """A slot to be cut for jobs, with the values that are the same for each job."""
 
     slot: Slot
     ad: ClassAd
@@ -52,7 +51,7 @@ class Cutter:
     consumes: bool
 
     def taken(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
-        """What a job takes of what is ``left``; None: that does not suffice."""
+        """Return what a job takes of what is ``left``; None if that does not suffice."""
         if self.consumes:
             return self._fits(self._consumed(job, left), left)
         asked = {name: self._asked(job, name) for name in left}
@@ -100,7 +99,7 @@ def _number(asked: Expression, my: ClassAd, target: ClassAd, context: Context) -
 
 
 def cutter(state: State, machine: Machine | None, slot: Slot, ad: ClassAd, context: Context) -> Cutter:
-    """A partitionable slot, ready to be cut; ``ad`` is its own."""
+    """Return a partitionable slot, ready to be cut; ``ad`` is its own."""
     edits = {}
     for name in STANDARD:
         key = f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}"
@@ -116,7 +115,7 @@ def cutter(state: State, machine: Machine | None, slot: Slot, ad: ClassAd, conte
 
 
 def free_things(parent: Slot, slots: Iterable[Slot]) -> dict[str, list[str]]:
-    """The things of a partitionable slot, by the resource, that none of the ``slots`` that were cut from it has."""
+    """Return the things of a partitionable slot, by resource, that none of the ``slots`` cut from it has."""
     given = {name: ids for name in resources(parent.ad) if (ids := assigned(parent.ad, name))}
     if not given:
         return {}
@@ -128,7 +127,7 @@ def free_things(parent: Slot, slots: Iterable[Slot]) -> dict[str, list[str]]:
 def chosen_things(
     parent: ClassAd, job: ClassAd, amounts: Mapping[str, int], free: Mapping[str, list[str]], context: Context
 ) -> dict[str, tuple[str, ...]]:
-    """Which things a job gets: the first that meet its Require<resource>, and where those are too few, others."""
+    """Return the things for a job: the first that meet its Require<resource>, and others where those are too few."""
     chosen = {}
     for name, ids in free.items():
         require = job.get(f"Require{name}")
@@ -147,7 +146,7 @@ def _meets(require: Expression, thing: ClassAd | None, job: ClassAd, context: Co
 
 
 def dynamic_name(parent: str, taken: Container[str]) -> str:
-    """The name of the next slot carved from `parent`: the lowest number that no living slot has."""
+    """Return the name of the next slot carved from `parent`: the lowest number that no living slot has."""
     slot, _, machine = parent.partition("@")
     number = 1
     while (name := f"{slot}_{number}@{machine}") in taken:
@@ -156,7 +155,7 @@ def dynamic_name(parent: str, taken: Container[str]) -> str:
 
 
 def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], given: Ad) -> Ad:
-    """The ad of a dynamic slot: its parent's, with what it has of each resource; ``given`` is of its things."""
+    """Return the ad of a dynamic slot: its parent's, with its own amounts; ``given`` is of its things."""
     of_things = [resource for resource in amounts if assigned(parent.ad, resource)]
     ad = {
         key: text

@@ -1,8 +1,8 @@
-"""How a machine is cut into slots: slot types, in all their spellings, and the division of the machine by them.
+"""Read slot types, and divide a machine into slots by them.
 
-A slot type says for each resource what one slot of it gets: an amount, a share of the whole (a fraction or a
-percentage), or ``auto``: an equal part of what the others leave. Source: the manual, "Dividing System Resources in
-Multi-core Machines"; how numbers are rounded is the startd's.
+A slot type gives for each resource the share of one slot: an amount, a part of the whole (a fraction or a percentage),
+or ``auto``: an equal part of what the others leave. Source: the manual, "Dividing System Resources in Multi-core
+Machines"; the rounding is the startd's.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ AUTO: Final = "auto"
 
 CPUS, MEMORY, DISK, SWAP = "Cpus", "Memory", "Disk", "Swap"
 _NAMES: Final = {"cpus": CPUS, "ram": MEMORY, "memory": MEMORY, "swap": SWAP, "virtualmemory": SWAP, "disk": DISK}
-"""What a resource may be called in a slot type: each of these names, and any beginning of it."""
+"""The names of a resource in a slot type; any beginning of one will do."""
 _LEAST: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 1024.0, SWAP: 0.0}
-"""The least that a slot which asks for a share or an amount is given: cores, MiB, KiB, KiB."""
+"""The least that a slot with a share or an amount gets: cores, MiB, KiB, KiB."""
 _LEAST_BY_DEFAULT: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 0.0, SWAP: 0.0}
 """The same, where the share is the type's blanket value."""
 _UNIT: Final = {MEMORY: 2, DISK: 1, SWAP: 1}
@@ -36,18 +36,18 @@ _ENOUGH: Final = -0.000001
 
 
 class SlotTypeError(PoolbookError, ValueError):
-    """These slots cannot be made: the type, what is wrong with it, the way out."""
+    """The slots cannot be made: the type, the error, the way out."""
 
 
 @frozen
 class Whole:
-    """What a machine has to divide: cores, memory (MiB), virtual memory (KiB), the disk space of each volume on which
-    jobs run (KiB), and of each custom resource, under its name as it is written, how much there is."""
-
     cpus: float
     memory: int
+    """MiB."""
     swap: int
+    """KiB of virtual memory."""
     disks: Mapping[str, int]
+    """KiB of each volume on which jobs run."""
     custom: Mapping[str, float] = Factory(dict)
 
     def of(self, resource: str, volume: str) -> float:
@@ -59,8 +59,8 @@ class Whole:
 
 @frozen
 class SlotType:
-    """A type of slots: what one slot of it is to get of each resource. ``constraints`` choose which things of a custom
-    resource; ``fractional``: it may have less than a core."""
+    """The share of one slot of each resource. ``constraints`` choose the things of a custom resource; a ``fractional``
+    slot may have less than a core."""
 
     number: int
     shares: Mapping[str, Share]
@@ -70,7 +70,7 @@ class SlotType:
 
 @frozen
 class Wanted:
-    """Slots that a configuration asks for: ``count`` of the type ``number`` with the definition ``text``."""
+    """The configured slots of a type: ``count`` of the type ``number`` with the definition ``text``."""
 
     number: int
     text: str
@@ -79,7 +79,7 @@ class Wanted:
 
 @define
 class Cut:
-    """What one slot is given. ``number`` counts a machine's slots from 1."""
+    """The resources of one slot. ``number`` counts a machine's slots from 1."""
 
     number: int
     type: SlotType
@@ -108,7 +108,7 @@ _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*)", r
 
 
 def _number(text: str) -> tuple[float, str]:
-    """A number at the beginning of a text (0 where there is none) and what follows it."""
+    """Return the number at the beginning of a text (0 if there is none) and the rest."""
     found = _NUMBER.match(text)
     return (float(found[1]), found[2]) if found else (0.0, text.strip())
 
@@ -149,7 +149,7 @@ def _share(value: _Value, whole: float, least: float, unit: int, integer: bool) 
 
 
 def _items(text: str) -> list[str]:
-    """The items of a slot type: lines where it has lines, else parted by commas where it has any, else by blanks."""
+    """Return the items of a slot type, parted by lines if it has several, else by commas if any, else by blanks."""
     if "\n" in text:
         parts = text.split("\n")
     elif "," in text:
@@ -160,9 +160,9 @@ def _items(text: str) -> list[str]:
 
 
 def slot_type(number: int, text: str, whole: Whole, volume: str) -> SlotType:
-    """A slot type as it is written, with its shares of ``whole``.
+    """Return the slot type of a text, with its shares of ``whole``.
 
-    :raises SlotTypeError: something in it is no share, or no resource of the machine
+    :raises SlotTypeError: an item is no share, or no resource of the machine
     """
     blanket, fractional = _Value("auto"), False
     shares: dict[str, Share] = {}
@@ -185,7 +185,7 @@ def slot_type(number: int, text: str, whole: Whole, volume: str) -> SlotType:
                     f"SLOT_TYPE_{number}: {name} is no resource of this machine, which has {known}: define it with "
                     f"MACHINE_RESOURCE_{name}"
                 )
-            continue  # so that machines with and without a resource may have one configuration
+            continue  # so that machines with and without a resource can share a configuration
         least = 0.0 if resource == CPUS and fractional else _LEAST.get(resource, 0.0)
         shares[resource] = _share_of(resource, value, whole, volume, least)
         if constraint and resource in whole.custom:
@@ -223,7 +223,7 @@ def _share_of(resource: str, value: _Value, whole: Whole, volume: str, least: fl
 
 @define
 class _Left:
-    """What is left of a machine while it is divided, and how many slots wait for an equal part of it."""
+    """The rest of a machine while it is divided, and the number of slots that wait for an equal part of it."""
 
     cpus: float
     amounts: dict[str, float]
@@ -245,8 +245,8 @@ def _key(resource: str, volume: str) -> str:
 
 
 def divide(whole: Whole, wanted: list[Wanted], volumes: Mapping[int, str]) -> list[Cut]:
-    """The slots that are made of a machine: all of the types ``wanted`` in their order, numbered from 1; slot N's jobs
-    run on the volume ``volumes[N]``.
+    """Return the slots of a machine: all of the types ``wanted`` in order, numbered from 1. Slot N's jobs run on the
+    volume ``volumes[N]``.
 
     :raises SlotTypeError: a type is wrong, or the slots need more than the machine has
     """
@@ -265,7 +265,6 @@ def divide(whole: Whole, wanted: list[Wanted], volumes: Mapping[int, str]) -> li
 
 
 def _take(left: _Left, cut: Cut) -> None:
-    """Take what a slot is given by amount or share; what it waits for is counted."""
     for resource, amount in cut.amounts.items():
         key = _key(resource, cut.volume)
         if amount == AUTO:
@@ -281,8 +280,7 @@ def _take(left: _Left, cut: Cut) -> None:
 
 
 def _give_equal_parts(left: _Left, cut: Cut, remains: dict[str, float], waiting: dict[str, int]) -> None:
-    """Give a slot its part of what is left, where it waits for one. Custom resources are whole things: the first slots
-    have one more."""
+    """Give a slot its part of what is left. Custom resources are whole things: the first slots get one more."""
     for resource, amount in cut.amounts.items():
         if amount != AUTO:
             continue

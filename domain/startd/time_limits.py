@@ -1,16 +1,16 @@
-"""How long a job is granted: its retirement, and its time to end.
+"""The time limits of a job: its retirement, and its time to vacate.
 
-From the manual ("Claimed State", "State/Activity Transition Expression Summary") and, where it leaves a thing open, the
-reference's behaviour:
+From the manual ("Claimed State", "State/Activity Transition Expression Summary") and, where it is open, the reference's
+behaviour:
 
-* A job that must go may run until it has run for MaxJobRetirementTime, not counting what it was suspended for. The job
-  may wish for less (MaxJobRetirementTime in its own ad; 0 for nice_user jobs), never for more.
-* It is told to end so early that its time to end, too, is within its retirement.
-* Its time to end is MachineMaxVacateTime as it was when the job began, or its own JobMaxVacateTime if that is less; if
-  that is more, what is left of its retirement serves as time to end.
-* A peaceful shutdown grants all the time in the world, except where MaxJobRetirementTime is -1.
-* While a machine drains gracefully, all its jobs retire until the last of them must go; the real startd sends one away
-  before whose own retirement is over.
+* A job that must go may run until it has run for MaxJobRetirementTime, suspended time not counted. The job may ask for
+  less (MaxJobRetirementTime in its own ad; 0 for nice_user jobs), never for more.
+* It is told to end so early that its time to vacate, too, is within its retirement.
+* Its time to vacate is MachineMaxVacateTime of when the job began, or its own JobMaxVacateTime if that is less; if that
+  is more, the rest of its retirement serves.
+* A peaceful shutdown sets no limit, except where MaxJobRetirementTime is -1.
+* While a machine drains gracefully, all its jobs retire until the last of them must go; the real startd evicts a job
+  earlier if its own retirement is over.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def retirement_left(policy: PolicyEvaluation) -> int:
 
 
 def machine_vacate_time(policy: PolicyEvaluation) -> int:
-    """MachineMaxVacateTime now, in microseconds: what a job that begins is promised."""
+    """Return MachineMaxVacateTime now, in microseconds: the promise to a job that begins."""
     found = policy.number("MachineMaxVacateTime")
     if found is not None:
         return max(0, found) * MICROSECONDS
@@ -58,14 +58,13 @@ def vacate_time(policy: PolicyEvaluation) -> int:
     said = next((name for name in ("JobMaxVacateTime", "KillSigTimeout") if policy.job_has(name)), "")
     if not said:
         return machine
-    own = max(0, policy.job_number(said) or 0) * MICROSECONDS  # what it says is no number: it wants no time
+    own = max(0, policy.job_number(said) or 0) * MICROSECONDS  # no number counts as 0
     if own <= machine:
         return own
     return min(own, max(machine, retirement_left(policy)))
 
 
 def drain_of(policy: PolicyEvaluation) -> Drain | None:
-    """Return the drain of the slot's machine, if it drains."""
     machine = policy.state.machines.get(policy.slot.machine)
     return None if machine is None else machine.drain
 
@@ -75,7 +74,7 @@ def draining(policy: PolicyEvaluation) -> bool:
 
 
 def may_unretire(policy: PolicyEvaluation) -> bool:
-    """Return whether a retiring claim may go on: nothing irrevocable made it retire, and what did is gone."""
+    """Tell whether a retiring claim may go on: nothing irrevocable made it retire, and the reason is gone."""
     claim = policy.slot.claim
     return (
         not draining(policy) and claim is not None and "irrevocable" not in claim.marks and policy.slot.waiting is None
@@ -83,7 +82,7 @@ def may_unretire(policy: PolicyEvaluation) -> bool:
 
 
 def in_retirement(policy: PolicyEvaluation) -> bool:
-    """Whether the claim is to end: a better match waits, the machine drains, or something irrevocable happened."""
+    """Tell whether the claim is to end: a better match waits, the machine drains, or something irrevocable happened."""
     return not may_unretire(policy)
 
 
@@ -96,7 +95,7 @@ def drain_left(policy: PolicyEvaluation) -> int:
 
 
 def _old(policy: PolicyEvaluation) -> list[Slot]:
-    """The slots of the machine whose claims are older than its drain."""
+    """Return the slots of the machine whose claims are older than its drain."""
     return [
         slot for slot in machine_slots(policy.state, policy.slot) if not (slot.claim and "late" in slot.claim.marks)
     ]
@@ -111,13 +110,13 @@ def _of(policy: PolicyEvaluation, slot: Slot) -> PolicyEvaluation:
 
 
 def retirement_over(policy: PolicyEvaluation) -> bool:
-    """Return whether the slot's job must be told to end now, so that it ends within its retirement."""
+    """Tell whether the slot's job must be told to end now, so that it ends within its retirement."""
     remains = retirement_remaining(policy)
     return remains <= 0 or vacate_time(policy) >= remains
 
 
 def retirement_remaining(policy: PolicyEvaluation) -> int:
-    """What is left of the slot's retirement; in a drain, that of all the machine's jobs."""
+    """Return the microseconds left of the slot's retirement; in a drain, of all the machine's jobs."""
     mine, drain = retirement_left(policy), drain_of(policy)
     if drain is None:
         return mine
@@ -132,14 +131,13 @@ def retirement_remaining(policy: PolicyEvaluation) -> int:
 
 
 def _start_accepts(policy: PolicyEvaluation) -> bool:
-    """Return whether START accepts the job that runs."""
     start = policy.expression("Start")
     mine, job = policy.whole_ads()
     return start is not None and truth(start, mine, job, policy.context) is True
 
 
 def waits_for_activation(policy: PolicyEvaluation) -> bool:
-    """Return whether an idle claim is so young that its job may be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
+    """Tell whether an idle claim is so young that its job may be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
     claim = policy.slot.claim
     machine = policy.state.machines.get(policy.slot.machine)
     delay = float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY"))
@@ -147,7 +145,7 @@ def waits_for_activation(policy: PolicyEvaluation) -> bool:
 
 
 def worklife_over(policy: PolicyEvaluation) -> bool:
-    """Return whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
+    """Tell whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
     claim = policy.slot.claim
     if claim is None or not claim.activations:
         return False
@@ -156,6 +154,6 @@ def worklife_over(policy: PolicyEvaluation) -> bool:
 
 
 def worklife(policy: PolicyEvaluation) -> int:
-    """CLAIM_WORKLIFE in seconds; negative: claims do not age."""
+    """Return CLAIM_WORKLIFE in seconds; negative: claims do not age."""
     life = policy.number("CLAIM_WORKLIFE")
     return int(float(policy.state.settings.get("CLAIM_WORKLIFE", "1200"))) if life is None else life

@@ -1,4 +1,4 @@
-"""One transition of a slot with all that it entails: the actions of ``state_machines.slot_actions``, carried out."""
+"""Take a slot through one transition with the actions of ``state_machines.slot_actions``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RETIREMENT_OVER = "retirement_over"
 
 
 def transition(draft: Draft, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
-    """Take the slot through a row, and through all that follows from where it arrives."""
+    """Take the slot through a row, and through all that follows on arrival."""
     leaving = EXIT_ACTIONS.get(slot.state_activity)
     if leaving is not None:
         leaving(_Actions(draft, slot), cause)
@@ -29,7 +29,7 @@ def transition(draft: Draft, slot: Slot, row: str, cause: str, target: str | Non
 
 
 def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None = None, evidence: int = 0) -> bool:
-    """Take the slot through the rows that the trigger fires where it is; False if there are none.
+    """Take the slot through the rows that the trigger fires where it is; return False if there are none.
 
     :param target: where the last row leads, if the slot's past decides that
     """
@@ -42,20 +42,20 @@ def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None 
 
 
 def enter(draft: Draft, slot: Slot, cause: str) -> None:
-    """Do the entry action of where the slot has just arrived, or else ask its policy."""
+    """Do the entry action of the slot's new pair, or else ask its policy."""
     action = ENTRY_ACTIONS.get(slot.state_activity)
     if action is None or not action(_Actions(draft, slot), cause):
         reevaluate(draft, slot)
 
 
 def reevaluate(draft: Draft, slot: Slot) -> None:
-    """Ask the policy at once of a slot that has just become idle, or begun to retire."""
+    """Ask the policy of a slot that has just become idle, or begun to retire."""
     if slot.activity in REEVALUATES and draft.state.slots.get(slot.name) is slot:
         apply_policy(draft, slot, entered=True)
 
 
 def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
-    """Let a slot in Preempting go on, since nothing of its job runs any more."""
+    """Let a slot in Preempting go on, since its job is gone."""
     leave(_Actions(draft, slot), cause)
 
 
@@ -116,13 +116,13 @@ class _Actions:
 
 
 def apply_policy(draft: Draft, slot: Slot, *, entered: bool = False) -> bool:
-    """Take the first rule of the policy that holds for the slot; False if none does.
+    """Take the first rule of the policy that holds for the slot; return False if none does.
 
     :param entered: the slot has just arrived where it is; else it is asked in a round
     """
     unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches
     if unheld and slot.state_activity == "Unclaimed/Idle":
-        merge(draft, slot)  # what was carved for a claim ends with it
+        merge(draft, slot)  # a dynamic slot ends with its claim
         return True
     policy = policy_of(draft, slot)
     rule = applying(draft.state.dialect.rules, policy, entered=entered)
@@ -146,7 +146,7 @@ _REASONS = {"preempt": "PREEMPT expression evaluated to True"}
 
 
 def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None, int]:
-    """Return the row and the target of a rule that holds, and the evidence of WANT_VACATE if that was asked."""
+    """Return the row and the target of a rule that holds, and the evidence of WANT_VACATE if it was asked."""
     if rule.cause == RETIREMENT_OVER:
         _charge(draft, slot)
     if rule.target != EVICTED:
@@ -156,8 +156,7 @@ def _destination(draft: Draft, slot: Slot, rule: Rule) -> tuple[str, str | None,
 
 
 def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
-    """Return how a job is made to go, with the evidence: WANT_VACATE is asked if PREEMPT was true, and counts as true
-    without a job."""
+    """Return how a job is evicted, with the evidence: WANT_VACATE if PREEMPT was true; true without a job."""
     policy = policy_of(draft, slot)
     if not policy.marked("preempted") or slot.activation is None:
         return VACATING, 0
@@ -166,7 +165,7 @@ def _eviction(draft: Draft, slot: Slot) -> tuple[str, int]:
 
 
 def _charge(draft: Draft, slot: Slot) -> None:
-    """Mark the claim of a job whose retirement is over: PREEMPT was true meanwhile, or a drain makes it go."""
+    """Mark the claim of a job whose retirement is over: PREEMPT was true meanwhile, or a drain evicts it."""
     policy = policy_of(draft, slot)
     marks = []
     if slot.claim is not None and slot.activation is not None:
@@ -179,7 +178,6 @@ def _charge(draft: Draft, slot: Slot) -> None:
 
 
 def mark(draft: Draft, slot: Slot, *marks: str, reason: str = "", code: int = 0) -> None:
-    """Write down what holds for the slot's claim from now on, if that is news."""
     claim = slot.claim
     if claim is None:
         return
@@ -209,8 +207,8 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
 
 
 def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
-    """Return whether START is false for the job of the match that waits, with the evidence. While the machine drains it
-    is, unless the drain has one of its own."""
+    """Tell whether START is false for the job of the waiting match, with the evidence. While the machine drains it is,
+    unless the drain has one of its own."""
     policy = policy_of(draft, slot).matched_with(_asking(draft.state, waiting))
     drain = time_limits.drain_of(policy)
     if drain is not None and (drain.final or not drain.start):
@@ -219,7 +217,7 @@ def _refused(draft: Draft, slot: Slot, waiting: Claim) -> tuple[bool, int]:
 
 
 def _asking(state: State, waiting: Claim) -> Ad:
-    """Return the ad of the job that a claim waits for: of this pool's own queue, or as its holder told it."""
+    """Return the ad of the job for which a claim waits: of this pool's own queue, or as its holder gave it."""
     if waiting.holder:
         return waiting.ad
     number, _, proc = waiting.job.partition(".")
@@ -227,7 +225,7 @@ def _asking(state: State, waiting: Claim) -> Ad:
 
 
 def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
-    """End the slot's claim, if it has one. One that is neither vacated nor killed is taken back at once."""
+    """End the slot's claim, if any. One that is neither vacated nor killed is taken back at once."""
     claim = slot.claim
     if claim is not None:
         where = claim_state(slot.state_activity, slot.activation is not None)
@@ -239,13 +237,12 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
 
 
 def withdraw_better_match(draft: Draft, slot: Slot, cause: str) -> None:
-    """Withdraw the better match that waits for the slot, if one does."""
     if slot.waiting is not None:
         draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
 
 
 def void_match(draft: Draft, slot: Slot, cause: str) -> None:
-    """Void the match that the slot has, if it has one: it will not be claimed."""
+    """Void the slot's match, if any: it will not be claimed."""
     job = draft.state.matches.get(slot.name)
     if job is not None:
         draft.emit(MatchVoided(*draft.why(cause), slot.name, job_id(*job)))

@@ -1,10 +1,10 @@
-"""What a slot tells the pool of its machine's sensors: when its state or activity changes, else at most once in
-UPDATE_INTERVAL, and only what has changed.
+"""Publish a slot's sensor readings: when its state or activity changes, else at most once in UPDATE_INTERVAL, and only
+changes.
 
-The policy asks the sensors themselves. Whoever reads the log (the negotiator, ``poolbook status``, an audit) sees what
-was published: the load, the instant of the last input (KeyboardIdle as ``time() - <instant>``, so that time passing is
-no news), and what the owner's own sensors say of attributes that the slot's expressions read. What a job asks for
-besides is published before the cycle that sees it first, and from then on as the rest.
+The policy reads the sensors themselves. Readers of the log (the negotiator, ``poolbook status``, an audit) see what was
+published: the load, the instant of the last input (KeyboardIdle as ``time() - <instant>``, so that time passing is no
+change), and the readings of the owner's own sensors that the slot's expressions read. Attributes that a job reads
+besides are published before the cycle that first sees it, and from then on like the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, compiled_ad, last_input
 
 
 def next_update(policy: PolicyEvaluation) -> int | None:
-    """Return when the slot publishes next, if nothing changes meanwhile: None if there is no news."""
+    """Return when the slot publishes next, if nothing else changes; None if there are no changes."""
     if not changed_readings(policy):
         return None
     joined, apart = _updates(policy)
@@ -27,18 +27,18 @@ def next_update(policy: PolicyEvaluation) -> int | None:
 
 
 def due_readings(policy: PolicyEvaluation) -> Ad:
-    """The news, unless the slot has published in this UPDATE_INTERVAL already."""
+    """Return the changes, unless the slot has published in this UPDATE_INTERVAL already."""
     return changed_readings(policy) if _turn(policy, policy.now) > _turn(policy, policy.slot.published) else {}
 
 
 def _updates(policy: PolicyEvaluation) -> tuple[int, int]:
-    """Return when the updates of the slot's machine began, and how far they are apart."""
+    """Return when the updates of the slot's machine began, and their interval."""
     machine = policy.state.machines.get(policy.slot.machine)
     return (machine.joined if machine else 0), max(1, duration(policy.state, machine, "UPDATE_INTERVAL"))
 
 
 def _turn(policy: PolicyEvaluation, at: int) -> int:
-    """Return the number of the UPDATE_INTERVAL in which an instant lies; -1 for what never was."""
+    """Return the number of the UPDATE_INTERVAL of an instant; -1 for one before the first."""
     joined, apart = _updates(policy)
     return (at - joined) // apart if at >= joined else -1
 
@@ -50,11 +50,11 @@ def names_sensed(readings: Readings, slot: str) -> frozenset[str]:
 
 
 def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset()) -> Ad:
-    """What would be published now: the attributes that differ from what was published last (an empty text: gone), and
-    those of ``also``, in small letters."""
+    """Return what would be published now: the attributes that differ from the last published (an empty text: removed),
+    and those of ``also``, in small letters."""
     here = policy.snapshot()
     before = policy.slot.public
-    # A command that writes the log for a moment asks no sensor: what was published stands.
+    # A command that writes the log for a moment asks no sensor: the published readings stand.
     if here.readings is NOTHING_READ or (not before and here.readings == NOTHING_READ):
         return {}
     names = compiled_ad(policy.state, policy.slot, policy.caches).names
@@ -65,7 +65,7 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
 
 
 def _said(here: SlotSnapshot, wanted: frozenset[str] | None) -> Iterator[tuple[str, str]]:
-    """What the sensors say of these attributes, in small letters; None: of all."""
+    """Yield the sensors' values of these attributes, in small letters; None: all."""
     for key, name in _LOADS.items():
         if wanted is None or key in wanted:
             yield name, repr(round(float(DYNAMIC_ATTRIBUTES[key][1](here)), 2))
@@ -81,5 +81,5 @@ def _said(here: SlotSnapshot, wanted: frozenset[str] | None) -> Iterator[tuple[s
 _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}
 _IDLES = {"keyboardidle": ("KeyboardIdle", False), "consoleidle": ("ConsoleIdle", True)}
 _SHOWN = frozenset({"loadavg", "condorloadavg", "keyboardidle"})
-"""What ``status`` shows."""
+"""The attributes that ``status`` shows."""
 _ALWAYS = frozenset(_LOADS) | frozenset(_IDLES)

@@ -1,4 +1,4 @@
-"""How claims are made to go: vacated by request, softly or at once, or suspended and continued by request."""
+"""End claims softly or at once, or suspend and continue them, by request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .transitions import mark, trigger, void_match
 
 
 def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False) -> bool:
-    """The claim is to end, and its job may use its retirement time and its time to end. What is not ``reversible`` is
-    so whatever happens meanwhile. False if there is nothing to end."""
+    """Retire the claim: its job may use its retirement time and its time to vacate. Unless ``reversible``, it ends
+    whatever happens meanwhile. Return False if there is nothing to end."""
     if slot.claim is None and slot.name in draft.state.matches:
         return void(draft, slot, cause)
     if slot.state == "Claimed":
@@ -22,7 +22,7 @@ def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, pe
 
 
 def kill(draft: Draft, slot: Slot, cause: str) -> bool:
-    """The claim is to end at once, and its job is killed. False if there is nothing to end."""
+    """End the claim at once, and kill its job. Return False if there is nothing to end."""
     if slot.claim is None and slot.name in draft.state.matches:
         return void(draft, slot, cause)
     if slot.activity == "Cleaning":
@@ -32,7 +32,6 @@ def kill(draft: Draft, slot: Slot, cause: str) -> bool:
 
 
 def void(draft: Draft, slot: Slot, cause: str) -> bool:
-    """The match that the slot has will not be claimed (8)."""
     if slot.name in draft.state.matches:
         draft.move_match(slot, void_row(cause))
         void_match(draft, slot, cause)
@@ -42,8 +41,7 @@ def void(draft: Draft, slot: Slot, cause: str) -> bool:
 
 
 def suspend_claim(draft: Draft, slot: Slot) -> bool:
-    """Suspend what runs, by request: only a request lets it go on. False if nothing runs that is not
-    ending."""
+    """Suspend the running job until a request continues it. Return False if nothing runs that is not ending."""
     ending = slot.activation is not None and bool(slot.activation.stop)
     if ending or slot.state_activity not in ("Claimed/Busy", "Claimed/Retiring"):
         return False
@@ -52,7 +50,7 @@ def suspend_claim(draft: Draft, slot: Slot) -> bool:
 
 
 def continue_claim(draft: Draft, slot: Slot) -> bool:
-    """Let what a request suspended go on; False if no request did."""
+    """Continue what a request suspended; return False if none did."""
     claim = slot.claim
     if slot.state_activity != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:
         return False

@@ -1,14 +1,12 @@
-"""What may happen to a slot, a job, a claim, a match and a drain: everything that decides where each of them goes.
+"""The state machines of slots, jobs, claims, matches and drains.
 
-For the slot there are its rows (``slot_rows``, ``slot_rows_htcondor_25``), which of them a message fires
-(``slot_triggers``) and which of them the owner's policy (``slot_rules``, asking a ``slot_policy``), and what the slot
-does on the way (``slot_actions``). The others need rows alone: ``job``, ``claim``, ``match``, ``drain``. ``dialects``
-has what differs between HTCondor's manual and its daemons, ``hold_codes`` the codes of holds and evictions, ``machine``
-what enforces the rows.
+A slot has rows (``slot_rows``, ``slot_rows_htcondor_25``), fired by messages (``slot_triggers``) or by the owner's
+policy (``slot_rules``, which asks a ``slot_policy``), and actions on the way (``slot_actions``). The others have rows
+alone: ``job``, ``claim``, ``match``, ``drain``. ``dialects`` has the differences between HTCondor's manual and its
+daemons, ``hold_codes`` the codes of holds and evictions, ``machine`` enforces the rows.
 
-Nothing outside of this folder names a row by its number, or asks which dialect a pool has. Nothing in this folder reads
-an ad, a log or a clock: what a rule or an action needs of a slot, it asks through ``SlotPolicy`` and
-``SlotTransitions``, which ``startd`` answers.
+Nothing outside of this folder names a row by its number, or asks which dialect a pool has. Nothing in it reads an ad, a
+log or a clock: rules and actions ask ``SlotPolicy`` and ``SlotTransitions``, which ``startd`` answers.
 """
 
 if __name__ != "poolbook.domain.state_machines":

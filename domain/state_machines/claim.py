@@ -1,9 +1,9 @@
-"""The life of a claim: what an access point holds of a slot, from the claiming to the release.
+"""The life of a claim: a schedd's hold of a slot, from the claiming to the release.
 
 * Its states are those of HTCondor's claims, and "Ended". While it lives its slot is in Claimed or Preempting.
-* A claim serves many jobs, one at a time: each ``activate`` is one, and ``end_job`` brings the claim back to Idle.
-* It ends through Vacating or Killing also when it has no job; these are over at once then.
-* Where a claim is, its slot says (``claim_state``): nothing else has to be kept of it.
+* A claim serves many jobs, one at a time: each ``activate`` begins one, and ``end_job`` brings the claim back to Idle.
+* It ends through Vacating or Killing also without a job; these are over at once then.
+* The state follows from the slot (``claim_state``): nothing else is kept.
 
 Places: sections of the manual's page "Configuration for Execution Points", within "condor_startd Policy Configuration".
 """
@@ -44,14 +44,13 @@ CLAIM: Final = (
 # fmt: on
 
 ENTERED: Final = {"Running": "continue", "Suspended": "suspend", "Vacating": "vacate", "Killing": "kill"}
-"""Where the claim of a slot that moves arrives, and by which row. (A job that begins, or is gone, moves its claim
-before its slot.)"""
+"""The claim's state and row for each pair that its slot enters. (Jobs move the claim before its slot.)"""
 ENDING: Final = ("Vacating", "Killing")
 
 
 @lru_cache(256)
 def claim_state(pair: str, job: bool) -> str:
-    """Return where the claim of a slot is that is in this pair of state and activity, and has a job or none."""
+    """Return the state of the claim of a slot in this pair, with or without a job."""
     state, _, activity = pair.partition("/")
     if state == "Preempting":
         return activity

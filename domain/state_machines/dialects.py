@@ -1,7 +1,7 @@
-"""The two ways in which a pool may behave: as HTCondor's manual says, or as HTCondor 25's daemons do.
+"""The two behaviours of a pool: as HTCondor's manual says, or as HTCondor 25's daemons do.
 
-Everything in which they differ stands here: a table of each, and a named difference where no table can say it. Whoever
-needs to know asks for the difference by its name, never for the name of the dialect.
+All differences stand here: a table of each, and a named field where no table can say it. Code asks for a difference by
+its name, never for the dialect.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 
 
 class Dialect(NamedTuple):
-    """One way in which a pool may behave."""
-
     name: str
     slot_rows: tuple[Row, ...]
     state_activities: tuple[str, ...]
-    """Every state/activity in which a slot may be, those of the manual first."""
+    """Every state/activity of a slot, the manual's first."""
     triggers: Triggers
     rules: Rules
     job_rows: tuple[Row, ...]
@@ -33,36 +31,32 @@ class Dialect(NamedTuple):
     """Status -> JobStatus."""
 
     informs_startd_of_matches: bool
-    """Whether the negotiator tells the slots of its matches (NEGOTIATOR_INFORM_STARTD, off by default in the real
-    pool)."""
+    """The negotiator tells slots of their matches (NEGOTIATOR_INFORM_STARTD, off by default in the real pool)."""
     limits_matches_of_submitters: bool
-    """Whether a submitter gets MAX_CONCURRENT_UPLOADS_PER_USER matches in a spin at most, as the real daemons have it
+    """A submitter gets at most MAX_CONCURRENT_UPLOADS_PER_USER matches in a spin
     (SCHEDD_ENABLE_PER_USER_MATCH_LIMITS)."""
     preempts_only_worse_priorities: bool
-    """Whether a slot changes hands only to a submitter of a better priority. The real negotiator leaves that to
-    PREEMPTION_REQUIREMENTS."""
+    """A slot is preempted only for a better priority. The real negotiator leaves that to PREEMPTION_REQUIREMENTS."""
     preempts_idle_claims: bool
-    """Whether the negotiator takes claims that run no job for slots that may be preempted, as the real one does."""
+    """Claims without a job count as slots that may be preempted, as for the real negotiator."""
     takes_job_rank_for_missing_rank: bool
-    """Whether a slot without a RANK takes the job's own Rank of the slot for it: the real startd looks for what the
-    slot's ad lacks in the job's (Resource::compute_rank). The manual: it values all jobs alike."""
+    """A slot without a RANK takes the job's own Rank of the slot: the real startd looks up in the job what the slot's
+    ad lacks (Resource::compute_rank). The manual: it values all jobs alike."""
     shares_load_by_cores: bool
-    """Whether a slot takes as much of the owner's load as it has cores, and what is then left belongs to nobody (the
-    real startd), or at most 1.0 in a turn (the manual, "Load Average for Multi-core Machines")."""
+    """A slot takes as much of the owner's load as it has cores, and the rest belongs to nobody (the real startd); else
+    at most 1.0 in a turn (the manual, "Load Average for Multi-core Machines")."""
     hides_true_start: bool
-    """Whether a START that is locally true is left out of the public ad (the manual, "Machine States")."""
+    """A START that is locally true is left out of the public ad (the manual, "Machine States")."""
     drain_waits_for_longest_retirement: bool
-    """Whether all jobs of a machine that drains gracefully may stay until the one with the longest retirement time
-    must go (the manual, "Drained State"). The real startd sends one away before whose own retirement is over."""
+    """In a graceful drain all jobs may stay until the one with the longest retirement time must go (the manual,
+    "Drained State"). The real startd evicts a job earlier if its own retirement is over."""
     better_match_survives_shutdown: bool
-    """Whether a better match that waits takes its slot over although the machine is being shut down, as the real
-    startd lets it."""
+    """A waiting better match takes its slot over although the machine is being shut down, as with the real startd."""
     ends_idle_startd_at_once: bool
-    """Whether an execution point that is shut down while it runs no job ends at once, its claims with it, as the real
-    startd does."""
+    """A startd that is shut down while it runs no job ends at once, with its claims, as the real startd does."""
 
     def steps(self, trigger: str, state_activity: str) -> Steps:
-        """Return the rows that a slot there goes through when it is told so; none: nothing changes."""
+        """Return the rows that the trigger fires from there; empty: nothing changes."""
         return self.triggers.get(trigger, {}).get(state_activity, ())
 
 
@@ -85,7 +79,7 @@ MANUAL: Final = Dialect(
     better_match_survives_shutdown=False,
     ends_idle_startd_at_once=False,
 )
-"""The dialect that does what the manual says, and nothing else."""
+"""The manual's behaviour, and nothing else."""
 
 HTCONDOR_25: Final = Dialect(
     name="htcondor-25",
@@ -106,15 +100,13 @@ HTCONDOR_25: Final = Dialect(
     better_match_survives_shutdown=True,
     ends_idle_startd_at_once=True,
 )
-"""The dialect that does what HTCondor 25's daemons do, in what they go beyond the manual, too."""
+"""The behaviour of HTCondor 25's daemons, also where they go beyond the manual."""
 
 DIALECTS: Final[Mapping[str, Dialect]] = {one.name: one for one in (MANUAL, HTCONDOR_25)}
 DEFAULT_DIALECT: Final = MANUAL.name
 
 
 class UnknownDialectError(PoolbookError, ValueError):
-    """A dialect was named that does not exist."""
-
     def __init__(self, dialect: str) -> None:
         super().__init__(f"there is no dialect {dialect!r}: choose one of {', '.join(DIALECTS)}")
         self.dialect = dialect
@@ -140,6 +132,5 @@ def _rows_by_step(name: str) -> dict[tuple[str, str], tuple[Row, ...]]:
 
 
 def classify(dialect: Dialect, source: str, target: str) -> tuple[Row, ...]:
-    """Return the rows by which a slot may have gone from one state/activity to another: one, or none if the dialect
-    does not allow it."""
+    """Return the rows that lead from one state/activity to another: one, or none if the dialect forbids it."""
     return _rows_by_step(dialect.name).get((source, target), ())

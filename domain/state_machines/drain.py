@@ -1,8 +1,8 @@
-"""The life of a drain: how a machine is emptied of jobs, and opened again.
+"""The life of a drain: a machine is emptied of jobs, and opened again.
 
-* A drain is of a whole machine: all of its slots, each of which goes through rows 33 to 37 of the slots' table.
-* Its schedule says what running jobs are granted: Graceful their retirement time, and the time to vacate; Quick the
-  time to vacate; Fast nothing. A drain that has begun keeps its schedule: to have another one, cancel it first.
+* A drain is of a whole machine: each of its slots goes through rows 33 to 37 of the slots' table.
+* Its schedule says what running jobs get: Graceful their retirement time, and the time to vacate; Quick the time to
+  vacate; Fast nothing. A drain keeps its schedule: to change it, cancel the drain first.
 * It is complete when every slot is in Drained; then it ends by itself, if it was asked to, or waits to be canceled.
 
 Places: the manual's page "condor_drain", and "Drained State" of the page "Configuration for Execution Points".

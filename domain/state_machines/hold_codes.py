@@ -1,12 +1,12 @@
-"""The codes that say why a job is held (HoldReasonCode) or was evicted (VacateReasonCode), as HTCondor 25 numbers them.
+"""HTCondor 25's codes for why a job is held (HoldReasonCode) or was evicted (VacateReasonCode).
 
-* Both are one series: codes from 1000 on send a job back to Idle, those below hold it. So a code that an eviction
-  carries says where the job goes, unless its subcode says otherwise (``goes_on_hold``).
+* Both are one series: codes from 1000 on send a job back to Idle, lower ones hold it. So the code of an eviction tells
+  where the job goes, unless its subcode says otherwise (``goes_on_hold``).
 * A code's name is its label in the job's NumHoldsByReason and NumVacatesByReason.
-* A code means what it meant when it was given out: those that HTCondor no longer gives stay, for old logs.
+* A code keeps its meaning: those that HTCondor no longer uses stay, for old logs.
 
 Places: the manual's pages "Hold Reason Codes" and "Vacate Reason Codes"; for the codes that they leave out (0, 2, 28 to
-31, 49, 1037) the header that numbers them, condor_holdcodes.h.
+31, 49, 1037) HTCondor's header condor_holdcodes.h.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ from typing import Final, NamedTuple
 
 
 class Code(NamedTuple):
-    """Why a job was held or evicted."""
-
     number: int
     name: str
     words: str
     subcode: str = ""
-    """What the subcode means, where the code has one of its own."""
+    """The meaning of the subcode, where the code has one of its own."""
 
 
 FIRST_VACATE_CODE: Final = 1000
-"""From here on a code means: try again elsewhere."""
+"""The first code that means: try again elsewhere."""
 _ERRNO: Final = "the operating system's error number"
 
 # fmt: off
@@ -134,7 +132,7 @@ VACATE_CODES: Final[dict[int, Code]] = {code.number: code for code in _VACATE}
 
 
 def goes_on_hold(code: int, subcode: int = 0) -> bool:
-    """Return whether a job that failed with this code is held (else it is evicted, and tried again).
+    """Tell whether a job that failed with this code is held; else it is evicted, and tried again.
 
     A code from 1 to 999 holds, any other does not; a subcode of -1000 or less makes it an eviction whatever the code.
     Manual: "Managing a Job", The Job Lifecycle.

@@ -1,15 +1,14 @@
-"""The life of a job: its status, and what may change it.
+"""The life of a job: its statuses and their changes.
 
-* A job's status is a word here and a number in its ad (JobStatus); ``JOB_STATUS_NUMBERS`` has both.
-* It begins in Unsubmitted, before the queue knows it, and ends in Left, out of the queue and in the history. Neither is
-  a status: no ad ever shows them.
-* A row's number is what happens: ``evict``, ``release``. What happens is not where it leads: ``evict`` and ``requeue``
-  both lead from Running to Idle, one because the machine was wanted, one because the job asked for another run.
-* Whether an eviction ends in Idle or in Held is for the code that it carries to say: ``hold_codes.goes_on_hold``.
+* A status is a word here and a number in the job's ad (JobStatus); ``JOB_STATUS_NUMBERS`` has both.
+* A job begins in Unsubmitted, before the queue knows it, and ends in Left, in the history. No ad shows these two.
+* A row is named by what happens, not by where it leads: ``evict`` and ``requeue`` both lead from Running to Idle, one
+  because the machine was wanted, one because the job asked for another run.
+* The code of an eviction decides whether it ends in Idle or in Held: ``hold_codes.goes_on_hold``.
 
 ``htcondor-25`` adds the statuses that the manual's list leaves out (8 to 10; no row leads to Failed, which nothing
-sets), and what its schedd does with a job that was removed but cannot be cleaned up yet: it may be held, and released
-only into Removed.
+sets), and the schedd's treatment of a removed job that cannot be cleaned up yet: it may be held, and released only into
+Removed.
 
 The places are pages of HTCondor's manual: "Managing a Job" of the user's manual with its section, the commands' pages,
 the page on the submit language (by command), "Job Status Codes"; or the schedd's source where no page says it.
@@ -111,4 +110,4 @@ BEYOND: Final = (
 
 _changed: Final = {r.number: r for r in CHANGED}
 JOB_HTCONDOR_25: Final = (*(_changed.get(r.number, r) for r in JOB), *BEYOND)
-"""The whole table of the dialect: the manual's rows, wider where the schedd is, and those beyond."""
+"""The dialect's whole table: the manual's rows, wider where the schedd is, and those beyond."""

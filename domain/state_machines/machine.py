@@ -1,11 +1,11 @@
-"""A table at work: the machine that the ``transitions`` library builds from it, and that lets nothing else happen.
+"""Enforce a table by a machine of the ``transitions`` library.
 
-* There is one machine for a table, never one for a slot or a job: the state comes in with each call.
-* ``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses what the table does not
-  have. ``legal`` is for bulk replay: it looks the same up in what that machine knows, sixty times as fast. ``step`` is
-  for the live path of claims and matches, which go along with their slots: it looks up what is legal, and fires what is
-  not. All take their answer from the library's machine alone, none from the rows.
-* A machine is not for two threads at once.
+* There is one machine for a table, never one for a slot or a job: each call gives the state.
+* ``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses all else. ``legal`` is
+  for bulk replay: it looks the same up, sixty times as fast. ``step`` is for the live path of claims and matches, which
+  move with their slots: it looks up, and fires only what it does not find. All rest on the library's machine, none on
+  the rows.
+* A machine is not thread-safe.
 
 The library takes longer to import than all of this package: it is imported when the first machine is built.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class NotAllowed(Exception):
-    """A transition was asked for that the table does not have."""
+    """The table has no such transition."""
 
     def __init__(self, thing: str, source: str, number: str, target: str | None, rule: str, way_out: str) -> None:
         step = source if target is None else f"{source} -> {target}"
@@ -42,14 +42,14 @@ class NotAllowed(Exception):
 
 
 class _Model:
-    """What the library moves about: it holds a state, and the wanted one, for the length of one ``fire``."""
+    """The library's model: it holds the current and the wanted state during one ``fire``."""
 
     __slots__ = ("state", "wanted")
     state: str
     wanted: str
 
     def leads_to_wanted(self, event: EventData) -> bool:
-        """Choose among the targets of a row: the condition of each of the library's transitions."""
+        """Tell whether a transition leads to the wanted target: the condition of each of the library's transitions."""
         return event.transition is not None and event.transition.dest == self.wanted
 
 
@@ -66,10 +66,9 @@ def _build(rows: Iterable[Row], every_state: Sequence[str], initial: str, name: 
 
 
 class Machine:
-    """One table, enforced.
+    """One table, enforced. ``initial`` is where every life begins, ``name`` what errors call the thing that moves.
 
-    ``rows`` are the table, ``initial`` is where every life begins, ``name`` is what errors call the thing that moves.
-    Raises ValueError for a table that has a number twice, or a row from a state to itself.
+    :raises ValueError: the table has a number twice, or a row from a state to itself
     """
 
     def __init__(self, rows: Sequence[Row], initial: str, name: str) -> None:
@@ -96,9 +95,10 @@ class Machine:
         """(source, number) -> targets, as the library's machine has them."""
 
     def fire(self, source: str, number: str, target: str | None = None) -> str:
-        """Pull the trigger of row ``number`` from ``source``, and return where it leads.
+        """Pull the trigger of row ``number`` from ``source``, and return its target; ``target`` is needed if the row
+        has several.
 
-        ``target`` may be left out where the row has one alone. Raises ``NotAllowed``.
+        :raises NotAllowed: the table has no such transition
         """
         targets = self.lookup.get((source, number), ())
         if target is None and len(targets) == 1:
@@ -116,29 +116,30 @@ class Machine:
         return self._model.state
 
     def step(self, source: str, number: str, target: str | None = None) -> str:
-        """The same as ``fire``, by the lookup: for what every job of a pool does several times. What the lookup does
-        not have is put to the library's machine, which refuses it."""
+        """Do the same as ``fire`` by the lookup, for frequent steps. The library's machine refuses the rest."""
         targets = self.lookup.get((source, number), ())
         if target in targets:
             return target
         return targets[0] if target is None and len(targets) == 1 else self.fire(source, number, target)
 
     def legal(self, source: str, number: str, target: str) -> bool:
-        """Return whether ``fire`` would allow it."""
+        """Tell whether ``fire`` would allow it."""
         return target in self.lookup.get((source, number), ())
 
     def allowed(self, source: str) -> dict[str, tuple[str, ...]]:
-        """Number -> targets of every row that leads on from ``source``."""
+        """Return the targets of every row that leads on from ``source``, by number."""
         return {number: targets for (place, number), targets in self.lookup.items() if place == source}
 
     def without(self, number: str) -> Machine:
-        """This machine without one row; raises KeyError if it has none of this number."""
+        """Return this machine without one row.
+
+        :raises KeyError: it has no row of this number
+        """
         if number not in self._triggers:
             raise KeyError(f"{self.name}: there is no row {number}")
         return Machine([row for row in self.rows if row.number != number], self.initial, self.name)
 
     def _refusal(self, source: str, number: str, target: str | None) -> NotAllowed:
-        """Why not, by the first rule that is broken."""
         onward = "; ".join(f"{n} -> {' or '.join(t)}" for n, t in self.allowed(source).items()) or "nothing"
         from_here = f"from {source} there is: {onward}"
         targets = self.lookup.get((source, number), ())
@@ -157,29 +158,26 @@ class Machine:
 
 @cache
 def slot_machine(dialect: str) -> Machine:
-    """Return the machine of all slots under a dialect; raises ``UnknownDialectError``."""
+    """Return the machine of all slots under a dialect; raise ``UnknownDialectError`` for an unknown one."""
     return Machine(dialect_named(dialect).slot_rows, BORN, f"slot ({dialect})")
 
 
 @cache
 def job_machine(dialect: str) -> Machine:
-    """Return the machine of all jobs under a dialect; raises ``UnknownDialectError``."""
+    """Return the machine of all jobs under a dialect; raise ``UnknownDialectError`` for an unknown one."""
     return Machine(dialect_named(dialect).job_rows, UNSUBMITTED, f"job ({dialect})")
 
 
 @cache
 def claim_machine() -> Machine:
-    """Return the machine of all claims."""
     return Machine(CLAIM, REQUESTED, "claim")
 
 
 @cache
 def match_machine() -> Machine:
-    """Return the machine of all matches."""
     return Machine(MATCH, MADE, "match")
 
 
 @cache
 def drain_machine() -> Machine:
-    """Return the machine of all drains."""
     return Machine(DRAIN, OPEN, "drain")

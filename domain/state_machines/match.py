@@ -1,9 +1,9 @@
-"""The life of a match: what the negotiator makes, and what becomes of it.
+"""The life of a match of the negotiator.
 
 * A match is a slot and a job that accept each other. It is no promise: either side may have changed since.
-* It is told to both sides. If the slot hears of it first, it waits in Matched for its claim, at most MATCH_TIMEOUT.
-* It ends when it is claimed, or comes to nothing in one of three ways.
-* Whether the slot has heard of it, the slot says (``match_state``).
+* Both sides are told. A slot that is told first waits in Matched for its claim, at most MATCH_TIMEOUT.
+* It ends when it is claimed, or is voided in one of three ways.
+* The slot's pair tells whether the slot was told (``match_state``).
 
 Places: sections of the manual's page "Configuration for Execution Points", within "condor_startd Policy Configuration".
 """
@@ -15,7 +15,7 @@ from typing import Final
 from .rows import row
 
 MADE: Final = "Made"
-"""A cycle of the negotiator made it."""
+"""A negotiation cycle made it."""
 
 # fmt: off
 MATCH: Final = (
@@ -39,10 +39,8 @@ _VOID: Final = {"match_timeout": "time_out", "claim_failed": "refuse"}
 
 
 def match_state(pair: str) -> str:
-    """Return where the match of a slot is that is in this pair of state and activity."""
     return "Notified" if pair == _MATCHED else MADE
 
 
 def void_row(cause: str) -> str:
-    """Return the row by which a match comes to nothing for this cause."""
     return _VOID.get(cause, "withdraw")

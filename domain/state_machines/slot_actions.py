@@ -1,8 +1,8 @@
-"""What a slot does on entering and on leaving a state/activity, by itself and at once.
+"""The actions of a slot on entering and on leaving a state/activity.
 
-An entry action returns whether the slot has gone on from there. Having entered Idle or Retiring and stayed, the slot
-asks its policy again at once, so that one cause may entail a chain of transitions at one instant (Retiring, Preempting,
-Owner, Unclaimed). ``startd/transitions.py`` carries these actions out.
+An entry action returns whether the slot has gone on from there. A slot that enters Idle or Retiring and stays asks its
+policy again at once, so that one cause may entail a chain of transitions at one instant (Retiring, Preempting, Owner,
+Unclaimed). ``startd/transitions.py`` carries these actions out.
 """
 
 from __future__ import annotations
@@ -15,17 +15,15 @@ from .slot_rows import KILLING, VACATING, SlotRow
 
 
 class BetterMatch(NamedTuple):
-    """How the slot answered the better match that waited for it."""
-
     taken: bool
     refused: bool
-    """Neither taken nor refused: none waited."""
+    """If neither is true, none waited."""
     evidence: int = 0
-    """Where the log says why it was refused; 0: that needs no evidence."""
+    """The position of the evidence in the log; 0 if it needs none."""
 
 
 class SlotTransitions(Protocol):
-    """What an action may ask of a slot, and do to it."""
+    """The questions and acts of an action on a slot."""
 
     @property
     def policy(self) -> SlotPolicy: ...
@@ -34,21 +32,21 @@ class SlotTransitions(Protocol):
     def has_job(self) -> bool: ...
 
     def evidence(self) -> int:
-        """Write down the last expression that the policy was asked, and return where that stands in the log."""
+        """Record the last expression that the policy was asked, and return its position in the log."""
 
     def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
-        """Take the slot through a row, and do the actions on its way."""
+        """Take the slot through a row, with its actions."""
 
     def reacts_to(self, trigger: str) -> bool:
-        """Return whether the trigger leads anywhere from where the slot is."""
+        """Tell whether the trigger fires a row where the slot is."""
 
     def trigger(self, trigger: str, cause: str, evidence: int = 0) -> None: ...
 
     def end_claim(self, cause: str) -> None:
-        """End the slot's claim, if it has one."""
+        """End the slot's claim, if any."""
 
     def answer_better_match(self) -> BetterMatch:
-        """Give the slot to the better match that waits for it, unless START refuses its job."""
+        """Give the slot to the waiting better match, unless START refuses its job."""
 
     def withdraw_better_match(self, cause: str) -> None: ...
 
@@ -66,7 +64,7 @@ class SlotTransitions(Protocol):
 
 
 def _enter_owner(slot: SlotTransitions, cause: str) -> bool:
-    """Let no claim or match outlive its arrival in Owner. The real startd asks IS_OWNER before anything else there."""
+    """End claim and match on arrival in Owner. The real startd asks IS_OWNER before anything else there."""
     slot.end_claim(cause)
     slot.withdraw_better_match(cause)
     slot.void_match(cause)
@@ -77,7 +75,7 @@ def _enter_owner(slot: SlotTransitions, cause: str) -> bool:
 
 
 def _enter_busy(slot: SlotTransitions, cause: str) -> bool:
-    """Retire a job that goes on, or begins, on a claim that is to end; not one that was accepted during a drain."""
+    """Retire a job that goes on, or begins, on a claim that is to end, unless the claim was accepted during a drain."""
     policy = slot.policy
     if policy.marked("late") or not policy.in_retirement:
         return False
@@ -123,7 +121,7 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
 
 
 def leave_preempting(slot: SlotTransitions, cause: str) -> None:
-    """End the claim, since nothing of its job runs any more, and let the better match that waits take over."""
+    """End the claim, since its job is gone, and let the waiting better match take over."""
     slot.end_claim(cause)
     killed = slot.policy.state_activity == KILLING
     better = slot.answer_better_match()
@@ -149,4 +147,4 @@ EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {
 }
 
 REEVALUATES: Final = ("Idle", "Retiring")
-"""The activities in which a slot that has just entered them asks its policy at once."""
+"""The activities in which a slot that enters them asks its policy at once."""

@@ -1,4 +1,4 @@
-"""What a rule may ask of a slot at one instant. ``startd/slot_policy.py`` answers it."""
+"""The questions of a rule about a slot at one instant. ``startd/slot_policy.py`` answers them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any, Protocol
 
 
 class SlotPolicy(Protocol):
-    """A slot's expressions, and what holds of its claim, its job, its machine and its machine's drain."""
+    """A slot's expressions, and the facts of its claim, its job, its machine and the machine's drain."""
 
     verdict: Any
     """The last expression that was asked and its value: the evidence of what follows from it."""
 
     def true(self, name: str) -> bool:
-        """Return whether the expression is true."""
+        """Tell whether the expression is true."""
 
     def locally_false(self, name: str) -> bool:
-        """Return whether the expression is false whatever the job."""
+        """Tell whether the expression is false whatever the job."""
 
     def set_to_false(self, name: str) -> bool:
-        """Return whether the expression is the constant false."""
+        """Tell whether the expression is the constant false."""
 
     @property
     def state_activity(self) -> str: ...
@@ -32,30 +32,30 @@ class SlotPolicy(Protocol):
     def is_claimed(self) -> bool: ...
 
     def marked(self, mark: str) -> bool:
-        """Return whether this of ``events.CLAIM_FLAGS`` holds for the slot's claim; false without a claim."""
+        """Tell whether the slot's claim has this one of ``events.CLAIM_FLAGS``; false without a claim."""
 
     @property
     def better_match_waits(self) -> bool: ...
 
     @property
     def job_is_ending(self) -> bool:
-        """Return whether the slot's job was told to end."""
+        """Tell whether the slot's job was told to end."""
 
     @property
     def in_retirement(self) -> bool:
-        """Return whether the claim is to end: a better match waits, the machine drains, or something irrevocable."""
+        """Tell whether the claim is to end: a better match waits, the machine drains, or something irrevocable."""
 
     @property
     def retirement_over(self) -> bool:
-        """Return whether the job must be told to end now, so that it ends within MaxJobRetirementTime."""
+        """Tell whether the job must be told to end now, so that it ends within MaxJobRetirementTime."""
 
     @property
     def worklife_over(self) -> bool:
-        """Return whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
+        """Tell whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
 
     @property
     def waits_for_activation(self) -> bool:
-        """Return whether the job may still be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
+        """Tell whether the job may still be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
 
     # The machine
 
@@ -64,11 +64,11 @@ class SlotPolicy(Protocol):
 
     @property
     def machine_is_drained(self) -> bool:
-        """Return whether every slot of the machine is in Drained."""
+        """Tell whether every slot of the machine is in Drained."""
 
     @property
     def machine_benchmarks(self) -> bool:
-        """Return whether a slot of the machine runs benchmarks."""
+        """Tell whether a slot of the machine runs benchmarks."""
 
     @property
     def benchmarks_never_ran(self) -> bool: ...

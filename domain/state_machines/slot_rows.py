@@ -1,18 +1,17 @@
-"""The life of a slot, as the manual tells it.
+"""The life of a slot by the manual.
 
-* A slot is in one of 7 states, and in each state in one of the activities that the state knows: a pair, written
-  "Claimed/Busy". There are 15.
-* It is born in Owner/Idle, a dynamic slot too, and moves only by a row of the table below. Nothing else happens to it.
-* Each row has a name, by which all of the code speaks of it (``SlotRow``), and a number, by which events do.
+* A slot is in one of 7 states and one of the state's activities: a pair, written "Claimed/Busy". There are 15 pairs.
+* Every slot, a dynamic one too, begins in Owner/Idle, and moves only by a row of the table below.
+* Code names a row by ``SlotRow``, events by its number.
 * The numbers are those of the manual's picture of states and activities, the letters those of its picture of states.
-  A letter stands on every row that crosses the same way from one state into another; a row within a state has none.
+  All rows from one state into another the same way have its letter; a row within a state has none.
 * Rows 10, 17 and 18 enter Preempting, where WANT_VACATE chooses between two activities.
 
 The places are sections of the page "Configuration for Execution Points" of HTCondor's manual, within "condor_startd
 Policy Configuration". The ends of each arrow are those of the page's text and of the older picture: the newer one swaps
 22 and 23 with 25 and 24, against the text beside it.
 
-What HTCondor 25 does beyond this stands in ``slot_rows_htcondor_25``.
+``slot_rows_htcondor_25`` has what HTCondor 25 does beyond this.
 """
 
 from __future__ import annotations
@@ -49,10 +48,7 @@ STATE_ACTIVITIES: Final = (
 
 
 class SlotRow:
-    """The number of each row of the slots' tables, by its name.
-
-    Those with a letter behind the number are beyond the manual: they stand in ``slot_rows_htcondor_25``.
-    """
+    """The number of each slot row, by its name. A letter marks a row beyond the manual (``slot_rows_htcondor_25``)."""
 
     OWNER_LEAVES: Final = "1"
     OWNER_RETURNS: Final = "2"
@@ -110,7 +106,7 @@ _NAMES: Final = {number: name.lower() for name, number in vars(SlotRow).items() 
 
 
 def slot_row(number: str, letter: str, sources: str, targets: str, place: str, cause: str, when: str = "") -> Row:
-    """Make a row of slots, with the manual's letter where it crosses from one state into another."""
+    """Make a row of slots, with the manual's letter if it crosses from one state into another."""
     return row(number, sources, targets, place, cause, when)._replace(letter=letter, name=_NAMES.get(number, number))
 
 
@@ -243,10 +239,10 @@ LETTERED: Final = (
 
 
 def state(pair: str) -> str:
-    """The state of a pair: "Claimed" of "Claimed/Busy"."""
+    """Return the state of a pair: "Claimed" of "Claimed/Busy"."""
     return pair.partition("/")[0]
 
 
 def activity(pair: str) -> str:
-    """The activity of a pair: "Busy" of "Claimed/Busy"."""
+    """Return the activity of a pair: "Busy" of "Claimed/Busy"."""
     return pair.partition("/")[2]

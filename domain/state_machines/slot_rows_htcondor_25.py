@@ -1,18 +1,17 @@
-"""The life of a slot as HTCondor 25's startd lives it: the manual's 37 rows, and what it does beyond them.
+"""The life of a slot by HTCondor 25's startd: the manual's 37 rows, and those beyond them.
 
-* Every row of the manual stays, with its number. Where the startd goes further (another source, another target), or
-  acts on another cause, the row below takes the manual's place.
-* What the manual does not know has a number of its own, the nearest one's with a letter behind it. It has the manual's
-  letter if it crosses from state to state as that letter does.
-* What there is most to say about is one activity, Claimed/Cleaning: the starter has reported the job's end and is not
-  gone yet. No expression ends it; a release, kill or better match that arrives in it takes effect when the starter is
-  gone.
-* The rule that one row at most leads from one pair to another holds here, too.
+* Every row of the manual keeps its number. Where the startd goes further (another source, another target, another
+  cause), the row below replaces the manual's.
+* A row beyond the manual has the nearest row's number with a letter behind it, and the manual's letter if it crosses
+  from state to state as that letter does.
+* Most rows beyond concern Claimed/Cleaning: the starter has reported the job's end and has not exited. No expression
+  ends it; a release, kill or better match that arrives meanwhile takes effect when the starter exits.
+* At most one row leads from one pair to another here, too.
 
 A place names the recorded runs of a pool of HTCondor 25.14 that show the row (tests/data/traces has most of them), or
 "startd source" for what its source allows and no run shows. A row of the manual that is not changed here was seen to
 act as the manual says, or (26 to 32, Backfill) not at all: the recorded pool has no backfill client. Row 35 was seen as
-its two halves alone. Not here are claims by computing on demand, and the activities that the source would keep in Owner
+its two halves alone. Computing-on-demand claims are left out, and the activities that the source would keep in Owner
 after a benchmark.
 """
 
@@ -24,7 +23,7 @@ from .rows import Row
 from .slot_rows import NUMBERED, SlotRow, slot_row
 
 DELETED: Final = "Deleted"
-"""Where a dynamic slot ends."""
+"""The end of a dynamic slot."""
 
 # fmt: off
 CHANGED: Final = (
@@ -139,4 +138,4 @@ def _order(r: Row) -> tuple[int, str]:
 NUMBERED_HTCONDOR_25: Final = tuple(
     sorted(({r.number: r for r in NUMBERED} | {r.number: r for r in (*CHANGED, *BEYOND)}).values(), key=_order)
 )
-"""The whole table: the manual's rows, changed where the startd differs, with those beyond in between."""
+"""The whole table: the manual's rows, changed where the startd differs, and those beyond."""

@@ -1,10 +1,10 @@
-"""Which expression drives which transition: for each state/activity its rules, in their order.
+"""The policy rules of each state/activity, in order: which expression drives which transition.
 
-The first rule whose condition holds is taken, and no other. A state/activity without rules is left by nothing but what
-the slot is told. ``RULES`` are the text of the manual ("Machine States", "State and Activity Transitions"),
-``RULES_HTCONDOR_25`` what the real startd asks, in its order (its eval_policy; the traces agree).
+The first rule whose condition holds is taken, and no other. A slot leaves a state/activity without rules only when it
+is told to. ``RULES`` follow the manual ("Machine States", "State and Activity Transitions"), ``RULES_HTCONDOR_25`` the
+real startd's order (its eval_policy; the traces agree).
 
-A rule's condition is a name of ``CONDITIONS``. Those in capitals are expressions of the policy: true is what fires.
+A rule's condition is a name of ``CONDITIONS``. Those in capitals are expressions of the policy, which fire if true.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Rule(NamedTuple):
 
     when: str
     row: str
-    """Empty: the slot stays, and only ``marks`` are written."""
+    """Empty: the slot stays, and only ``marks`` are recorded."""
     cause: str
     target: str = ""
     """Empty: the row's only one."""
     killing: str = ""
-    """The row if the target turns out to be Killing, where that is another."""
+    """The row if the target is Killing, where it differs."""
     marks: tuple[str, ...] = ()
-    """What holds for the claim from then on (``events.CLAIM_FLAGS``)."""
+    """The flags of the claim from then on (``events.CLAIM_FLAGS``)."""
     polled: bool = False
-    """Whether the rule is asked in rounds alone, not of a slot that has just arrived."""
+    """The rule is asked in rounds alone, not of a slot that has just arrived."""
 
 
 _IRREVOCABLE = ("irrevocable", "preempted")
@@ -150,7 +150,7 @@ RULES_HTCONDOR_25: Final[Rules] = {
 
 
 def _preempts_first(policy: SlotPolicy) -> bool:
-    """Return whether PREEMPT is true, and has not been for this job before."""
+    """Tell whether PREEMPT is true, and was not for this job before."""
     return policy.is_claimed and not policy.marked("preempted") and policy.true("PREEMPT")
 
 
@@ -163,24 +163,23 @@ def _preempts_unless_suspended(policy: SlotPolicy) -> bool:
 
 
 def _runs_benchmarks(policy: SlotPolicy) -> bool:
-    """Return whether RUNBENCHMARKS is true, while no other slot of the machine runs them."""
+    """Tell whether RUNBENCHMARKS is true, while no other slot of the machine runs them."""
     return not policy.is_dynamic and policy.true("RUNBENCHMARKS") and not policy.machine_benchmarks
 
 
 def _runs_first_benchmarks(policy: SlotPolicy) -> bool:
-    """Return whether benchmarks are to run once in any case: RUNBENCHMARKS is set to something other than false (the
-    manual, "Unclaimed State")."""
+    """Tell whether benchmarks must run once: RUNBENCHMARKS is not set to false (the manual, "Unclaimed State")."""
     never = policy.benchmarks_never_ran and not policy.is_dynamic
     return never and not policy.set_to_false("RUNBENCHMARKS") and not policy.machine_benchmarks
 
 
 def _suspends(policy: SlotPolicy) -> bool:
-    """Return whether WANT_SUSPEND and SUSPEND are true; a job that is told to end already is let go."""
+    """Tell whether WANT_SUSPEND and SUSPEND are true; a job that is told to end already is left alone."""
     return not policy.job_is_ending and policy.true("WANT_SUSPEND") and policy.true("SUSPEND")
 
 
 def _continues(policy: SlotPolicy) -> bool:
-    """Return whether CONTINUE is true; what a request suspended, only a request lets go on."""
+    """Tell whether CONTINUE is true; only a request continues a job that a request suspended."""
     return not policy.marked("by_command") and policy.true("CONTINUE")
 
 
@@ -216,14 +215,14 @@ CONDITIONS: Final[Mapping[str, tuple[Condition, tuple[str, ...]]]] = {
 
 
 def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:
-    """Return the first of the rules that holds for the slot where it is, or None: nothing changes.
+    """Return the first of the rules that holds for the slot where it is, or None.
 
     :param entered: the slot has just arrived there; else it is asked in a round
     """
     for rule in rules.get(policy.state_activity, ()):
         if entered and rule.polled:
             continue
-        policy.verdict = None  # what another rule asked is no evidence for this one
+        policy.verdict = None  # the expression of another rule is no evidence for this one
         if CONDITIONS[rule.when][0](policy):
             return rule
     return None

@@ -1,10 +1,10 @@
-"""Which rows a slot goes through when it is told something: for each trigger, by the slot's state/activity.
+"""The rows that a message to a slot fires: by trigger, then by the slot's state/activity.
 
-What an expression of the policy fires stands in ``slot_rules``, the rows themselves in ``slot_rows``. ``TRIGGERS`` are
-the manual's, with match notification. ``TRIGGERS_HTCONDOR_25`` are what the real startd was seen to do
-(tests/data/traces; its source where no trace shows it).
+``slot_rules`` has the rows that expressions of the policy fire, ``slot_rows`` the rows. ``TRIGGERS`` are the manual's,
+with match notification. ``TRIGGERS_HTCONDOR_25`` are the real startd's (tests/data/traces; its source where no trace
+shows it).
 
-A trigger from a state/activity that is not listed changes nothing. Of several steps, the entry action of the last alone
+A trigger from a state/activity that is not listed changes nothing. Of several steps, only the last one's entry action
 is done.
 """
 
@@ -74,10 +74,9 @@ TRIGGERS: Final[Triggers] = {
         "Unclaimed/Benchmarking": (Step(SlotRow.END_BENCHMARKS),)},
 }
 
-# Where the real startd does otherwise: claims come without a match notification, and to a slot that is still in Owner;
-# a job's end is told twice, by its starter's last report (Cleaning) and by the starter's own end; a claim that its
-# holder gives up is killed, since it has no job; and when the time to vacate is over, the starter kills the job and the
-# slot stays in Vacating.
+# Where the real startd differs: claims come without a match notification, and to a slot in Owner; a job's end is told
+# twice, by its starter's last report (Cleaning) and by the starter's exit; a claim that its holder gives up is killed,
+# since it has no job; and when the time to vacate is over, the starter kills the job and the slot stays in Vacating.
 TRIGGERS_HTCONDOR_25: Final[Triggers] = {
     **TRIGGERS,
     "match": {

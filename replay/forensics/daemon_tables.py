@@ -1,15 +1,14 @@
-"""The daemons' tables of ads at an instant, of an import: job_queue.log and Accountantnew.log, folded.
+"""Fold an import's job_queue.log and Accountantnew.log into the daemons' tables of ads at an instant.
 
-A file that begins with a 107 holds the whole table, then every change. A daemon that compacts its log begins another
-such file, with the next number and the same date of birth. So a table at an instant is the fold of one file: of the
-last one that was begun by then. What was compacted has lost its own instants: before the end of what such a file
-begins with, it says nothing. A job that left the queue before a compaction leaves no date in the file, so the dates in
-what the schedd's file begins with do not say when it was compacted: the file that it replaced does, by its end; else
-the first change behind; else it is known no earlier than the file was found.
+A file that begins with a 107 holds the whole table, then every change. A daemon that compacts its log begins a new
+file, with the next number and the same date of birth. So the table at an instant is the fold of the last file begun by
+then. Compaction loses the instants of what it keeps: a file tells nothing of the time before that part's end. A job
+that left the queue before a compaction leaves no date, so the dates in the schedd's compacted part do not date the
+compaction. The end of the file before does; else the first change behind it; else the time when the file was found.
 
-How the ads change is HTCondor's way, and so is what a job is: the schedd's table has an ad for each cluster ("02.-1")
-and for each job ("2.0"), whose attributes go before its cluster's; and records of its own (the header "0.0", owners
-"0.2", private ads "2.-2", job sets "2.-100"), which are no jobs.
+Ads change as HTCondor changes them. The schedd's table has an ad for each cluster ("02.-1") and for each job ("2.0"),
+whose attributes go before its cluster's. Its other records are no jobs: the header "0.0", owners "0.2", private ads
+"2.-2", job sets "2.-100".
 """
 
 from __future__ import annotations
@@ -35,12 +34,11 @@ from ...domain.ports.log import Log
 from ..narration.wording import instant
 
 EVER = 1 << 62
-"""An instant behind all others."""
+"""An instant after all others."""
 
 
 class NotKnown(PoolbookError, LookupError):
-    """The log says nothing of that instant. ``since``: the first of which it does (microseconds; 0: of none), ``why``
-    nothing is known before."""
+    """The log does not cover the instant. ``since``: the first that it covers (microseconds; 0: none)."""
 
     def __init__(self, since: int, why: str = "") -> None:
         begins = f"it is known from {instant(since)} UTC on" if since else "nothing that was imported tells of this"
@@ -54,12 +52,12 @@ COMPACTED = "job_queue.log was compacted: what had been in it is no longer there
 FOUND = "job_queue.log was found then, compacted: what had been in it is no longer there, nor when that was"
 SAMPLED = "the first sample was taken then"
 NOTHING = "nothing in the log tells of it"
-"""Why a table is not known before an instant, or at none."""
+"""The reasons for which a table is not known before an instant."""
 
 
 @define
 class _TableAd:
-    """An ad: its attributes' names as they were first written, and texts, by the names in lower case."""
+    """An ad: the first spelling and the text of each attribute, by its lower-case name."""
 
     names: dict[str, str] = field(factory=dict)
     texts: dict[str, str] = field(factory=dict)
@@ -79,27 +77,27 @@ class _TableAd:
 
 @define
 class DaemonTable:
-    """A table as one file tells it. ``sequence`` is the file's number, ``born`` what it says of the first file's
-    beginning (seconds), ``since`` the instant from which on it tells (microseconds), ``taken`` the number of its last
-    transaction. ``torn``: something is missing, so that an ad may be named whose beginning was not seen."""
+    """A daemon's table as one file tells it."""
 
     kind: str
     sequence: int = 0
     born: int = 0
+    """The beginning of the first file, in seconds."""
     since: int = 0
+    """The instant from which on the file tells, in microseconds."""
     at: int = 0
     taken: int = 0
     torn: bool = False
+    """Records are missing, so that an ad may be changed whose creation was not seen."""
     held: dict[str, _TableAd] = field(factory=dict)
     _whole: bool = True
-    """Whether all that was read yet is what the file begins with."""
+    """All that was read belongs to the compacted part."""
 
     def reaches(self, event: e.TableWritten, at: int) -> bool:
-        """Whether the event is of the table at the instant."""
+        """Tell whether the event belongs to the table at the instant."""
         return event.at <= at or (self._begins(event) and self._whole)
 
     def take(self, event: e.TableWritten) -> None:
-        """Fold a transaction."""
         if self._whole and self._begins(event):
             self.since = event.at
         else:
@@ -109,7 +107,6 @@ class DaemonTable:
             self._apply(*operation)
 
     def ads(self) -> dict[str, Ad]:
-        """The ads by their keys, as they stand in the file."""
         return {key: held.ad() for key, held in self.held.items()}
 
     @staticmethod
@@ -144,7 +141,7 @@ class DaemonTable:
             held.set("TargetType", '"Machine"')
 
     def _delete(self, key: str, held: _TableAd, name: str) -> None:
-        """Of a job's own ad, what its cluster has, too, is not gone but undefined."""
+        """Delete an attribute of a job's own ad; one that the cluster has too becomes undefined instead."""
         held.drop(name)
         job = _job(key) if self.kind == "queue" else None
         cluster = None if job is None else self.held.get(cluster_key(job[0]))
@@ -153,7 +150,7 @@ class DaemonTable:
 
 
 def _job(key: str) -> tuple[int, int] | None:
-    """The job that a key of the queue means; None for every other record."""
+    """Return the job of a key of the queue; None for every other record."""
     cluster, dot, proc = key.partition(".")
     if not dot or not (proc == "0" or _whole(proc)) or not _whole(cluster):
         return None
@@ -170,7 +167,7 @@ def cluster_key(cluster: int) -> str:
 
 
 def jobs_of(table: DaemonTable) -> list[Ad]:
-    """The jobs of the schedd's table, whole ads, by cluster and proc."""
+    """Return the schedd's jobs as whole ads, by cluster and proc."""
     jobs: list[tuple[tuple[int, int], Ad]] = []
     for key, held in table.held.items():
         job = _job(key)
@@ -190,23 +187,21 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
 
 
 def _gaps(log: Log, source: int) -> list[int]:
-    """The lines of a source before which something is missing."""
     return [event.line for _, event in log.read_stream(f"source/{source}") if isinstance(event, e.SourceGap)]
 
 
 @define
 class _SourceTable:
-    """What a source tells: its table at the instant (``over``: all of that was heard), and of its whole length when the
-    first change that has a date of its own was made behind what the file begins with (0: none was), and when the last
-    one."""
+    """The table of a source at the instant."""
 
     table: DaemonTable
     over: bool = False
     change: int = 0
+    """The first change behind the compacted part, in microseconds; 0 if none."""
     last: int = 0
 
     def fold(self, event: e.TableWritten) -> None:
-        """Take the next event: into the table, unless that is over, and note of its time."""
+        """Take the next event into the table, unless it is complete, and note its time."""
         if not self.over:
             self.table.take(event)
         self.last = event.at
@@ -214,10 +209,12 @@ class _SourceTable:
             self.change = event.at
 
     def known_since(self, before: _SourceTable | None, found: int) -> tuple[int, str]:
-        """From when on the table is known, and why not before. ``before``: what told of it until it was compacted, if
-        that is there; ``found``: when the file was found."""
+        """Return from when on the table is known, and why not before.
+
+        :param before: the table until the compaction, if its file is there :param found: when the file was found
+        """
         table = self.table
-        if table.kind != "queue" or table.sequence <= 1:  # the accountant dates whatever it does
+        if table.kind != "queue" or table.sequence <= 1:  # the accountant dates all of its changes
             return table.since, BEGUN
         if before is not None:
             return max(table.since, before.last), COMPACTED
@@ -225,7 +222,7 @@ class _SourceTable:
 
 
 def _tables_by_source(log: Log, kind: str, at: int, number: int | None) -> dict[int, _SourceTable]:
-    """Of each source the table at the instant, or after its transaction `number`."""
+    """Return the table of each source at the instant, or after its transaction `number`."""
     found: dict[int, _SourceTable] = {}
     gaps: dict[int, list[int]] = {}
     for _, event in log.read_stream(f"table/{kind}"):
@@ -246,8 +243,7 @@ def _tables_by_source(log: Log, kind: str, at: int, number: int | None) -> dict[
 
 
 def _daemon(log: Log, source: int) -> tuple[str, int]:
-    """The host and the folder of a source (two daemons may have begun their tables within one second), and when it was
-    found."""
+    """Return a source's host and folder (two daemons may begin tables in one second), and when it was found."""
     for _, event in log.read_stream(f"source/{source}"):
         if isinstance(event, e.SourceFound):
             return f"{event.machine} {event.path.rpartition('/')[0]}", event.at
@@ -255,10 +251,10 @@ def _daemon(log: Log, source: int) -> tuple[str, int]:
 
 
 def tables(log: Log, kind: str, at: int | None = None, number: int | None = None) -> list[DaemonTable]:
-    """The tables of a kind ("queue", "accountant") at an instant (microseconds; the last one if None), one for each
-    daemon that kept one; or after the transaction `number` of their files.
+    """Return the tables of a kind ("queue", "accountant") at an instant (microseconds; the last if None), or after the
+    transaction `number` of their files: one for each daemon.
 
-    Raises ``NotKnown`` if the log has such tables, but does not tell of one of them at the instant.
+    :raises NotKnown: the log has such tables, but one does not cover the instant
     """
     when = EVER if at is None else at
     files: dict[tuple[str, int, int], tuple[_SourceTable, int]] = {}
@@ -279,8 +275,8 @@ def tables(log: Log, kind: str, at: int | None = None, number: int | None = None
         early.setdefault((daemon, born), (told.table.since, why))
         last = latest.get((daemon, born))
         if before is None and last is not None and last.last < when:
-            del latest[daemon, born]  # between the two was a file that is not there
-    # A table that had not begun then was empty; one that was compacted was not.
+            del latest[daemon, born]  # a file between the two is missing
+    # A table that had not begun then was empty; a compacted one was not.
     unknown = [one for key, one in early.items() if key not in latest and (not latest or one[1] != BEGUN)]
     if unknown:
         raise NotKnown(*max(unknown))
@@ -288,17 +284,16 @@ def tables(log: Log, kind: str, at: int | None = None, number: int | None = None
 
 
 class QueueSnapshot(NamedTuple):
-    """The jobs in the queue, whole ads, by cluster and proc (of several schedds, one behind the other), and the last
-    instant at which something was written of it."""
+    """The jobs in the queue as whole ads, by schedd, cluster and proc, and the last instant recorded."""
 
     jobs: list[Ad]
     at: int
 
 
 def queue(log: Log, at: int | None = None, number: int | None = None) -> QueueSnapshot:
-    """The queue at an instant, or the last that is known of it; without the schedd's table, as condor_q last told.
+    """Return the queue at an instant, or the last known; without the schedd's table, as condor_q last printed it.
 
-    Raises ``NotKnown`` if the log does not tell of it.
+    :raises NotKnown: the log does not cover the instant
     """
     found = tables(log, "queue", at, number)
     if found:
@@ -307,7 +302,6 @@ def queue(log: Log, at: int | None = None, number: int | None = None) -> QueueSn
 
 
 def _sampled(log: Log, at: int) -> QueueSnapshot:
-    """The jobs of the last sample of the queue that was taken by then."""
     ads, taken = sample(log, "job_ads", at)
     return QueueSnapshot(
         sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), taken
@@ -315,16 +309,16 @@ def _sampled(log: Log, at: int) -> QueueSnapshot:
 
 
 class AdSample(NamedTuple):
-    """Ads that a tool of HTCondor's printed, and when they were true last."""
+    """Ads that a tool of HTCondor printed, and when they were last true."""
 
     ads: list[Ad]
     at: int
 
 
 def sample(log: Log, kind: str, at: int | None = None) -> AdSample:
-    """The last sample of a kind ("job_ads", "submitter_ads") that was taken by an instant. A sample is a file.
+    """Return the last sample of a kind ("job_ads", "submitter_ads") taken by an instant. A sample is a file.
 
-    Raises ``NotKnown`` if there is none.
+    :raises NotKnown: there is none
     """
     when = EVER if at is None else at
     samples: dict[int, list[e.AdsKept]] = {}
@@ -344,7 +338,6 @@ def sample(log: Log, kind: str, at: int | None = None) -> AdSample:
 
 
 def _ad_of(text: str) -> Ad:
-    """The attributes of an ad in the form of one to a line."""
     parts = (line.partition("=") for line in text.split("\n"))
     return {name.strip(): value.strip() for name, equals, value in parts if equals}
 

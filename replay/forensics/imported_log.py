@@ -1,4 +1,4 @@
-"""Logs that were imported from a real pool's records: how one is known, and what its records' places are called."""
+"""Recognize imported logs, and name the places of their records."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ...domain.ports.log import Log
 from .sources import Sources
 
 IMPORTED = "Imported"
-"""The setting of a log's first event that says that it was imported."""
+"""The setting of the first event of an imported log."""
 
 
 def is_imported(log: Log) -> bool:
-    """Whether a log holds what another pool's records say: its first event tells."""
+    """Tell whether a log was imported, by its first event."""
     _, first = next(log.read(0, 1), (0, None))
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
 
 
 def time_span(log: Log) -> tuple[int, int]:
-    """The first and the last instant of which a log's events or records tell, in microseconds; zeros if there are
-    none. Reads the whole log, which stands in the order of reading where it was imported."""
-    from ..listing import EVER  # it takes long to load, and `is_imported` is asked by every command
+    """Return the first and the last instant of a log's events or records, in microseconds; zeros if there are none.
+    Reads the whole log, since an import is in the order of reading."""
+    from ..listing import EVER  # slow to import, and every command calls `is_imported`
 
     first, last = EVER, 0
     for _, event in log.read(1):
         if isinstance(event, e.JobsLogged):
             instants = [entry[0] for entry in event.entries]
             first, last = min(first, *instants), max(last, *instants)
-        elif not isinstance(event, e.SourceEvent | e.AdsKept):  # what these say of an instant is when they were read
+        elif not isinstance(event, e.SourceEvent | e.AdsKept):  # the times of the others are when they were read
             first, last = min(first, event.at), max(last, event.at)
     return (first, last) if last else (0, 0)
 
 
 def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
-    """The events, each entry of a job event log by itself, at the position of the event that holds it."""
+    """Yield the events, each entry of a job event log by itself, at the position of the event that holds it."""
     for position, event in events:
         if type(event) is e.JobsLogged:
             for entry in event.logged():
@@ -50,7 +50,7 @@ def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int,
 
 @define
 class PlaceNames:
-    """Names the places of records for people: "EventLog:120". Sources are read from the log as they are asked for."""
+    """Names the places of records for people: "EventLog:120". Reads the sources from the log when asked."""
 
     log: Log
     sources: Sources = field(factory=Sources)
@@ -58,7 +58,6 @@ class PlaceNames:
     _names: dict[int, str] = field(factory=dict)
 
     def source(self, number: int) -> Sources:
-        """What is known of the sources, this one among them."""
         if number not in self._read:
             self._read.add(number)
             for _, event in self.log.read_stream(f"source/{number}"):
@@ -66,17 +65,17 @@ class PlaceNames:
         return self.sources
 
     def chain(self, stimulus: str) -> int:
-        """The first of the rotated files to which that of a record belongs; 0 if it stands in none."""
+        """Return the first of the rotated files of a record; 0 if it stands in none."""
         place = place_of(stimulus)
         return 0 if place is None else self.source(place.source).chain(place.source)
 
     def kind(self, stimulus: str) -> str:
-        """Of which kind the record's source is (``reports.KINDS``); empty for an event of no import."""
+        """Return the kind of the record's source (``reports.KINDS``); empty for an event of no import."""
         place = place_of(stimulus)
         return "" if place is None else self.source(place.source).kind(place.source)
 
     def name(self, stimulus: str) -> str:
-        """Where the record stands, for people; empty for an event of no import, or of a source that is not there."""
+        """Return the place of the record for people; empty for an event of no import or an unknown source."""
         place = place_of(stimulus)
         if place is None or place.source not in self.source(place.source).found:
             return ""
@@ -84,16 +83,16 @@ class PlaceNames:
         return f"{file}:{place.line}" if place.line else file
 
     def _file(self, number: int) -> str:
-        """The file's name alone where no other source has it, else with as much of its path as tells them apart."""
+        """Return the file's name, with as much of its path as tells it apart from other sources."""
         if not self._names:
             self._names = shortest_tails({found.source: found.path for found in self.all()})
         path = self.source(number).path(number)
         first = self.sources.found[number].path
-        # A file that was rotated since has another name now: the path that it was found under told it apart.
+        # A file that was rotated since has a new name: the path under which it was found tells it apart.
         return self._names.get(number, path) if path == first else _tail(path, self._names.get(number, path))
 
     def all(self) -> Iterator[e.SourceFound]:
-        """Every source, as it was found first. They are numbered from 1 without a gap."""
+        """Yield every source, as it was found first. They are numbered from 1 without a gap."""
         for number in count(1):
             _, event = next(self.log.read_stream(f"source/{number}"), (0, None))
             if not isinstance(event, e.SourceFound):
@@ -102,12 +101,11 @@ class PlaceNames:
 
 
 def _tail(path: str, like: str) -> str:
-    """As many of the last parts of `path` as `like` has."""
     return "/".join(path.split("/")[-(like.count("/") + 1) :])
 
 
 def shortest_tails(paths: dict[int, str]) -> dict[int, str]:
-    """For each path so many of its last parts as no other path ends with; the whole path where that does not help."""
+    """Return the shortest tail of each path that no other path ends with; the whole path where there is none."""
     names: dict[int, str] = {}
     left: Iterable[int] = paths
     for parts in range(1, 1 + max((path.count("/") + 1 for path in paths.values()), default=0)):

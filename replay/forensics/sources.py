@@ -1,4 +1,4 @@
-"""Where the records of an import stand: the files by their numbers, as the log tells of them."""
+"""The source files of an import, by number."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from ..narration.wording import instant
 
 @define
 class Sources:
-    """The sources of a log, learned as it is read. Paths are those under which they were seen last."""
+    """The sources of a log, learned as it is read. Paths are the latest known."""
 
     found: dict[int, e.SourceFound] = field(factory=dict)
     reached: dict[int, e.SourceRead] = field(factory=dict)
     _letters: dict[int, tuple[str, int]] = field(factory=dict)
 
     def take(self, event: e.Event) -> None:
-        """Learn from an event; others than those of sources say nothing here."""
         if isinstance(event, e.SourceFound):
             self.found[event.source] = event
-            self._letters.clear()  # a rotated file may belong to another chain than it did
+            self._letters.clear()  # a rotated file may now belong to another chain
         elif isinstance(event, e.SourceRead):
             self.reached[event.source] = event
 
@@ -36,7 +35,7 @@ class Sources:
         return self.found[source].kind if source in self.found else ""
 
     def chain(self, source: int) -> int:
-        """The first of the rotated files to which a source belongs: the same for all of them."""
+        """Return the first of the rotated files to which a source belongs."""
         seen = {source}
         while source in self.found and self.found[source].follows not in (0, *seen):
             source = self.found[source].follows
@@ -44,7 +43,7 @@ class Sources:
         return source
 
     def letter(self, source: int) -> tuple[str, int]:
-        """The letter of a source's kind, and its chain; no letter: nothing is known of it."""
+        """Return the letter of a source's kind, and its chain; an empty letter for an unknown source."""
         known = self._letters.get(source)
         if known is None:
             kind = self.kind(source)
@@ -54,11 +53,11 @@ class Sources:
         return known
 
     def place(self, stimulus: str) -> tuple[str, int]:
-        """File and line of an event's record; the stimulus itself and 0 for an event of no import."""
+        """Return file and line of an event's record; the stimulus itself and 0 for an event of no import."""
         place = place_of(stimulus)
         return (stimulus, 0) if place is None else (self.path(place.source), place.line)
 
     def told(self, at: int, stimulus: str, words: str, zone: tzinfo = UTC) -> str:
-        """A line of a story: when, what, where."""
+        """Return a line of a story: time, words, place."""
         file, line = self.place(stimulus)
         return f"{instant(at, zone)}  {words}  [{file}{f':{line}' if line else ''}]"

@@ -1,10 +1,9 @@
-"""The validation of a whole log: whether every event in it was allowed by the tables, and agrees with those before it.
+"""Validate a whole log: is every event allowed by the tables, and does it agree with those before it?
 
 ``rules`` has the rules with their words. ``slots``, ``claims``, ``machines``, ``jobs``, ``accounting`` and ``evidence``
-say what is asked of each kind of event, and ``validator`` passes over the log: each event is held against the state
-that the events before it make (``judged_pool``). Nothing here changes a log or asks a store. Decisions that an
-expression took are taken again, from the values that were recorded. A log may have been edited, so nothing here may
-raise because an event makes no sense.
+check each kind of event, and ``validator`` reads the log: each event is compared with the state that the events before
+it make (``judged_pool``). Nothing here changes a log or reads a store. Decisions that an expression took are taken
+again from the recorded values. A log may have been edited, so nothing here may raise because an event makes no sense.
 """
 
 if __name__ != "poolbook.replay.validation":

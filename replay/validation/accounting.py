@@ -1,5 +1,5 @@
-"""The rules about submitters: what administrators set of them, and whether each real priority that is written down is
-what the formula makes of the one before and of what was used since."""
+"""Check the settings of submitters, and each recorded real priority by the formula from the one before and the usage
+since."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .judged_pool import JudgedPool, rule
 
 
 def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
-    """Settings that cannot be are reported, and the accountant goes by the defaults."""
+    """Report impossible settings; the accountant then uses the defaults."""
     fit = {name: text for name, text in event.settings.items() if _fits(pool, name, text)}
     pool.folds = attrs.evolve(event, settings=fit)
 

@@ -1,4 +1,4 @@
-"""The rules about claims and matches: the pool's own access point's, and those of holders outside of it."""
+"""Check claims and matches: those of the pool's own schedd, and of holders outside of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .judged_pool import known_slot as known
 from .rules import REASONS
 
 MOST_DIGITS = 12
-"""A number of seconds has no more."""
+"""The most digits of a number of seconds."""
 _WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
@@ -54,7 +54,7 @@ def made(pool: JudgedPool, event: e.ClaimMade) -> None:
 
 
 def _terms(event: e.ClaimMade | e.ClaimQueued) -> tuple[object, ...]:
-    """Return what a claim that waited still is when it is made."""
+    """Return the terms that a waiting claim keeps when it is made."""
     return event.claim, event.submitter, event.rank, event.holder, event.job, event.ad, event.lease
 
 
@@ -63,7 +63,7 @@ def _terms_of(waited: Claim) -> tuple[object, ...]:
 
 
 def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
-    """A claim has a lease that is a time, and is for a job, or for none."""
+    """Check that a claim's lease is a time, and its job is a job or none."""
     if event.lease < 0:
         pool.report_slot(event.slot, "value", f"a claim's lease is {event.lease} s, below 0")
     if event.job and not event.holder and job_of(event.job) is None:
@@ -72,7 +72,7 @@ def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
 
 
 def _of(pool: JudgedPool, slot: Slot | None, claim: str) -> Claim | None:
-    """Return the slot's claim, if it is the one of which something is said; else nothing is folded."""
+    """Return the slot's claim, if it is the named one; else fold nothing."""
     found = None if slot is None else slot.claim
     if found is not None and found.id == claim:
         return found
@@ -98,7 +98,7 @@ def queued(pool: JudgedPool, event: e.ClaimQueued) -> None:
 
 
 def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
-    """The pool's own access point waits for a slot that it was given; its job is not given another until then."""
+    """Check that the pool's own schedd waits for a slot it was given; its job gets no other until then."""
     job = pool.state.matches.get(slot.name)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
         pool.report_slot(slot.name, "match", f"job {event.job} waits for it, but it was not matched with that job")
@@ -214,14 +214,13 @@ def ended(pool: JudgedPool, event: e.ClaimEnded) -> None:
 
 
 def _ends_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
-    """Return whether a claim may end without Preempting: it was just made and is taken back (5b), or its machine
-    ends."""
+    """Tell whether a claim may end without Preempting: it was just made and is taken back (5b), or its machine ends."""
     machine = pool.state.machines.get(slot.machine)
     return claim.since == event.at or (event.cause == "shutdown" and machine is not None and bool(machine.shutdown))
 
 
 def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """A claim is given up for its holder's silence: its lease is over."""
+    """Check that the lease is over when a claim is given up for its holder's silence."""
     until = slot.claim.until if slot.claim is not None else 0
     if not 0 < until <= event.at:
         words = "its holder was not silent" if not until else "it runs on"
@@ -229,8 +228,7 @@ def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
 
 
 def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """A job has run for its retirement time, or for so much of it that the rest is its time to vacate. Only where both
-    are plain numbers: what an expression grants, its evidence says."""
+    """Check that a job ran for its retirement, less its vacate time; plain numbers only, expressions have evidence."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
     granted, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
     if run is None or claim is None or machine is None or granted is None or vacate is None or _wishes(pool, run):
@@ -245,7 +243,7 @@ def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
 
 
 def _wishes(pool: JudgedPool, run: Activation) -> bool:
-    """Return whether a job says itself how long it retires, or takes to end; true where that is not known."""
+    """Tell whether a job has its own retirement or vacate time; true where that is unknown."""
     if run.job:
         return any(name.lower() == wish.lower() for name in run.ad for wish in _WISHES)
     cluster = pool.state.clusters.get(run.cluster)
@@ -285,7 +283,7 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
 
 
 def _reason(pool: JudgedPool, match: e.Match) -> None:
-    """A slot that somebody has is matched for a reason, one that nobody has for none."""
+    """Check that a match of a claimed slot has a reason, and any other has none."""
     slot = pool.state.slots.get(match.slot)
     claim = None if slot is None else slot.claim
     if match.reason and match.reason not in REASONS:

@@ -1,9 +1,9 @@
-"""The rules about what decisions rest on: which evidence a transition names, and whether the expression that was
-recorded yields what was recorded.
+"""Check the evidence of decisions: a transition names the right one, and the recorded expression yields the recorded
+value.
 
-An expression is evaluated anew, in the ads that its evidence makes: each attribute that it read, with its value. So a
-decision is taken again without the pool's state. What draws random numbers, makes its names as it goes, or asks for
-local time is left alone: the values that were recorded do not determine it.
+An expression is evaluated anew in the ads of its evidence: each attribute that it read, with its value. So a decision
+is taken again without the pool's state. Expressions that draw random numbers, make names at run time, or read local
+time are skipped: the recorded values do not determine them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _BEYOND = frozenset(
      "timezoneoffset", "splittime", "formattime", "getyear", "getmonth", "getdayofyear", "getdayofmonth",
      "getdayofweek", "gethours", "getminutes", "getseconds"}
 )  # fmt: skip
-"""Functions whose value is no matter of their arguments and the instant alone: they make names, look into maps, or go
-by the machine's time zone, which no log knows."""
+"""Functions that do not depend on their arguments and the instant alone: they make names, read maps, or use the
+machine's time zone, which no log has."""
 
 
 @rule(e.EvaluationRecorded)
@@ -41,8 +41,8 @@ def recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
 
 
 def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """The evidence that a slot's transition names is there, of the same stimulus, is the slot's own expression, and
-    came out as the cause needs; and what an expression decided on the strength of a reading names some."""
+    """Check the evidence of a slot's transition: it exists, is of the same stimulus and the slot's own expression, and
+    has the truth that the cause needs. A decision that rests on a reading must name some."""
     wanted = DECIDED.get(event.cause)
     if event.evidence:
         note = pool.notes.get(event.evidence)
@@ -76,8 +76,7 @@ def _words(event: e.SlotTransitioned) -> str:
 
 
 def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
-    """A job's own policy decided a transition: by the evidence that is named, or else by expressions that read nothing,
-    which are then looked at where they are known."""
+    """Check the evidence of a transition by a job's own policy; without any, that a constant expression allows it."""
     wanted = OWN_POLICY.get(event.row, {})
     if not event.evidence:
         _by_constants(pool, cluster, proc, event.row, wanted)
@@ -101,7 +100,6 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
 def _by_constants(
     pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]
 ) -> None:
-    """Nothing that was read decided it: one of the expressions that may decide it is so whatever is read."""
     if not wanted or not all(cluster.agree(name) for name in wanted):
         return
     for name, truths in wanted.items():
@@ -114,13 +112,13 @@ def _by_constants(
 
 
 def unparsed(text: str) -> str:
-    """A text as the language writes what it means; what is no expression as it is."""
+    """Return a text as the language writes its meaning; a text that is no expression is unchanged."""
     meaning = expression(text)
     return text if meaning is None else unparse(meaning)
 
 
 def _reads(slot: Slot, name: str) -> bool:
-    """Whether a slot's expression, and its variant if it has one, reads something that is always there."""
+    """Tell whether a slot's expression, and its variant if any, reads an attribute that is always there."""
     texts = [text for key in (name, name + VARIANT) if (text := policy(slot, key))]
     return bool(texts) and all(_reads_always(text) for text in texts)
 
@@ -138,7 +136,7 @@ def _reads_always(text: str) -> bool:
 
 
 def redecided(note: e.EvaluationRecorded) -> str:
-    """What is wrong with evidence: empty if its expression has the truth that was noted, or nobody can tell."""
+    """Return what is wrong with evidence; empty if its expression has the noted truth, or cannot be evaluated again."""
     decided = expression(note.expression)
     if decided is None:
         return f"{note.name} = {note.expression} is no expression"
@@ -159,7 +157,6 @@ def redecided(note: e.EvaluationRecorded) -> str:
 
 @lru_cache(4096)
 def _is_determined(text: str) -> bool:
-    """Whether what an expression reads determines its value."""
     decided = expression(text)
     return (
         decided is not None
@@ -184,13 +181,12 @@ def _value(of: Expression, my: ClassAd | None, target: ClassAd | None, context: 
 
 
 def truth_of(text: str) -> Truth:
-    """The truth of a noted value."""
     literal = expression(text)
     return None if literal is None else _truth(_value(literal, None, None, None))
 
 
 def _truth(value: Value) -> Truth:
-    """True, false, or None for neither; a number counts as it does for the reference's daemons."""
+    """Return True, False, or None for neither; a number counts as it does for the reference's daemons."""
     if isinstance(value, bool):
         return value
     return value != 0 if isinstance(value, int | float) else None

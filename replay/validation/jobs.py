@@ -1,5 +1,4 @@
-"""The rules about jobs. A range of processes is judged as a whole, by bytes, and looked into only if it is not as it
-should be."""
+"""Check jobs. A range of processes is checked as a whole, by bytes, and one by one only if something is wrong."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ from .rules import NEEDS, OUTCOMES
 
 IDLE = NUMBERS["Idle"]
 READY = ("Claimed/Idle", "Claimed/Busy")
-"""Where a slot is when a job begins: row 11 comes with it."""
+"""The pairs in which a slot's job begins: row 11 comes with it."""
 _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 _NONE = 255
 
 
 def leaves(pool: JudgedPool, slot: Slot) -> None:
-    """The slot's job is gone: one that a drain ended was counted by it."""
+    """Check that a drain counted the slot's job, if it ended it."""
     run, claim = slot.activation, slot.claim
     if run is not None and claim is not None and "drained" in claim.marks and run.key not in pool.charged:
         words = f"job {job_name(run)} ended because of a drain, which was not charged for it"
@@ -64,8 +63,8 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
 
 
 def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
-    """Whom a cluster may count for: its user (in logs of before AccountingGroup counted, always), or what its
-    AccountingGroup says. Where that takes the evaluation of an expression, anybody."""
+    """Return the submitters that a cluster may have: its user (always, in logs from before AccountingGroup), or its
+    AccountingGroup. If that is an expression, any."""
     user = unquoted(event.ad.get("User", "")) or event.submitter
     text = next((text for name, text in event.ad.items() if name.lower() == "accountinggroup"), "")
     domain = user.rpartition("@")[2]
@@ -76,7 +75,7 @@ _STRING = re.compile(r"\"[^\"\\]*\"")
 
 
 def _is_new(pool: JudgedPool, number: int) -> bool:
-    """Return whether no cluster had this number: it is the next or a later one, or was left out before."""
+    """Tell whether no cluster had this number: it is the next or a later one, or was skipped before."""
     follows = number - pool.state.next_cluster
     if follows > MOST_LEFT_OUT:
         pool.folds = None
@@ -84,7 +83,7 @@ def _is_new(pool: JudgedPool, number: int) -> bool:
 
 
 MOST_LEFT_OUT = 1 << 20
-"""So many numbers of clusters are left out at most, one behind the other."""
+"""The number of cluster numbers that may be skipped in a row."""
 
 
 def _count(pool: JudgedPool, row: str, count: int = 1) -> None:
@@ -99,7 +98,7 @@ def _cluster(pool: JudgedPool, number: int, proc: int) -> Cluster | None:
 
 
 def _ranges(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned | e.JobsEdited) -> list[tuple[int, int]]:
-    """Return the ranges of an event, each as (first, behind the last) and cut to what the cluster has."""
+    """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
     found, before = [], -1
     if not event.procs:
         pool.report(f"cluster {cluster.id}", "reference", "the event is about no job")
@@ -121,7 +120,6 @@ def _first_other(part: bytearray, right: int) -> int:
 
 
 def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:
-    """Return what runs of a range of jobs, by process."""
     by_job = pool.state.by_job
     if behind - first < len(by_job):
         procs = list(range(first, behind))
@@ -162,13 +160,13 @@ def transitioned(pool: JudgedPool, event: e.JobsTransitioned) -> None:
 
 
 def _comes_to_its_end(pool: JudgedPool, cluster: Cluster, status: str, left: bool) -> None:
-    """Jobs that are at their end leave the queue in the same append, unless something keeps them there."""
+    """Note jobs that have ended: they leave the queue in the same append, unless something keeps them."""
     if status in TERMINAL and not left:
         pool.over[cluster.id] = None
 
 
 def settle_queue(pool: JudgedPool) -> None:
-    """An append is over: whoever came to its end in it has left the queue, unless its LeaveJobInQueue may keep it."""
+    """Check at the end of an append that ended jobs left the queue, unless their LeaveJobInQueue may keep them."""
     for number in pool.over:
         cluster = pool.state.clusters.get(number)
         if cluster is None or not cluster.agree(KEEPS) or (cluster.wish(0, KEEPS) or "false") != "false":
@@ -187,7 +185,7 @@ KEEPS = "LeaveJobInQueue"
 
 
 def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]) -> None:
-    """The slots that run jobs of a range, or that these wait for, have to agree with what they are from here on."""
+    """Note the slots that run jobs of a range, or that these wait for: they are checked at the end of the append."""
     pool.touched.update((run.slot, None) for _, run in runs)
     promised = pool.state.reserved
     if behind - first < len(promised):
@@ -258,7 +256,7 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
 
 
 def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated) -> None:
-    """A job begins on a slot that is ready for it, claimed by its submitter, and for no job that goes before it."""
+    """Check that a job's slot is ready for it, claimed by its submitter, and for no job that goes first."""
     job = event.cluster, event.proc
     begins_on(pool, slot)
     claim = slot.claim
@@ -277,7 +275,7 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
 
 
 def begins_on(pool: JudgedPool, slot: Slot) -> None:
-    """A job begins on a slot that has none, and is where one can begin."""
+    """Check that a job begins on a slot without one, in a pair that allows it."""
     if slot.activation is not None:
         pool.report_slot(slot.name, "activation", f"it runs job {job_name(slot.activation)} already")
     if slot.state_activity not in READY:
@@ -286,14 +284,14 @@ def begins_on(pool: JudgedPool, slot: Slot) -> None:
 
 
 def waits_for_a_slot(pool: JudgedPool, number: int, proc: int) -> bool:
-    """Return whether a job is Idle, with nothing left of an earlier run."""
+    """Tell whether a job is Idle, with nothing left of an earlier run."""
     cluster = pool.state.clusters.get(number)
     idle = cluster is not None and 0 <= proc < cluster.count and cluster.status[proc] == IDLE
     return idle and (number, proc) not in pool.state.by_job
 
 
 def _run(pool: JudgedPool, event: e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited) -> Activation | None:
-    """Return what runs of the job; without it, nothing is folded."""
+    """Return the activation of the job; without one, fold nothing."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if _cluster(pool, event.cluster, event.proc) is not None and run is None:
         pool.report_job(event.cluster, event.proc, "activation", "nothing of it runs")
@@ -329,7 +327,7 @@ def signalled(pool: JudgedPool, event: e.JobSignalled) -> None:
 
 
 def wrong_order(run: Activation, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
-    """Yield what is wrong with the order in which processes are told to end."""
+    """Yield the errors in the order in which processes are told to end."""
     if event.how not in ("soft", "hard"):
         yield f"{event.how!r} is no way to end a job: soft or hard"
     elif event.how == "soft" and run.stop:
@@ -396,7 +394,7 @@ def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int)
         return
     if event.row and event.row not in outcome.rows:
         pool.report_job(*job, "end", f"outcome {event.outcome} is not followed by {event.row}")
-    in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it was over before that
+    in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it ended before that
     if outcome.told is not None and outcome.told != bool(run.stop) and not in_time:
         told = "had been told to end" if run.stop else "had not been told to end"
         pool.report_job(*job, "end", f"outcome {event.outcome}, but it {told}")

@@ -1,8 +1,8 @@
-"""The pool that a log tells of, while the log is validated, and how violations are reported.
+"""The state of a pool while its log is validated, and the reports of violations.
 
-The state is the domain's own, brought forward by the domain's fold. After a violation it follows the event as far as
-it can: one fault is reported once, and not again for all that comes after it. What rules need and deciding does not
-stands beside the state. Of each thing the last events are kept, its story; of things that are gone only for a while.
+The state is the domain's own, brought forward by the domain's fold. After a violation it follows the event as far as it
+can, so that one fault is reported once. What only the rules need is kept beside the state. The last events of each
+thing are kept as its story; those of things that are gone, for a while.
 """
 
 from __future__ import annotations
@@ -29,25 +29,24 @@ from ...domain.state_machines import (
 from ..listing import Member, line, member_of, members
 
 KEPT = 8
-"""So many events of a slot or an activation are its story."""
+"""The number of events in the story of a slot or an activation."""
 KEPT_OF_CLUSTER = 64
 KEPT_GONE = 1024
-"""So many things that are gone still have their story."""
+"""The number of things that are gone and keep their story."""
 MOST_JOBS = 1 << 26
-"""No cluster has more jobs: a number beyond is none."""
+"""The most jobs of a cluster."""
 
 NUMBERS = HTCONDOR_25.job_status_numbers
 NAMES = {number: name for name, number in NUMBERS.items()}
 
 Told = tuple[int, e.Event]
 Thing = str | int | tuple[int, int]
-"""What has a story: a slot, a cluster, or what runs of a job."""
+"""A thing with a story: a slot, a cluster, or an activation of a job."""
 
 
 @frozen
 class Violation:
-    """Something in a log that was not allowed. ``rule`` is one of ``RULES``, ``words`` say what is wrong in this case,
-    and ``story`` is what the log tells of the thing just before, the event itself last."""
+    """A violation of one of ``RULES`` in a log. ``story`` is the last events of the thing, the violating one last."""
 
     position: int
     thing: str
@@ -58,26 +57,23 @@ class Violation:
 
 @define
 class Amounts:
-    """The resources of a slot."""
-
     have: dict[str, int] = field(factory=dict)
     carved: dict[str, int] = field(factory=dict)
-    """What its dynamic slots have."""
+    """The part in its dynamic slots."""
     whole: dict[str, int] = field(factory=dict)
-    """What both come to."""
     weight: int | None = None
-    """In thousandths; None where that takes the evaluation of an expression."""
+    """In thousandths; None if it is an expression."""
 
 
 class JudgedPool:
-    """A pool as its log tells it so far, and what is wrong with the event that is being read."""
+    """A pool as its log tells it so far, and the violations of the current event."""
 
     def __init__(self) -> None:
         self.state = State()
         self.position = 0
         self.event: e.Event | None = None
         self.folds: e.Event | None = None
-        """What the state is brought forward by: the event, or what can be folded of it. None: nothing."""
+        """The event, or what can be folded of it; None: nothing."""
         self.founded = False
         self.dialect = MANUAL
         self.vacate = 0
@@ -90,25 +86,24 @@ class JudgedPool:
         self.job_moves: dict[str, int] = {}
         # Beside the state
         self.amounts: dict[str, Amounts] = {}
-        """The resources of each slot."""
         self.expected: dict[str, tuple[int, int]] = {}
         """The job that a slot's claim was made for, until it is activated."""
         self.drained_claims: dict[str, dict[str, str]] = {}
-        """The claims that a machine had when its drain began, by their slots; not those of a drain before it."""
+        """The claims that a machine had when its drain began, by slot; not those of a drain before it."""
         self.notified: set[str] = set()
         """The slots that a negotiator outside of this pool matched."""
         self.benchmarking: set[str] = set()
-        """The slots where benchmarks were begun of which there is no result yet."""
+        """The slots with benchmarks that have no result yet."""
         self.charged: set[str] = set()
         """The activations that a drain was charged for."""
-        # What is looked at when all is done that follows from a stimulus:
+        # Checked at the end of a stimulus:
         self.touched: dict[str, None] = {}
         self.drained: dict[str, None] = {}
-        """The machines with a drain of which something was heard."""
+        """The machines with news of their drain."""
         self.over: dict[int, None] = {}
-        """The clusters with jobs that came to their end and have not been seen to leave the queue."""
+        """The clusters with ended jobs that have not left the queue."""
         self.notes: dict[int, e.EvaluationRecorded] = {}
-        """What was recorded, by its position."""
+        """The recorded evidence, by position."""
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False
         self._stories: dict[Thing, deque[Told]] = {}
@@ -116,12 +111,11 @@ class JudgedPool:
         self._found: list[Violation] = []
 
     def read(self, position: int, event: e.Event) -> None:
-        """Begin with the next event."""
         self.position, self.event, self.folds = position, event, event
 
     def fold(self) -> None:
-        """Bring the state forward by the event that was read. What a fold has done stays when it
-        fails: that the event makes no sense was reported before, or is now."""
+        """Bring the state forward by the current event. If a fold fails, its changes stay: that the event makes no
+        sense was reported before, or is now."""
         if self.folds is None:
             return
         self.state.position = self.position - 1
@@ -148,7 +142,7 @@ class JudgedPool:
         self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, words, self._lines(told.values(), proc)))
 
     def found(self) -> Iterator[Violation]:
-        """Return what was found since this was asked last."""
+        """Return the violations since the last call."""
         found, self._found = self._found, []
         return iter(found)
 
@@ -168,23 +162,21 @@ class JudgedPool:
         return self._stories.get(thing, ())
 
     def begin_story(self, thing: Thing, most: int = KEPT) -> None:
-        """The event that is being read is the first of a thing."""
         self._stories[thing] = deque(maxlen=most)
         self.tell(thing)
 
     def tell(self, thing: Thing) -> None:
-        """The event that is being read is part of a thing's story."""
         story = self._stories.get(thing)
         if story is not None and self.event is not None:
             story.append((self.position, self.event))
 
     def end_run(self, cluster: int, proc: int) -> None:
-        """What ran of a job is gone: its story is one of its cluster's from here on."""
+        """Move the story of an ended activation into its cluster's."""
         self._stories.get(cluster, deque[Told]()).extend(self._stories.pop((cluster, proc), ()))
         self.tell(cluster)
 
     def forget(self, thing: Thing) -> None:
-        """A thing is gone; its story is kept for a while."""
+        """Drop a thing that is gone, and keep its story for a while."""
         self._gone.append(thing)
         if len(self._gone) > KEPT_GONE:
             oldest = self._gone.popleft()
@@ -195,11 +187,11 @@ class JudgedPool:
 Kind = TypeVar("Kind", bound=e.Event)
 Rule = Callable[[JudgedPool, Any], None]
 RULES_OF: dict[type[e.Event], Rule] = {}
-"""What is asked of each kind of event, before the state is brought forward by it."""
+"""The checks of each kind of event, made before it is folded."""
 
 
 def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Callable[[JudgedPool, Kind], None]]:
-    """Ask a function of every event of a kind."""
+    """Register a function as a check of a kind of event."""
 
     def declare(ask: Callable[[JudgedPool, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
         RULES_OF[kind] = ask
@@ -209,7 +201,7 @@ def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Cal
 
 
 def known_slot(pool: JudgedPool, name: str) -> Slot | None:
-    """Return the slot of which something is said; its event is part of its story from here on."""
+    """Return the slot of a name, and add the current event to its story."""
     slot = pool.state.slots.get(name)
     if slot is None:
         pool.report_slot(name, "reference", f"there is no slot {name}")
@@ -220,23 +212,22 @@ def known_slot(pool: JudgedPool, name: str) -> Slot | None:
 
 
 def policy(slot: Slot, name: str) -> str | None:
-    """Return the text of an expression of a slot's policy by its name in small letters; None: it has none."""
+    """Return the text of a slot's policy expression by its name in small letters; None if it has none."""
     spelling = slot.ad.spelling(name)
     return None if spelling is None else slot.ad[spelling]
 
 
 def job_name(activation: Activation) -> str:
-    """Return the id of the job that a slot runs."""
     return activation.job or f"{activation.cluster}.{activation.proc}"
 
 
 def _of(position: int, event: e.Event, proc: int) -> Member | None:
-    """Return what an event says of a job; of another kind of event, what it says first."""
+    """Return the part of an event about a job; of another kind of event, its first part."""
     return member_of(position, event, proc) if job_procs(event) else next(members(position, event), None)
 
 
 def amount(text: str) -> int | None:
-    """Return a resource of a slot, a whole number; None if it is none."""
+    """Return a resource of a slot as a whole number; None if it is none."""
     try:
         return int(float(text))
     except (ValueError, OverflowError):

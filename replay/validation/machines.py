@@ -1,4 +1,4 @@
-"""The rules about machines: their configuration, how they are drained, and their shutdown."""
+"""Check machines: their configuration, drains, and shutdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .judged_pool import JudgedPool, rule
 from .rules import COMPLETIONS, ENDS, SHUTDOWNS
 
 PER_RESOURCE = "MODIFY_REQUEST_EXPR_"
-"""Of these settings there is one for each resource that a machine has."""
+"""The prefixes of settings of which there is one for each resource."""
 BENCHMARKING = "Unclaimed/Benchmarking"
 
 
@@ -99,7 +99,6 @@ def drain_began(pool: JudgedPool, event: e.DrainBegan) -> None:
 
 
 def _drain(pool: JudgedPool, machine: Machine | None, number: int) -> Drain | None:
-    """Return the drain of this number, if it is on."""
     drain = None if machine is None else machine.drain
     if machine is None or drain is None or drain.number != number:
         pool.folds = None
@@ -171,7 +170,7 @@ def drain_badput(pool: JudgedPool, event: e.DrainBadputAdded) -> None:
 
 
 def idle_in_drained(pool: JudgedPool, event: e.SlotTransitioned, machine: Machine | None) -> None:
-    """A slot becomes Drained/Idle when every slot of its machine is in Drained (33)."""
+    """Check that a slot becomes Drained/Idle only when every slot of its machine is in Drained (33)."""
     for slot in () if machine is None else machine.slots.values():
         if slot.name != event.slot and slot.state != "Drained":
             pool.report_slot(event.slot, "drain", f"it is {event.target}, but {slot.name} is {slot.state_activity}")
@@ -179,7 +178,7 @@ def idle_in_drained(pool: JudgedPool, event: e.SlotTransitioned, machine: Machin
 
 
 def settle(pool: JudgedPool, name: str) -> None:
-    """In a drain that is complete every slot is Drained/Idle."""
+    """Check that every slot is Drained/Idle when a drain is complete."""
     machine = pool.state.machines.get(name)
     if machine is None or machine.drain is None or machine.drain.state not in ("Complete", "Stopped"):
         return

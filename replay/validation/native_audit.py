@@ -1,4 +1,4 @@
-"""The audit of a log of Poolbook's own: the findings of ``replay/validation``, in the form of every audit.
+"""Audit a native log: the findings of ``replay/validation``, in the form of every audit.
 
 A finding's line is its event's position. Such a log has no gaps and no unaccounted time: whatever happens to a slot
 between its creation and its end is an event.
@@ -28,7 +28,7 @@ PositionedEvent = tuple[int, e.Event]
 
 
 def audit_native_log(log: Log, name: str = "") -> Audit:
-    """Audit a log of Poolbook's own. The seal is the stores' to check. `name` stands for the file in findings."""
+    """Audit a native log. The stores check its seal. `name` stands for the file in findings."""
     audit = Audit()
     census = _NativeCensus()
     verdict = Verdict()
@@ -50,13 +50,13 @@ def _finding(violation: Violation, at: int, name: str) -> AuditFinding:
 
 @define
 class _NativeCensus:
-    """Count, while the log is validated, what an audit has and the validation has not."""
+    """Counts, while the log is validated, what an audit has beyond the validation."""
 
     began: int = 0
     ended: int = 0
     steps: Counter[tuple[str, str]] = field(factory=Counter)
     jobs: Counter[str] = field(factory=Counter)
-    """Jobs by status: what came into it less what left it."""
+    """By status: jobs that came into it less those that left it."""
     lost: list[tuple[int, e.JobExited]] = field(factory=list)
     _last: tuple[PositionedEvent | None, PositionedEvent | None] = (None, None)
 
@@ -72,7 +72,7 @@ class _NativeCensus:
             yield told
 
     def when(self, position: int) -> int:
-        """The instant of an event that was read just now."""
+        """Return the instant of an event that was read just now."""
         return next((told[1].at for told in self._last if told is not None and told[0] == position), self.ended)
 
     def became(self) -> dict[str, int]:
@@ -90,7 +90,7 @@ class _NativeCensus:
         self._move(UNSUBMITTED, event.status, event.count)
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
-        if event.target == LEFT:  # what became of it is what it was then
+        if event.target == LEFT:  # the outcome is the status before
             return
         self._move(event.source, event.target, sum(last - first + 1 for first, last in event.procs))
 

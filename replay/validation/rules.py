@@ -1,4 +1,4 @@
-"""What must hold in every log: the rules by name, and the tables that say it of single words."""
+"""The rules that hold in every log, by name, and the tables for single words."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ RULES: Final[dict[str, str]] = {
 """Every rule that a violation may name."""
 
 REASONS: Final = ("rank", "priority")
-"""Why a slot that somebody has may be matched."""
+"""Why a claimed slot may be matched."""
 
 ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
      "suspend_command", "continue_command", "drain_command", "granted"}
 )  # fmt: skip
-"""The causes that are somebody's request: its answer is in the log under the same stimulus."""
+"""The causes that are a request: its answer is in the log under the same stimulus."""
 
 
 class Needs(NamedTuple):
-    """What a slot in a state and activity has, once all is done that follows from a stimulus."""
+    """The needs of a slot in a state and activity at the end of a stimulus."""
 
     claim: bool
     job: bool | None
     match: bool | None
-    """None: it may have one or not."""
+    """None: either."""
 
 
 def _needs(pair: str) -> Needs:
     state, _, activity = pair.partition("/")
     claim = state in ("Claimed", "Preempting")
     job: bool | None = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
-    if activity == "Cleaning":  # the job has ended, its starter is there
+    if activity == "Cleaning":  # the job has ended, its starter has not
         job = None
-    # Where the slot is not told of its match, it is where it can be matched until it is claimed, or waited for.
+    # A slot that is not told of its match stays where it can be matched until it is claimed, or waited for.
     may_match = claim or pair in ("Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Drained/Retiring")
     return Needs(claim, job, True if state == "Matched" else None if may_match else False)
 
@@ -76,11 +76,9 @@ NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in HTCONDOR_25.sta
 
 
 class Outcome(NamedTuple):
-    """What goes together when the processes of an activation are gone."""
-
     rows: tuple[str, ...]
     told: bool | None
-    """Whether they had been told to end; None: either."""
+    """The processes had been told to end; None: either."""
 
 
 OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
@@ -96,25 +94,25 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
 # What machines may be told
 
 COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
-"""What may be asked to follow on a drain; empty: nothing."""
+"""The acts that may follow a drain; empty: nothing."""
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
-"""The rows by which a drain that is complete goes on by itself, and what was asked for then."""
+"""The rows by which a complete drain goes on by itself, and the request for each."""
 SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")
-"""How an execution point may end, the gentlest first."""
+"""How a startd may end, the gentlest first."""
 
 # What expressions decide
 
 Truth: TypeAlias = bool | None
-"""Of a value: None is neither, as of what is undefined."""
+"""None: neither true nor false, as of undefined."""
 
 
 class Decided(NamedTuple):
-    """Which expressions may decide a transition, by their names in small letters, and what they are then."""
+    """The expressions that may decide a transition, by their names in small letters, and the truths that do."""
 
     names: tuple[str, ...]
     truths: tuple[Truth, ...]
     always: bool = True
-    """Whether evidence is missed where the expression reads what every slot has."""
+    """Evidence is required where the expression reads what every slot has."""
 
 
 DECIDED: Final[dict[str, Decided]] = {
@@ -131,7 +129,7 @@ DECIDED: Final[dict[str, Decided]] = {
     "retirement_over": Decided(("maxjobretirementtime", "want_vacate"), (True, False, None), always=False),
     "worklife": Decided(("claim_worklife",), (True, False), always=False),
 }
-"""The transitions that expressions decide, by their causes."""
+"""The transitions that expressions decide, by cause."""
 
 OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
     # row: which expression of the job's own policy may have decided it, and what it is then
@@ -140,17 +138,17 @@ OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
     "hold": {"onexithold": (True,)},
     "leave": {"leavejobinqueue": (False, None)},
 }
-"""The transitions of jobs that their own policies decide: at the end of a run, and behind it."""
+"""The transitions that a job's own policy decides: at the end of a run, and behind it."""
 
 WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
-"""What holds for a job without the expression."""
+"""The truth for a job without the expression."""
 
 VARIANT: Final = "_vanilla"
-"""Behind its name, what an expression of the policy is for jobs of the vanilla universe."""
+"""The suffix of policy expressions for jobs of the vanilla universe."""
 
 ALWAYS_READ: Final = frozenset(
     {"state", "activity", "enteredcurrentstate", "enteredcurrentactivity", "mycurrenttime", "keyboardidle",
      "consoleidle", "loadavg", "condorloadavg", "totalloadavg", "totalcondorloadavg", "clockmin", "clockday",
      "cpubusytime"}
 )  # fmt: skip
-"""Attributes that every slot has at every moment, in small letters: what asks for one of them has evidence."""
+"""Attributes that every slot always has, in small letters: an expression that reads one has evidence."""

@@ -1,4 +1,4 @@
-"""The rules about the pool and its slots, and what must hold of a slot once a stimulus is dealt with."""
+"""Check the pool and its slots, and what holds of a slot at the end of a stimulus."""
 
 from __future__ import annotations
 
@@ -84,12 +84,11 @@ def created(pool: JudgedPool, event: e.SlotCreated) -> None:
 
 
 def _thousandths(cpus: str) -> int | None:
-    """Return what a slot weighs whose weight is its Cpus."""
+    """Return the weight of a slot whose SlotWeight is its Cpus."""
     return 1000 * int(cpus) if cpus.isascii() and cpus.isdigit() and len(cpus) < 20 else None
 
 
 def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[str, ...], ad: e.Ad) -> None:
-    """Take note of the resources of these names that an ad has."""
     for resource in names:
         if resource in ad:
             found = amount(ad[resource])
@@ -146,7 +145,7 @@ _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]
     "lease_over": lease_over,
     "retirement_over": retirement_over,
 }
-"""What must have ended for a transition with this cause."""
+"""The things that must have ended for a transition with this cause."""
 
 
 def _no_row(pool: JudgedPool, row: str, source: str, target: str) -> str:
@@ -163,12 +162,12 @@ def changed(pool: JudgedPool, event: e.SlotAdChanged) -> None:
         return
     amounts = pool.amounts[slot.name]
     if "SlotWeight" in event.changes or "Cpus" in event.changes:
-        amounts.weight = None  # what it weighs now is for its expression to say
+        amounts.weight = None  # the weight is the expression's now
     before = dict(amounts.have)
     _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD, *amounts.have))), event.changes)
     if event.cause in ("carved", "merged"):
         return
-    for resource, many in amounts.have.items():  # it was given more or less: that is no carving
+    for resource, many in amounts.have.items():  # a changed amount is no carving
         amounts.whole[resource] = amounts.whole.get(resource, 0) + many - before.get(resource, 0)
 
 
@@ -203,7 +202,7 @@ def cpu_busy(pool: JudgedPool, event: e.CpuBusyChanged) -> None:
         )
 
 
-# When all is done that follows from a stimulus
+# At the end of a stimulus
 
 
 def settle_slot(pool: JudgedPool, name: str) -> None:
@@ -245,7 +244,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
 
 
 def _settle_job(pool: JudgedPool, slot: Slot, cluster: int, proc: int) -> None:
-    """The job that a slot runs is suspended when the slot is, and is told to end when it is not to run on."""
+    """Check that a slot's job is suspended when the slot is, and was told to end when it must not run on."""
     found, run = pool.state.clusters.get(cluster), pool.state.by_job.get((cluster, proc))
     if found is None or run is None:
         return
@@ -264,7 +263,7 @@ def _settle_job(pool: JudgedPool, slot: Slot, cluster: int, proc: int) -> None:
 
 
 _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
-"""How the job of a slot in Preempting was told to end last."""
+"""How the job of a slot in Preempting was last told to end."""
 
 
 def _signalled(pool: JudgedPool, slot: Slot, run: Activation) -> None:

@@ -1,5 +1,4 @@
-"""The pass over a log: each event against the rules, and what must hold when all is done that follows from a
-stimulus."""
+"""Read a log, and check each event by the rules, and the state at the end of each stimulus."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from .rules import ASKED
 
 @define
 class Verdict:
-    """What the judge read: how many events, how often each row of the dialect's tables was taken (``slots`` by number,
-    0 for one that never was; ``jobs`` by row, a job of a set event each), and what it found."""
+    """The counts and violations of a validated log: ``slots`` by row number (0 for a row never taken), ``jobs`` by row,
+    each job of a set on its own."""
 
     dialect: str = ""
     events: int = 0
@@ -27,7 +26,7 @@ class Verdict:
 
     @property
     def letters(self) -> dict[str, int]:
-        """How often slots took each lettered transition from state to state."""
+        """Return how often slots took each lettered transition from state to state."""
         found: dict[str, int] = {}
         for number, count in self.slots.items():
             letter = LETTERS.get(number, "")
@@ -41,10 +40,10 @@ class Verdict:
 
 
 def validate(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = None) -> Iterator[Violation]:
-    """Yield what in a whole log was not allowed, as it is read; nothing for a sound one.
+    """Yield the violations of a whole log as it is read.
 
-    ``events`` are all of a log, each with its position. ``verdict``, if given, is filled when the log is read to its
-    end, but for its violations, which are yielded. Raises nothing of its own, whatever the events say.
+    ``events`` are all of a log, with their positions. ``verdict``, if given, is filled at the end, except for its
+    violations. Raises nothing of its own, whatever the events say.
     """
     pool = JudgedPool()
     stimulus: str | None = None
@@ -92,7 +91,6 @@ def _in_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
 
 
 def _settled(pool: JudgedPool) -> Iterator[Violation]:
-    """All is done that follows from a stimulus: what must hold now."""
     for name in pool.touched:
         slots.settle_slot(pool, name)
     for name in pool.drained:
@@ -108,12 +106,12 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
 
 
 def goes_on(event: e.Event) -> bool:
-    """Whether a suspended slot goes on: nobody need have asked for that, its job may have ended."""
+    """Tell whether a suspended slot goes on: that needs no request, since its job may have ended."""
     return type(event) is e.SlotTransitioned and event.cause == "continue_command"
 
 
 def event_name(event: e.Event) -> str:
-    """What an event is called by its stream; an event of no kind has none."""
+    """Return the stream of an event, as its name; "log" for an event of no kind."""
     try:
         return event.stream
     except TypeError:
@@ -128,7 +126,6 @@ def _fill(verdict: Verdict, pool: JudgedPool, last: int) -> None:
 
 
 def examine(events: Iterable[tuple[int, e.Event]]) -> Verdict:
-    """The whole verdict on a log."""
     verdict = Verdict()
     verdict.violations = list(validate(events, verdict))
     return verdict

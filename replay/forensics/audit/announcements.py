@@ -1,4 +1,4 @@
-"""Lines of a startd that announce a transition, which follows at once."""
+"""The lines of a startd that announce a transition, which follows at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Announcement(NamedTuple):
-    """Words of a startd that are followed by a transition at once, and how the pair begins in which that ends."""
+    """Words after which a startd makes a transition at once; ``target`` begins the transition's target pair."""
 
     words: str
     target: str

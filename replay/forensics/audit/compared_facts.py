@@ -1,18 +1,18 @@
-"""The facts that several sources state, and which source is believed for each: what the audit holds against each other.
+"""The facts that the audit compares across sources, and which source it believes for each.
 
 Rules:
 
-* A fact stands here if two kinds of sources state it with the same meaning. What merely sounds alike is another fact:
-  when a job was placed on a slot (its shadow was started) and when its program began are two, with the transfer of its
-  files between them.
-* What a source says of an amount or an instant is a range, since it rounds, and since its writer has a clock of its
-  own: the value may be ``less`` smaller and ``more`` larger than what is written. A source that only counts what it
-  saw says "at least" (``more`` is ``ANY``); one that learns later says "at the latest" (``less`` is ``ANY``).
-* Two sources contradict each other if their ranges do not meet, or if their words are not the same.
-* The first source of a fact is believed first. Who writes the thing itself comes before who copies it; who writes it as
-  it happens comes before who keeps a summary; the pool-wide log comes behind the user's, which the user can read.
+* A fact stands here if two kinds of sources state it with the same meaning. Facts that only sound alike are kept apart:
+  placing a job on a slot (its shadow is started) and the beginning of its program are two, with the file transfer
+  between them.
+* An amount or an instant is a range, since its writer rounds and has a clock of its own: the value may be ``less``
+  smaller and ``more`` larger than what is written. A source that only counts what it saw says "at least" (``more`` is
+  ``ANY``); one that learns later says "at the latest" (``less`` is ``ANY``).
+* Two sources contradict each other if their ranges do not meet, or if their words differ.
+* The first source of a fact is believed first. The writer of the thing itself comes before one who copies it. A record
+  written as it happens comes before a summary. The pool-wide log comes after the user's own, which the user can read.
 
-What the attributes mean was read in HTCondor's sources (25.14) and measured in the recorded runs of a real pool.
+The meaning of the attributes was read in HTCondor's sources (25.14) and measured in the recorded runs of a real pool.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, ROUNDED, SECOND
 
 
 class FactSource(NamedTuple):
-    """How one kind of source states a fact: in what, and by how much the value may differ from what is written."""
+    """How one kind of source states a fact: where, and how far the value may lie below or above what is written."""
 
     words: str
     less: int = 0
@@ -32,13 +32,13 @@ class FactSource(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """``of`` is what it is about: a job, a run (of a job), a slot, a submitter; ``unit`` is how its values are
-    compared and told (``UNITS``); ``sayings`` are the letters of the kinds that state it, the believed first."""
-
     of: str
+    """The subject: a job, a run (of a job), a slot or a submitter."""
     words: str
     unit: str
+    """How its values are compared and printed (``UNITS``)."""
     sayings: dict[str, FactSource]
+    """By the letter of the source's kind, the believed first."""
 
 
 UNITS: Final[dict[str, str]] = {
@@ -53,7 +53,6 @@ _ENTRY_RUN = "CPU times of entry 004 or 005, in this run"
 
 
 def _same_for(letters: str, words: str, less: int = 0, more: int = 0) -> dict[str, FactSource]:
-    """Several kinds that say a thing in the same way."""
     return {letter: FactSource(words, less, more) for letter in letters}
 
 
@@ -437,12 +436,11 @@ FACTS: Final[dict[str, Fact]] = {
 }
 
 NUMBERED: Final = {"hold": "the hold number", "wall_runs": "of these"}
-"""Facts of which a job has several, and how their number is told."""
+"""The facts of which a job has several, and how their number is printed."""
 COUNTED_BY_SHADOWS: Final = frozenset({"starts", "wall", "wall_runs", "run_wall"})
-"""Facts that nobody knows of a job whose shadow was lost, and that was continued by another."""
+"""The facts that nobody knows of a job whose shadow was lost and replaced."""
 LETTERS: Final[dict[str, str]] = {kind.letter: name for name, kind in KINDS.items()}
-"""The letter of a kind of source -> its name."""
 BELIEVED: Final[dict[tuple[str, str], int]] = {
     (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sayings)
 }
-"""(fact, letter) -> 0 for the source that is believed first, then 1 and so on."""
+"""The rank of a source by (fact, letter): 0 is believed first."""

@@ -1,8 +1,8 @@
-"""The auditor of facts: compares what several sources say of one fact.
+"""Compare what several sources state about one fact.
 
-It stores the statements of all events (``scratch_db``) and compares them at the end of the log: jobs first
+The auditor stores the statements of all events (``scratch_db``) and compares them at the end of the log: jobs first
 (``job_records``, ``statements``), then slots and submitters (``slot_facts``), then repetitions in one source
-(``duplicates``). ``compared_facts`` lists the facts, and which source is believed.
+(``duplicates``). ``compared_facts`` lists the facts and which source is believed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ CLAIMED: Final = "Claimed"
 
 
 class FactAuditor:
-    """Finds contradictions. ``take`` is told of every event in log order, then ``finish`` once; times in what is found
-    are told in `zone`."""
+    """Finds contradictions: ``take`` every event in log order, then ``finish``. Findings print times in `zone`."""
 
     def __init__(self, sources: Sources, audit: Audit, zone: tzinfo = UTC) -> None:
         self.sources = sources
@@ -81,7 +80,7 @@ class FactAuditor:
                         self.scratch.add_fact(plain(ad["Name"]), fact, at, letter, value, source, line)
 
     def _sampled(self, ad: Ad, source: int, line: int) -> None:
-        """An ad of a slot; what has no state, or does not say when it was so, is of no use."""
+        """Record the facts of a slot's ad, unless it lacks the state or the time."""
         slot, state, activity = (text_of(ad, name) for name in ("Name", "State", "Activity"))
         at = date(ad, "MyCurrentTime")
         if not slot or not state or not activity or at is None:
@@ -156,7 +155,6 @@ class FactAuditor:
             self._forget(event.slot, event.at, source, line)
 
     def _forget(self, slot: str, at: int, source: int, line: int) -> None:
-        """Nobody has a slot any more, as far as is known."""
         for fact, known in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
             if known is not None:
                 self.scratch.add_fact(slot, fact, at, "L", "", source, line)
@@ -172,7 +170,7 @@ class FactAuditor:
             self._unknown(chain, event.at, source, line)
 
     def _unknown(self, chain: int, at: int, source: int, line: int) -> None:
-        """From here on nothing is known of the slots of a startd."""
+        """Record that nothing is known of a startd's slots from here on."""
         for slot in sorted(self._slots.pop(chain, ())):
             self._forget(slot, at, source, line)
             self.scratch.add_fact(slot, "state", at, "L", "", source, line)

@@ -1,5 +1,5 @@
-"""What one source says of a thing that can happen once only: that a job left the queue, that a run ended, that a claim
-runs a job."""
+"""Find what one source tells twice of a thing that happens once: a job left the queue, a run ended, a claim ran a
+job."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _OF_CLAIMS: Final = (
     "PublicClaimId",
 )
 _SLACK: Final = {"P": NEAR, "S": FAR}
-"""By how much the runs of one claim may overlap: a starter is gone some seconds after its job."""
+"""How far the runs of one claim may overlap: a starter exits some seconds after its job."""
 
 
 def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
-    """The violations of what was put aside; stories are told in `zone`."""
+    """Yield a finding for each repetition in the scratch database; stories print times in `zone`."""
     yield from _histories(scratch, sources, zone)
     for letter, source, line, ad in scratch.ads_of("PS", _OF_CLAIMS):
         begin = date(ad, "JobCurrentStartDate")
@@ -56,7 +56,7 @@ def _finding(
 
 
 def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
-    """Jobs that stand in one history more than once. Two histories may be copies of one, in whatever form."""
+    """Yield the jobs that stand in one history more than once. Two histories may be copies of one, in whatever form."""
     for job, places in scratch.repeated_in_histories():
         chains: dict[int, list[tuple[int, str, str]]] = {}
         for source, line, at in places:
@@ -71,9 +71,11 @@ def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iter
 
 
 def _ended(scratch: ScratchDatabase, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
-    """Puts the end of a run aside. A run is what one shadow did, in the second in which it was started: what a shadow
-    tells again under the same number began later (the queue forgot that it was there). One that puts its job on hold at
-    its end tells the end before and after."""
+    """Add the end of a run to the scratch database.
+
+    A run is keyed by its shadow's beginning, in seconds. When the queue forgot a shadow and starts one under the same
+    number again, that one began later. A shadow that puts its job on hold at the end tells the end before and after.
+    """
     if letter == "P" and (text_of(ad, "EpochAdType") != "EPOCH" or "HoldReasonCode" in ad):
         return
     job, shadow, placed = text_of(ad, "GlobalJobId"), whole(ad, "NumShadowStarts"), date(ad, "JobCurrentStartDate")
@@ -99,7 +101,6 @@ def _runs(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[
 
 
 def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
-    """Runs of different jobs that overlap under one claim."""
     for claim, letter, runs in scratch.runs_by_claim():
         latest = next(runs)
         for run in runs:

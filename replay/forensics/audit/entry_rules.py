@@ -1,4 +1,4 @@
-"""The table of a job event log's entries: from which condition each may come, and the job's condition then.
+"""The table of a job event log's entries: the conditions from which each may come, and the job's condition after it.
 
 A condition is the job's status as entries show it. "Stopping" and "Aborting" are Held and Removed while the end of the
 run may still come; "Skipped" is completed without a run.
@@ -11,15 +11,14 @@ from typing import Final, NamedTuple
 
 
 class EntryRule(NamedTuple):
-    """What an entry does to a job: from one of ``sources`` (blank: from where it is) to ``target``. Or, with a
-    ``rule``, what it must not do: then the job is taken to be in ``target`` from there on."""
-
     number: int
     sources: str
+    """The conditions from which it may come; blank: any, and the condition stays."""
     target: str
+    """The job's condition after it. With a ``rule``, the one the auditor assumes after the violation."""
     rule: str = ""
+    """The rule that the entry breaks; empty if it is legal."""
     repeats: bool = False
-    """It is legal, but has happened already."""
 
 
 # fmt: off
@@ -31,7 +30,7 @@ ENTRY_RULES: Final = (
     EntryRule(1, "Completed, Skipped, Removed, Aborting", "Running", "after_end"),
     EntryRule(4, "Submitted, Idle, Running, Suspended, Disconnected", "Idle"),
     EntryRule(4, "Held, Stopping", "Held"),
-    EntryRule(4, "Removed, Aborting", "Removed"),  # what was removed by force is stopped afterwards
+    EntryRule(4, "Removed, Aborting", "Removed"),  # a job removed by force is stopped afterwards
     EntryRule(4, "Completed, Skipped", "Completed", "after_end"),
     EntryRule(5, "Submitted, Idle, Running, Suspended, Disconnected, Stopping, Skipped", "Completed"),
     EntryRule(5, "Aborting", "Removed"),
@@ -54,7 +53,7 @@ ENTRY_RULES: Final = (
     EntryRule(12, "Running, Suspended, Disconnected", "Stopping"),
     EntryRule(12, "Held, Stopping", "Held", repeats=True),
     EntryRule(12, "Removed, Aborting", "Held", "after_end"),
-    EntryRule(13, "Submitted, Held, Stopping", "Idle"),  # what is submitted on hold has no entry that says so
+    EntryRule(13, "Submitted, Held, Stopping", "Idle"),  # a job submitted on hold has no entry for the hold
     EntryRule(13, "Idle, Running, Suspended, Disconnected", "Idle", "not_held"),
     EntryRule(13, "Completed, Skipped, Removed, Aborting", "Idle", "after_end"),
     EntryRule(14, "Submitted, Idle", "Running"),
@@ -64,15 +63,15 @@ ENTRY_RULES: Final = (
     EntryRule(46, "Submitted, Idle, Running", "Skipped"),
 )
 # fmt: on
-"""Held: nothing of it runs. Stopping: on hold, but its run's end may still be told. Aborting: removed likewise.
-Skipped: done without running. What is not here may come, and changes nothing."""
+"""Held: nothing of the job runs. Stopping: on hold, but the end of its run may still be told. Aborting: the same of a
+removed job. Skipped: done without running. An entry that is not listed may come at any time and changes nothing."""
 _BY_CONDITION: Final = {(step.number, source): step for step in ENTRY_RULES for source in step.sources.split(", ")}
 ANY_CONDITION: Final = frozenset(source for _, source in _BY_CONDITION)
 TARGETS: Final = {
     0: "Submitted", 1: "Running", 4: "Idle", 5: "Completed", 7: "Idle", 9: "Removed", 10: "Suspended", 11: "Running",
     12: "Held", 13: "Idle", 14: "Running", 22: "Disconnected", 23: "Running", 24: "Idle", 46: "Skipped",
 }  # fmt: skip
-"""What an entry says that the job is then, where it may be several things."""
+"""The conditions after an entry that leaves several possible."""
 OVER: Final = frozenset({"Completed", "Skipped", "Removed", "Aborting"})
 NOT_BEGUN: Final = frozenset({"Submitted", "Idle"})
 ON_A_SLOT: Final = frozenset({"Running", "Suspended"})
@@ -85,12 +84,10 @@ OUTCOMES: Final = {
 
 
 class EntryEffect(NamedTuple):
-    """What an entry means to a job."""
-
     conditions: frozenset[str]
-    """Those in which it may be then."""
+    """The conditions in which the job may be afterwards."""
     rules: tuple[str, ...]
-    """Those that it breaks, if it may come from none of those before."""
+    """The rules broken, if the entry may come from none of the conditions before."""
     repeats: bool
 
 

@@ -1,4 +1,4 @@
-"""What the entries of job event logs state of a job. What ads state stands in ``job_ads``."""
+"""Read the facts of a job out of the entries of job event logs. ``job_ad_facts`` reads ads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from .tolerances import ANY, LEASE, NEAR, SECOND
 
 
 class JobRecord(NamedTuple):
-    """A record of a job, as it was put aside: ``what`` is the number of an entry or what was said, ``body`` the text of
-    an entry, or what an ad or a report says. ``order`` is where it stood in the log, ``chain`` its rotated files."""
-
     order: int
     letter: str
     chain: int
@@ -25,12 +22,13 @@ class JobRecord(NamedTuple):
     line: int
     at: int
     what: str
+    """The number of an entry, or the words of a report."""
     body: str
+    """The text of an entry, or the attributes of an ad or a report."""
 
 
 def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
-    """What the entries of one job number in one log tell, in the order in which they stand there. `gaps` are the
-    places of that log (as ``order`` counts) where something is missing."""
+    """Return what the entries of one job number in one log tell. `gaps` are the ``order`` of missing records there."""
     logs: list[_EntryFacts] = []
     missing = sorted(gaps)
     for entry in heard:
@@ -56,11 +54,11 @@ _OF_LAST_RUNS: Final = {
     "memory": "memory_used",
     "disk": "disk_used",
 }
-"""Facts -> what an entry calls them."""
+"""The names that an entry gives to facts."""
 
 
 def _used(place: StatementSource, facts: dict[str, str], names: dict[str, str]) -> list[Statement]:
-    """What an entry says was used. Seconds are whole there; CPU times come in microseconds."""
+    """Return the usage that an entry states. Its times are whole seconds; CPU times come in microseconds."""
     found = []
     for fact, name in names.items():
         text = facts.get(name, "")
@@ -76,15 +74,15 @@ COMPARED: Final = {
     1: frozenset({"slot"}),
     12: frozenset({"code"}),
 }
-"""What entries say that is a fact of its own."""
+"""The words of entries that are facts of their own."""
 _Entry = tuple[int, StatementSource, dict[str, str]]
 _Entries = dict[tuple[int, int], list[_Entry]]
-"""The entries of a log by their type and their second."""
+"""The entries of a log by type and second."""
 
 
 def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, Statement]]:
-    """What the entries of the users' logs and of the pool-wide log say differently: they are written from the same
-    event, into both. One that stands in both logs as many times in its second is compared with those of that second."""
+    """Return the differences between the entries of the users' logs and of the pool-wide log, which are written from
+    the same event. Entries are compared within one second, if both logs have as many of them there."""
     logs: dict[str, _Entries] = {}
     torn = {account.log for account in accounts if not account.seamless}
     for account in accounts:
@@ -107,8 +105,8 @@ def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, S
 
 
 def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Statement, Statement]]:
-    """The entries that two logs, of which none lacks anything, tell of different seconds: each has one that the other
-    has not there, and both have as many of its type. (How large a job is is told often, and may be left out.)"""
+    """Return the entries that two complete logs put into different seconds: each log has one that the other lacks
+    there, and both have as many of the type. Entries on a job's size are frequent and may be left out."""
     found = []
     for number in sorted({number for number, _ in mine} - {6}):
         own, others = (
@@ -127,7 +125,7 @@ def _moved(mine: _Entries, theirs: _Entries) -> list[tuple[Statement, Statement]
 
 
 def _difference(one: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
-    """The first thing that two entries say differently. What one of them lacks is no difference: forms lack things."""
+    """Return the first difference of two entries. A value that one lacks is no difference, since forms lack values."""
     number, place, facts = one
     _, its_place, its_facts = other
     for name in sorted((facts.keys() & its_facts.keys()) - COMPARED.get(number, frozenset())):
@@ -138,7 +136,7 @@ def _difference(one: _Entry, other: _Entry) -> tuple[Statement, Statement] | Non
 
 
 class _EntryFacts:
-    """The life of a job, as one log tells it."""
+    """Collects one life of a job from one log."""
 
     def __init__(self) -> None:
         self.account: JobAccount | None = None
@@ -166,7 +164,7 @@ class _EntryFacts:
             _ON_ENTRY[number](self, place, facts)
 
     def interrupted(self) -> None:
-        """Something is missing between the last entry and the next. What was begun may be over since."""
+        """Forget what was open: records are missing before the next entry, and what had begun may be over."""
         self.seamless = not self.begun
         self.run = None
         self.troubled = False
@@ -188,7 +186,7 @@ class _EntryFacts:
             self.run.said.append(place.says("slot", facts["slot"]))
 
     def trouble(self, place: StatementSource, facts: dict[str, str]) -> None:
-        """After it the run's end, and what it used, is told by no entry that can be trusted to the second."""
+        """Note that no entry will tell the run's end and usage to the second."""
         self.troubled = True
 
     def reconnecting(self, place: StatementSource, facts: dict[str, str]) -> None:
@@ -196,11 +194,11 @@ class _EntryFacts:
         self.troubled = self.account.reconnected = True
 
     def over(self, place: StatementSource, facts: dict[str, str]) -> None:
-        """An entry 004 or 005: the end of a run."""
+        """Take an entry 004 or 005: the end of a run."""
         assert self.account is not None
         run = self.run
         self.run = None
-        if run is None:  # a log that begins in the middle, or a job that was placed but never began
+        if run is None:  # the log begins in the middle, or the job was placed but never began
             run = RecordedRun()
         if not self.troubled:
             run.stopped = place.at
@@ -277,4 +275,3 @@ _ON_ENTRY = {
     24: _EntryFacts.reconnecting,
 }
 ENTRIES: Final = frozenset(_ON_ENTRY) | {6}
-"""The numbers of the entries that state a fact."""

@@ -1,26 +1,26 @@
-"""The judge of jobs: whether the entries of a job event log can have been written one after the other.
+"""Audit job event logs: can the entries of each job have been written one after the other?
 
-A log is judged chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``: from which
-conditions an entry may come, and what the job is then. What real daemons do is legal. The rules beside the table:
+A log is audited chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``: the
+conditions from which an entry may come, and the job's condition after it. What real daemons do is legal. The rules
+beside the table:
 
-* Of a job the judge keeps every condition that it may be in: all of them at first where its log begins in the middle,
-  and behind anything that is missing or could not be read. An entry is accused if it may come from none of these.
-* What only tells of a job (its size, an attribute, an error) may stand anywhere. So may all that is told of a job whose
-  work is done elsewhere (grid universe), or whose number two access points use in one file.
-* A number is used again when a queue was wiped: a job is another one if it was submitted at another time.
-* Two runs' beginnings in a row without an end between are legal: the lease expired, or the shadow was killed. So is an
-  entry that is there twice, byte by byte, unless it is an end. Both are told as repeated.
-* Each 005 is an end, but one that a shadow writes from the job's ad alone, because the one before it died when all was
-  done (it has no table of resources, by which it is known): it may repeat the end.
-* 005 after 009, and 009 after 005, are legal where they can meet: what was removed by force may end by itself before it
-  is stopped, and what is done may be removed, or held, while it leaves.
-* A slot runs one job at a time. That it ran two is known when the first one's shadow tells of an ordinary end more than
-  two seconds after the second one's beginning. A shadow that lost its connection, or that was replaced, tells nothing
-  of its slot.
-* A job is lost, which breaks no rule, if it ran (or was out of reach) when last heard of, and its log goes on for more
-  than a lease (40 minutes, HTCondor's default) after its slot was given to another job, or after the connection was
-  lost; and if its number was given to another job before it ended. Silence alone is none: a job that runs well
-  has nothing to tell.
+* The auditor keeps every condition that a job may be in: all of them where its log begins in the middle, and behind
+  anything missing or unreadable. An entry is a finding if it may come from none of these.
+* Entries that only describe a job (its size, an attribute, an error) may stand anywhere. So may all entries of a job
+  that runs elsewhere (grid universe), or whose number two access points use in one file.
+* A wiped queue uses its numbers again: a job submitted at another time is another job.
+* Two beginnings of runs without an end between are legal: the lease expired, or the shadow was killed. An entry that
+  repeats another byte by byte is legal unless it is an end. Both are reported as repeated.
+* Each 005 is an end, except one that a shadow writes from the job's ad alone (known by its missing table of resources)
+  because the shadow before it died when all was done: that one may repeat the end.
+* 005 after 009, and 009 after 005, are legal where they can meet: a job removed by force may end by itself before it is
+  stopped, and a completed job may be removed, or held, while it leaves.
+* A slot runs one job at a time. It ran two if the first one's shadow tells of an ordinary end more than two seconds
+  after the second one's beginning. A shadow that lost its connection or was replaced tells nothing of its slot.
+* A job is lost, which breaks no rule, if it ran (or was disconnected) when last heard of, and its log goes on for more
+  than a lease (40 minutes, HTCondor's default) after its slot went to another job or the connection was lost. It is
+  also lost if its number went to another job before it ended. Silence alone means nothing: a job that runs well writes
+  no entries.
 
 The sources are HTCondor's ``schedd.cpp``, ``baseshadow.cpp`` and ``remoteresource.cpp`` (25.14), and real logs.
 """
@@ -53,14 +53,14 @@ from .log_parts import Parts
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
 
 OVERLAP: Final = 2_000_000
-"""So long two jobs may be told to be on a slot at once, in microseconds: their shadows write as they come to it."""
+"""How long two jobs may seem to share a slot, in microseconds: their shadows write with delays."""
 LEASE: Final = 2_400_000_000
-"""JobLeaseDuration's default, in microseconds."""
+"""The default of JobLeaseDuration, in microseconds."""
 ASIDE: Final = 30_000_000
-"""So far one entry may lie before the one above it of its job, in microseconds: who writes may have to wait."""
+"""How far an entry may lie before the job's previous one, in microseconds: its writer may have to wait."""
 _TOLD: Final = 6
 _TOLD_OF_ENDED: Final = 3
-"""So many entries of a job are kept for its story."""
+"""The number of entries of a job that are kept for its story."""
 
 
 _Job = tuple[int, int]
@@ -69,30 +69,29 @@ _told = Struct("<qIIh")
 
 @define
 class _JobHistory:
-    """A job as one chain of files tells of it."""
+    """A job as one chain of files tells it."""
 
     conditions: frozenset[str]
-    """Those in which it may be."""
+    """All conditions in which the job may be."""
     condition: str
-    """The one that its last entry tells of; empty: none did."""
+    """The one that its last entry names; empty if none did."""
     epoch: int
-    """Of the chain, when it was heard of last."""
+    """The chain's epoch when the job was last heard of."""
     submitted: int = 0
-    """When, 0: not known."""
+    """An instant; 0 if unknown."""
     host: str = ""
     last: tuple[int, int, int] = (0, 0, 0)
     """The last entry that changed something: number, instant, and a hash of its text."""
     free: bool = False
-    """It is not judged."""
+    """The job is not audited."""
     slot: str = ""
     begun: str = ""
-    """Where stands that it began there."""
+    """The place of the entry of its beginning there."""
     aside: tuple[int, AuditFinding] | None = None
-    """An entry that lies before the one above it: that one's instant, and what it is accused of if it is alone."""
+    """An entry that lies before the one above it: the other's instant, and the finding if it is the only one."""
     rival: tuple[_Job, int, str] | None = None
-    """Another job that began on its slot: which, when, and where that stands."""
+    """Another job that began on its slot: the job, the instant, the place."""
     trail: bytes = b""
-    """Its last entries, packed."""
 
 
 @define
@@ -102,23 +101,22 @@ class _EventLog:
     lives: dict[_Job, _JobHistory] = field(factory=dict)
     slots: dict[str, _Job] = field(factory=dict)
     epoch: int = 0
-    """Raised by each gap: what was known before is not known any more."""
+    """Raised by each gap: earlier knowledge is void."""
     reached: dict[int, int] = field(factory=dict)
-    """The last instant before each gap."""
     first: int = 0
     last: int = 0
     aside: _JobHistory | None = None
     """The job whose entry lies before the one above it."""
     parts: Parts = field(factory=Parts)
     found: dict[int, list[tuple[list[AuditFinding], AuditFinding]]] = field(factory=dict)
-    """What was found, by the part in which it stands, and where that belongs."""
+    """The findings by the part in which they stand, each with the list it goes to."""
     became: list[tuple[_Job, int, int, str]] = field(factory=list)
-    """Of jobs whose number was given to another: which, submitted when, heard of when, and what it was."""
+    """The jobs whose number went to another: job, submitted, last heard of, outcome."""
 
 
 @define
 class EventLogAuditor:
-    """Judges the entries of job event logs, in the order in which they stand in the log."""
+    """Audits the entries of job event logs in log order: call ``take`` with every event, then ``finish``."""
 
     sources: Sources
     audit: Audit
@@ -157,7 +155,7 @@ class EventLogAuditor:
         self.audit.jobs = count_outcomes((*became, *self._ads.became({job for job, *_ in became})))
 
     def _part(self, chain: _EventLog, source: int) -> None:
-        """Take back what was found in parts of which an older one goes on only now."""
+        """Withdraw the findings of the parts behind one that goes on only now."""
         later = chain.parts.later(source)
         if later is None:
             return
@@ -193,7 +191,7 @@ class EventLogAuditor:
             self._judge(chain, job, life, event)
 
     def _aside(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
-        """Whether one entry alone lies before the one above it, and the next one in the log and of its job do not."""
+        """Tell whether one entry alone lies before the one above it, and the job's next one does not."""
         if chain.aside is not None:
             other, chain.aside = chain.aside, None
             if other.aside is not None and event.at < other.aside[0]:
@@ -218,7 +216,7 @@ class EventLogAuditor:
         life.trail = (life.trail + packed)[-kept * _told.size :]
 
     def _submitted(self, chain: _EventLog, job: _Job, life: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
-        """The life that an entry 000 begins, or the one that it repeats."""
+        """Return the life that an entry 000 begins or repeats."""
         host = facts(0, event.text).get("host", "")
         if life is not None and life.epoch == chain.epoch and life.submitted:
             if life.submitted == event.at:
@@ -265,7 +263,7 @@ class EventLogAuditor:
             life.trail = life.trail[-_TOLD_OF_ENDED * _told.size :]
 
     def _slot(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
-        """Which job is on which slot, and whether two are."""
+        """Follow which job is on which slot, and find two on one."""
         if event.number in (10, 11):
             return
         if event.number in (4, 5) and life.rival is not None and event.at - life.rival[1] > OVERLAP:
@@ -287,7 +285,7 @@ class EventLogAuditor:
     def _two(
         self, chain: _EventLog, one: tuple[_Job, _JobHistory], other: _Job, began: tuple[int, str], event: e.JobLogged
     ) -> None:
-        """Two jobs on one slot: which of them has a wrong slot, or time, is not known."""
+        """Report two jobs on one slot. Which of them has a wrong slot or time is not known."""
         (job, life), (at, stimulus) = one, began
         if chain.lives[other].free:
             return
@@ -302,7 +300,7 @@ class EventLogAuditor:
         chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
 
     def _compare_ends(self) -> None:
-        """Tell of the jobs whose end one log lacks and another source has."""
+        """Report the jobs whose end one log lacks and another source has."""
         lives: list[LoggedJob] = []
         spans: list[LogCoverage] = []
         for number, chain in self._chains.items():
@@ -328,7 +326,6 @@ class EventLogAuditor:
             self.audit.lost.append(AuditFinding(name, "lost", words, told.last, file, line, story))
 
     def _look_for(self, chain: _EventLog, job: _Job, life: _JobHistory) -> None:
-        """Whether a job is lost at the end of its log."""
         if life.free or life.epoch != chain.epoch:
             return
         words, since = "", 0
@@ -367,7 +364,6 @@ class EventLogAuditor:
 
 
 def _renew(chain: _EventLog) -> None:
-    """What was known is not known any more."""
     chain.reached[chain.epoch] = chain.last
     chain.epoch += 1
     chain.slots.clear()
@@ -375,12 +371,11 @@ def _renew(chain: _EventLog) -> None:
 
 
 def _access_point(life: _JobHistory) -> str:
-    """The address of the access point, without what is another one after a restart."""
+    """Return the address of the access point without the part that changes at a restart."""
     return life.host.partition("?")[0].strip("<>")
 
 
 def _trail(life: _JobHistory) -> list[tuple[int, str, int]]:
-    """The last entries of a job: when, where, of which type."""
     return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(life.trail)]
 
 
@@ -390,7 +385,7 @@ def _last_told(life: _JobHistory) -> int:
 
 
 def _is_from_its_ad(text: str) -> bool:
-    """Whether an end was written from the job's ad, by a shadow that did not see it."""
+    """Tell whether a shadow wrote the end from the job's ad, without having seen it."""
     return "Resources" not in text
 
 
@@ -403,7 +398,7 @@ def _seconds(span: int) -> str:
 
 
 def _became(chain: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
-    """What became of each job of a chain: which, submitted when, heard of when, whether it ended, and what it was."""
+    """Yield the outcome of each job of a chain: job, submitted, last heard of, ended, outcome."""
     lives = [(job, life.submitted, _last_told(life), life.condition) for job, life in chain.lives.items()]
     for job, submitted, at, condition in (*chain.became, *lives):
         yield job, submitted, at, condition in OVER, OUTCOMES[condition]

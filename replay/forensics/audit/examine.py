@@ -1,7 +1,7 @@
-"""The pass over a log: every judge is told of every event, and what they find is one audit.
+"""Pass each event of a log to every auditor and collect their findings in one audit.
 
-What was imported is judged chain by chain (a chain is a log with its rotated parts, imported oldest first), so
-that it does not matter in which order files were imported.
+Imported records are audited chain by chain (a chain is a log with its rotated parts, oldest first), so that the order
+in which files were imported does not matter.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .startd_log_rules import StartdLogAuditor
 
 _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
 _EVERY = 50_000
-"""After so many events whoever waits is told."""
+"""Progress is reported after this many events."""
 
 
 def examine(log: Log, progress: Callable[[int, int], None] | None = None) -> Audit:
-    """Audit the log of an import. The seal is the stores' to check.
+    """Audit the log of an import. The stores check its seal.
 
-    `progress` is told, now and then, how many events of how many were read.
+    `progress` is called now and then with the number of events read and of all.
     """
     audit = Audit()
     audit.imported, audit.dialect = True, HTCONDOR_25.name
@@ -68,7 +68,7 @@ def _sources(audit: Audit, sources: Sources) -> None:
 
 
 def _sort(audit: Audit) -> None:
-    """In an order that does not depend on the order of the import."""
+    """Sort the findings so that the order of the import does not show."""
     audit.sources.sort()
     audit.torn.sort()
     audit.quarantined.sort(key=lambda r: (r.file, r.line))

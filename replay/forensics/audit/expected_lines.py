@@ -1,12 +1,12 @@
-"""Lines that a startd writes before each transition of a kind: one that is missing once was taken out.
+"""Find a missing line among those that a startd writes before each transition of a kind.
 
 A startd writes the same lines each time, as long as its configuration is the same. So transitions are counted from the
 startd's beginning, or from its last reconfiguration. A line is missing where one transition alone lacks what at least
 ``LEAST_OTHERS`` others have; two that lack it may be another way to the same transition.
 
-``EXPECTED_LINES`` has the lines that preceded every such transition in all logs of real daemons (HTCondor 25) that were
-looked at: 21 recorded pools, and six that were made to fail. Lines before most of them only are not there: a claim is
-also deactivated when its starter has ended already.
+``EXPECTED_LINES`` has the lines that preceded every such transition in all examined logs of real daemons (HTCondor 25):
+21 recorded pools, and six that were made to fail. Lines that precede only most of them are left out: a claim is also
+deactivated when its starter has ended already.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ....domain import events as e
 from ...audit_result import AuditFinding
 
 LEAST_OTHERS: Final = 3
-"""So many other occasions show what is said on each."""
+"""The number of other transitions that must have a line before one without it counts."""
 
 
 class ExpectedLines(NamedTuple):
-    """Transitions from one of `sources` to one of `targets`, and what is said before them on the same slot: words of
-    ``reports.OF_SLOTS``, "job" (its number), or how one of the transition's reasons begins."""
+    """The words that precede transitions from one of `sources` to one of `targets` on the same slot: words of
+    ``reports.OF_SLOTS``, "job" (its number), or the beginning of one of the transition's reasons."""
 
     sources: str
     targets: str
@@ -61,7 +61,7 @@ _BEFORE: Final = {
     for step in {(source, target) for _, source, target, _ in _SAID}
 }
 _NEEDS: Final = {"job": "activated", "starter_gone": "starter", "starter exited": "starter"}
-"""What can only be said if something else was: of a job if there is one, and of the end of a starter that was told."""
+"""Words that need others before them: of a job if there is one, of a starter's exit if a starter was told."""
 _CALLED: Final = {
     "requested": "an access point's request",
     "accepted": "that the request was accepted",
@@ -77,17 +77,17 @@ _Key = tuple[bool, int, str]
 
 @define
 class LineCensus:
-    """What one startd said before its slots' transitions."""
+    """The lines that one startd wrote before its slots' transitions."""
 
     _said: dict[_Key, int] = field(factory=dict)
-    """Whether the slot is a dynamic one, the number of the saying, the words -> how often they were said."""
+    """How often words were written, by (dynamic slot, number of the expectation, words)."""
     _lacking: dict[_Key, list[AuditFinding]] = field(factory=dict)
-    """Where they were not, up to two."""
+    """The transitions without them, two at most."""
 
     def take(
         self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], AuditFinding]
     ) -> None:
-        """A transition of a slot, and what was said of the slot since the one before; `finding` makes one of words."""
+        """Count a transition and the words since the slot's last one; `finding` makes a finding of words."""
         for number, words in _BEFORE.get((event.source, event.target), ()):
             if words in _NEEDS and _NEEDS[words] not in said:
                 continue
@@ -101,7 +101,7 @@ class LineCensus:
                 )
 
     def missed(self) -> Iterator[AuditFinding]:
-        """The transitions before which a line is missing."""
+        """Yield the transitions before which a line is missing."""
         for key, lacking in self._lacking.items():
             if len(lacking) == 1 and self._said.get(key, 0) >= LEAST_OTHERS:
                 yield lacking[0]

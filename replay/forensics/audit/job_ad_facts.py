@@ -1,5 +1,5 @@
-"""What the ads of jobs state: those of the history, the epochs, the startd's history, the queue. What is read of an ad
-is the table ``ATTRIBUTES``, and only there."""
+"""Read the facts of jobs out of ads: history, epochs, startd history, queue. Only the attributes in ``ATTRIBUTES`` are
+read."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ATTRIBUTES: Final = (
     "TotalJobReconnectAttempts",
     "User",
 )
-"""All that is asked of a job's ad."""
+"""All attributes that are read of a job's ad."""
 
 REMOVED, COMPLETED, HELD = 3, 4, 5
 STATUSES: Final = {
@@ -76,24 +76,23 @@ STATUSES: Final = {
     6: "transferring output",
     7: "suspended",
 }
-"""JobStatus in words. No job leaves the queue with another than the third and the fourth."""
+"""The words of JobStatus. A job leaves the queue only with the third or the fourth."""
 ON_SLOTS: Final = frozenset({5, 10, 13})
-"""The universes whose jobs run on one slot at a time: vanilla, java, vm. What a job of another universe used, and how
-often it was started, is counted in other ways by every source."""
+"""The universes with one slot at a time: vanilla, java, vm. Others' usage and starts are counted in other ways."""
 ON_A_SLOT: Final = frozenset({2, 6, 7})
 """The JobStatus of a job that has a slot: running, transferring output, suspended."""
 
 _NUMBER: Final = re.compile(r"#(\d+\.\d+)#\d+$")
 _HOLDS: Final = re.compile(r"\b(\w+) = (\d{1,9})\b")
 COUNTED_ONCE: Final = frozenset({"UserRequest"})
-"""The holds that are the schedd's own, so that they are counted once. A shadow that puts its job on hold may count that
-at each of its policy's evaluations until it is gone."""
+"""The hold codes that the schedd sets itself, and so counts once. A shadow that puts its job on hold may count that at
+each evaluation of its policy until it exits."""
 
 Ad = Mapping[str, str]
 
 
 def whole(ad: Ad, name: str) -> int | None:
-    """A whole number that an ad states."""
+    """Return a whole number of an ad."""
     text = ad.get(name, "")
     try:
         return int(text)
@@ -102,13 +101,13 @@ def whole(ad: Ad, name: str) -> int | None:
 
 
 def text_of(ad: Ad, name: str) -> str:
-    """A text that an ad states; empty if it has none, or an expression."""
+    """Return a text of an ad; empty if it has none, or an expression."""
     found = ad.get(name, "")
     return plain(found) if found.startswith('"') else ""
 
 
 def seconds(ad: Ad, name: str) -> int | None:
-    """Seconds that an ad states, in microseconds."""
+    """Return seconds of an ad, in microseconds."""
     try:
         found = round(float(ad.get(name, "")) * SECOND)
     except (ValueError, OverflowError):
@@ -117,7 +116,6 @@ def seconds(ad: Ad, name: str) -> int | None:
 
 
 def _rounded(ad: Ad, name: str) -> int | None:
-    """A number that an ad states, to the nearest whole one."""
     try:
         found = round(float(ad.get(name, "")))
     except (ValueError, OverflowError):
@@ -126,14 +124,14 @@ def _rounded(ad: Ad, name: str) -> int | None:
 
 
 def date(ad: Ad, name: str) -> int | None:
-    """An instant that an ad states, in microseconds; 0 and what is less is none."""
+    """Return an instant of an ad in microseconds; None for 0 or less."""
     found = seconds(ad, name)
     return found if found is not None and found > 0 else None
 
 
 def _holds(ad: Ad) -> tuple[int, bool] | None:
-    """How many times a job was put on hold, and whether that is exact; else it is at most so often. HTCondor counts
-    its submission on hold, of which no entry tells."""
+    """Return how many times a job was put on hold, and whether that is exact; else it is an upper bound. HTCondor
+    counts a submission on hold, which no entry tells."""
     holds = whole(ad, "NumHolds") if "NumHolds" in ad else 0
     if not holds:
         return None if holds is None else (0, True)
@@ -146,8 +144,8 @@ def _holds(ad: Ad) -> tuple[int, bool] | None:
 
 
 def ad_told(place: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
-    """What an ad of a job states; None if it does not say when the job was submitted. `final`: it is as it was when
-    the job left the queue."""
+    """Return what an ad of a job states; None if it lacks the submission time. `final`: of when the job left the
+    queue."""
     submitted = date(ad, "JobMaterializeDate") or date(ad, "QDate")
     if submitted is None:
         return None
@@ -170,7 +168,7 @@ def ad_told(place: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
 
 
 def _end(place: StatementSource, ad: Ad) -> int | None:
-    """When a job left the queue. One that was removed after it was completed is told in two ways: in none here."""
+    """Return when a job left the queue; None if it was removed after it completed, since that is told in two ways."""
     status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate")
     if place.letter not in "HQ" or status not in (COMPLETED, REMOVED):
         return None
@@ -180,7 +178,7 @@ def _end(place: StatementSource, ad: Ad) -> int | None:
 
 
 def _became(place: StatementSource, ad: Ad) -> list[Statement]:
-    """What became of a job that left the queue. One that was removed after it was completed became both."""
+    """Return the outcome of a job that left the queue: both, for one that was removed after it was completed."""
     status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate") is not None
     if status not in STATUSES or (status not in (COMPLETED, REMOVED) and place.letter != "H"):
         return []
@@ -193,7 +191,7 @@ def _became(place: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def _sampled(place: StatementSource, ad: Ad) -> int:
-    """When the ad of a job in the queue was as it is: at least until then its job was there."""
+    """Return when an ad of the queue was valid: its job was there at least until then."""
     found = place.at if place.letter == "Q" else date(ad, "ServerTime") if place.letter == "A" else None
     return found or date(ad, "EnteredCurrentStatus") or 0
 
@@ -249,8 +247,8 @@ def _amounts(place: StatementSource, ad: Ad, final: bool, completed: bool) -> li
 
 
 def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Statement]:
-    """The time on slots of all shadows of a job; of a job that had one only, an ad says it in several ways, and the
-    CPU time, too."""
+    """Return the time on slots of all of a job's shadows; of a single shadow in all the ad's ways, with the CPU
+    time."""
     shadows, wall = whole(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
     if shadows is None or wall is None:
         return []
@@ -281,7 +279,6 @@ def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Stat
 
 
 def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
-    """The run that an ad tells of: the job's last."""
     placed = date(ad, "JobCurrentStartDate")
     if placed is None:
         return []
@@ -292,7 +289,7 @@ def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
     if run.stopped is not None and place.letter in "PS":
         run.said.append(place.measures("stopped", run.stopped))
     if run.stopped is None and place.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT:
-        run.stopped = max(_sampled(place, ad), placed)  # it goes on at least until then
+        run.stopped = max(_sampled(place, ad), placed)  # the run goes on at least until then
         return [run]
     if place.letter in "PS" or completed:
         run.said += _outcome(place, ad)
@@ -302,8 +299,8 @@ def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
 
 
 def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
-    """The slot, the claim and the beginning of a run."""
-    # A job that is removed while it runs keeps what it had, and the names with Last are of the run before.
+    """Add the slot, the claim and the beginning of a run."""
+    # A job removed while it runs keeps its attributes, and the names with Last are of the run before.
     now = place.letter in "PS" or "RemoteHost" in ad or (place.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT)
     slot, claim = ("RemoteHost", "PublicClaimId") if now else ("LastRemoteHost", "LastPublicClaimId")
     run.said.append(place.measures("placed", placed))
@@ -311,7 +308,7 @@ def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> Non
         if found := text_of(ad, name):
             run.said.append(place.says(fact, found))
     began = date(ad, "JobCurrentStartExecutingDate")
-    # A starter's ad has that of the run before, and so has the job's until the program runs.
+    # A starter's ad has the value of the run before, and so has the job's until the program runs.
     soonest = placed + 1 if now and place.letter != "P" else placed
     if place.letter != "S" and began is not None and began >= soonest:
         run.began = began
@@ -321,7 +318,7 @@ def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> Non
 def _stop(place: StatementSource, ad: Ad, over: bool) -> int | None:
     if place.letter == "P":
         return date(ad, "EpochWriteDate")
-    if place.letter == "S":  # without a duration the program never ran, and the starter was cleaned up much later
+    if place.letter == "S":  # without a duration the program never ran, and cleanup was much later
         return date(ad, "CompletionDate") if "JobDuration" in ad else None
     return date(ad, "CompletionDate") if over else None
 
@@ -342,7 +339,7 @@ def _outcome(place: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
-    """The time on slots of a job's first run, of its first two, and so on, as long as none lacks."""
+    """Yield the time on slots of a job's first run, of its first two, and so on, up to the first gap."""
     by_shadow = {run.shadow: run for run in runs}
     total, number = 0, 1
     while len(by_shadow) == len(runs) and (run := by_shadow.get(number)) is not None:
@@ -357,7 +354,7 @@ def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
 
 
 def _times(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
-    """How long a run took, in all ways in which an ad says it."""
+    """Return the duration of a run, in every way in which the ad states it."""
     found = []
 
     def say(fact: str, name: str, less: int | None = None, more: int | None = None) -> None:
@@ -384,7 +381,7 @@ def _times(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> lis
 
 
 def _sizes(place: StatementSource, ad: Ad) -> list[Statement]:
-    """What a run needed. An event log has it as it is rounded for matchmaking, or as it was measured."""
+    """Return what a run needed. An event log has it rounded for matchmaking, or as measured."""
     found = []
     if place.letter in "HQA":
         used = whole(ad, "ResidentSetSize_RAW")
@@ -396,8 +393,7 @@ def _sizes(place: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
-    """What the epoch ads of one job number tell, put together by the job's submission: its runs stand in several
-    ads, one of them perhaps twice."""
+    """Return what the epoch ads of one job number tell, joined by submission; one run may stand in two ads."""
     jobs: dict[str, JobAccount] = {}
     spans: dict[str, list[tuple[int, int, StatementSource]]] = {}
     for place, account in accounts:

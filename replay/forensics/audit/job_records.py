@@ -1,5 +1,7 @@
-"""What all records of one job number tell of it: entries by the log in which they stand, ads and daemons' reports each
-by itself. Whoever asks what became of jobs or of their runs begins here, and goes on with ``statements.lives``."""
+"""Join what all records of one job number tell: entries by their log, ads and daemons' reports one by one.
+
+``statements.recorded_jobs`` goes on from here to the jobs and their runs.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from .statements import JobAccount, RecordedRun, StatementSource
 
 
 def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
-    """What the records of a job number tell. `gaps`: where each chain of logs lacks something, as ``order`` counts."""
+    """Return what the records of a job number tell. `gaps`: the ``order`` of missing records, by chain."""
     entries: dict[tuple[str, int], list[JobRecord]] = {}
     found: list[JobAccount] = []
     epochs: list[tuple[StatementSource, JobAccount]] = []
@@ -41,7 +43,7 @@ def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -
 
 
 def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAccount], found: list[JobAccount]) -> None:
-    """What the logs of daemons say of a job: each shadow and each activation of a claim by itself."""
+    """Add what the daemons' logs tell of a job: each shadow and each activation by itself."""
     facts = json.loads(one.body)
     of = f"{one.chain} {facts.get('slot') if one.letter == 'L' else facts.get('shadow')}"
     if one.what in ("over", "shadow_gone"):
@@ -49,7 +51,7 @@ def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAcco
             begun.last = begun.runs[0].stopped = one.at
         return
     log = f"{one.letter} {one.chain}"
-    if one.what == "shadow_began" and not facts.get("slot"):  # it takes up a run that has lost its shadow
+    if one.what == "shadow_began" and not facts.get("slot"):  # it takes over a run that lost its shadow
         last = next((account for account in reversed(found) if account.log == log and account.runs), None)
         if last is not None:
             last.reconnected = True

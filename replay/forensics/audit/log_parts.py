@@ -1,4 +1,4 @@
-"""In which order the records of a log came: which parts of a rotated log, and one record whose time is not its own."""
+"""Follow the order of a rotated log's parts, and spot one record whose time is not its own."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from attrs import define, field
 
 @define
 class Parts:
-    """The parts of a rotated log, oldest first, as their records come. A part that goes on when records of its
-    successor were read already (a folder was copied while it was written) tells afterwards what came before them."""
+    """The parts of a rotated log, oldest first, as their records come. A part may go on after records of its successor
+    were read, if a folder was copied while it was written."""
 
     order: list[int] = field(factory=list)
     current: int = 0
 
     def later(self, source: int) -> list[int] | None:
-        """The parts behind the one of which a record comes now, if it does not follow from the record before it; None
-        if it does."""
+        """Return the parts behind the current record's, if it does not follow from the record before; else None."""
         if source == self.current:
             return None
         self.current = source

@@ -1,9 +1,9 @@
-"""What became of jobs by several sources: and whose end one tells of, and another that covers it does not.
+"""Compare job event logs about the ends of jobs: one log tells an end, another that covers it does not.
 
-The EventLog and a job's own log are written by the same daemons at the same instants, so what one has and the other has
-not was taken out, or could not be written: that is told as lost, and is no violation. A log covers an end if it goes on
-behind it, and has no gap since it last told of the job. A life is the same in two sources if it was submitted in the
-same second, and in the history's ads (which know the queue's time) within a minute.
+The EventLog and a job's own log are written by the same daemons at the same instants. So an entry that only one of them
+has was removed from the other, or could not be written there: that is reported as lost, and is no violation. A log
+covers an end if it goes on behind it, and has no gap since it last told of the job. A job is the same in two sources if
+it was submitted in the same second, and in the history's ads (which know the queue's time) within a minute.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ from ....domain.state_machines import HTCONDOR_25
 
 Job = tuple[int, int]
 JobOutcome = tuple[Job, int, int, bool, str]
-"""A job, submitted when, heard of when, whether it ended, and what it became."""
+"""A job, submitted, last heard of, ended, outcome."""
 TWINS: Final = 2_000_000
-"""So far behind an end, in microseconds, another job event log has to go on."""
+"""How far another job event log has to go on behind an end, in microseconds."""
 AFTER: Final = 60_000_000
-"""The same for an end of which an ad tells: the history is written by another process than the logs."""
+"""The same for an end that an ad tells: another process than the logs' writes the history."""
 _OVER: Final = {HTCONDOR_25.job_status_numbers[name]: name.lower() for name in ("Removed", "Completed")}
 _ad = Struct("<qqqqqqq")
 
 
 class LoggedJob(NamedTuple):
-    """What a chain of job event logs tells of a job. ``chain`` is the number of its first file; ``covers`` says up to
-    when it would have told more, 0 if that is not certain."""
-
     chain: int
+    """The number of its first file."""
     job: Job
     submitted: int
     host: str
@@ -43,10 +41,11 @@ class LoggedJob(NamedTuple):
     last: int
     stimulus: str
     covers: int
+    """Up to when it would have told more; 0 if that is not certain."""
 
 
 class LogCoverage(NamedTuple):
-    """What an EventLog without a gap covers: from when to when, and of which access points."""
+    """The time that an EventLog without a gap covers, and the access points."""
 
     chain: int
     first: int
@@ -55,19 +54,19 @@ class LogCoverage(NamedTuple):
 
 
 class LostEnd(NamedTuple):
-    """A job whose end one log lacks: its last entry there (or, of a job of which an EventLog tells nothing, its last
-    entry in its own log), and where the end stands."""
+    """A job whose end one log lacks."""
 
     told: LoggedJob
+    """Its last entry there; or in its own log, for a job of which an EventLog tells nothing."""
     end: str
     at: int
     absent: int = 0
-    """The chain that tells nothing of it."""
+    """The chain that tells nothing of the job."""
 
 
 @define
 class HistoryAds:
-    """Of each ad of the history: its job, when that was submitted and left the queue, and where the ad stands."""
+    """The job, submission, leaving time and place of each ad of the history."""
 
     _kept: bytearray
 
@@ -83,7 +82,7 @@ class HistoryAds:
                 self._kept += _ad.pack(cluster, proc, submitted, completed or left, place.source, line, status)
 
     def ends(self, jobs: Iterable[Job]) -> dict[Job, list[tuple[int, int, str]]]:
-        """When each of some jobs was submitted and left the queue, and where that stands."""
+        """Return the submission, leaving time and place of each ad of some jobs."""
         found: dict[Job, list[tuple[int, int, str]]] = {job: [] for job in jobs}
         if found:
             for cluster, proc, submitted, at, source, line, _ in _ad.iter_unpack(bytes(self._kept)):
@@ -92,14 +91,14 @@ class HistoryAds:
         return found
 
     def became(self, known: Collection[Job]) -> Iterator[JobOutcome]:
-        """What became of the jobs of which no log of events tells, as ``count_outcomes`` wants it."""
+        """Yield the outcomes of the jobs that no event log tells, for ``count_outcomes``."""
         for cluster, proc, submitted, at, _, _, status in _ad.iter_unpack(bytes(self._kept)):
             if (cluster, proc) not in known:
                 yield (cluster, proc), submitted, at, True, _OVER[status]
 
 
 def find_lost_ends(lives: list[LoggedJob], spans: list[LogCoverage], ads: HistoryAds) -> Iterator[LostEnd]:
-    """The jobs whose end a log does not have, though it goes on, and others have."""
+    """Yield the jobs whose end a log lacks, though it goes on and others have it."""
     ended: dict[tuple[Job, int], list[LoggedJob]] = {}
     heard: dict[Job, set[int]] = {}
     for told in lives:
@@ -132,9 +131,8 @@ def _covers(span: LogCoverage, told: LoggedJob) -> bool:
 
 
 def count_outcomes(became: Iterable[JobOutcome]) -> dict[str, int]:
-    """How many jobs became what, of what chains tell of each: which it is, submitted when, heard of when, whether it
-    ended, and what it was. Those of which several chains tell are told apart by number and time of submission (in
-    seconds), and one without such a time is any other of its number."""
+    """Count jobs by outcome. Chains that tell of the same number and submission (in seconds) tell of one job; one
+    without a submission time counts as any other of its number."""
     heard: dict[Job, dict[int, tuple[int, bool, str]]] = {}
     for job, submitted, at, ended, was in became:
         this, second = (at, ended, was), submitted // 1_000_000

@@ -1,4 +1,4 @@
-"""What the records of an import can be accused of: the rules by name."""
+"""The rules that records of an import can break, by name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ OF_SLOTS: Final[dict[str, str]] = {
     "backwards": "times in a log do not run backwards by more than a wrong zone or a clock's setting explains, nor in "
     "one line alone by more than 5 s",
 }
-"""Of what a StartLog tells."""
 
 OF_JOBS: Final[dict[str, str]] = {
     "ended_twice": "a job ends once, by itself or by its removal",
@@ -30,7 +29,6 @@ OF_JOBS: Final[dict[str, str]] = {
     "lost": "(no violation) a job that ran is heard of again, or its end is, also where another source has the end",
     "repeated": "(no violation) what happened is told once",
 }
-"""Of what a job event log tells."""
 
 OF_FACTS: Final[dict[str, str]] = {
     "history_twice": "a job leaves the queue once: one history has one ad of it",
@@ -38,7 +36,6 @@ OF_FACTS: Final[dict[str, str]] = {
     "gone_twice": "a job's ad is destroyed once, until there is a new one",
     "claim_twice": "a claim runs one job at a time: the runs that ads tell of one claim do not overlap",
 }
-"""Of what ads tell of jobs."""
 
 RULES: Final[dict[str, str]] = OF_SLOTS | OF_JOBS | OF_FACTS
 """Every rule that a finding of an import may name."""

@@ -1,8 +1,7 @@
-"""Where the judge of facts puts aside what was stated until all sources were read: a database that SQLite keeps in
-memory while it is small, and in a file of its own that nobody sees when it grows.
+"""Keep the statements of all sources until the end of the log, in an SQLite database that spills into an unlinked file.
 
-Nothing is taken apart that nobody can contradict: entries are kept as their text, ads as they were packed. Only the
-jobs of which two kinds of sources tell are read.
+Records that nobody can contradict stay packed: entries as text, ads as they came. Only the jobs of which two kinds of
+sources tell are unpacked.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _Row = tuple[Any, ...]
 
 @define
 class ScratchDatabase:
-    """``hear`` and its like put aside, in the order of the log (``order``)."""
+    """The statements of a log. The ``add_*`` methods take them in log order (``order``)."""
 
     _db: sqlite3.Connection = field(init=False)
     _rows: dict[str, list[_Row]] = field(factory=dict)
@@ -66,14 +65,13 @@ class ScratchDatabase:
             self._flush(table)
 
     def add_record(self, cluster: int, proc: int, heard: JobRecord) -> None:
-        """A record of a job. A number that no table could hold is no job's."""
+        """Add a record of a job; ignore a number that no table could hold."""
         if not (0 < cluster < ANY and 0 <= proc < ANY):
             return
         order, letter, chain, source, line, at, what, body = heard
         self._add("heard", (order, cluster, proc, letter, chain, source, line, at, what, body))
 
     def add_ads(self, order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
-        """Ads of jobs; which of them are needed is known at the end."""
         self._add("kept", (order, letter, source, line, event.at, event.count, event.ads, event.index))
         found = index(event)
         clusters, procs, jobs = found.wholes("cluster"), found.wholes("proc"), found.texts("job")
@@ -84,23 +82,20 @@ class ScratchDatabase:
             self._add("numbers", numbers)
 
     def add_fact(self, thing: str, fact: str, at: int, letter: str, body: str, source: int, line: int) -> None:
-        """What is said of a slot or a submitter at an instant."""
         self._add("things", (thing, fact, at, letter, body, source, line))
 
     def add_gap(self, chain: int, order: int) -> None:
-        """Something is missing in a log."""
         self._add("gaps", (chain, order))
 
     def add_run(self, claim: str, letter: str, begin: int, until: int, job: str, source: int, line: int) -> None:
-        """A run under a claim."""
         self._add("runs", (claim, letter, begin, until, job, source, line))
 
     def add_end(self, job: str, letter: str, chain: int, run: str, at: int, source: int, line: int) -> None:
-        """The end of a run of a job (of its global id), or of the job: what one source should tell once."""
+        """Add the end of a run (`job` is a global id), or of a job: a source should tell it once."""
         self._add("ends", (job, letter, chain, run, at, source, line))
 
     def repeated_ends(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
-        """The ends that one source tells several times: job, letter, where (at, source, line)."""
+        """Yield the ends that one source tells several times: job, letter, places (at, source, line)."""
         self._flush("ends")
         rows = self._db.execute("""
             select e.job, e.letter, e.chain, e.run, at, source, line from ends e join
@@ -112,7 +107,7 @@ class ScratchDatabase:
             yield job, letter, [row[4:] for row in found]
 
     def runs_by_claim(self) -> Iterator[tuple[str, str, Iterator[_Row]]]:
-        """The runs of each claim, as each kind of source has them: (begin, until, job, source, line), by time."""
+        """Yield the runs of each claim by kind of source: (begin, until, job, source, line), by time."""
         self._flush("runs")
         rows = self._db.execute(
             "select claim, letter, begin, until, job, source, line from runs order by 1, 2, 3, 4, 5, 6, 7"
@@ -121,7 +116,7 @@ class ScratchDatabase:
             yield claim, letter, (row[2:] for row in found)
 
     def records_by_job(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[JobRecord]]]:
-        """The records of each job number of which two kinds tell, ads with the attributes `names`."""
+        """Yield the records of each job number of which two kinds tell; ads with the attributes `names`."""
         self._flush_all()
         self._db.executescript("""
             create temp table wanted as select cluster, proc from
@@ -158,7 +153,7 @@ class ScratchDatabase:
         return letter, source, line, at, select(event, names)
 
     def ads_of(self, letters: str, names: Sequence[str]) -> Iterator[tuple[str, int, int, dict[str, str]]]:
-        """The ads of some kinds, all of them: letter, source, line, attributes."""
+        """Yield all ads of some kinds: letter, source, line, attributes."""
         self._flush_all()
         for (order,) in self._db.execute("select ord from kept where instr(?, letter) order by ord", (letters,)):
             letter, source, _, _, ads = self._event(order, names)
@@ -167,7 +162,7 @@ class ScratchDatabase:
                 yield letter, source, line, ad
 
     def repeated_in_histories(self) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
-        """The global ids of jobs that stand in histories more than once: where (source, line, when it was told)."""
+        """Yield the global ids that stand in histories more than once, with (source, line, at)."""
         self._flush_all()
         rows = self._db.execute("""
             select n.job, k.source, n.line, n.at from numbers n join kept k on k.ord = n.ord
@@ -178,14 +173,14 @@ class ScratchDatabase:
             yield plain(job), [row[1:] for row in found]
 
     def gaps_by_chain(self) -> dict[int, list[int]]:
-        """Of each chain of logs, where something is missing."""
+        """Return the positions at which each chain of logs lacks records."""
         found: dict[int, list[int]] = {}
         for chain, order in self._db.execute("select chain, ord from gaps order by 1, 2"):
             found.setdefault(chain, []).append(order)
         return found
 
     def facts_by_thing(self) -> Iterator[tuple[str, str, list[_Row]]]:
-        """What is said of each thing of which two kinds tell: (at, letter, body, source, line), by time."""
+        """Yield the statements on each thing of which two kinds tell: (at, letter, body, source, line), by time."""
         self._flush_all()
         rows = self._db.execute("""
             select t.thing, t.fact, at, letter, body, source, line from things t join

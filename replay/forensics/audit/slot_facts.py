@@ -1,13 +1,13 @@
-"""Facts of slots and submitters: which of what is said of one thing at several instants can be held against each other.
+"""Compare statements on slots and submitters that belong to the same instant.
 
 Rules:
 
-* What an ad says of a slot is what the StartLog says at the ad's own time, if the log tells of no change within two
-  seconds of it, has no gap since the last, and goes on with the slot later.
-* The negotiator's logs name the same submitter and the same job for a slot, and the same slot for a job, in the same
-  second: one of them, if there are several.
+* An ad of a slot is compared with the StartLog at the ad's own time, if the log tells of no change within two seconds
+  of it, has no gap since the last, and goes on with the slot later.
+* The negotiator's logs name the same submitter and job for a slot, and the same slot for a job, in the same second: one
+  of them, if there are several.
 * The accountant's table and an ad of condor_userprio are compared at the update that the ad names, if the table's log
-  tells of that time. What the table says between two updates may be in the ad or not. Of several tables, all must deny.
+  tells of that time. Changes between two updates may be in the ad or not. Of several tables, all must deny.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 
 Row = tuple[int, str, str, int, int]
-"""Instant, letter, what is said, source, line."""
+"""Instant, letter, text, source, line."""
 
 
 class ThingFacts:
-    """Compares what is said of slots and submitters. ``spans`` are the times of which the accountants' tables tell, by
-    their sources."""
+    """Compares statements on slots and submitters. ``spans``: the times that each accountant's table covers, by
+    source."""
 
     def __init__(self, spans: dict[int, list[tuple[int, int]]]) -> None:
         self.spans = spans
 
     def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Statement]]:
-        """What cannot all be true of one thing, its rows sorted by time: the believed statement first."""
+        """Yield the groups of statements that cannot all be true, the believed one first. `rows` are sorted by time."""
         found = list(dict.fromkeys(rows))
         if fact in _OF_MATCHES:
             return self._matches(fact, found)
@@ -89,7 +89,7 @@ class ThingFacts:
                 yield [told[-1][-1], ad]
 
     def _at(self, fact: str, table: list[Row], at: int) -> list[Statement]:
-        """What a table says at an update: its values then, and the one before; none if it tells nothing of then."""
+        """Return a table's values at an update and the one before; nothing if it does not cover that time."""
         spans = self.spans.get(table[0][3], [])
         since = max((since for since, until in spans if since <= at <= until), default=None)
         if since is None:
@@ -103,7 +103,7 @@ class ThingFacts:
 
 
 def _several(log: list[Row]) -> bool:
-    """Whether two logs tell of a slot in turns: then two machines have the same name."""
+    """Tell whether two logs tell of a slot in turns: then two machines have the same name."""
     changes = sum(one[3] != other[3] for one, other in pairwise(log))
     return changes >= len({row[3] for row in log})
 

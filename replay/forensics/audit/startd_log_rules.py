@@ -1,16 +1,16 @@
-"""The auditor of StartLogs: was each slot's transition allowed, by what is known of the slot?
+"""Audit StartLogs: was each slot's transition allowed, by what is known of the slot?
 
 A chain of rotated files tells of one startd after another. Each slot is followed from its creation to its end, or to
-its startd's end. A finding needs a contradiction; a line that is merely missing makes none. Behind a gap, at a log that
-begins in the middle, and after a startd that was killed, slots are unknown, and adopted at their next line. The time
-between is reported as unaccounted.
+its startd's end. A finding needs a contradiction; a missing line alone makes none. Behind a gap, where a log begins in
+the middle, and after a killed startd, slots are unknown, and adopted at their next line. The time between is reported
+as unaccounted.
 
 A missing line that is no transition is found by what else the startd writes (``expected_lines``). A changed time is
-found if the next line is back in order: a clock that is set back moves all that follows. A part of a rotated log may
-grow after its successor was read: then the findings of the successor are withdrawn.
+found if the next line is back in order: a clock that is set back moves all that follows. If a rotated part grows after
+its successor was read, the findings of the successor are withdrawn.
 
-Findings have the rules of ``rules.OF_SLOTS``. ``ANNOUNCEMENTS`` finds the missing line at the end of a slot's life,
-where no later line begins elsewhere.
+The rules are ``rules.OF_SLOTS``. ``ANNOUNCEMENTS`` finds the missing line at the end of a slot's life, where no later
+line begins elsewhere.
 """
 
 from __future__ import annotations
@@ -31,21 +31,20 @@ from .expected_lines import LineCensus
 from .log_parts import Parts
 
 STORY: Final = 8
-"""So many records are told of a slot before the one that it is accused for."""
+"""The number of a slot's records in a finding's story before its own."""
 BACKWARDS: Final = 86_400_000_000
-"""So far times may run backwards, in microseconds: no wrong zone, daylight saving or clock kept in local time makes
-more than a day."""
+"""How far times may run backwards (microseconds): a wrong zone or local-time clock makes a day at most."""
 ASIDE: Final = 5_000_000
-"""A record alone that lies further than this, in microseconds, before the one above it has not its own time."""
+"""A single record further than this before the one above it, in microseconds, has a wrong time."""
 
 UNBORN: Final = "it acts, but this startd did not tell of its beginning"
 LINGERS: Final = 60_000_000
-"""A dynamic slot without a claim ends at once; after so long, in microseconds, its end is missing. (No rule is broken:
-one whose resources are broken may be kept.)"""
+"""How long a dynamic slot without a claim may stay, in microseconds, before its end counts as missing. No rule is
+broken: a startd may keep a slot whose resources are broken."""
 
 
 def _precedes(place: str, other: str) -> bool:
-    """Whether a place, "3:465", is further up in the same source."""
+    """Tell whether a place, "3:465", is further up in the same source."""
     source, _, line = place.partition(":")
     theirs, _, below = other.partition(":")
     return source == theirs and line.isdigit() and below.isdigit() and int(line) < int(below)
@@ -54,63 +53,60 @@ def _precedes(place: str, other: str) -> bool:
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
 _EXITED: Final = "starter exited: "
-"""What is behind these words is the pair in which the slot was then."""
+"""Before the pair in which the slot was then."""
 
 
 @define
 class _AuditedSlot:
-    """What is known of a slot: its pair ("" if not known) and since when, its job, and what was told of it last."""
+    """The known state of a slot: its pair ("" if unknown) and since when, its job, and its last records."""
 
     pair: str = ""
     since: int = 0
     dynamic: bool = False
     job: str = ""
     said: set[str] | None = None
-    """What was said of it since its last transition; None if not all of that is known."""
+    """The words on it since its last transition; None if some may be missing."""
     starter: bool = False
-    """Whether its job's starter was told of."""
     adopted: e.SlotEvent | None = None
-    """The event with which it was met first, if that is not its beginning."""
+    """The event by which it was adopted."""
     story: deque[e.Event] = Factory(lambda: deque(maxlen=STORY))
 
 
 @define
 class _StartdLog:
-    """What is known of the startd whose log a chain is."""
+    """The known state of the startd that writes a chain's log."""
 
     parts: Parts = field(factory=Parts)
     found: dict[int, list[AuditFinding]] = field(factory=dict)
-    """What it is accused of, by the part in which that stands."""
     occasions: LineCensus = field(factory=LineCensus)
     over: bool = False
-    """Whether a startd ended, and no other began."""
+    """A startd ended, and no other began."""
     above: tuple[int, str] = (0, "")
-    """The last record's instant and place, with which the next one's time is compared."""
+    """The last record's instant and place, to compare the next one's time with."""
     aside: tuple[int, AuditFinding] | None = None
-    """A record that lies before the one above it: that one's instant, and what it is accused of if it is alone."""
+    """A record that lies before the one above it: the other's instant, and the finding if it is the only one."""
 
     first: int = 0
     last: int = 0
-    """The first and the last instant that is told of."""
     begun: bool = False
-    """Whether a startd began and has not ended, with no gap since."""
+    """A startd began and has not ended, with no gap since."""
     births: bool = False
-    """Whether it tells of its slots' births."""
+    """It tells of its slots' creation."""
     dark: int = 0
-    """Since when nothing is known of the slots that were not met since; 0: they are known, or there are none."""
+    """Since when the slots not met since are unknown; 0 if there are none."""
     why: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
-    """The slot that was carved last from each, for which its words are."""
+    """The slot that was carved last from each parent: the next words are about it."""
     missing: set[str] = field(factory=set)
-    """The slots that there were when it became dark, and that were not met since."""
+    """The slots of before the unknown time that were not met since."""
     unfulfilled: list[e.SlotReported] = field(factory=list)
-    """What a startd said last of slots and what did not follow."""
+    """The last announcements that no transition followed."""
 
 
 @define
 class StartdLogAuditor:
-    """Judges the events of StartLogs, in the order of the log: ``take`` all events, then ``finish``."""
+    """Audits StartLogs: call ``take`` with every event in log order, then ``finish``."""
 
     sources: Sources
     audit: Audit
@@ -135,7 +131,7 @@ class StartdLogAuditor:
         rule(self, chain, event)
 
     def finish(self) -> None:
-        """Count the transitions, and tell of the slots that were not met again."""
+        """Count the transitions, and report the slots that were not met again."""
         for chain in self._chains.values():
             self._lingering(chain, chain.last)
             self._end_of_dark(chain, chain.last)
@@ -147,7 +143,7 @@ class StartdLogAuditor:
     # Books
 
     def _chain(self, source: str) -> _StartdLog | None:
-        """The chain to which a source belongs; None if it is no StartLog."""
+        """Return the chain of a source; None if it is no StartLog."""
         if source not in self._by_source:
             number = int(source) if source.isdecimal() else 0
             known = self.sources.kind(number) == "startlog"
@@ -157,7 +153,7 @@ class StartdLogAuditor:
         return self._by_source[source]
 
     def _part(self, chain: _StartdLog, event: e.Event) -> None:
-        """Take back what was found in parts of which an older one goes on only now, and begin anew."""
+        """Withdraw the findings of the parts behind one that goes on only now, and begin anew."""
         source = int(event.stimulus.partition(":")[0])
         later = chain.parts.later(source)
         if later is None:
@@ -168,7 +164,6 @@ class StartdLogAuditor:
         self._dark(chain, chain.last, "a part of the log went on when the next one was read already")
 
     def _slot(self, chain: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
-        """The slot of an event, which is adopted if it is not known."""
         slot = chain.slots.get(event.slot)
         if slot is None:
             slot = chain.slots[event.slot] = _AuditedSlot(BORN if chain.begun and not chain.births else "")
@@ -192,7 +187,6 @@ class StartdLogAuditor:
         found.append(self._finding(slot, event, rule, words))
 
     def _missed(self, chain: _StartdLog) -> None:
-        """Accuse what the startd did not say, and count its occasions anew."""
         chain.found.setdefault(chain.parts.current, []).extend(chain.occasions.missed())
         chain.occasions = LineCensus()
         for slot in chain.slots.values():
@@ -214,11 +208,11 @@ class StartdLogAuditor:
         self._aside(chain, event)
 
     def _aside(self, chain: _StartdLog, event: e.SlotEvent) -> None:
-        """Whether one record alone lies before the one above it."""
+        """Tell whether one record alone lies before the one above it."""
         at, place = chain.above
         this = event.stimulus
         if at and _precedes(this, place):
-            return  # words that no transition followed are told when that is clear: their line stands further up
+            return  # announcements without a transition are reported late: their line stands further up
         if place == this or not at:
             chain.above = max(at, event.at), this
             return
@@ -248,13 +242,13 @@ class StartdLogAuditor:
         chain.aside, chain.above = None, (0, "")
         if event.said == "began":
             self._lingering(chain, chain.last)
-            for name in sorted(chain.slots):  # an end that is told leaves none
+            for name in sorted(chain.slots):  # a startd whose end is told leaves none
                 self._unaccounted(name, chain.last, event.at, "the startd ended without a word")
             self._end_of_dark(chain, event.at)
             self._forget(chain)
             chain.begun, chain.over = True, False
         elif event.said == "ended":
-            if "status" in event.facts:  # else it broke off, perhaps between the words and the transition
+            if "status" in event.facts:  # else it broke off, perhaps between the announcement and the transition
                 for said in chain.unfulfilled:
                     slot = chain.slots.get(said.slot, _AuditedSlot())
                     words = f"{said.facts['words']!r} was said of it, and no transition follows"
@@ -283,7 +277,7 @@ class StartdLogAuditor:
         chain.last = max(chain.last, event.until)
 
     def _dark(self, chain: _StartdLog, since: int, why: str) -> None:
-        """Nothing is known of any slot from here on, until it is met again."""
+        """Mark all slots as unknown until they are met again."""
         names = set(chain.slots) | chain.missing
         since = chain.dark or since
         self._forget(chain)
@@ -291,7 +285,7 @@ class StartdLogAuditor:
         chain.missing, chain.dark, chain.why = names, since, why
 
     def on_refused(self, chain: _StartdLog, event: e.SourceRefused) -> None:
-        """What could not be read may have been a slot's transition: where it is now is not known."""
+        """Forget the pairs of the slots that an unreadable record may be about: it may have been a transition."""
         chain.aside, chain.above = None, (0, "")
         for name, slot in chain.slots.items():
             slot.said = None
@@ -334,7 +328,7 @@ class StartdLogAuditor:
         slot.story.append(event)
 
     def _occasion(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
-        """Whether the startd said of the transition what it says of others like it."""
+        """Count the lines before a transition among those of others like it."""
         said, slot.said = slot.said, set()
         if said is None or not chain.begun:
             slot.starter = False
@@ -348,7 +342,6 @@ class StartdLogAuditor:
             slot.starter = False
 
     def _compare(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
-        """What was said before a transition with the transition."""
         *before, last = event.reason.split(" / ")
         target = announced_target(last)
         if target and not event.target.startswith(target):
@@ -409,8 +402,8 @@ _RULES: Final[dict[type[e.Event], Callable[[StartdLogAuditor, _StartdLog, Any], 
 
 @cache
 def _is_certain(source: str, target: str) -> bool:
-    """Whether a transition of a slot that was not known cannot have been another one of which its record would have
-    said the same: what keeps the activity is told by its states alone, what keeps the state by its activities."""
+    """Tell whether an unknown slot's transition is unambiguous. A record that keeps the activity names the states
+    alone, and one that keeps the state the activities alone."""
     (state, _, activity), (then, _, does) = source.partition("/"), target.partition("/")
     if activity == does:
         others = {(f"{state}/{pair.partition('/')[2]}", f"{then}/{pair.partition('/')[2]}") for pair in _PAIRS}
@@ -422,7 +415,6 @@ def _is_certain(source: str, target: str) -> bool:
 
 
 def _words(event: e.Event) -> str:
-    """An event in a story."""
     if isinstance(event, e.SlotTransitioned):
         row = f" ({event.row})" if event.row else ""
         gone = "its end" if event.target == DELETED else event.target

@@ -1,16 +1,15 @@
-"""What sources state, as the judge of facts compares it: statements, and the jobs and runs to which they belong.
+"""Statements of sources on facts, and the jobs and runs to which they belong.
 
 How records are joined:
 
-* A job is its number, and the life to which a record belongs: numbers are used again when a queue was wiped, and
-  several access points use the same. Ads have a GlobalJobId, which says which job it is. Every other source divides
-  what it says of a number into lives by itself (entry 000 begins one). Two lives are one if they were submitted within
-  a minute of each other, or overlap in time: at one time a number is one job, unless several access points have it.
-  What does not know when its job was submitted belongs to the life that covers its time. What could be of several is
-  left out.
-* A run is found again by its instants: the runs of a job follow one another, so that two that overlap are one. It is
-  not counted, since sources lack runs, and its claim and slot are not asked, since they may be what is wrong. Runs
-  that follow one another within two seconds are told apart by their order, by the logs that have all of them.
+* A job is its number and a life: numbers are used again when a queue was wiped, and several access points use the same.
+  Ads have a GlobalJobId. Every other source divides its records of a number into lives (entry 000 begins one). Two
+  lives are one if they were submitted within a minute of each other, or overlap in time: at one time a number is one
+  job, unless several access points have it. A record without a submission time belongs to the life that covers its
+  time. Records that fit several lives are left out.
+* A run is identified by its instants: runs of a job follow one another, so two that overlap are one. Runs are not
+  counted, since sources lack some, nor identified by claim or slot, which may be what is wrong. Runs within two seconds
+  of each other are told apart by their order, in the logs that have all of them.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from .tolerances import ANY, FAR, MINUTE, NEAR
 
 
 class Statement(NamedTuple):
-    """What one record says of a fact: a text, or a value with its range. ``at`` is when it says so. ``number`` tells
-    facts of one kind apart (which hold of the job); 0 if there is one only."""
+    """One record's statement of a fact: a text, or a value with its range."""
 
     fact: str
     letter: str
@@ -41,15 +39,15 @@ class Statement(NamedTuple):
     line: int
     at: int
     number: int = 0
+    """Tells facts of one kind apart, as the holds of a job; 0 if there is one only."""
 
     def denies(self, other: Statement) -> bool:
-        """Whether both cannot be true."""
+        """Tell whether both cannot be true."""
         if FACTS[self.fact].unit == "text":
             return not _same(self.text, other.text)
         return self.low > other.high or other.low > self.high
 
     def told(self, zone: tzinfo) -> str:
-        """What it says, in words."""
         unit = FACTS[self.fact].unit
         if self.text or unit == "text":
             return self.text
@@ -63,8 +61,7 @@ class Statement(NamedTuple):
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two texts are the same. A user without a domain is the same as one with any, and so is a slot or a user
-    whose domain only begins that of the other: daemons write short names and long ones."""
+    """Tell whether two names are the same; a domain may be missing or cut short, since daemons write both."""
     if one == other:
         return True
     name, _, domain = one.partition("@")
@@ -80,7 +77,7 @@ def _same(one: str, other: str) -> bool:
 
 
 class StatementSource(NamedTuple):
-    """Of which record a statement is: the kind's letter, the source, the line, the instant."""
+    """The record of a statement: the kind's letter, the source, the line, the instant."""
 
     letter: str
     source: int
@@ -101,8 +98,8 @@ class StatementSource(NamedTuple):
         number: int = 0,
         by: str = "",
     ) -> Statement:
-        """An amount or an instant, with the range of its kind if no other is given; `by` names what it is computed
-        from, where one record has the same fact in several ways."""
+        """Return an amount or an instant, with the range of its kind unless another is given. `by` names the source of
+        the value where one record has the fact in several ways."""
         _, usual_less, usual_more = FACTS[fact].sayings[self.letter]
         low = value - (usual_less if less is None else less)
         high = value + (usual_more if more is None else more)
@@ -113,14 +110,14 @@ class StatementSource(NamedTuple):
 
 @define
 class RecordedRun:
-    """A run as one record or one log tells it. Instants that it does not tell are None."""
+    """A run as one record or one log tells it; unknown instants are None."""
 
     placed: int | None = None
     began: int | None = None
     stopped: int | None = None
     said: list[Statement] = field(factory=list)
     shadow: int = 0
-    """Which of the job's shadows it has, from 1; 0 if it does not say."""
+    """The number of its shadow, from 1; 0 if unknown."""
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -130,9 +127,7 @@ class RecordedRun:
 
 @define
 class JobAccount:
-    """What one record, or one log, tells of a job: when the job was submitted, if it says so; its global id, or the
-    address of its access point; the instants between which it tells; what it says. ``log`` is what it belongs to, if
-    others of the same log tell of other runs of the job."""
+    """One record's or one log's account of a job. ``first`` and ``last`` are the instants between which it tells."""
 
     submitted: int | None
     first: int
@@ -141,24 +136,21 @@ class JobAccount:
     said: list[Statement] = field(factory=list)
     runs: list[RecordedRun] = field(factory=list)
     log: str = ""
+    """The log it belongs to, if other accounts of that log tell of other runs of the job."""
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
-    """Of a job event log: number, place and facts of each entry."""
     seamless: bool = False
-    """Whether a job event log tells all of the job from its submission on, as far as it goes."""
+    """A job event log covers the job from its submission on without a gap."""
     reconnected: bool = False
-    """Whether the job's shadow was another one for a while, or none: what it counts began anew, or was lost."""
+    """The shadow was replaced, or gone for a while: its counters began anew, or were lost."""
 
     @property
     def schedd(self) -> str:
-        """The access point's name."""
         return self.job.partition("#")[0]
 
 
 @define
 class RecordedJob:
-    """A job, as all sources tell it."""
-
     accounts: list[JobAccount] = field(factory=list)
 
     @property
@@ -176,7 +168,7 @@ class RecordedJob:
 
 
 def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
-    """The jobs that had a number, in no order. What belongs to none or to several is left out."""
+    """Return the jobs that had a number, in no order. Accounts that fit none or several are left out."""
     found: list[RecordedJob] = []
     told = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
     schedds, addresses = {t.schedd for t in told if t.schedd}, {t.address for t in told if t.address}
@@ -191,7 +183,6 @@ def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
 
 
 def _of(account: JobAccount, found: list[RecordedJob], several: bool) -> list[RecordedJob]:
-    """The lives to which a telling may belong."""
     if account.job:
         named = [life for life in found if account.job in life.jobs]
         return named or [life for life in found if not life.jobs and _fits(account, life, several)]
@@ -205,14 +196,14 @@ def _near(account: JobAccount, life: RecordedJob) -> bool:
 
 
 def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
-    """Whether a telling may be of a life by its time. At one time a number is one job, unless several access points
-    have it."""
+    """Tell whether an account fits a job by time: a number is one job at a time, unless several access points have
+    it."""
     first, last = life.span
     submitted = life.submitted
     if account.submitted is not None and submitted is not None:
         return _near(account, life) or (not several and account.first < last and first < account.last)
     if submitted is None:
-        return True  # nobody knows better
+        return True  # nothing tells against it
     return submitted - MINUTE <= account.first <= last + FAR
 
 
@@ -221,14 +212,14 @@ _Entry = tuple[object, RecordedRun, tuple[int, int]]
 
 
 def statements_by_run(life: RecordedJob) -> list[list[Statement]]:
-    """What is said of each run of a job, in the order of the runs."""
+    """Return the statements on each run of a job, in the order of the runs."""
     return [[said for run in alike for said in run.said] for alike in runs_of(life)]
 
 
 def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
-    """Each run of a job as its sources tell it, in the order of the runs. Runs of different logs that may be one are
-    one if each log has one of them; where some logs have several, that are too near to each other to be told apart,
-    those that have all of them are joined in their order, and what the others say is left out."""
+    """Return each run of a job as its sources tell it, in order. Runs of different logs that may be one are joined if
+    each log has one of them. If some logs have several, too near to be told apart, the logs that have all of them are
+    joined in order, and the others left out."""
     runs: list[_Entry] = [
         (t.log or id(t), run, span) for t in life.accounts for run in t.runs if (span := run.span) is not None
     ]
@@ -250,7 +241,7 @@ def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
 
 
 def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
-    """The pairs of runs that may be one. Of those of one log that a run may be, the nearest stay."""
+    """Return the pairs of runs that may be one. Of several runs of one log, the nearest stays."""
     pairs: list[tuple[int, int, int]] = []
     nearest: dict[tuple[int, object], int] = {}
     for number, (log, run, span) in enumerate(runs):
@@ -270,7 +261,7 @@ def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
 
 
 def _told_apart(group: list[_Entry]) -> list[list[RecordedRun]]:
-    """The runs of a group, sorted by time, that are one each."""
+    """Split a group of runs, sorted by time, into the single runs."""
     logs: dict[object, list[RecordedRun]] = {}
     for log, run, _ in group:
         logs.setdefault(log, []).append(run)
@@ -283,7 +274,7 @@ def _told_apart(group: list[_Entry]) -> list[list[RecordedRun]]:
 
 
 def _instants(one: RecordedRun, other: RecordedRun) -> list[int]:
-    """How far the instants lie apart that two runs both tell."""
+    """Return the distances of the instants that both runs have, in microseconds."""
     pairs = ((one.placed, other.placed), (one.began, other.began), (one.stopped, other.stopped))
     return [abs(a - b) for a, b in pairs if a is not None and b is not None]
 
@@ -293,7 +284,7 @@ def _agree(one: RecordedRun, other: RecordedRun) -> bool:
 
 
 def _apart(one: RecordedRun, other: RecordedRun) -> int | None:
-    """How far two runs of different logs are from being the same; None if they are not."""
+    """Return how far two runs of different logs lie apart, in microseconds; None if they are not one."""
     nearest = min(_instants(one, other), default=ANY)
     if nearest <= NEAR:
         return nearest
@@ -304,13 +295,12 @@ def _apart(one: RecordedRun, other: RecordedRun) -> int | None:
     if shared < 0 or shared * 2 < shorter:
         return None
     if not shorter and one.placed is not None and other.placed is not None:
-        return None  # another shadow was started while one was there: the first was lost
+        return None  # another shadow was started meanwhile: the first was lost
     return FAR + (shorter - shared if shorter else abs(one.span[0] - other.span[0]))
 
 
 def disputed(said: Sequence[Statement]) -> list[list[Statement]]:
-    """The facts of one thing of which not all can be true: all that is said of each, the believed first, and each kind
-    of source once for each value."""
+    """Return the contradicted facts of a thing: all statements on each, believed first, one per kind and value."""
     facts: dict[tuple[str, int], list[Statement]] = {}
     for stating in said:
         facts.setdefault((stating.fact, stating.number), []).append(stating)

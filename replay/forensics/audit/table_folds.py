@@ -1,5 +1,5 @@
-"""The schedd's and the negotiator's tables, folded as far as the judge of facts asks: a few attributes of each job, and
-of each submitter. What a table says is told when it changes, or when it is over."""
+"""Fold the schedd's and the negotiator's tables to the attributes that the audit compares, and report them as they
+change."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ OF_CUSTOMERS: Final = {
     "beginusagetime": "used_since",
     "lastusagetime": "used_last",
 }
-"""The attributes of a customer of the accountant -> the facts."""
+"""The facts by the attributes of the accountant's customers."""
 
 
 @define
 class JobQueueFold:
-    """One job_queue.log. ``tell(cluster, proc, at, line, ad, final)`` is told of each job that leaves the queue, and
-    ``again(key, at, line)`` of both ends of one that leaves it twice."""
+    """Folds one job_queue.log. Calls ``tell(cluster, proc, at, line, ad, final)`` for each job that leaves the queue,
+    and ``again(key, at, line)`` for both ends of one that leaves it twice."""
 
     tell: Callable[[int, int, int, int, Ad, bool], None]
     again: Callable[[str, int, int], None]
@@ -74,7 +74,7 @@ class JobQueueFold:
         self.tell(int(cluster), int(proc), at, line, whole, final)
 
     def finish(self) -> None:
-        """The table is over, or begins anew: what it holds is as it was last."""
+        """Report the jobs that the table still holds: it ends or begins anew."""
         for key in list(self._ads):
             self._told(key, self.at, self._lines[key], False)
         for kept in (self._ads, self._lines, self._gone):
@@ -83,8 +83,8 @@ class JobQueueFold:
 
 @define
 class AccountantFold:
-    """One Accountantnew.log. ``tell(thing, fact, at, body, line)`` is told what a submitter's values are from an update
-    on. ``spans``: from which to which update the table tells of all changes."""
+    """Folds one Accountantnew.log. Calls ``tell(thing, fact, at, body, line)`` for each value of a submitter from an
+    update on. ``spans`` are the updates between which the table tells of all changes."""
 
     tell: Callable[[str, str, int, str, int], None]
     spans: list[tuple[int, int]] = field(factory=list)
@@ -123,7 +123,7 @@ class AccountantFold:
 
 
 def submitter_facts(ad: Ad) -> Iterator[tuple[str, str]]:
-    """What an ad that condor_userprio printed says of a submitter: fact and value, as the accountant's table has it."""
+    """Yield the facts of a submitter, as the accountant's table has them, from an ad of condor_userprio."""
     factor = ad.get("PriorityFactor")
     if factor is not None:
         yield "factor", factor
