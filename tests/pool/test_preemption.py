@@ -83,12 +83,12 @@ def test_a_job_makes_way_for_one_that_the_slot_prefers_and_is_run_again(preferri
         preferring.wait_for(lambda: (preferring.path / "done.txt").exists())
         preferring.wait_for(lambda: preferring.pid() != pid and preferring.status() == "Running")
         preferring.wait_for(lambda: numbers(preferring.path / "job.log")[3:] == ["001"])
-        why = preferring.call("why", "1.0")
+        why = preferring.call("why", "-verbose", "1.0")
     assert (preferring.path / "told.txt").read_text().startswith("told\n")
     assert "No such file" in (preferring.path / "seen.txt").read_text(), "the one was gone before the other began"
     assert numbers(preferring.path / "job.log")[:4] == ["000", "001", "004", "001"]
     assert numbers(preferring.path / "important.log") == ["000", "001", "005"]
-    assert "for job 2.0, waits for its slot: the slot's RANK prefers job 2.0 to the job that it has." in why
+    assert "for job 2.0, waits for the slot of job 1.0: the slot's RANK prefers job 2.0 to the job that it has." in why
     assert "sound" in preferring.call("verify")
 
 
