@@ -59,7 +59,7 @@ TABLES: dict[str, Table] = {
     # `record`: a machine as the live state has it (state.Machine), without its slots.
     "machines": Table({"machine": str, "joined": int, "record": str}, "machine"),
     # `born`: the position of the event of its birth, the pool's order of slots. `matched`: the job that it was matched
-    # with, until it is claimed. `record`: the slot as the live state has it (state.Slot), of which the columns are parts.
+    # with, until it is claimed. `record`: the slot as the live state has it (state.Slot).
     "slots": Table(
         {
             "name": str, "machine": str, "born": int, "state": str, "activity": str, "submitter": str, "claimed": int,

@@ -277,7 +277,7 @@ class Views:
 
     def claims_of(self, submitter: str) -> list[tuple[str, int]]:
         """The slots that a submitter has, each with the instant since when (microseconds), in the pool's order."""
-        statement = "SELECT name, claimed FROM slots WHERE submitter=? AND claim<>'' ORDER BY born"
+        statement = "SELECT name, claimed FROM slots WHERE submitter=? ORDER BY born"
         return [(name, since) for name, since in self.connection.execute(statement, (submitter,))]
 
     def spent(self, by: str = "user") -> list[imported_ads.Spent]:
