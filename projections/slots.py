@@ -17,7 +17,7 @@ from ..domain import events as e
 from ..domain.state.job_ad import unquoted
 from ..domain.state.settings import UID_DOMAIN, as_founded
 from ..domain.state.slot_attributes import SlotAd
-from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined
+from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined, moved
 from ..domain.state.state import Machine, Slot
 from .schema import insertion
 
@@ -90,6 +90,8 @@ class SlotsFold:
             e.MatchVoided: self._match_voided,
             e.ClaimMade: self._claimed,
             e.ClaimQueued: self._claimed,
+            e.ClaimActivated: self._claim_activated,
+            e.JobActivated: self._activated,
             e.ClusterSubmitted: self._submitted,
         }
 
@@ -161,16 +163,22 @@ class SlotsFold:
         self._slots[event.slot] = None
 
     def _moved(self, position: int, event: e.SlotTransitioned) -> None:
-        if self._slot(event.slot) is None and event.cause == "reported" and "/" in event.target:
-            self._slots[event.slot] = _Row(_reported(position, event), position)
-        self._slot_changed(position, event)
+        row = self._slot(event.slot)
+        if row is None and event.cause == "reported" and "/" in event.target:
+            row = self._slots[event.slot] = _Row(_reported(position, event), position)
+        if row is not None:
+            moved(row.slot, event, position, "")
 
     def _slot_changed(self, position: int, event: Any, user: str = "") -> None:
         row = self._slot(event.slot)
         if row is not None:
-            if not user and isinstance(event, e.JobActivated | e.ClaimActivated):
-                user = self._user(event, str(getattr(event, "cluster", "")))
             SLOT_FOLDS[type(event)](row.slot, event, position, user)
+
+    def _activated(self, position: int, event: e.JobActivated) -> None:
+        self._slot_changed(position, event, self._user(event, str(event.cluster)))
+
+    def _claim_activated(self, position: int, event: e.ClaimActivated) -> None:
+        self._slot_changed(position, event, self._user(event, ""))
 
     def _claimed(self, position: int, event: e.ClaimMade | e.ClaimQueued) -> None:
         row = self._slot(event.slot)

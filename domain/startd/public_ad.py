@@ -10,7 +10,7 @@ out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
@@ -38,6 +38,7 @@ _CARVED: Final = ("Cpus", "Memory", "Disk")
 """What a partitionable slot tells of each slot that was carved from it, besides state and activity."""
 
 
+@lru_cache(10_000)
 def shown(name: str) -> bool:
     """Tell whether an attribute of a slot's own ad is published."""
     lower = name.lower()

@@ -247,6 +247,8 @@ def _instant(at: int) -> int | None:
 
 def unclaimed_in_drains(m: SlotSnapshot) -> int:
     """Return TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
+    if m.machine is not None and not m.machine.drains:
+        return 0
     return int(sum(slot.drained_until(m.now) for slot in machine_slots(m.state, m.slot))) // MICROSECONDS
 
 
