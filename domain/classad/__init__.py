@@ -15,9 +15,6 @@ evaluation may know of the outside world. The modules, lowest first; each import
   all slots at once, in arrays; ``scalar`` evaluates the rest
 """
 
-if __name__ != "poolbook.domain.classad":
-    raise ImportError(f"import this folder as poolbook.domain.classad, not as {__name__}")
-
 from typing import TYPE_CHECKING, Any
 
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)

@@ -19,9 +19,6 @@ The rules of this package:
 
 from __future__ import annotations
 
-if __name__ != "poolbook.domain.events":
-    raise ImportError(f"import this folder as poolbook.domain.events, not as {__name__}")
-
 # ruff: noqa: F403
 from .accounting import *
 from .base import *

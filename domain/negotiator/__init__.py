@@ -5,6 +5,3 @@ settings in force (``settings``), at an instant. ``cycle.hold`` is the way in. N
 the state, or reads a clock: ``domain/negotiator/matches.py`` turns what was decided into events, and
 ``domain/negotiator/accounting/`` says what a priority is.
 """
-
-if __name__ != "poolbook.domain.negotiator":
-    raise ImportError(f"import this folder as poolbook.domain.negotiator, not as {__name__}")

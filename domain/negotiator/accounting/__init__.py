@@ -6,9 +6,6 @@ Negotiation", with the formula of "Priority Calculation"; what the factor of a s
 the reference's.
 """
 
-if __name__ != "poolbook.domain.negotiator.accounting":
-    raise ImportError(f"import this folder as poolbook.domain.negotiator.accounting, not as {__name__}")
-
 from .priorities import (
     LEAST_FACTOR,
     LEAST_PRIORITY,
