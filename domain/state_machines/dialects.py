@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 from ..errors import PoolbookError
 from .job import JOB, JOB_HTCONDOR_25, JOB_STATUS_NUMBERS, JOB_STATUS_NUMBERS_HTCONDOR_25
 from .rows import Row, states
-from .slot_rows import NUMBERED, STATE_ACTIVITIES
-from .slot_rows_htcondor_25 import NUMBERED_HTCONDOR_25
+from .slot_rows import NUMBERED, NUMBERED_HTCONDOR_25, STATE_ACTIVITIES
 from .slot_rules import RULES, RULES_HTCONDOR_25, Rules
 from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 
