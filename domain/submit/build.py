@@ -32,7 +32,7 @@ _SPELLINGS = {
     name.lower(): name
     for name in (
         *(name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets),
-        *dict(BASE),
+        *BASE,
     )
 }
 _AUTOMATIC = ("process", "procid", "step", "row", "itemindex")
@@ -69,7 +69,7 @@ class Builder:
     def build(self) -> Batch:
         first_job = self._new_job({})
         self._expand_commands(first_job.values)
-        ad: dict[str, str] = {**dict(BASE), **_facts(self.facts)}
+        ad: dict[str, str] = {**BASE, **_facts(self.facts)}
         columns: dict[str, Column] = {}
         made_anew: set[str] = set()
         chain: list[Section] = []
