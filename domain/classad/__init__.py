@@ -52,37 +52,11 @@ if TYPE_CHECKING:
     from .table import Cells, SlotTable
 
 __all__ = [
-    "DEFAULT",
-    "ERROR",
-    "NEVER",
-    "POLL",
-    "UNDEFINED",
-    "AbsTime",
-    "Cells",
-    "ClassAd",
-    "ClassAdSyntaxError",
-    "Clause",
-    "ClauseCount",
-    "Context",
-    "ContextError",
-    "EvaluationError",
-    "Exceptional",
-    "Expression",
-    "Kind",
-    "ListValue",
-    "Moving",
-    "Plan",
-    "Poll",
-    "References",
-    "RelTime",
-    "SlotTable",
-    "Value",
-    "explain",
-    "next_change",
-    "parse",
-    "symmetric_match",
-    "unparse",
-]
+    "DEFAULT", "ERROR", "NEVER", "POLL", "UNDEFINED", "AbsTime", "Cells", "ClassAd", "ClassAdSyntaxError", "Clause",
+    "ClauseCount", "Context", "ContextError", "EvaluationError", "Exceptional", "Expression", "Kind", "ListValue",
+    "Moving", "Plan", "Poll", "References", "RelTime", "SlotTable", "Value", "explain", "next_change", "parse",
+    "symmetric_match", "unparse",
+]  # fmt: skip
 
 # The columnar part needs numpy, which takes longer to import than all the rest: it is loaded on first use.
 _COLUMNAR = {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"}

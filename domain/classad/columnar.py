@@ -1,12 +1,10 @@
 """Evaluate one expression over all slots of a table, in arrays.
 
-The compiler walks the tree once and asks each node for a vector. Two ads are in play: one job, and the slot, which is a
-table. ``side`` says in which of them an expression stands. Names are looked up there first, then in the other ad, so
-slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too, once per distinct text.
-
-A node that is no array operation is computed once per distinct combination of its arguments (``distinct``); a function
-of one column of versions runs once a version. A node that depends on more than its arguments' values (``countMatches``,
-nested ads ...) is evaluated slot by slot by the scalar compiler, and counted.
+``side`` says in which of the two ads, the job's or the slot's, an expression stands. Names are looked up there first,
+then in the other ad, so slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too,
+once per distinct text. A node that is no array operation is computed once per distinct combination of its arguments
+(``distinct``), a function of one column once a version; one that depends on more than its arguments' values is
+evaluated slot by slot by the scalar compiler, and counted.
 """
 
 from __future__ import annotations

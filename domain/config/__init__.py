@@ -28,15 +28,6 @@ from .sources import NoFiles, read
 from .unsupported import UnsupportedSetting, is_known, is_supported
 
 __all__ = [
-    "ConfigError",
-    "ConfigWarning",
-    "Configuration",
-    "Files",
-    "NoFiles",
-    "Source",
-    "UnsupportedSetting",
-    "is_known",
-    "is_supported",
-    "read",
-    "similar_setting",
-]
+    "ConfigError", "ConfigWarning", "Configuration", "Files", "NoFiles", "Source", "UnsupportedSetting", "is_known",
+    "is_supported", "read", "similar_setting",
+]  # fmt: skip

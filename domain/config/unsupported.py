@@ -26,17 +26,12 @@ from .values import Values
 
 @frozen
 class UnsupportedSetting:
-    """A setting that is not followed.
+    """A setting that is not followed."""
 
-    :ivar name: as it was written
-    :ivar about: what HTCondor does by it; of one that is ``unenforced``, what it is part of
-    :ivar unenforced: whether it keeps something out of a pool that is let in here
-    """
-
-    name: str
+    name: str  #: as it was written
     source: Source
-    about: str
-    unenforced: bool
+    about: str  #: what HTCondor does by it; of one that is ``unenforced``, what it is part of
+    unenforced: bool  #: whether it keeps something out of a pool that is let in here
 
 
 def unsupported_settings(values: Values) -> list[UnsupportedSetting]:

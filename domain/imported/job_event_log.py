@@ -1,11 +1,9 @@
 """Read the entries of a job event log: the table of their types, and the facts that each states.
 
-An entry's text is what follows its time: the rest of the header line, then the lines of the body with their tabs,
-without the line of three dots. ``facts`` reads it on demand, by the table ``SHAPES``; an import reads nothing of it. A
-part that is missing or makes no sense states no fact; no text is an error.
-
-Facts are texts. CPU times are in microseconds (HTCondor writes whole seconds). The shapes were read in HTCondor's
-``condor_event.cpp`` (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
+An entry's text is what follows its time: the rest of the header line, then the lines of the body with their tabs.
+``facts`` reads it on demand, by the table ``SHAPES``. A part that is missing or makes no sense states no fact; no text
+is an error. Facts are texts; CPU times are in microseconds. The shapes were read in HTCondor's ``condor_event.cpp``
+(25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """Hold macros: the definitions of a description, and the expansion of ``$(name)``.
 
-The rules, from the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros) and
-"Introduction to Configuration" (Macros That Will Be Expanded):
-
-- Names are compared without case. A variable of the queue statement goes before a definition of the same name, and that
-  before an automatic variable.
-- A value is expanded when it is used, not when it is defined. Only a reference to the name being defined is replaced at
-  once, so that ``a = $(a) more`` appends.
-- ``$(name:default)`` yields the default where the name is undefined or empty. ``$(DOLLAR)`` yields a dollar sign that
-  starts no macro. ``$$(...)`` is kept: the machine of the job's match fills it in.
+The rules are those of the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros)
+and "Introduction to Configuration" (Macros That Will Be Expanded). A variable of the queue statement goes before a
+definition, and that before an automatic variable. A value is expanded when it is used; only a reference to the name
+being defined is replaced at once. ``$$(...)`` is kept: the machine of the job's match fills it in.
 
 In a *template*, a value's text, the variables that differ from job to job are left open: 100,000 jobs then cost one
 expansion and 100,000 formattings.

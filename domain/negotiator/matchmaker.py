@@ -88,18 +88,17 @@ class Limits:
 
 @frozen
 class Choice:
-    """A job and the slot that it may have: ``slot`` is the partitionable one if ``name`` is to be carved from it."""
+    """A job and the slot that it may have."""
 
     cluster: Cluster
     proc: int
     slot: str
-    name: str
+    name: str  #: the slot's, or that of what is to be carved from it
     reason: str
     cores: float
     kind: Kind
     place: int
-    key: Key | None = None
-    """What it was ordered by, where that is not what the slot's row says: it was cut before, or somebody has it."""
+    key: Key | None = None  #: what it was ordered by, if the slot's row does not say it: it was cut, or somebody has it
 
 
 @define
@@ -117,8 +116,7 @@ class Matchmaker:
     _names: set[str] = field(init=False)
     _prefers: bool = False
     _held_left: int = 0
-    _cuts: list[int] = field(factory=list)
-    """The partitionable slots that something was cut from, one after the other."""
+    _cuts: list[int] = field(factory=list)  #: the slots that something was cut from, one after the other
     _weights: list[float] = field(factory=list)
     shares: Remainders = field(init=False)
     ranks: Ranks = field(init=False)

@@ -7,7 +7,7 @@ those count that come to the same as time passes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from attrs import frozen
@@ -79,7 +79,8 @@ def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int) -> Misfit | None:
 
 
 def _misfit(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
-    asked = {name[len(REQUEST) :]: amount for name, amount in _amounts(mine, _is_request, context).items() if amount}
+    requests = {name[len(REQUEST) :]: _number(mine, name, context) for name in mine if _is_request(name)}
+    asked = {name: amount for name, amount in requests.items() if amount}
     if not whole:
         return Misfit(0)
     has = [{name: _number(ad, name, context) for name in asked} for _, ad in whole]
@@ -111,10 +112,6 @@ def at_full_size(ad: Ad) -> Ad:
 
 def _is_request(name: str) -> bool:
     return name.lower().startswith(REQUEST.lower()) and len(name) > len(REQUEST)
-
-
-def _amounts(ad: ClassAd, wanted: Callable[[str], bool], context: Context) -> dict[str, float]:
-    return {name: _number(ad, name, context) for name in ad if wanted(name)}
 
 
 def _number(ad: ClassAd, name: str, context: Context) -> float:

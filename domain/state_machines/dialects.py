@@ -21,13 +21,11 @@ from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 class Dialect(NamedTuple):
     name: str
     slot_rows: tuple[Row, ...]
-    state_activities: tuple[str, ...]
-    """Every state/activity of a slot, the manual's first."""
+    state_activities: tuple[str, ...]  #: every state/activity of a slot, the manual's first
     triggers: Triggers
     rules: Rules
     job_rows: tuple[Row, ...]
-    job_status_numbers: Mapping[str, int]
-    """Status -> JobStatus."""
+    job_status_numbers: Mapping[str, int]  #: status -> JobStatus
 
     informs_startd_of_matches: bool
     """The negotiator tells slots of their matches (NEGOTIATOR_INFORM_STARTD, off by default in the real pool)."""

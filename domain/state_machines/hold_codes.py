@@ -17,8 +17,7 @@ class Code(NamedTuple):
     number: int
     name: str
     words: str
-    subcode: str = ""
-    """The meaning of the subcode, where the code has one of its own."""
+    subcode: str = ""  #: the meaning of the subcode, where the code has one of its own
 
 
 FIRST_VACATE_CODE: Final = 1000

@@ -16,10 +16,8 @@ from .slot_rows import KILLING, VACATING, SlotRow
 
 class BetterMatch(NamedTuple):
     taken: bool
-    refused: bool
-    """If neither is true, none waited."""
-    evidence: int = 0
-    """The position of the evidence in the log; 0 if it needs none."""
+    refused: bool  #: if neither is true, none waited
+    evidence: int = 0  #: the position of the evidence in the log; 0 if it needs none
 
 
 class SlotTransitions(Protocol):

@@ -140,17 +140,12 @@ class Verbatim(NamedTuple):
 
 @frozen
 class Section:
-    """A function that makes some attributes, and what it reads.
-
-    :ivar commands: the commands that it reads, in lower case
-    :ivar sets: the attributes that it may make
-    :ivar reads: the attributes made before that it reads; ``Request*`` stands for all that begin so
-    """
+    """A function that makes some attributes, and what it reads."""
 
     action: Action = field(repr=False)
-    commands: tuple[str, ...]
-    sets: tuple[str, ...]
-    reads: tuple[str, ...] = ()
+    commands: tuple[str, ...]  #: the commands that it reads, in lower case
+    sets: tuple[str, ...]  #: the attributes that it may make
+    reads: tuple[str, ...] = ()  #: the attributes made before that it reads; ``Request*``: all that begin so
     verbatim: Verbatim | None = None
 
     def reads_any(self, attributes: set[str]) -> bool:

@@ -36,18 +36,12 @@ _MATCHES: dict[str, bool | None] = {"files": False, "dirs": True, "any": None}
 
 @frozen
 class Items:
-    """The jobs and items of a queue statement.
+    """The jobs and items of a queue statement."""
 
-    :ivar count: jobs for each item
-    :ivar variables: their names as written
-    :ivar rows: for each variable, its value for each item
-    :ivar indexes: the place of each item in the whole list
-    """
-
-    count: int
-    variables: tuple[str, ...]
-    rows: tuple[Sequence[str], ...]
-    indexes: Sequence[int]
+    count: int  #: jobs for each item
+    variables: tuple[str, ...]  #: their names as written
+    rows: tuple[Sequence[str], ...]  #: for each variable, its value for each item
+    indexes: Sequence[int]  #: the place of each item in the whole list
 
     @property
     def jobs(self) -> int:
