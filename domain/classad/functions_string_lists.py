@@ -41,6 +41,19 @@ def _strings(values: list[Any], separators: str) -> tuple[str, str] | None:
     return (text, separators) if type(text) is str and type(separators) is str else None
 
 
+def exceptional(values: list[Any]) -> Any:
+    """Return ERROR or UNDEFINED, where an argument is one."""
+    if any(value is ERROR for value in values):
+        return ERROR
+    return UNDEFINED if any(value is UNDEFINED for value in values) else None
+
+
+def not_strings(values: list[Any]) -> Any:
+    """Return the result for arguments that are not all strings; None where they are."""
+    found = exceptional(values)
+    return ERROR if found is None and any(type(value) is not str for value in values) else found
+
+
 @eager("stringlistsize", 1, 2)
 def _size(env: Environment, ad: Ad, values: list[Any]) -> Any:
     given = _strings(values, ", ")
@@ -112,12 +125,8 @@ def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any
         values = [argument(env, ad) for argument in arguments]
     except EvaluationFailed:
         return ERROR  # only this function does so in HTCondor
-    if any(value is ERROR for value in values):
-        return ERROR
-    if any(value is UNDEFINED for value in values):
-        return UNDEFINED
-    if any(type(value) is not str for value in values):
-        return ERROR
+    if (unfit := not_strings(values)) is not None:
+        return unfit
     separators = (values[2] if len(values) == 3 else "") or " ,"
     table = str.maketrans(dict.fromkeys(separators, separators[0]))
     first, second = ({*text.translate(table).split(separators[0])} - {""} for text in values[:2])

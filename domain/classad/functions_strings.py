@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
@@ -103,21 +104,6 @@ def _texts(values: list[Any]) -> list[str] | None:
     return None if any(type(text) is not str for text in texts) else texts  # type: ignore[return-value]
 
 
-def _declare_compare(name: str, folded: bool) -> None:
-    @eager(name, 2)
-    def _compare(env: Environment, ad: Ad, values: list[Any]) -> Any:
-        if values[0] is UNDEFINED or values[1] is UNDEFINED:
-            return UNDEFINED
-        texts = _texts(values)
-        if texts is None:
-            return ERROR
-        return compare_text(lower(texts[0]), lower(texts[1])) if folded else compare_text(texts[0], texts[1])
-
-
-_declare_compare("strcmp", False)
-_declare_compare("stricmp", True)
-
-
 def _is_digit(byte: int) -> bool:
     return 48 <= byte <= 57
 
@@ -165,27 +151,29 @@ def _run_of_digits(text: bytes, start: int) -> int:
     return end - start
 
 
-_VERSION_TESTS: dict[str, Any] = {
-    "versioncmp": lambda order: order,
-    "versionlt": lambda order: order < 0,
-    "versionle": lambda order: order <= 0,
-    "versiongt": lambda order: order > 0,
-    "versionge": lambda order: order >= 0,
-    "versioneq": lambda order: order == 0,
+_COMPARISONS: dict[str, Callable[[str, str], int]] = {
+    "strcmp": compare_text,
+    "stricmp": lambda a, b: compare_text(lower(a), lower(b)),
+    "versioncmp": natural_compare,
+    "versionlt": lambda a, b: natural_compare(a, b) < 0,
+    "versionle": lambda a, b: natural_compare(a, b) <= 0,
+    "versiongt": lambda a, b: natural_compare(a, b) > 0,
+    "versionge": lambda a, b: natural_compare(a, b) >= 0,
+    "versioneq": lambda a, b: natural_compare(a, b) == 0,
 }
 
 
-def _declare_version(name: str, test: Any) -> None:
+def _declare_comparison(name: str, compare: Callable[[str, str], int]) -> None:
     @eager(name, 2)
-    def _version(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    def _compared(env: Environment, ad: Ad, values: list[Any]) -> Any:
         if values[0] is UNDEFINED or values[1] is UNDEFINED:
             return UNDEFINED
         texts = _texts(values)
-        return ERROR if texts is None else test(natural_compare(*texts))
+        return ERROR if texts is None else compare(*texts)
 
 
-for _name, _test in _VERSION_TESTS.items():
-    _declare_version(_name, _test)
+for _name, _compare in _COMPARISONS.items():
+    _declare_comparison(_name, _compare)
 
 
 @eager("version_in_range", 3)
