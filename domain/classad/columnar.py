@@ -21,7 +21,7 @@ from .environment import MATCH_NAMES, Environment
 from .scalar import evaluate_in
 from .slot_columns import SlotColumns
 from .survey import strays, survey
-from .tree import Attribute, Expression, ListExpression, ListValue, Literal, Parentheses, TimeLiteral
+from .tree import Attribute, Expression, ListExpression, ListValue, Literal, Parentheses, TimeLiteral, scope_of
 from .values import EvaluationFailed, RelTime
 from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, take
 
@@ -113,24 +113,17 @@ class Columnar:
     # -- attributes ----------------------------------------------------------------------------------------------------
 
     def _attribute(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
-        key, base = node.key, node.base
+        key, scope = node.key, scope_of(node)
         if key in MATCH_NAMES or node.absolute:
             raise Unsupported
-        if base is None:
+        if scope == "":
             if side == JOB:
                 return self._of_job(key, rows, marks) or self._of_slots(key, rows, marks)
             return self._of_slots(key, rows, marks, or_job=True)
-        if (
-            not isinstance(base, Attribute)
-            or base.base is not None
-            or base.absolute
-            or base.key not in ("my", "target")
-        ):
-            raise Unsupported
         # An ad with an attribute called MY or TARGET is left to the scalar compiler.
-        if base.key in self.table.columns or self.job._find(base.key) is not None:
+        if scope not in ("my", "target") or scope in self.table.columns or self.job._find(scope) is not None:
             raise Unsupported
-        if (base.key == "my") == (side == JOB):
+        if (scope == "my") == (side == JOB):
             return self._of_job(key, rows, marks) or ALL_UNDEFINED
         return self._of_slots(key, rows, marks)
 
@@ -195,20 +188,20 @@ class Columnar:
 
     def column_of(self, node: Any, side: str) -> str | None:
         """Return the column that a reference means; "" for a plain value of the job, None for neither."""
-        base = node.base
         if node.absolute or node.key in MATCH_NAMES:
             return None
+        scope = scope_of(node)
         in_job = self.job._find(node.key)
         in_table = node.key in self.table.columns
-        if base is None:
+        if scope == "":
             # Where both ads have it, either may be meant, slot by slot.
             own = in_job is not None if side == JOB else not in_table
             if side == SLOT and in_table and in_job is not None:
                 return None
-        elif type(base) is Attribute and base.base is None and not base.absolute and base.key in ("my", "target"):
-            if base.key in self.table.columns or self.job._find(base.key) is not None:
+        elif scope in ("my", "target"):
+            if scope in self.table.columns or self.job._find(scope) is not None:
                 return None
-            own = (base.key == "my") == (side == JOB)
+            own = (scope == "my") == (side == JOB)
         else:
             return None
         if not own:

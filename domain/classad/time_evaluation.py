@@ -21,7 +21,19 @@ from .survey import LEAVERS, chain, survey
 from .time_dependence import sees_the_clock
 from .time_functions import END, TIME_FUNCTIONS, ConstantUntil, Moving, StepFunction, limited
 from .time_operators import combined, condition, negated
-from .tree import Attribute, Binary, Call, Conditional, Expression, Literal, Parentheses, TimeLiteral, Unary, children
+from .tree import (
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    Literal,
+    Parentheses,
+    TimeLiteral,
+    Unary,
+    children,
+    scope_of,
+)
 from .values import ERROR, UNDEFINED, truth
 
 # Trees and attribute chains that nest more deeply than this are not evaluated over time.
@@ -135,11 +147,10 @@ _MISSING = object()
 
 
 def _attribute(node: Attribute) -> Evaluator:
-    key = node.key
-    base = node.base
-    if node.absolute:
-        return opaque(node)
-    if base is None:
+    key, scope, whole = node.key, scope_of(node), opaque(node)
+    if node.absolute or scope not in ("", "my", "target"):
+        return whole
+    if scope == "":
 
         def unscoped(env: Any, ad: ClassAd | None) -> Any:
             if ad is None:
@@ -151,15 +162,12 @@ def _attribute(node: Attribute) -> Evaluator:
             return UNDEFINED if f is _MISSING else f
 
         return unscoped
-    whole = opaque(node)
-    if type(base) is not Attribute or base.base is not None or base.absolute or base.key not in ("my", "target"):
-        return whole
-    scope, mine = base.key, base.key == "my"
+    name, mine = scope, scope == "my"
 
     def scoped(env: Any, ad: ClassAd | None) -> Any:
         if ad is None:
             return UNDEFINED
-        if ad._find(scope) is not None or ad._outer is not None:
+        if ad._find(name) is not None or ad._outer is not None:
             return whole(env, ad)
         place = ad if mine else env.other(ad)
         if place is None:

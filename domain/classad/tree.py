@@ -300,6 +300,14 @@ class References(NamedTuple):
     external: tuple[str, ...]  # all others
 
 
+def scope_of(node: Attribute) -> str | None:
+    """Return the name before an attribute's dot, in lower case: ``my`` of ``MY.Cpus``; "" for none, None for more."""
+    base = node.base
+    if base is None:
+        return ""
+    return base.key if type(base) is Attribute and base.base is None and not base.absolute else None
+
+
 def children(node: Expression) -> tuple[Expression, ...]:
     """Return the direct parts of a node, from left to right."""
     parts = _PARTS.get(type(node))
