@@ -1,10 +1,8 @@
 """Read the lines of files and templates into settings.
 
-A line is a condition (see ``macros.conditions``); ``include : FILE`` with ``ifexist``, ``command`` or ``into``; ``use
-CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which is ignored; or a
-setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the manual's page
-"Introduction to Configuration"; HTCondor decides the order in which they are tried, and what it ignores between a name
-and its operator.
+A line is a condition (see ``macros.conditions``), ``include``, ``use``, ``warning`` or ``error``, a heading in square
+brackets, which is ignored, or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``.
+Source: the manual's page "Introduction to Configuration"; HTCondor decides the order in which they are tried.
 """
 
 from __future__ import annotations
@@ -135,14 +133,8 @@ class Reader:
         if operator == "@=":
             value = _until(value, place)
         elif operator.startswith("+"):
-            value = self._added(name, operator[1:-1], value)
+            value = self.values.appended(name, operator[1:-1], value)
         self.values.put(name, value, place.source())
-
-    def _added(self, name: str, separator: str, value: str) -> str:
-        before = self.values.lookup(name)
-        if not before:
-            return value
-        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
 
     # -- include -----------------------------------------------------------------------------------------------------
 

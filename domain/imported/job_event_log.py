@@ -172,11 +172,9 @@ def _tidy(number: int, found: dict[str, str]) -> None:
 def _cpu_times(body: str, found: dict[str, str]) -> None:
     for *numbers, name in _CPU.findall(body):
         if name in _CPU_NAMES:
-            days, hours, minutes, seconds, *system = map(int, numbers)
-            user, kernel = _CPU_NAMES[name]
-            found.setdefault(user, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
-            days, hours, minutes, seconds = system
-            found.setdefault(kernel, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
+            for fact, parts in zip(_CPU_NAMES[name], (numbers[:4], numbers[4:]), strict=True):
+                days, hours, minutes, seconds = map(int, parts)
+                found.setdefault(fact, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
 
 
 def _resources(heading: str, rows: str, found: dict[str, str]) -> None:

@@ -143,6 +143,13 @@ class Macros:
         self.definitions[key] = Definition(definition.name, value, definition.line, definition.source)
         self._known.clear()
 
+    def appended(self, name: str, separator: str, value: str) -> str:
+        """Return what ``name += value`` makes of a name's value so far; the separator stood between the signs."""
+        before = self.lookup(name)
+        if not before:
+            return value
+        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
+
     def _without_itself(self, value: str, key: str) -> str:
         out, at = [], 0
         for macro in macros_in(value, self._function_names):

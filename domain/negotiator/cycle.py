@@ -225,7 +225,7 @@ class _Turn:
         stopped.pop((one.name, -1), None)
         for cluster, proc, number in self.requests.of(one.name, failed):
             over = limits.got >= limits.limit
-            if over and not (ignoring and chooser.may_prefer()):
+            if over and not (ignoring and chooser.prefers):
                 stopped[one.name, -1] = SHARE
                 return True
             if limits.room - limits.got <= 0:

@@ -59,11 +59,6 @@ def is_request(event: Event) -> bool:
     return isinstance(event, ClusterSubmitted) or (isinstance(event, JobsTransitioned) and event.row == "release")
 
 
-def _cut_short(cycle: CycleHeld) -> bool:
-    """Return whether a cycle stopped where somebody had as many matches as one cycle gives."""
-    return cycle.statistics.get("SubmittersMatchLimit", 0) > 0
-
-
 @define
 class CycleSchedule:
     """The last cycle, and what has happened since."""
@@ -94,7 +89,8 @@ class CycleSchedule:
         """Take in that a cycle was held; None: it left no event. Its own events are no news to it."""
         self.last_cycle = now
         self.rescheduled = self.requested = False
-        self.may_help = cycle is not None and _cut_short(cycle)
+        # It may where somebody had as many matches as one cycle gives.
+        self.may_help = cycle is not None and cycle.statistics.get("SubmittersMatchLimit", 0) > 0
         if cycle is not None and any(match.reason for match in cycle.matches):
             self.settles_at = now + AFTER_PREEMPTION
 

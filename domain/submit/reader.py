@@ -2,8 +2,7 @@
 
 A line is a condition (see ``conditions``), ``include : FILE``, ``warning : ...``, ``error : ...``, a queue statement,
 or a definition: ``name = value``, ``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``,
-``+Attribute = expression``. Source: the manual's pages "Submitting a Job" and "Introduction to Configuration";
-HTCondor's order of trying them.
+``+Attribute = expression``. Source: as ``config.reader``'s, and the manual's page "Submitting a Job".
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ class Reader:
         if operator == "@=":
             value = self._until(value, number, lines)
         elif operator.startswith("+"):
-            value = self._added(name, operator[1:-1], value)
+            value = self.macros.appended(name, operator[1:-1], value)
         self.macros.define(Definition(name, value, number, lines.name))
 
     def _until(self, tag: str, number: int | None, lines: Lines) -> str:
@@ -146,12 +145,6 @@ class Reader:
                 return "\n".join(found)
             found.append(line[1])
         raise SubmitError(f"the lines that this '@={tag}' begins have no '@{tag}' at their end", number)
-
-    def _added(self, name: str, separator: str, value: str) -> str:
-        before = self.macros.lookup(name)
-        if not before:
-            return value
-        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
 
 
 def _directive(name: str) -> str:

@@ -193,9 +193,8 @@ def _list(job: Job, command: str) -> list[str] | None:
 
 
 def _should_and_when(job: Job) -> tuple[str, str]:
-    given, wanted = job.value("should_transfer_files"), job.value("when_to_transfer_output")
-    given = given or job.value("shouldtransferfiles")
-    wanted = wanted or job.value("whentotransferoutput")
+    given = job.value("should_transfer_files", "shouldtransferfiles")
+    wanted = job.value("when_to_transfer_output", "whentotransferoutput")
     should = _SHOULD.get((given or job.facts.setting("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES") or "IF_NEEDED").lower())
     if should is None:
         if given is not None:
