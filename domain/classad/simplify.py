@@ -1,8 +1,7 @@
-"""Simplify an expression, given a part of what it reads (partial evaluation).
+"""Simplify an expression, given a part of what it reads (partial evaluation), from the leaves up.
 
-A tree is rewritten from the leaves up. A rule given by the caller (``resolve``) replaces attributes; constants are then
-folded, and connectives lose operands that no longer matter. Results never change: lists and ads keep their members as
-written, and an attribute of uncertain value stays a name, because a circular reference is found by name.
+A caller's rule (``resolve``) replaces attributes; constants are folded, and connectives lose operands that no longer
+matter. Results never change: lists and ads keep their members, and an attribute of uncertain value stays a name.
 """
 
 from __future__ import annotations

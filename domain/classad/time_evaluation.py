@@ -1,9 +1,8 @@
 """Evaluate expressions over time: compiled as in ``scalar``, with functions of time for results (``time_functions``).
 
 A node's time evaluator takes the evaluation (of one expression, from an instant on) and the ad in which the expression
-stands. Names mean what they mean in ``scalar``. Nested ads, and functions that read expressions rather than values,
-have no time evaluator: if neither they nor the attributes that they may read depend on the time, they have the value
-that ``scalar`` gives; else ``Unknown`` is raised.
+stands. Nodes without one (nested ads, functions that read expressions) have the value that ``scalar`` gives, if nothing
+that they may read depends on the time; else ``Unknown`` is raised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Define the expression tree, which the parser makes and the compilers, the unparser and the analysis read.
 
 Nodes are immutable and know nothing of the ad in which they stand: one parsed text serves any number of ads.
-``Expression`` is both the public face of an expression and the base of all nodes, so a part of an expression is an
-expression.
+``Expression`` is the face of an expression and the base of all nodes, so a part of an expression is one.
 """
 
 from __future__ import annotations

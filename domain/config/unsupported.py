@@ -1,8 +1,7 @@
 """Warn of settings of a person that HTCondor knows and Poolbook does not follow.
 
-A person's setting is one to which a file, a template that a file uses, or the environment gives a value other than its
-default. It is not reported if a setting that Poolbook follows refers to it by ``$(NAME)`` or lists it as an attribute
-of slots.
+A file, a template that it uses, or the environment gives them a value other than the default, and no setting that
+Poolbook follows refers to them by ``$(NAME)`` or lists them as attributes of slots.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Jobs that no slot could have, however free all of them were: what such a job asks for that there is not.
 
-A cycle asks whether a slot can have a job now; here the question is whether one ever could. A partitionable slot is
-taken whole (TotalSlotCpus in place of Cpus). Of conditions, a job's own and those of an owner's policy (START), only
-those count that come to the same as time passes.
+A partitionable slot is taken whole (TotalSlotCpus in place of Cpus). Of conditions, a job's own and those of an owner's
+policy (START), only those count that come to the same as time passes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Turn commands into attributes: once for what all jobs share, and once for each value that differs.
 
-A section is computed again only where a command that it reads, or an attribute of such a section, depends on a variable
-of the queue statement; and then once per distinct input. A *plain* value (words of unsuspicious characters with single
-blanks between them) of a section's ``verbatim`` command needs no computing: the attribute is the value in quotes.
+A section is computed again only where a command or attribute that it reads depends on a variable of the queue
+statement; and then once per distinct input. A *plain* value (words of unsuspicious characters with single blanks
+between them) of a section's ``verbatim`` command needs no computing: the attribute is the value in quotes.
 """
 
 from __future__ import annotations

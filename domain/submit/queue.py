@@ -1,8 +1,8 @@
 """Read the queue statement: how many jobs, and the values of its variables for each.
 
-Source: the manual's pages "Submit Description File Commands" (queue) and "Submitting a Job" (Submitting Many Similar
-Jobs With One Queue Command). Where these are silent HTCondor 25.14 decides, so ``queue 0`` gives one job; but a blank
-line in a list is no item here, where HTCondor repeats the item before it.
+Source: the manual's pages "Submit Description File Commands" (queue) and "Submitting a Job"; HTCondor 25.14 where these
+are silent, so ``queue 0`` gives one job. A blank line in a list is no item here, where HTCondor repeats the item
+before.
 """
 
 from __future__ import annotations
