@@ -53,7 +53,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         """
         ad = cls()
         cells = ad._cells
-        known = _KNOWN_LINES.get if not strict else _nothing_known
+        known = ({} if strict else _KNOWN_LINES).get
         skipping = False
         # A carriage return is part of its line's end; at the end of the text it is a blank like others.
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
@@ -308,10 +308,6 @@ def _remember(line: str, meaning: tuple[str, Cell]) -> None:
 _SIMPLE_LINE = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*) *= *(?:([1-9][0-9]{0,17}|0)|\"([^\"\\]*)\"|([0-9]+\.[0-9]+)|(true|false)) *\r?"
 )
-
-
-def _nothing_known(line: str) -> tuple[str, Cell] | None:
-    return None
 
 
 def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:

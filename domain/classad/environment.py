@@ -43,7 +43,8 @@ MAX_DEPTH = 400
 MAX_STEPS = 1_000_000
 
 
-Evaluator = Callable[["Environment", ClassAd | None], Any]
+Ad = ClassAd | None
+Evaluator = Callable[["Environment", Ad], Any]
 
 
 class Environment:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .ad import ClassAd
 from .argument_syntax import QuotingError, join, old_entries, split
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import MANY, Needs, eager, lazy
 from .functions_lists import shared_list
 from .functions_string_lists import items_of
 from .scalar import member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
-
-Ad = ClassAd | None
 
 _BLANKS = " \t\n\r"
 _DELIMITERS = "!#$%&*+,-/:;<>?@^`|~\x1f"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import Needs, eager
 from .operators import divide_reals
 from .scalar import member
@@ -25,9 +24,6 @@ from .values import (
     truncate64,
     wrap64,
 )
-
-Ad = ClassAd | None
-
 
 eager("int", 1)(lambda env, ad, values: to_integer(values[0]))
 eager("real", 1)(lambda env, ad, values: to_real(values[0]))

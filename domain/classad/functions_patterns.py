@@ -6,15 +6,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import eager
 from .functions_string_lists import exceptional, items_of, not_strings
 from .scalar import member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes
-
-Ad = ClassAd | None
 
 # Where the binding differs from HTCondor's library: escapes that are errors there, and {,n}, which is text.
 _REFUSED_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import Needs, eager, lazy
 from .values import ERROR, UNDEFINED, EvaluationFailed, lower, strtod, truncate64
-
-Ad = ClassAd | None
 
 _BLANKS = " \t\n\v\f\r"
 _FLT_MAX = 3.4028234663852886e38

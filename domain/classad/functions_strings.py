@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import MANY, Needs, eager, lazy
 from .scalar import member
 from .tree import ListValue
 from .unparse import to_string
 from .values import ERROR, UNDEFINED, compare_text, concatenate, from_bytes, low32, lower, to_bytes, upper
-
-Ad = ClassAd | None
 
 
 @lazy("strcat", 0, MANY, needs=Needs.ARGUMENTS)
@@ -104,10 +102,6 @@ def _texts(values: list[Any]) -> list[str] | None:
     return None if any(type(text) is not str for text in texts) else texts  # type: ignore[return-value]
 
 
-def _is_digit(byte: int) -> bool:
-    return 48 <= byte <= 57
-
-
 def natural_compare(a: str, b: str) -> int:
     """Compare versions as HTCondor: digit runs are numbers, fewer leading zeros come first. Only the sign counts."""
     if a == b:
@@ -118,37 +112,27 @@ def natural_compare(a: str, b: str) -> int:
     while x[at] == y[at]:
         at += 1
     start = at
-    while start > 0 and _is_digit(x[start - 1]):
+    while x[start - 1 : start].isdigit():
         start -= 1
     difference = _signed(x[at]) - _signed(y[at])
-    if start == at and not (_is_digit(x[at]) and _is_digit(y[at])):
+    lengths = [_run(text[start:], b"0123456789") for text in (x, y)]
+    if start == at and not all(lengths):
         return difference
-    zeros = [_leading_zeros(text, start) for text in (x, y)]
+    runs = [_run(text[start:], b"0") for text in (x, y)]
+    # A number's last zero is no leading one.
+    zeros = [run - (run == length > 0) for run, length in zip(runs, lengths, strict=True)]
     if zeros[0] != zeros[1]:
         return zeros[1] - zeros[0]
-    if zeros[0] > 0:
-        return difference
-    lengths = [_run_of_digits(text, start) for text in (x, y)]
-    return lengths[0] - lengths[1] if lengths[0] != lengths[1] else difference
+    return difference if zeros[0] > 0 or lengths[0] == lengths[1] else lengths[0] - lengths[1]
 
 
 def _signed(byte: int) -> int:
     return byte - 256 if byte > 127 else byte
 
 
-def _leading_zeros(text: bytes, start: int) -> int:
-    end = start
-    while text[end] == 48:
-        end += 1
-    # A number's last zero is no leading one.
-    return end - start - (1 if end > start and not _is_digit(text[end]) else 0)
-
-
-def _run_of_digits(text: bytes, start: int) -> int:
-    end = start
-    while _is_digit(text[end]):
-        end += 1
-    return end - start
+def _run(text: bytes, digits: bytes) -> int:
+    """Return how many of these digits a text begins with."""
+    return len(text) - len(text.lstrip(digits))
 
 
 _COMPARISONS: dict[str, Callable[[str, str], int]] = {

@@ -6,13 +6,11 @@ import math
 from typing import Any
 
 from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import Needs, eager, lazy
 from .times import DAY, Calendar, calendar, days_before, format_time, length_parts
 from .tree import Literal
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, low32, to_integer, truncate32
-
-Ad = ClassAd | None
 
 
 @eager("time", 0, needs=Needs.CONTEXT)

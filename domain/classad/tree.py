@@ -269,8 +269,6 @@ class ListValue(Sequence[Any]):
         return self._member(self.expressions[index])
 
     def _member(self, expression: Expression) -> Any:
-        if self.context is None:
-            return expression.evaluate(self.scope)
         return expression.evaluate(self.scope, None, self.context)
 
     def __eq__(self, other: object) -> bool:

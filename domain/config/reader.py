@@ -212,20 +212,9 @@ def _until(tag: str, place: _Place) -> str:
     raise ConfigError(f"the lines that '@={tag}' begins have no '@{tag}' at their end", begun.file, begun.line)
 
 
-class _Place(Protocol):
-    """The place of a statement; ``literal`` where names are taken as they stand, macros and all."""
-
-    @property
-    def literal(self) -> bool: ...
-
-    def next(self) -> str | None:
-        """Return the next line that is neither blank nor a comment."""
-
-    def source(self) -> Source:
-        """Return the present line."""
-
-
 class _InFile:
+    """The place of a statement: ``next`` is the next line that is no comment, ``source`` the present one."""
+
     literal = False
 
     def __init__(self, lines: Lines) -> None:
@@ -240,6 +229,8 @@ class _InFile:
 
 
 class _InTemplate:
+    """The same in a template, where names are taken as they stand, macros and all."""
+
     literal = True
 
     def __init__(self, template: Template, lines: list[str], source: Source) -> None:
@@ -259,3 +250,6 @@ class _InTemplate:
     def source(self) -> Source:
         used = self._source.used or self._name
         return Source(self._source.file, self._source.line, "template", f"{self._name}+{self._at}", used)
+
+
+_Place = _InFile | _InTemplate

@@ -49,6 +49,10 @@ class Job:
                 return value
         return None
 
+    def given(self, *commands: str) -> str:
+        """Return the first of the commands that has a value; the last one if none has."""
+        return next((command for command in commands if command in self.values), commands[-1])
+
     def attribute(self, name: str) -> str | None:
         return self.made.get(name) or self.before.get(name)
 
