@@ -38,12 +38,7 @@ HANDLERS: dict[type, Handler] = {}
 
 
 class Columnar:
-    """One evaluation of expressions over a table, against one job.
-
-    :ivar scalar: how many times the scalar compiler was called, once per slot
-    :ivar depends: the versions of the columns that were read
-    :ivar lasting: whether the result depends on the columns alone, not on the job or the context
-    """
+    """One evaluation of expressions over a table, against one job."""
 
     def __init__(self, table: SlotColumns, job: ClassAd, context: Context, job_is_left: bool = True) -> None:
         self.table = table
@@ -51,10 +46,10 @@ class Columnar:
         self.context = context
         self.job_is_left = job_is_left
         self.arena = Arena(table.heap)
-        self.scalar = 0
+        self.scalar = 0  # how many times the scalar compiler was called, once per slot
         self.scalar_allowed = True
-        self.depends: dict[str, int] = {}
-        self.lasting = True
+        self.depends: dict[str, int] = {}  # the versions of the columns that were read
+        self.lasting = True  # the result depends on the columns alone, not on the job or the context
         self.steps = 0  # of HTCondor's depth, taken by the expressions under evaluation
 
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:

@@ -116,14 +116,13 @@ class Macros:
 
     :param automatic: the variables that every description has, by lower-case name
     :param functions: the functions ``$NAME(...)``: called with these macros, the name and the text in the brackets
-    :ivar used: the names, in lower case, to which something refers
     """
 
     def __init__(
         self, automatic: Mapping[str, str], functions: Mapping[str, Function], environment: Mapping[str, str]
     ) -> None:
         self.definitions: dict[str, Definition] = {}
-        self.used: set[str] = set()
+        self.used: set[str] = set()  # the names, in lower case, to which something refers
         self.environment = environment
         self._automatic = automatic
         self._functions = functions

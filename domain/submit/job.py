@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from ..classad import ClassAdSyntaxError
 from ..macros.functions import evaluated
@@ -18,28 +18,17 @@ from .submit_context import Facts, Files, SubmitError
 from .text import expression_text, string_text
 
 
+@define
 class Job:
-    """One job: its commands' values, expanded, and the attributes made so far.
+    """One job: its commands' values, expanded, and the attributes made so far."""
 
-    :ivar values: command in lower case to value; none is empty
-    :ivar made: the attributes that the present section makes
-    """
-
-    def __init__(
-        self,
-        facts: Facts,
-        files: Files,
-        definitions: Mapping[str, Definition],
-        warn: Callable[[str], None],
-        before: Mapping[str, str],
-    ) -> None:
-        self.facts = facts
-        self.files = files
-        self.definitions = definitions
-        self.warn = warn
-        self.values: dict[str, str] = {}
-        self.before = before
-        self.made: dict[str, str] = {}
+    facts: Facts
+    files: Files
+    definitions: Mapping[str, Definition]
+    warn: Callable[[str], None]
+    before: Mapping[str, str]  #: the attributes that sections before the present one made
+    values: dict[str, str] = field(factory=dict)  #: command in lower case to value; none is empty
+    made: dict[str, str] = field(factory=dict)  #: the attributes that the present section makes
 
     def value(self, *commands: str) -> str | None:
         """Return the value of the first of the commands that has one."""
