@@ -28,8 +28,7 @@ from ..domain.state_machines.slot_rows import BORN
 from .narration.causes import cause_words
 from .narration.wording import counted, instant, interval, iso, memory, shortened
 
-EVER = 1 << 62
-"""An instant after all others."""
+EVER = 1 << 62  #: an instant after all others
 LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
 
@@ -41,8 +40,7 @@ class Member:
 
     position: int
     index: int
-    several: bool
-    """Whether its event has other members, or could have."""
+    several: bool  #: whether its event has other members, or could have
     at: int
     stream: str
     thing: str
@@ -301,8 +299,7 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
 }
 
 
-KINDS = frozenset({*_OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})
-"""The kinds of event that have a line."""
+KINDS = frozenset({*_OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kinds of event that have a line
 
 
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, _Part]]:

@@ -12,8 +12,7 @@ from ..domain import events as e
 from ..domain.state.job_ad import unquoted
 from ..domain.state_machines import HOLD_CODES, LEFT
 
-KINDS_OF_FAILURES = 3
-"""The number of ways to fail that are listed one by one."""
+KINDS_OF_FAILURES = 3  #: the number of ways to fail that are listed one by one
 
 
 @frozen

@@ -21,8 +21,7 @@ from .redecide import DecidedCycle, DecidedMatch, decide_again, ranks
 from .visibility import OLDEST, SECOND
 from .words import clock, short
 
-DIGITS: Final = 5e-5
-"""Numbers that agree to four digits have a smaller relative error."""
+DIGITS: Final = 5e-5  #: numbers that agree to four digits have a smaller relative error
 CUT: Final = "the negotiator's log of them is not whole"
 ACCOUNTS: Final = "it is not known where the accounts of those who waited stood"
 NO_BEGINNING: Final = "the negotiator's log has no beginning of them, or they were given up"

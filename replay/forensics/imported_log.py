@@ -13,8 +13,7 @@ from ...domain.imported.record_sources import place_of
 from ...domain.ports.log import Log
 from .sources import Sources
 
-IMPORTED = "Imported"
-"""The setting of the first event of an imported log."""
+IMPORTED = "Imported"  #: the setting of the first event of an imported log
 
 
 def is_imported(log: Log) -> bool:

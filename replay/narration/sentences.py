@@ -16,10 +16,8 @@ from .wording import instant, iso
 from .words import ADVICE, WORDS
 
 Told = tuple[int, e.Event]
-LEAST = -1.7e308
-"""Ranks below this stand for what is no number."""
-MOST_LINES = 5
-"""No answer is longer, unless its evidence is asked for."""
+LEAST = -1.7e308  #: ranks below this stand for what is no number
+MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
 
 
 WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "draining", "shutdown", "better_match"})
@@ -133,8 +131,7 @@ class Context:
 
     requests: dict[str, e.RequestAnswered] = field(factory=dict)
     evidence: dict[str, list[e.EvaluationRecorded]] = field(factory=dict)
-    noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
-    """The same evidence by its position."""
+    noted: dict[int, e.EvaluationRecorded] = field(factory=dict)  #: the same evidence by its position
 
     def note(self, position: int, event: e.Event) -> None:
         if isinstance(event, e.RequestAnswered):

@@ -209,8 +209,7 @@ WORDS: Final[dict[str, str]] = {
     **_ADVICE,
 }
 """Every code of a sentence with its words."""
-ADVICE: Final = frozenset(_ADVICE)
-"""The codes of what the reader can do."""
+ADVICE: Final = frozenset(_ADVICE)  #: the codes of what the reader can do
 
 TELLING: Final = frozenset(
     {"slot_suspends", "slot_retires", "slot_vacates", "slot_kills", "slot_job_killed", "slot_job_over", "slot_drains",
@@ -247,8 +246,7 @@ _ARRIVALS: Final = {
 }
 
 
-_OF_JOBS: Final = frozenset({"slot_retires", "slot_vacates", "slot_kills"})
-"""Effects that there are on a job alone."""
+_OF_JOBS: Final = frozenset({"slot_retires", "slot_vacates", "slot_kills"})  #: effects that there are on a job alone
 
 
 def effect(source: str, target: str, job: str) -> str:

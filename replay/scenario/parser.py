@@ -24,12 +24,9 @@ from .times import SECOND, ScenarioCalendar, begin, is_clock, of_time, takes_two
 from .tokens import ASSIGNED, split
 from .verbs import amount
 
-BEGIN = ("2026-11-02", "08:00")
-"""Default start of a scenario: a Monday morning, UTC."""
-REST = 3600 * SECOND
-"""Time (microseconds) that a scenario without `until` continues after its last line."""
-DEFAULT = "ws1"
-"""The machine of a scenario that names none."""
+BEGIN = ("2026-11-02", "08:00")  #: default start of a scenario: a Monday morning, UTC
+REST = 3600 * SECOND  #: time (microseconds) that a scenario without `until` continues after its last line
+DEFAULT = "ws1"  #: the machine of a scenario that names none
 HEADS = {
     "start": "start DATE TIME [ZONE]: when it begins, as in `start 2026-11-02 08:00 Europe/Berlin`",
     "until": "until TIME: when it ends",

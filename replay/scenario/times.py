@@ -22,8 +22,7 @@ from attrs import frozen
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-LONGEST = 100 * 366 * DAY
-"""A century: the greatest distance of an instant from the start."""
+LONGEST = 100 * 366 * DAY  #: a century: the greatest distance of an instant from the start
 
 _UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|min|h|d|)", re.ASCII)

@@ -21,8 +21,7 @@ SHOWN = (
     e.JobsTransitioned, e.JobActivated, e.JobExited,
 )  # fmt: skip
 """The kinds of events in a transcript; the log has all."""
-STORY = 12
-"""The number of a slot's lines that are shown when an expectation of it fails."""
+STORY = 12  #: the number of a slot's lines that are shown when an expectation of it fails
 
 
 @frozen
@@ -51,8 +50,7 @@ class TranscriptEntry:
     evidence: ShownEvidence | None = None
 
 
-DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)
-"""The events that may name their evidence."""
+DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events that may name their evidence
 
 
 def _goes_without_saying(event: e.Event) -> bool:
@@ -65,18 +63,12 @@ class Transcript:
     """The transcript of a play, with its sums. Feed it every append."""
 
     scenario: Scenario
-    rows: Counter[str] = field(factory=Counter)
-    """Row -> how often it was taken."""
-    spent: Counter[str] = field(factory=Counter)
-    """State/activity -> microseconds that slots spent there."""
-    jobs: Counter[str] = field(factory=Counter)
-    """Numbers of jobs submitted and started, and of each outcome."""
-    slots: dict[str, tuple[str, int]] = field(factory=dict)
-    """Slot -> state/activity, and since when."""
-    last_row: dict[str, str] = field(factory=dict)
-    """Slot -> the row of its last transition."""
-    ended: dict[str, str] = field(factory=dict)
-    """Job -> the last status that it reached."""
+    rows: Counter[str] = field(factory=Counter)  #: row -> how often it was taken
+    spent: Counter[str] = field(factory=Counter)  #: state/activity -> microseconds that slots spent there
+    jobs: Counter[str] = field(factory=Counter)  #: numbers of jobs submitted and started, and of each outcome
+    slots: dict[str, tuple[str, int]] = field(factory=dict)  #: slot -> state/activity, and since when
+    last_row: dict[str, str] = field(factory=dict)  #: slot -> the row of its last transition
+    ended: dict[str, str] = field(factory=dict)  #: job -> the last status that it reached
     story: dict[str, deque[TranscriptEntry]] = field(factory=dict)
     events: int = 0
     _noted: dict[int, ShownEvidence] = field(factory=dict)

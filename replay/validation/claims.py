@@ -14,8 +14,7 @@ from .judged_pool import JudgedPool, job_name, job_of, policy, rule
 from .judged_pool import known_slot as known
 from .rules import REASONS
 
-MOST_DIGITS = 12
-"""The most digits of a number of seconds."""
+MOST_DIGITS = 12  #: the most digits of a number of seconds
 _WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 

@@ -20,8 +20,7 @@ from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool,
 from .rules import NEEDS, OUTCOMES
 
 IDLE = NUMBERS["Idle"]
-READY = ("Claimed/Idle", "Claimed/Busy")
-"""The pairs in which a slot's job begins: row 11 comes with it."""
+READY = ("Claimed/Idle", "Claimed/Busy")  #: the pairs in which a slot's job begins: row 11 comes with it
 _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 _NONE = 255
 
@@ -82,8 +81,7 @@ def _is_new(pool: JudgedPool, number: int) -> bool:
     return 0 <= follows <= MOST_LEFT_OUT or number in pool.state.unused_cluster_ids
 
 
-MOST_LEFT_OUT = 1 << 20
-"""The number of cluster numbers that may be skipped in a row."""
+MOST_LEFT_OUT = 1 << 20  #: the number of cluster numbers that may be skipped in a row
 
 
 def _count(pool: JudgedPool, row: str, count: int = 1) -> None:

@@ -10,8 +10,7 @@ from ...domain.state_machines.drain import OPEN
 from .judged_pool import JudgedPool, rule
 from .rules import COMPLETIONS, ENDS, SHUTDOWNS
 
-PER_RESOURCE = "MODIFY_REQUEST_EXPR_"
-"""The prefixes of settings of which there is one for each resource."""
+PER_RESOURCE = "MODIFY_REQUEST_EXPR_"  #: the prefixes of settings of which there is one for each resource
 BENCHMARKING = "Unclaimed/Benchmarking"
 
 

@@ -21,8 +21,7 @@ from ..narration.causes import CAUSES
 from .judged_pool import Violation
 from .validator import Verdict, validate
 
-LOST = "lost"
-"""The rule of a finding that breaks none: a job's process vanished without a record."""
+LOST = "lost"  #: the rule of a finding that breaks none: a job's process vanished without a record
 
 PositionedEvent = tuple[int, e.Event]
 
@@ -55,8 +54,7 @@ class _NativeCensus:
     began: int = 0
     ended: int = 0
     steps: Counter[tuple[str, str]] = field(factory=Counter)
-    jobs: Counter[str] = field(factory=Counter)
-    """By status: jobs that came into it less those that left it."""
+    jobs: Counter[str] = field(factory=Counter)  #: by status: jobs that came into it less those that left it
     lost: list[tuple[int, e.JobExited]] = field(factory=list)
     _last: tuple[PositionedEvent | None, PositionedEvent | None] = (None, None)
 

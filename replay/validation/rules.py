@@ -42,8 +42,7 @@ RULES: Final[dict[str, str]] = {
 }
 """Every rule that a violation may name."""
 
-REASONS: Final = ("rank", "priority")
-"""Why a claimed slot may be matched."""
+REASONS: Final = ("rank", "priority")  #: why a claimed slot may be matched
 
 ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
@@ -57,8 +56,7 @@ class Needs(NamedTuple):
 
     claim: bool
     job: bool | None
-    match: bool | None
-    """None: either."""
+    match: bool | None  #: None: either
 
 
 def _needs(pair: str) -> Needs:
@@ -77,8 +75,7 @@ NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in HTCONDOR_25.sta
 
 class Outcome(NamedTuple):
     rows: tuple[str, ...]
-    told: bool | None
-    """The processes had been told to end; None: either."""
+    told: bool | None  #: the processes had been told to end; None: either
 
 
 OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
@@ -93,17 +90,14 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
 
 # What machines may be told
 
-COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
-"""The acts that may follow a drain; empty: nothing."""
+COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")  #: the acts that may follow a drain; empty: nothing
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
 """The rows by which a complete drain goes on by itself, and the request for each."""
-SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")
-"""How a startd may end, the gentlest first."""
+SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: how a startd may end, the gentlest first
 
 # What expressions decide
 
-Truth: TypeAlias = bool | None
-"""None: neither true nor false, as of undefined."""
+Truth: TypeAlias = bool | None  #: None: neither true nor false, as of undefined
 
 
 class Decided(NamedTuple):
@@ -111,8 +105,7 @@ class Decided(NamedTuple):
 
     names: tuple[str, ...]
     truths: tuple[Truth, ...]
-    always: bool = True
-    """Evidence is required where the expression reads what every slot has."""
+    always: bool = True  #: evidence is required where the expression reads what every slot has
 
 
 DECIDED: Final[dict[str, Decided]] = {
@@ -143,8 +136,7 @@ OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
 WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
 """The truth for a job without the expression."""
 
-VARIANT: Final = "_vanilla"
-"""The suffix of policy expressions for jobs of the vanilla universe."""
+VARIANT: Final = "_vanilla"  #: the suffix of policy expressions for jobs of the vanilla universe
 
 ALWAYS_READ: Final = frozenset(
     {"state", "activity", "enteredcurrentstate", "enteredcurrentactivity", "mycurrenttime", "keyboardidle",

@@ -51,10 +51,8 @@ class _Life:
         self.name, self.zone = name, zone
         self.context = Context()
         self.chain: list[Sentence] = []
-        self.matched_at = 0
-        """Where in the chain the last match stands."""
-        self.awaited_at: int | None = None
-        """Where in the chain the claim that waits for it began to wait."""
+        self.matched_at = 0  #: where in the chain the last match stands
+        self.awaited_at: int | None = None  #: where in the chain the claim that waits for it began to wait
         self.since: Sentence | None = None
         self.pair = ""
         self.kind = self.machine = ""

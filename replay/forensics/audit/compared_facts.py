@@ -32,13 +32,10 @@ class FactSource(NamedTuple):
 
 
 class Fact(NamedTuple):
-    of: str
-    """The subject: a job, a run (of a job), a slot or a submitter."""
+    of: str  #: the subject: a job, a run (of a job), a slot or a submitter
     words: str
-    unit: str
-    """How its values are compared and printed (``UNITS``)."""
-    sayings: dict[str, FactSource]
-    """By the letter of the source's kind, the believed first."""
+    unit: str  #: how its values are compared and printed (``UNITS``)
+    sayings: dict[str, FactSource]  #: by the letter of the source's kind, the believed first
 
 
 UNITS: Final[dict[str, str]] = {

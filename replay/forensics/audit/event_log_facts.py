@@ -21,10 +21,8 @@ class JobRecord(NamedTuple):
     source: int
     line: int
     at: int
-    what: str
-    """The number of an entry, or the words of a report."""
-    body: str
-    """The text of an entry, or the attributes of an ad or a report."""
+    what: str  #: the number of an entry, or the words of a report
+    body: str  #: the text of an entry, or the attributes of an ad or a report
 
 
 def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
@@ -76,8 +74,7 @@ COMPARED: Final = {
 }
 """The words of entries that are facts of their own."""
 _Entry = tuple[int, StatementSource, dict[str, str]]
-_Entries = dict[tuple[int, int], list[_Entry]]
-"""The entries of a log by type and second."""
+_Entries = dict[tuple[int, int], list[_Entry]]  #: the entries of a log by type and second
 
 
 def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, Statement]]:

@@ -54,13 +54,11 @@ from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_
 
 OVERLAP: Final = 2_000_000
 """How long two jobs may seem to share a slot, in microseconds: their shadows write with delays."""
-LEASE: Final = 2_400_000_000
-"""The default of JobLeaseDuration, in microseconds."""
+LEASE: Final = 2_400_000_000  #: the default of JobLeaseDuration, in microseconds
 ASIDE: Final = 30_000_000
 """How far an entry may lie before the job's previous one, in microseconds: its writer may have to wait."""
-_TOLD: Final = 6
-_TOLD_OF_ENDED: Final = 3
-"""The number of entries of a job that are kept for its story."""
+_TOLD: Final = 6  #: the number of entries of a job that are kept for its story
+_TOLD_OF_ENDED: Final = 3  #: the same of a job that has ended
 
 
 _Job = tuple[int, int]
@@ -71,26 +69,19 @@ _told = Struct("<qIIh")
 class _JobHistory:
     """A job as one chain of files tells it."""
 
-    conditions: frozenset[str]
-    """All conditions in which the job may be."""
-    condition: str
-    """The one that its last entry names; empty if none did."""
-    epoch: int
-    """The chain's epoch when the job was last heard of."""
-    submitted: int = 0
-    """An instant; 0 if unknown."""
+    conditions: frozenset[str]  #: all conditions in which the job may be
+    condition: str  #: the one that its last entry names; empty if none did
+    epoch: int  #: the chain's epoch when the job was last heard of
+    submitted: int = 0  #: an instant; 0 if unknown
     host: str = ""
     last: tuple[int, int, int] = (0, 0, 0)
     """The last entry that changed something: number, instant, and a hash of its text."""
-    free: bool = False
-    """The job is not audited."""
+    free: bool = False  #: the job is not audited
     slot: str = ""
-    begun: str = ""
-    """The place of the entry of its beginning there."""
+    begun: str = ""  #: the place of the entry of its beginning there
     aside: tuple[int, AuditFinding] | None = None
     """An entry that lies before the one above it: the other's instant, and the finding if it is the only one."""
-    rival: tuple[_Job, int, str] | None = None
-    """Another job that began on its slot: the job, the instant, the place."""
+    rival: tuple[_Job, int, str] | None = None  #: another job that began on its slot: the job, the instant, the place
     trail: bytes = b""
 
 
@@ -100,13 +91,11 @@ class _EventLog:
 
     lives: dict[_Job, _JobHistory] = field(factory=dict)
     slots: dict[str, _Job] = field(factory=dict)
-    epoch: int = 0
-    """Raised by each gap: earlier knowledge is void."""
+    epoch: int = 0  #: raised by each gap: earlier knowledge is void
     reached: dict[int, int] = field(factory=dict)
     first: int = 0
     last: int = 0
-    aside: _JobHistory | None = None
-    """The job whose entry lies before the one above it."""
+    aside: _JobHistory | None = None  #: the job whose entry lies before the one above it
     parts: Parts = field(factory=Parts)
     found: dict[int, list[tuple[list[AuditFinding], AuditFinding]]] = field(factory=dict)
     """The findings by the part in which they stand, each with the list it goes to."""

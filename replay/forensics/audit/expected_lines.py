@@ -19,8 +19,7 @@ from attrs import define, field
 from ....domain import events as e
 from ...audit_result import AuditFinding
 
-LEAST_OTHERS: Final = 3
-"""The number of other transitions that must have a line before one without it counts."""
+LEAST_OTHERS: Final = 3  #: the number of other transitions that must have a line before one without it counts
 
 
 class ExpectedLines(NamedTuple):
@@ -81,8 +80,7 @@ class LineCensus:
 
     _said: dict[_Key, int] = field(factory=dict)
     """How often words were written, by (dynamic slot, number of the expectation, words)."""
-    _lacking: dict[_Key, list[AuditFinding]] = field(factory=dict)
-    """The transitions without them, two at most."""
+    _lacking: dict[_Key, list[AuditFinding]] = field(factory=dict)  #: the transitions without them, two at most
 
     def take(
         self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], AuditFinding]

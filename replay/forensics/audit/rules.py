@@ -37,5 +37,4 @@ OF_FACTS: Final[dict[str, str]] = {
     "claim_twice": "a claim runs one job at a time: the runs that ads tell of one claim do not overlap",
 }
 
-RULES: Final[dict[str, str]] = OF_SLOTS | OF_JOBS | OF_FACTS
-"""Every rule that a finding of an import may name."""
+RULES: Final[dict[str, str]] = OF_SLOTS | OF_JOBS | OF_FACTS  #: every rule that a finding of an import may name

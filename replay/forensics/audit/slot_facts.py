@@ -26,8 +26,7 @@ from .tolerances import NEAR, SECOND
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 
-Row = tuple[int, str, str, int, int]
-"""Instant, letter, text, source, line."""
+Row = tuple[int, str, str, int, int]  #: instant, letter, text, source, line
 
 
 class ThingFacts:

@@ -30,8 +30,7 @@ from .announcements import announced_target
 from .expected_lines import LineCensus
 from .log_parts import Parts
 
-STORY: Final = 8
-"""The number of a slot's records in a finding's story before its own."""
+STORY: Final = 8  #: the number of a slot's records in a finding's story before its own
 BACKWARDS: Final = 86_400_000_000
 """How far times may run backwards (microseconds): a wrong zone or local-time clock makes a day at most."""
 ASIDE: Final = 5_000_000
@@ -52,8 +51,7 @@ def _precedes(place: str, other: str) -> bool:
 
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
-_EXITED: Final = "starter exited: "
-"""Before the pair in which the slot was then."""
+_EXITED: Final = "starter exited: "  #: before the pair in which the slot was then
 
 
 @define
@@ -64,11 +62,9 @@ class _AuditedSlot:
     since: int = 0
     dynamic: bool = False
     job: str = ""
-    said: set[str] | None = None
-    """The words on it since its last transition; None if some may be missing."""
+    said: set[str] | None = None  #: the words on it since its last transition; None if some may be missing
     starter: bool = False
-    adopted: e.SlotEvent | None = None
-    """The event by which it was adopted."""
+    adopted: e.SlotEvent | None = None  #: the event by which it was adopted
     story: deque[e.Event] = Factory(lambda: deque(maxlen=STORY))
 
 
@@ -79,29 +75,22 @@ class _StartdLog:
     parts: Parts = field(factory=Parts)
     found: dict[int, list[AuditFinding]] = field(factory=dict)
     occasions: LineCensus = field(factory=LineCensus)
-    over: bool = False
-    """A startd ended, and no other began."""
-    above: tuple[int, str] = (0, "")
-    """The last record's instant and place, to compare the next one's time with."""
+    over: bool = False  #: a startd ended, and no other began
+    above: tuple[int, str] = (0, "")  #: the last record's instant and place, to compare the next one's time with
     aside: tuple[int, AuditFinding] | None = None
     """A record that lies before the one above it: the other's instant, and the finding if it is the only one."""
 
     first: int = 0
     last: int = 0
-    begun: bool = False
-    """A startd began and has not ended, with no gap since."""
-    births: bool = False
-    """It tells of its slots' creation."""
-    dark: int = 0
-    """Since when the slots not met since are unknown; 0 if there are none."""
+    begun: bool = False  #: a startd began and has not ended, with no gap since
+    births: bool = False  #: it tells of its slots' creation
+    dark: int = 0  #: since when the slots not met since are unknown; 0 if there are none
     why: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
     """The slot that was carved last from each parent: the next words are about it."""
-    missing: set[str] = field(factory=set)
-    """The slots of before the unknown time that were not met since."""
-    unfulfilled: list[e.SlotReported] = field(factory=list)
-    """The last announcements that no transition followed."""
+    missing: set[str] = field(factory=set)  #: the slots of before the unknown time that were not met since
+    unfulfilled: list[e.SlotReported] = field(factory=list)  #: the last announcements that no transition followed
 
 
 @define

@@ -38,8 +38,7 @@ class Statement(NamedTuple):
     source: int
     line: int
     at: int
-    number: int = 0
-    """Tells facts of one kind apart, as the holds of a job; 0 if there is one only."""
+    number: int = 0  #: tells facts of one kind apart, as the holds of a job; 0 if there is one only
 
     def denies(self, other: Statement) -> bool:
         """Tell whether both cannot be true."""
@@ -116,8 +115,7 @@ class RecordedRun:
     began: int | None = None
     stopped: int | None = None
     said: list[Statement] = field(factory=list)
-    shadow: int = 0
-    """The number of its shadow, from 1; 0 if unknown."""
+    shadow: int = 0  #: the number of its shadow, from 1; 0 if unknown
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -135,14 +133,11 @@ class JobAccount:
     job: str = ""
     said: list[Statement] = field(factory=list)
     runs: list[RecordedRun] = field(factory=list)
-    log: str = ""
-    """The log it belongs to, if other accounts of that log tell of other runs of the job."""
+    log: str = ""  #: the log it belongs to, if other accounts of that log tell of other runs of the job
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
-    seamless: bool = False
-    """A job event log covers the job from its submission on without a gap."""
-    reconnected: bool = False
-    """The shadow was replaced, or gone for a while: its counters began anew, or were lost."""
+    seamless: bool = False  #: a job event log covers the job from its submission on without a gap
+    reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters began anew, or were lost
 
     @property
     def schedd(self) -> str:
@@ -207,8 +202,7 @@ def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
     return submitted - MINUTE <= account.first <= last + FAR
 
 
-_Entry = tuple[object, RecordedRun, tuple[int, int]]
-"""A run, the log or record that tells of it, and its span."""
+_Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or record that tells of it, and its span
 
 
 def statements_by_run(life: RecordedJob) -> list[list[Statement]]:

@@ -35,11 +35,9 @@ from ..why.record_words import SCHEDD_DIED
 from ..why.slot_records import Slots, left_for
 from .run_records import SECOND, Job, Records
 
-SOON: Final = 2 * SECOND
-"""What is written of one end is no further apart."""
+SOON: Final = 2 * SECOND  #: what is written of one end is no further apart
 _BEGINS, _EVICTED, _DONE, _LOST, _FOUND = 1, 4, 5, 22, 23
-_LEFT: Final = ("5", "9")
-"""The entries with which a job leaves the queue."""
+_LEFT: Final = ("5", "9")  #: the entries with which a job leaves the queue
 _ENDS: Final = frozenset({4, 5, 7, 24})
 _REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
 _OF_ENTRIES: Final = {9: CAUSES["removed"], 12: CAUSES["held"], 7: CAUSES["daemon"], 24: CAUSES["disconnected"]}
@@ -143,8 +141,7 @@ class _Life:
     job: Job
     life: RecordedJob
     records: Records
-    said: dict[str, Statement]
-    """What is believed of each fact of the job."""
+    said: dict[str, Statement]  #: what is believed of each fact of the job
 
     def _user(self) -> str:
         user, submitter = self.said.get("user"), self.said.get("submitter")

@@ -64,23 +64,18 @@ class _Life:
     zone: tzinfo
     at: int | None
     chain: list[Sentence] = field(factory=list)
-    since: Sentence | None = None
-    """What put it where it is."""
+    since: Sentence | None = None  #: what put it where it is
     kind: str = ""
     pair: str = ""
     holder: str = ""
     job: str = ""
-    claimed: int = 0
-    """When its last claim began."""
-    first_job: str = ""
-    """The job that was started first on it."""
+    claimed: int = 0  #: when its last claim began
+    first_job: str = ""  #: the job that was started first on it
     last: int = 0
     dead: bool = False
     parts: set[str] = field(factory=set)
-    _lately: int = 0
-    """Where in the chain stands what was said since it last moved."""
-    _asked: int = 0
-    """Where in the chain somebody first asked for it since then."""
+    _lately: int = 0  #: where in the chain stands what was said since it last moved
+    _asked: int = 0  #: where in the chain somebody first asked for it since then
     _given_back: tuple[int, str] = (0, "")
 
     def read(self, position: int, event: e.Event) -> None:
