@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pkgutil import get_data
 from typing import Final, NamedTuple, TypeAlias
 
 from ...domain.state_machines import HTCONDOR_25
+from ..narration.tables import tables
 
-RULES: Final[dict[str, str]] = {
-    "order": "positions count from 1 without a gap, and times never fall",
-    "instant": "what follows from one stimulus happens at one instant",
-    "kind": "an event is of a kind that a log may hold",
-    "cause": "an event's cause is one of the closed list",
-    "founded": "a pool is founded once, before anything else happens in it",
-    "epoch": "each writer's epoch is one more than the last",
-    "reference": "what an event names is there, and what it makes is not there yet",
-    "value": "a number is one, in its unit's range",
-    "source": "a transition begins where the thing is",
-    "row": "a transition is a row of the dialect's table",
-    "match": "a match is made for a waiting job and a slot, with a reason if somebody has the slot, and claimed, "
-    "waited for or voided",
-    "claim": "a slot in Claimed or Preempting has one claim, and no other slot has any",
-    "usage": "a claim's usage is the time that it was held, times its weight",
-    "activation": "a job runs once at a time, on a slot that its submitter holds, and a slot runs one job at a time",
-    "end": "how a job ended agrees with what it was told, and with the row that follows",
-    "queue": "a job at its end leaves the queue as soon as nothing of it runs, unless its LeaveJobInQueue is true",
-    "resources": "what dynamic slots have, and what is left of the slot that they were carved from, add up",
-    "answer": "what somebody asked for is answered",
-    "waiting": "a better match waits for a slot that somebody has, one at a time, and is the next that gets it",
-    "drain": "a machine has one drain at a time, which is complete when each slot is in Drained; no slot is there else",
-    "shutdown": "an execution point that is to end takes no more claims, and does not end more gently than it was told",
-    "retirement": "a job that must go keeps its retirement time, unless the drain or whoever asked was quicker",
-    "lease": "a claim is given up for its holder's silence when its lease is over",
-    "evidence": "a cycle that matches notes what it read; a transition that an expression decided names what it noted: "
-    "the slot's own expression, in the same decision, with the truth that the transition needs",
-    "decision": "an expression that was noted has the truth that was noted, with the values that it read",
-    "granted": "the pool's owner alone sets things of submitters: what can be set, in its range; a lease keeps its end",
-    "priority": "a real priority is what the formula makes of the last one and of what was used since then",
-    "factor": "a new submitter begins with the priority factor that the pool's settings give it",
-    "immutable": "what the pool itself keeps of a job is not edited",
-}
-"""Every rule that a violation may name."""
-
+RULES: Final = tables(get_data(__package__, "rules.txt"))["rules"]  #: every rule that a violation may name
 REASONS: Final = ("rank", "priority")  #: why a claimed slot may be matched
 
 ASKED: Final = frozenset(
