@@ -23,31 +23,11 @@ from ..why.record_words import NOT_STARTED
 Job = tuple[int, int]
 ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the entries of job event logs that tell of runs
 ATTRIBUTES: Final = (
-    "AcctGroup",
-    "ClusterId",
-    "CompletionDate",
-    "EnteredCurrentStatus",
-    "EpochAdType",
-    "EpochWriteDate",
-    "ExitBySignal",
-    "ExitCode",
-    "ExitSignal",
-    "GlobalJobId",
-    "JobCurrentStartDate",
-    "JobCurrentStartExecutingDate",
-    "JobDuration",
-    "JobMaterializeDate",
-    "JobStatus",
-    "JobUniverse",
-    "LastJobStatus",
-    "LastRemoteHost",
-    "ProcId",
-    "QDate",
-    "RemoteHost",
-    "RemoteWallClockTime",
-    "User",
-    "VacateReasonCode",
-)
+    "AcctGroup", "ClusterId", "CompletionDate", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal",
+    "ExitCode", "ExitSignal", "GlobalJobId", "JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobDuration",
+    "JobMaterializeDate", "JobStatus", "JobUniverse", "LastJobStatus", "LastRemoteHost", "ProcId", "QDate",
+    "RemoteHost", "RemoteWallClockTime", "User", "VacateReasonCode",
+)  # fmt: skip
 """What is asked of the ads of jobs."""
 _ADS: Final = frozenset({"history", "epochs", "startd_history"})
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
