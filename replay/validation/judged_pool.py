@@ -171,6 +171,7 @@ class JudgedPool:
 
 
 Kind = TypeVar("Kind", bound=e.Event)
+Found = TypeVar("Found")
 Rule = Callable[[JudgedPool, Any], None]
 RULES_OF: dict[type[e.Event], Rule] = {}  #: the checks of each kind of event, made before it is folded
 
@@ -185,8 +186,26 @@ def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Cal
     return declare
 
 
-def known_slot(pool: JudgedPool, name: str) -> Slot | None:
-    """Return the slot of a name, and add the current event to its story."""
+def rule_of(
+    kind: type[Kind], find: Callable[[JudgedPool, Kind], Found | None]
+) -> Callable[[Callable[[JudgedPool, Found, Kind], None]], Callable[[JudgedPool, Kind], None]]:
+    """Register a function as a check of a kind of event, asked only where what the event is about is found."""
+
+    def declare(ask: Callable[[JudgedPool, Found, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
+        @rule(kind)
+        def asked(pool: JudgedPool, event: Kind) -> None:
+            found = find(pool, event)
+            if found is not None:
+                ask(pool, found, event)
+
+        return asked
+
+    return declare
+
+
+def known_slot(pool: JudgedPool, event: e.SlotEvent) -> Slot | None:
+    """Return the slot of an event, and add the event to its story."""
+    name = event.slot
     slot = pool.state.slots.get(name)
     if slot is None:
         pool.report_slot(name, "reference", f"there is no slot {name}")
