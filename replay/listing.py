@@ -26,9 +26,8 @@ from ..domain.state_machines.drain import OPEN
 from ..domain.state_machines.job import UNSUBMITTED
 from ..domain.state_machines.slot_rows import BORN
 from .narration.causes import cause_words
-from .narration.wording import counted, instant, interval, iso, memory, shortened
+from .narration.wording import EVER, counted, instant, interval, iso, memory, shortened
 
-EVER = 1 << 62  #: an instant after all others
 LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
 

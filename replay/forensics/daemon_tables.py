@@ -31,9 +31,7 @@ from ...domain.imported.table_operations import (
     SET_ATTRIBUTE,
 )
 from ...domain.ports.log import Log
-from ..narration.wording import instant
-
-EVER = 1 << 62  #: an instant after all others
+from ..narration.wording import EVER, instant
 
 
 class NotKnown(PoolbookError, LookupError):

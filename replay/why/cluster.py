@@ -15,9 +15,8 @@ from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
 from ..forensics.why.slot_records import Slots
 from ..forensics.why.unknown_thing import unknown_job
-from ..listing import EVER
 from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
-from ..narration.wording import counted, instant
+from ..narration.wording import EVER, counted, instant
 from ..narration.words import ADVICE
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
 from .job import why_job

@@ -1,28 +1,9 @@
 """Audit job event logs: can the entries of each job have been written one after the other?
 
-A log is audited chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``: the
-conditions from which an entry may come, and the job's condition after it. What real daemons do is legal. The rules
-beside the table:
-
-* The auditor keeps every condition that a job may be in: all of them where its log begins in the middle, and behind
-  anything missing or unreadable. An entry is a finding if it may come from none of these.
-* Entries that only describe a job (its size, an attribute, an error) may stand anywhere. So may all entries of a job
-  that runs elsewhere (grid universe), or whose number two access points use in one file.
-* A wiped queue uses its numbers again: a job submitted at another time is another job.
-* Two beginnings of runs without an end between are legal: the lease expired, or the shadow was killed. An entry that
-  repeats another byte by byte is legal unless it is an end. Both are reported as repeated.
-* Each 005 is an end, except one that a shadow writes from the job's ad alone (known by its missing table of resources)
-  because the shadow before it died when all was done: that one may repeat the end.
-* 005 after 009, and 009 after 005, are legal where they can meet: a job removed by force may end by itself before it is
-  stopped, and a completed job may be removed, or held, while it leaves.
-* A slot runs one job at a time. It ran two if the first one's shadow tells of an ordinary end more than two seconds
-  after the second one's beginning. A shadow that lost its connection or was replaced tells nothing of its slot.
-* A job is lost, which breaks no rule, if it ran (or was disconnected) when last heard of, and its log goes on for more
-  than a lease (40 minutes, HTCondor's default) after its slot went to another job or the connection was lost. It is
-  also lost if its number went to another job before it ended. Silence alone means nothing: a job that runs well writes
-  no entries.
-
-The sources are HTCondor's ``schedd.cpp``, ``baseshadow.cpp`` and ``remoteresource.cpp`` (25.14), and real logs.
+A log is audited chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``. What real
+daemons do is legal: docs/import.md lists it under "Job event logs". The auditor keeps every condition that a job may be
+in, all of them where its log begins in the middle and behind anything missing. An entry is a finding if it may come
+from none of these.
 """
 
 from __future__ import annotations

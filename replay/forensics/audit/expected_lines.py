@@ -1,9 +1,5 @@
 """Find a missing line among those that a startd writes before each transition of a kind.
 
-A startd writes the same lines each time, as long as its configuration is the same. So transitions are counted from the
-startd's beginning, or from its last reconfiguration. A line is missing where one transition alone lacks what at least
-``LEAST_OTHERS`` others have; two that lack it may be another way to the same transition.
-
 ``EXPECTED_LINES`` has the lines that preceded every such transition in all examined logs of real daemons (HTCondor 25):
 21 recorded pools, and six that were made to fail. Lines that precede only most of them are left out: a claim is also
 deactivated when its starter has ended already.

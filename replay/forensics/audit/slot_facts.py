@@ -1,13 +1,8 @@
 """Compare statements on slots and submitters that belong to the same instant.
 
-Rules:
-
-* An ad of a slot is compared with the StartLog at the ad's own time, if the log tells of no change within two seconds
-  of it, has no gap since the last, and goes on with the slot later.
-* The negotiator's logs name the same submitter and job for a slot, and the same slot for a job, in the same second: one
-  of them, if there are several.
-* The accountant's table and an ad of condor_userprio are compared at the update that the ad names, if the table's log
-  tells of that time. Changes between two updates may be in the ad or not. Of several tables, all must deny.
+Of negotiator's logs, those of the same second are compared: one of them, if there are several. Of an accountant's table
+and an ad of condor_userprio, those of the update that the ad names: changes between two updates may be in the ad or
+not. Of several tables, all must deny. docs/import.md has the rest ("What is no contradiction").
 """
 
 from __future__ import annotations

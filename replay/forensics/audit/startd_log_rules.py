@@ -1,16 +1,8 @@
 """Audit StartLogs: was each slot's transition allowed, by what is known of the slot?
 
 A chain of rotated files tells of one startd after another. Each slot is followed from its creation to its end, or to
-its startd's end. A finding needs a contradiction; a missing line alone makes none. Behind a gap, where a log begins in
-the middle, and after a killed startd, slots are unknown, and adopted at their next line. The time between is reported
-as unaccounted.
-
-A missing line that is no transition is found by what else the startd writes (``expected_lines``). A changed time is
-found if the next line is back in order: a clock that is set back moves all that follows. If a rotated part grows after
-its successor was read, the findings of the successor are withdrawn.
-
-The rules are ``rules.OF_SLOTS``. ``ANNOUNCEMENTS`` finds the missing line at the end of a slot's life, where no later
-line begins elsewhere.
+its startd's end. Behind a gap, where a log begins in the middle, and after a killed startd, slots are unknown, and
+adopted at their next line. docs/import.md has the rules, and says what a finding needs ("StartLogs").
 """
 
 from __future__ import annotations

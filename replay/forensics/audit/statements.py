@@ -1,16 +1,4 @@
-"""Statements of sources on facts, and the jobs and runs to which they belong.
-
-How records are joined:
-
-* A job is its number and a life: numbers are used again when a queue was wiped, and several access points use the same.
-  Ads have a GlobalJobId. Every other source divides its records of a number into lives (entry 000 begins one). Two
-  lives are one if they were submitted within a minute of each other, or overlap in time: at one time a number is one
-  job, unless several access points have it. A record without a submission time belongs to the life that covers its
-  time. Records that fit several lives are left out.
-* A run is identified by its instants: runs of a job follow one another, so two that overlap are one. Runs are not
-  counted, since sources lack some, nor identified by claim or slot, which may be what is wrong. Runs within two seconds
-  of each other are told apart by their order, in the logs that have all of them.
-"""
+"""Statements of sources on facts, and the jobs and runs to which they belong (joined as docs/import.md says)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
 """The runs that the records of a real pool tell of, each once, whoever tells of it.
 
-Which records are one job and one run, and which source is believed, is the audit's to say (``audit/statements``,
-``audit/facts``). A run is from when its slot was given to it (else from when its program began) to when it was over; if
-no source tells of its end, it ended at the latest when the job's next run began. It was evicted unless its job was done
-then: by entry 005, by the history, or by an ad of the run that has an exit and no reason of an eviction. Nobody tells
-of the end of a run in the startd's log what came of it.
-
-Why a run was evicted is asked of the code of entry 004 or of the epoch's ad, of what the slot's log says, of the other
-entries at its end, and of daemons that died then: the first that says more than that it was over.
+A run is from when its slot was given to it (else from when its program began) to when it was over; if no source tells
+of its end, it ended at the latest when the job's next run began. It was evicted unless its job was done then: by entry
+005, by the history, or by an ad of the run that has an exit and no reason of an eviction. Why it was is asked of its
+code, of the slot's log, of the entries at its end, and of daemons that died: the first that says more than that it was
+over.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from attrs import define, evolve, field
 
 from ....domain.imported.record_sources import RecordPlace
 from ....domain.ports.log import Log
-from ...listing import EVER
+from ...narration.wording import EVER
 from ...runs.causes import CAUSES, Cause, first, of_code, of_reason
 from ...runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from ..audit.compared_facts import BELIEVED

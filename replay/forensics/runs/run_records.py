@@ -15,7 +15,7 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
 from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.ports.log import Log
-from ...listing import EVER
+from ...narration.wording import EVER
 from ..audit.event_log_facts import JobRecord
 from ..sources import Sources
 from ..why.record_words import NOT_STARTED

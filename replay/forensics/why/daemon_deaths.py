@@ -17,9 +17,8 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.imported.record_sources import place_of
 from ....domain.ports.log import Log
-from ...listing import EVER
 from ...narration.sentences import Told
-from ...narration.wording import instant
+from ...narration.wording import EVER, instant
 from ..imported_log import PlaceNames
 from .slot_records import LATER, Slots, left_for
 
