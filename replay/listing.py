@@ -32,6 +32,14 @@ LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values
 """The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
 
 
+def transition(row: str) -> str:
+    """A numbered transition of slots in words, with its letter if it crosses from state to state."""
+    letter = LETTERS.get(row, "")
+    if not row:
+        return "a transition that no rule allows"
+    return f"transition {row} ({letter})" if letter else f"transition {row}"
+
+
 @frozen
 class Member:
     """What an event says of one thing. ``thing``: a slot's name, a job's id ...; ``what``: a transition's number or

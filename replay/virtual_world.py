@@ -153,13 +153,10 @@ class VirtualWorld:
             self._started.append(
                 Started(f"start-{launch.key}", launch.key, 10_000 + len(self.seen), f"dir_{launch.key}", self.clock)
             )
-            self._begin(launch.key, launch.slot, behaviour, ())
+            self.occupy(launch.key, launch.slot, behaviour)
 
-    def occupy(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
-        """Run a job of another pool on a slot; it gets signals under this key, and ``ends`` come in when it is over."""
-        self._begin(key, slot, behaviour, ends)
-
-    def _begin(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
+    def occupy(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus] = ()) -> None:
+        """Run a job on a slot; it gets signals under this key. Of another pool's, ``ends`` come in when it is over."""
         run = self._runs[key] = _VirtualRun(behaviour, slot, round(behaviour.seconds * SECOND), self.clock, ends)
         self._burden(run, behaviour.load)
         self._plan(key, run)

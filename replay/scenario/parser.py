@@ -140,15 +140,7 @@ class _ScenarioReader:
 def read(text: str) -> Scenario:
     """Parse a scenario. Raise PlayError if the text is no scenario; it names the line."""
     reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
-    heads: Mapping[str, Callable[[list[str]], None]] = {
-        "start": reader.read_start,
-        "until": reader.read_until,
-        "dialect": reader.read_dialect,
-        "config": reader.read_config,
-        "machine": reader.read_machine,
-        "at": reader.read_at,
-        "expect": reader.read_expect,
-    }
+    heads: Mapping[str, Callable[[list[str]], None]] = {head: getattr(reader, f"read_{head}") for head in HEADS}
     source = reader.text
     while source.number < len(source.lines):
         source.number += 1

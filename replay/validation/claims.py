@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import attrs
 
 from ...domain import events as e
@@ -14,6 +16,8 @@ from .judged_pool import JudgedPool, job_name, job_of, known_slot, policy, rule,
 from .rules import REASONS
 
 MOST_DIGITS = 12  #: the most digits of a number of seconds
+_terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease")
+"""The terms that a waiting claim keeps when it is made."""
 _WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
@@ -26,7 +30,7 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     job = pool.state.matches.get(event.slot)
     if job is None and not event.holder and not takes_over:
         pool.report_slot(slot.name, "match", "it is claimed without a match")
-    if waited is not None and _terms_of(waited) != _terms(event):
+    if waited is not None and (waited.id != event.claim or _terms(waited) != _terms(event)):
         words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
         pool.report_slot(slot.name, "waiting", words)
     if slot.state_activity != "Claimed/Idle" and not (takes_over and slot.state == "Preempting"):
@@ -46,15 +50,6 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     pool.expected.pop(slot.name, None)
     if job is not None:
         pool.expected[slot.name] = job
-
-
-def _terms(event: e.ClaimMade | e.ClaimQueued) -> tuple[object, ...]:
-    """Return the terms that a waiting claim keeps when it is made."""
-    return event.claim, event.submitter, event.rank, event.holder, event.job, event.ad, event.lease
-
-
-def _terms_of(waited: Claim) -> tuple[object, ...]:
-    return waited.id, waited.submitter, waited.rank, waited.holder, waited.job, waited.ad, waited.lease
 
 
 def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:

@@ -13,7 +13,7 @@ from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import HOLD_CODES, LEFT
-from ..listing import ending
+from ..listing import ending, transition
 from ..narration.evidence import in_full
 from ..narration.sentences import (
     WANTED,
@@ -32,7 +32,7 @@ from ..narration.unmatchable_words import no_slot, no_slot_in_short
 from ..narration.wording import counted, instant, interval, memory
 from ..narration.words import effect
 from .rejections import Refusals, evidence_of, fits_none
-from .slot import claimant, transition
+from .slot import claimant
 from .unmatchable import WholeSlots
 
 

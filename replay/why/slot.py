@@ -9,7 +9,7 @@ from typing import Any
 from ...domain import events as e
 from ...domain.state.evolve import BIRTH
 from ...domain.state_machines import state
-from ..listing import LETTERS, ending
+from ..listing import ending, transition
 from ..narration.causes import CLAIM_FLAGS
 from ..narration.sentences import (
     Answer,
@@ -229,12 +229,6 @@ def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
     """Who claims it, and for which job, if that does not begin at once."""
     of = f" of {event.holder}" if event.holder else ""
     return f"{event.submitter}{of}, for job {event.job}," if event.job else event.submitter
-
-
-def transition(row: str) -> str:
-    """A numbered transition, with its letter if it crosses from state to state."""
-    letter = LETTERS.get(row, "")
-    return f"transition {row} ({letter})" if letter else f"transition {row}"
 
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
+from attrs import define
+
 from ...narration.wording import interval
 from .compared_facts import BELIEVED, FACTS
 from .statements import Statement, StatementSource
@@ -24,12 +26,11 @@ _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 Row = tuple[int, str, str, int, int]  #: instant, letter, text, source, line
 
 
+@define
 class ThingFacts:
-    """Compares statements on slots and submitters. ``spans``: the times that each accountant's table covers, by
-    source."""
+    """Compares statements on slots and submitters."""
 
-    def __init__(self, spans: dict[int, list[tuple[int, int]]]) -> None:
-        self.spans = spans
+    spans: dict[int, list[tuple[int, int]]]  #: the times that each accountant's table covers, by source
 
     def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Statement]]:
         """Yield the groups of statements that cannot all be true, the believed one first. `rows` are sorted by time."""
@@ -113,11 +114,9 @@ def _value(fact: str, row: Row) -> Statement | None:
         value = round(float(body) * _MILLION)
     except (ValueError, OverflowError):
         return None
-    text = (
-        interval(value)
-        if FACTS[fact].unit == "time"
-        else ""
-        if FACTS[fact].unit == "instant"
-        else f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
-    )
+    unit, text = FACTS[fact].unit, ""
+    if unit == "time":
+        text = interval(value)
+    elif unit == "count":
+        text = f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
     return StatementSource(letter, source, line, at).measures(fact, value, text=text)

@@ -38,29 +38,18 @@ class Statement(NamedTuple):
         unit = FACTS[self.fact].unit
         if self.text or unit == "text":
             return self.text
-        return (
-            instant(self.value, zone)
-            if unit == "instant"
-            else interval(self.value)
-            if unit == "time"
-            else str(self.value)
-        )
+        if unit == "instant":
+            return instant(self.value, zone)
+        return interval(self.value) if unit == "time" else str(self.value)
 
 
 def _same(one: str, other: str) -> bool:
     """Tell whether two names are the same; a domain may be missing or cut short, since daemons write both."""
-    if one == other:
-        return True
     name, _, domain = one.partition("@")
     its_name, _, its_domain = other.partition("@")
-    if name != its_name:
-        return False
-    return (
-        not domain
-        or not its_domain
-        or f"{domain}.".startswith(f"{its_domain}.")
-        or (f"{its_domain}.".startswith(f"{domain}."))
-    )
+    if name != its_name or not domain or not its_domain:
+        return name == its_name
+    return f"{domain}.".startswith(f"{its_domain}.") or f"{its_domain}.".startswith(f"{domain}.")
 
 
 class StatementSource(NamedTuple):

@@ -16,7 +16,7 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import DELETED, DIALECTS, state
-from ...listing import LETTERS
+from ...listing import transition
 from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer
 from ...narration.wording import instant
 from ...narration.words import TELLING, effect
@@ -105,7 +105,7 @@ class _Life:
             self.claimed, self.first_job = event.at, ""
         facts = _why(event)
         job = self.job
-        facts |= {"job": f"job {job}" if job else "its job", "row": _transition(event.row)}
+        facts |= {"job": f"job {job}" if job else "its job", "row": transition(event.row)}
         facts |= {"source": event.source, "target": "no more" if event.target == DELETED else event.target}
         if state(event.target) not in ("Claimed", "Preempting"):
             self.holder = self.job = ""
@@ -231,13 +231,6 @@ def lower(text: str) -> str:
     """Let a sentence go on behind a colon."""
     begins = ("It ", "Its ", "The ", "A ", "Somebody ", "No ")
     return text[:1].lower() + text[1:] if text.startswith(begins) else text
-
-
-def _transition(row: str) -> str:
-    letter = LETTERS.get(row, "")
-    if not row:
-        return "a transition that no rule allows"
-    return f"transition {row} ({letter})" if letter else f"transition {row}"
 
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
