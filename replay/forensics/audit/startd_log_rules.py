@@ -18,8 +18,7 @@ from ....domain import events as e
 from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..sources import Sources
-from .announcements import announced_target
-from .expected_lines import LineCensus
+from .expected_lines import LineCensus, announced_target
 from .log_parts import Parts
 
 STORY: Final = 8  #: the number of a slot's records in a finding's story before its own
