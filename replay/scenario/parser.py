@@ -17,8 +17,7 @@ from attrs import define, field
 
 from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
-from .errors import PlayError
-from .scenario import ConfigurationSource, Scenario, ScenarioMachine, ScenarioStep
+from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from .statements import MOST, StatementContext, instant, steps_of
 from .times import SECOND, ScenarioCalendar, begin, is_clock, of_time, takes_two
 from .tokens import ASSIGNED, split
