@@ -387,20 +387,11 @@ def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
 def as_dict(member: Member, place: str = "") -> dict[str, object]:
     """The same for ``--json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
     return ({"place": place} if place else {}) | {
-        "position": member.position,
-        "index": member.index,
-        "at": iso(member.at),
-        "stream": member.stream,
-        "thing": member.thing,
-        "what": member.what,
-        "letter": member.letter,
-        "source": member.source,
-        "target": member.target,
-        "cause": member.cause,
-        "words": member.words,
-        "details": member.details,
+        "position": member.position, "index": member.index, "at": iso(member.at), "stream": member.stream,
+        "thing": member.thing, "what": member.what, "letter": member.letter, "source": member.source,
+        "target": member.target, "cause": member.cause, "words": member.words, "details": member.details,
         "stimulus": member.stimulus,
-    }
+    }  # fmt: skip
 
 
 # What is to be listed

@@ -78,16 +78,9 @@ class Sentence:
     def as_dict(self) -> dict[str, object]:
         """Give the sentence to programs."""
         return {
-            "at": iso(self.at),
-            "position": self.position,
-            "text": self.text,
-            "full": self.full,
-            "code": self.code,
-            "facts": self.facts,
-            "places": list(self.places),
-            "cause": self.cause,
-            "stimulus": self.stimulus,
-        }
+            "at": iso(self.at), "position": self.position, "text": self.text, "full": self.full, "code": self.code,
+            "facts": self.facts, "places": list(self.places), "cause": self.cause, "stimulus": self.stimulus,
+        }  # fmt: skip
 
 
 @frozen

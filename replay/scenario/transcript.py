@@ -25,29 +25,12 @@ STORY = 12  #: the number of a slot's lines that are shown when an expectation o
 
 
 @frozen
-class ShownEvidence:
-    """The expression that decided a transition, its value, and the values that it read."""
-
-    name: str
-    expression: str
-    value: str
-    read: dict[str, str]
-
-    def __str__(self) -> str:
-        said = f"{self.name} = {self.expression}"
-        if self.value not in ("true", "false", "undefined"):
-            said = f"{said} = {self.value}"
-        values = ", ".join(f"{name.removeprefix('MY.')} {value}" for name, value in self.read.items())
-        return f"{said}; {values}" if values else said
-
-
-@frozen
 class TranscriptEntry:
     """A line of the transcript, at an instant since the start (microseconds)."""
 
     at: int
     member: Member
-    evidence: ShownEvidence | None = None
+    evidence: e.EvaluationRecorded | None = None
 
 
 DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events that may name their evidence
@@ -71,7 +54,7 @@ class Transcript:
     ended: dict[str, str] = field(factory=dict)  #: job -> the last status that it reached
     story: dict[str, deque[TranscriptEntry]] = field(factory=dict)
     events: int = 0
-    _noted: dict[int, ShownEvidence] = field(factory=dict)
+    _noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
 
     def hear(self, first: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
         """Yield the lines of these events; ``first`` is the position of the first of them."""
@@ -79,7 +62,7 @@ class Transcript:
         self.events += len(events)
         for position, event in enumerate(events, first):
             if isinstance(event, e.EvaluationRecorded):
-                self._noted[position] = ShownEvidence(event.name, event.expression, event.value, event.read)
+                self._noted[position] = event
                 continue
             self._count(event)
             if isinstance(event, SHOWN) and not _goes_without_saying(event):
@@ -139,7 +122,7 @@ class Transcript:
         number = f"{member.what} {member.letter}".strip()
         said = member.words
         if entry.evidence is not None:
-            said = f"{said}: {entry.evidence}"
+            said = f"{said}: {_shown(entry.evidence)}"
         elif member.details and not member.stream.startswith("slot/"):
             said = f"{said} ({member.details})"
         thing = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
@@ -180,21 +163,23 @@ class Transcript:
         }
 
 
+def _shown(note: e.EvaluationRecorded) -> str:
+    """Format the expression that decided a transition, its value, and the values that it read."""
+    said = f"{note.name} = {note.expression}"
+    if note.value not in ("true", "false", "undefined"):
+        said = f"{said} = {note.value}"
+    values = ", ".join(f"{name.removeprefix('MY.')} {value}" for name, value in note.read.items())
+    return f"{said}; {values}" if values else said
+
+
 def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
     """Return an entry for ``--json``."""
     member = entry.member
     found: dict[str, object] = {
-        "at": entry.at / SECOND,
-        "position": member.position,
-        "thing": member.thing,
-        "what": member.what,
-        "letter": member.letter,
-        "source": member.source,
-        "target": member.target,
-        "cause": member.cause,
-        "words": member.words,
-        "details": member.details,
-    }
+        "at": entry.at / SECOND, "position": member.position, "thing": member.thing, "what": member.what,
+        "letter": member.letter, "source": member.source, "target": member.target, "cause": member.cause,
+        "words": member.words, "details": member.details,
+    }  # fmt: skip
     if entry.evidence is not None:
         noted = entry.evidence
         found["evidence"] = {

@@ -122,10 +122,6 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned | e.Jo
     return found
 
 
-def _first_other(part: bytearray, right: int) -> int:
-    return next(index for index, status in enumerate(part) if status != right)
-
-
 def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:
     by_job = pool.state.by_job
     if behind - first < len(by_job):
@@ -202,7 +198,7 @@ def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: li
 def _wrong_source(
     pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, part: bytearray, source: int
 ) -> None:
-    index = _first_other(part, source)
+    index = next(index for index, status in enumerate(part) if status != source)
     more = len(part) - part.count(source) - 1
     also = f" (and {more} more are not either)" if more else ""
     words = f"{event.row} begins in {event.source}, but it is {_status(part[index])}{also}"

@@ -76,23 +76,23 @@ class ImportedRuns:
 
     def runs(self) -> list[JobRun]:
         """All of them, in order of their ends. Causes are asked for alone where they tell what came of a run."""
-        slots = Slots(self.log)
-        deaths = Deaths(self.log, PlaceNames(self.log), slots, self.zone)
+        deaths = self._deaths()
         return [
-            _explained(run, hints, slots, deaths) if run.outcome == ENDED and run.slot else run
-            for run, hints in self._told()
+            _explained(run, hints, deaths) if run.outcome == ENDED and run.slot else run for run, hints in self._told()
         ]
 
     def evicted(self) -> list[JobRun]:
         """Those that were evicted between the two instants, with their causes, in order of their ends."""
-        slots = Slots(self.log)
-        deaths = Deaths(self.log, PlaceNames(self.log), slots, self.zone)
+        deaths = self._deaths()
         found = (
-            _explained(run, hints, slots, deaths)
+            _explained(run, hints, deaths)
             for run, hints in self._told()
             if run.outcome in (EVICTED, ENDED) and self.since <= run.ended < self.until
         )
         return [run for run in found if run.outcome == EVICTED]
+
+    def _deaths(self) -> Deaths:
+        return Deaths(self.log, PlaceNames(self.log), Slots(self.log), self.zone)
 
     def _told(self) -> list[tuple[JobRun, Hints]]:
         records = Records(self.since, self.until).read(self.log)
@@ -333,10 +333,10 @@ def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
     return evolve(run, user=next(iter(names))) if len(names) == 1 else run
 
 
-def _explained(run: JobRun, hints: Hints, slots: Slots, deaths: Deaths) -> JobRun:
+def _explained(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     """The run with its cause, and the words of the record that tells of it. One of which nobody tells what came of it
     was evicted if its slot's log tells why."""
-    moves = slots.run(run.slot, run.job, run.began) if run.slot else []
+    moves = deaths.slots.run(run.slot, run.job, run.began) if run.slot else []
     left = left_for(moves, run.ended)
     reasons = [event.reason for _, event in left]
     if left and not hints.entries:

@@ -37,7 +37,7 @@ from .job_history import (
     records_of,
 )
 from .match_runs import Matches, unled_matches
-from .record_words import ad_ending, code_words, disagreement, ending, host_of, usage
+from .record_words import ad_ending, code_words, disagreement, ending, host_of, preempted, usage
 from .slot_records import Slots, left_for, moves
 from .unknown_thing import unknown_job
 
@@ -188,11 +188,8 @@ class _Life:
     def _tell_match(self, match: Record) -> None:
         event = match.event
         other = "it" if event.proc == self.job[1] else f"{event.cluster}.{event.proc}, a job like it,"
-        preempted = match.facts.get("preempting", "")
-        if preempted.lower() == "none":
-            preempted = ""
         slot = match.facts.get("slot", "a slot")
-        self._say(match, "log_matched", other=other, slot=slot, preempted=preempted)
+        self._say(match, "log_matched", other=other, slot=slot, preempted=preempted(match.facts))
 
     def on_evicted(self, record: Record) -> None:
         facts = record.facts

@@ -24,7 +24,7 @@ from ...runs.causes import meaning
 from ..imported_log import PlaceNames
 from .job_history import APART, SECOND
 from .match_runs import parent_of
-from .record_words import host_of
+from .record_words import host_of, preempted
 from .slot_records import Slots
 from .unknown_thing import unknown_slot
 
@@ -170,10 +170,8 @@ class _Life:
             return
         position, event = found
         like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
-        user, preempted = event.facts.get("user", ""), event.facts.get("preempting", "")
-        facts = {"job": f"{event.cluster}.{event.proc}", "user": user, "like": like}
-        facts["preempted"] = preempted if preempted.lower() != "none" else ""
-        self._say(position, event, "log_slot_matched", **facts)
+        facts = {"job": f"{event.cluster}.{event.proc}", "user": event.facts.get("user", ""), "like": like}
+        self._say(position, event, "log_slot_matched", preempted=preempted(event.facts), **facts)
         self.chain.insert(0, self.chain.pop())
 
     def answer(self) -> Answer:

@@ -16,6 +16,7 @@ from ....domain.imported import job_event_log
 from ...narration.sentences import Told
 from ...narration.wording import counted, instant
 from .job_history import APART, ENDS, SECOND, Record, once, record_of
+from .record_words import preempted
 from .slot_records import Slots
 
 SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led
@@ -157,11 +158,10 @@ _UNLED = ("jobs_like_it", "others_ran", "nothing_ran")  #: who ran where a match
 
 
 def _unled(given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> dict[str, str]:
-    preempted = given[0].facts.get("preempting", "") if len(given) == 1 else ""
     return {
         "slots": _some([record.facts.get("slot", "a slot") for record in given]),
         "times": f"{counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
-        "preempted": preempted if preempted.lower() != "none" else "",
+        "preempted": preempted(given[0].facts) if len(given) == 1 else "",
         "jobs": f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}",
     }
 

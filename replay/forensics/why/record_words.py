@@ -75,6 +75,12 @@ def said_by(kind: str) -> str:
     return KINDS[kind].name if kind in KINDS else kind
 
 
+def preempted(facts: dict[str, str]) -> str:
+    """Whom a match preempts, as the negotiator's log has it; empty: nobody."""
+    user = facts.get("preempting", "")
+    return "" if user.lower() == "none" else user
+
+
 def usage(record: Record, size: Record | None) -> str:
     """Tell what a job used: CPU by the entry of its end, memory by the last that measured it."""
     cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
