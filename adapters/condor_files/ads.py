@@ -25,8 +25,7 @@ from ...domain.events import AdsKept, Event, SourceGap
 from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, Group, KeptAd, grouped, pack, plain
 from .reader import SourceFile, State, is_private, without_secrets
 
-LONGEST: Final = 1 << 25
-"""Refuse so many bytes without the end of an ad."""
+LONGEST: Final = 1 << 25  #: refuse so many bytes without the end of an ad
 
 TIMES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("history", "startd_history"), (f"{HEAD}CurrentTime", f"{HEAD}CompletionDate", "CompletionDate")),

@@ -30,8 +30,7 @@ class LogMessage:
         return self.found[group] or ""
 
 
-Rows = Sequence[tuple[str, str]]
-"""Pattern, and the name of the method that takes a match. The first word of a pattern is plain text."""
+Rows = Sequence[tuple[str, str]]  #: pattern, whose first word is plain text, and the name of the method for a match
 
 DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),

@@ -72,8 +72,7 @@ DATES: Final = frozenset(
 )
 """The attributes (lower case) that hold a date which a daemon writes (seconds since the epoch)."""
 
-LATER = 86_400
-"""Ignore a date that is later than the import by more than this (seconds): it is a mistake."""
+LATER = 86_400  #: ignore a date that is later than the import by more than this (seconds): it is a mistake
 
 # Operation -> its operands: key, attribute, text. A group () stands for an operand that it lacks.
 _FORMS: Final = {

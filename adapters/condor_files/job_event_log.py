@@ -29,18 +29,15 @@ from .job_event_log_ads import Unreadable, entry_of_json, entry_of_xml
 from .log_times import LogClock, compiled
 from .reader import SourceFile, State, without_secrets
 
-LONGEST: Final = 1 << 22
-"""Refuse so many bytes without the end of an entry. Real entries are below 100 kB."""
-_REMEMBERED: Final = 10_000
-"""The number of times whose instants are cached."""
+LONGEST: Final = 1 << 22  #: refuse so many bytes without the end of an entry. Real entries are below 100 kB.
+_REMEMBERED: Final = 10_000  #: the number of times whose instants are cached
 
 _HEADER: Final = re.compile(
     r"(\d{3}) \((-?\d{1,9})\.(-?\d{1,9})\.(-?\d{1,9})\) "
     r"((?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d )\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)(?: |(?=\n)|$)",
     re.ASCII,
 )
-_WITHIN: Final = ".000) "
-"""A part of every header that may begin an entry within another."""
+_WITHIN: Final = ".000) "  #: a part of every header that may begin an entry within another
 _TIME: Final = re.compile(
     r"(?:\d\d(?P<old>/)\d\d|\d{4}-\d\d-\d\d)(?P<t>[ T])[\d:]{8}(?:\.(?P<fraction>\d{1,6}))?(?P<offset>Z|[+-][\d:]+)?",
     re.ASCII,
@@ -59,11 +56,9 @@ _OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
 _NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
 _OWN_LINE: Final = re.compile(r"\t\tUsr |\t\d+  -  |\t   \S|\tPartitionable |\.{1,3}\d{3} ")
 
-_MARKED: Final = "trimmed"
-"""A part of every marker."""
+_MARKED: Final = "trimmed"  #: a part of every marker
 
-_Entry = tuple[int, int, int, int, str, str]
-"""Number, cluster, proc, subproc, time, text."""
+_Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, time, text
 
 
 class _Segment:

@@ -12,10 +12,8 @@ from collections.abc import Callable
 from typing import Any, Final
 from xml.etree import ElementTree
 
-Values = dict[str, Any]
-"""An ad's attributes by name: texts, numbers, booleans, None, nested ads, and ``ExpressionText``."""
-Entry = tuple[int, int, int, int, str, str]
-"""Number, cluster, proc, subproc, time, text."""
+Values = dict[str, Any]  #: an ad's attributes: texts, numbers, booleans, None, nested ads, and ``ExpressionText``
+Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, time, text
 
 
 class Unreadable(Exception):

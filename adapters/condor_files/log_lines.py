@@ -21,18 +21,13 @@ from ...domain.events import Event, SourceGap
 from .log_times import KNOWN, LogClock, TimeFormat, compiled
 from .reader import SourceFile, State
 
-GAP: Final = "\0gap"
-"""The text of a record that stands for a gap: what was known from the log may no longer hold."""
+GAP: Final = "\0gap"  #: the text of a record that stands for a gap: what was known from the log may no longer hold
 
-LONGEST = 1 << 20
-"""Refuse a line of so many bytes, and skip the rest of it."""
-ODD = 8
-"""After so many odd lines in a piece, the rest of the piece is read line by line."""
-PATIENCE = 100
-"""After so many lines without a known time, a file's times count as not understood."""
+LONGEST = 1 << 20  #: refuse a line of so many bytes, and skip the rest of it
+ODD = 8  #: after so many odd lines in a piece, the rest of the piece is read line by line
+PATIENCE = 100  #: after so many lines without a known time, a file's times count as not understood
 
-Record = tuple[int, int, str]
-"""Line, instant (microseconds), message."""
+Record = tuple[int, int, str]  #: line, instant (microseconds), message
 
 _FLAGS = r"(?:\((?:(?:fd|pid|tid|cid|bt):[\w:-]+|D_\w+(?::\d+)?(?:\|D_\w+)?)\) )*"
 _MARKER = re.compile(

@@ -27,8 +27,7 @@ KNOWN: Final = (
 """The formats that are recognized: HTCondor's, its older one without a year, ISO 8601, LOGS_USE_TIMESTAMP's."""
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_BACK = 60_000_000
-"""A clock set back by up to this (microseconds) in the repeated hour does not begin its second pass."""
+_BACK = 60_000_000  #: a clock set back by up to this (microseconds) in the repeated hour does not begin its second pass
 _DAY = 86_400
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 

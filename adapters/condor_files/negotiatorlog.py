@@ -42,8 +42,7 @@ SETTINGS: Rows = (
     (r"Resetting the usage of (?P<user>all users|\S+)", "_reset"),
     (r"Deleting accounting record of (?P<user>\S+)", "_deleted"),
 )
-EVERYONE = "*"
-"""The submitter of an event that is about all of them."""
+EVERYONE = "*"  #: the submitter of an event that is about all of them
 
 
 class NegotiatorLogReader(MatchLogReader):

@@ -20,11 +20,9 @@ from attrs import frozen
 
 from ...domain.events import Event, SourceRefused
 
-State = dict[str, Any]
-"""JSON: texts, numbers, lists, and dicts with texts as keys."""
+State = dict[str, Any]  #: JSON: texts, numbers, lists, and dicts with texts as keys
 
-KEPT = 200
-"""Characters of a refused record that are kept."""
+KEPT = 200  #: characters of a refused record that are kept
 
 
 @frozen

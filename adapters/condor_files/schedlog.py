@@ -27,8 +27,7 @@ SHADOWS: Rows = (
     (rf"Completed RELEASE_CLAIM to startd {_CLAIM}", "_released"),
 )
 
-Held = dict[str, str]
-"""The claim that a shadow uses: slot, user and claim, as far as they are known."""
+Held = dict[str, str]  #: the claim that a shadow uses: slot, user and claim, as far as they are known
 
 
 class SchedLogReader(DaemonLog):

@@ -33,11 +33,9 @@ from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 
 CAUSE: Final = "reported"
 DAEMON: Final = "startd"
-REASONS: Final = 8
-"""The number of reasons that are kept for the next transition: the last ones."""
+REASONS: Final = 8  #: the number of reasons that are kept for the next transition: the last ones
 UNREADABLE: Final = "a transition that cannot be read"
-GENERAL: Final = 1_000_000
-"""The time (microseconds) for which a message about the whole machine is the reason of transitions without one."""
+GENERAL: Final = 1_000_000  #: microseconds for which a message about the machine is the reason of its transitions
 
 _STEP = re.compile(r"(?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
 _OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL)
@@ -91,8 +89,7 @@ class StartLogReader:
         self.lines = LogLines(source, state.get("lines"), line)
         self.source = source
         self.machine = str(state.get("machine", source.machine))
-        self._fresh = bool(state.get("fresh", False))
-        """True if everything that this startd's slots did was read."""
+        self._fresh = bool(state.get("fresh", False))  #: true if everything that this startd's slots did was read
         self._slots = {
             name: _LoggedSlot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
             for name, (full, pair, reasons, job, schedd) in state.get("slots", {}).items()

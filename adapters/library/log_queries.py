@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from ...domain.events import Event
 from ...domain.ports.log import Log
 
-JobId = str | int | tuple[int, int]
-"""A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
+JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name
 
 
 class LogQueries(ABC):

@@ -60,8 +60,7 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
     return Equipment(found["Cpus"], found["Memory"], swap, volumes, {**system, **system_names()}, told)
 
 
-_PATIENCE = 60
-"""Seconds that an inventory command may take."""
+_PATIENCE = 60  #: seconds that an inventory command may take
 _GPU_DISCOVERY = "condor_gpu_discovery"
 """HTCondor's program that `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
 

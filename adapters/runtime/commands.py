@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from ...domain.ports.log import Log
     from .engine import Engine
 
-PATIENCE = 30.0
-"""Seconds that a command waits for the server, or for another short command, at most."""
+PATIENCE = 30.0  #: seconds that a command waits for the server, or for another short command, at most
 _PEER = struct.Struct("3i")
 
 

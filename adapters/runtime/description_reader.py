@@ -20,8 +20,7 @@ from .configuration import Disk
 from .requests import LONGEST_DESCRIPTION, Refused, SubmitDescription, Terms
 from .submission import DiskFiles, ReadDescription, Reading
 
-MOST_AT_ONCE = 4
-"""Submit files that are read at once; further clients read their own."""
+MOST_AT_ONCE = 4  #: submit files that are read at once; further clients read their own
 
 
 class LeftToClientError(Exception):

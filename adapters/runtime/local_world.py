@@ -26,10 +26,8 @@ from ..machine.sensors.cron import Cron, cron_jobs
 from ..machine.starter import Starter
 
 SOFT_KILL = int(signal.SIGTERM)
-PLAIN = Starter()
-"""Without a configuration jobs run beside the log, with the pool's own niceness."""
-WARM_UP = 2_000_000
-"""Microseconds that a pool waits at its start, at most, for the first readings of the startd's sensors."""
+PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness
+WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, for its sensors' first readings
 
 
 class _Read:

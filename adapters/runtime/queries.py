@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from .verdicts import Verification
 
 T = TypeVar("T")
-_IMPORTED = "Imported"
-"""The setting of an imported log (``imported_log.IMPORTED``, whose module takes long to load)."""
+_IMPORTED = "Imported"  #: the setting of an imported log (``imported_log.IMPORTED``, whose module takes long to load)
 
 
 class NotRecorded(Exception):

@@ -48,10 +48,8 @@ class ExecutionPoint:
     ignore_unenforced: bool = False
     benchmarks: bool = False
     name: str = field(factory=host_name)
-    _completion: str = ""
-    """The action after the present drain."""
-    _again: bool = False
-    """Whether to read the configuration again because a drain has ended."""
+    _completion: str = ""  #: the action after the present drain
+    _again: bool = False  #: whether to read the configuration again because a drain has ended
 
     def __attrs_post_init__(self) -> None:
         machine = self._machine()

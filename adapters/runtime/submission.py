@@ -25,8 +25,7 @@ from .userlog.files import unwritable
 if TYPE_CHECKING:
     from .configuration import Disk
 
-UNWRITABLE_LOG = 22
-"""HoldReasonCode of a job whose user log cannot be written."""
+UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
 
 
 class DiskFiles:

@@ -15,12 +15,9 @@ from ...domain.ports.log import Log, LogError
 from .userlog import UserLogError, UserLogWriter
 from .views import catch_up, open_tables, views_path
 
-VIEWS_EVERY = 500_000
-"""Microseconds between two updates of the views. Readers update views that are behind themselves."""
-VIEWS_PATIENCE = 5_000_000
-"""Microseconds that the update may be late while the pool is busy."""
-RETRY = 5_000_000
-"""Microseconds until a failed update is retried."""
+VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
+VIEWS_PATIENCE = 5_000_000  #: microseconds that the update may be late while the pool is busy
+RETRY = 5_000_000  #: microseconds until a failed update is retried
 
 
 class Subscribers:

@@ -26,8 +26,7 @@ from ..runtime.configuration import Disk
 DOMAIN = "example.org"
 ARCH, OPSYS = "X86_64", "LINUX"
 PLATFORM = "$CondorPlatform: x86_64_Linux $"
-Text = tuple[str, str]
-"""The place and the text of a part of a configuration."""
+Text = tuple[str, str]  #: the place and the text of a part of a configuration
 
 
 def system() -> Ad:

@@ -14,8 +14,7 @@ from .actions import ACTIONS
 from .sensors import ScenarioSensors
 from .simulation import FailedExpectation, RefusedStep, Simulation
 
-MOST_AT_ONCE = 10_000
-"""Turns that the pool may take at one instant. A policy that takes back at once what it grants would take more."""
+MOST_AT_ONCE = 10_000  #: turns at one instant: a policy that takes back at once what it grants would take more
 
 
 def play(simulation: Simulation) -> bool:

@@ -41,8 +41,7 @@ class FailedExpectation:
     story: tuple[TranscriptEntry, ...] = ()
 
 
-PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | FailedExpectation
-"""Anything that a simulation reports."""
+PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | FailedExpectation  #: anything that a simulation reports
 
 
 @define
@@ -54,16 +53,13 @@ class Simulation:
     log: Log
     hear: Callable[[PlayEvent], None]
     dialect: str = ""
-    steady: bool = True
-    """True: time jumps to when a rule of the policy may hold. False: each round is held, which takes long."""
+    steady: bool = True  #: jump to when a rule of the policy may hold; False: hold each round, which takes long
     transcript: Transcript = field(init=False)
     world: VirtualWorld = field(init=False)
     engine: Engine = field(init=False)
     remote_schedds: RemoteSchedds = field(init=False)
-    behaviours: dict[int, Behaviour] = field(factory=dict)
-    """Cluster -> the behaviour of its jobs."""
-    sensors: dict[str, ScenarioSensors] = field(factory=dict)
-    """Machine -> its sensors, if a line gave them readings."""
+    behaviours: dict[int, Behaviour] = field(factory=dict)  #: cluster -> the behaviour of its jobs
+    sensors: dict[str, ScenarioSensors] = field(factory=dict)  #: machine -> its sensors, if a line gave them readings
 
     def __attrs_post_init__(self) -> None:
         self.transcript = Transcript(self.scenario)

@@ -16,8 +16,7 @@ from ...domain.events import TOPICS, CycleHeld, Event
 from ...domain.ports.log import LogDamaged, LogError, LogNewer
 from .format import FORMAT
 
-Fields = dict[str, Any]
-"""An event as JSON: dicts, lists, texts, numbers, booleans and None."""
+Fields = dict[str, Any]  #: an event as JSON: dicts, lists, texts, numbers, booleans and None
 Upcast = tuple[str, Callable[[Fields], Fields] | None]
 """The topic that replaced a retired one, and the upcaster of the old form's fields; None if only the topic has changed.
 """
@@ -205,5 +204,4 @@ def _upcasting(
     return decode
 
 
-CODEC = Codec()
-"""The codec of this release."""
+CODEC = Codec()  #: the codec of this release

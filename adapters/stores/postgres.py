@@ -24,10 +24,8 @@ from .recorder import SealedInserts
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored
 
-LOCK_TIMEOUT = 5
-"""Seconds that an append waits while another process writes."""
-CONNECT_TIMEOUT = 5
-"""Seconds to wait for a server's answer."""
+LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
+CONNECT_TIMEOUT = 5  #: seconds to wait for a server's answer
 
 TABLES = (
     "CREATE TABLE {schema}.stored_events ("

@@ -31,10 +31,8 @@ from .recorder import SealedInserts
 from .seal import GENESIS, Batch
 from .stored_log import Appended, Row, Stored
 
-APPLICATION_ID = 0x506F6F6C
-"""The application id in the file's header: "Pool"."""
-LOCK_TIMEOUT = 5
-"""Seconds that an append waits while another process writes."""
+APPLICATION_ID = 0x506F6F6C  #: the application id in the file's header: "Pool"
+LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS stored_events ("

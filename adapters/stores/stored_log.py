@@ -22,12 +22,9 @@ from .format import FORMAT
 from .head_witness import Mark, disagreement
 from .seal import Batch, seal
 
-Row = tuple[int, str, int, str, bytes]
-"""A stored event: position, stream, version, topic, state."""
-Stored = tuple[int, str, bytes]
-"""The part of a row that reading needs: position, topic, state."""
-Appended = tuple[int, int, int, str]
-"""A row of the table of appends: position of its last event, format, epoch, digest."""
+Row = tuple[int, str, int, str, bytes]  #: a stored event: position, stream, version, topic, state
+Stored = tuple[int, str, bytes]  #: the part of a row that reading needs: position, topic, state
+Appended = tuple[int, int, int, str]  #: an append: position of its last event, format, epoch, digest
 
 _STREAMS_KEPT = 100_000  # streams whose version is remembered: some 20 MB
 _CHUNK = 1024  # rows fetched at once, fewer where they are large
@@ -39,8 +36,7 @@ _TAKEOVERS = 100  # how often a new writer tries again because the old one still
 class Tables(Protocol):
     """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` with the store's own message."""
 
-    name: str
-    """The log's name in messages."""
+    name: str  #: the log's name in messages
 
     def heads(self) -> list[tuple[int, Head]]:
         """Return the rows of the table of heads, each with its format: one, in a sound log."""

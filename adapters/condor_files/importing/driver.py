@@ -33,14 +33,10 @@ from .result import KEPT_REFUSALS, ImportResult, Options, Progress, SourceCounts
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
 from .time_zones import local_zone, zone_of
 
-BATCH = 5_000
-"""Events in an append: more of them are hardly faster."""
-BATCH_BYTES = 8 << 20
-"""Bytes read between two appends at most, which a crash repeats."""
-LONGEST_RECORD = 16 << 20
-"""Refuse a record that has not ended after so many bytes."""
-LONGEST_TRANSACTION = 256 << 20
-"""The same for job_queue.log, where a submission of a million jobs is one transaction."""
+BATCH = 5_000  #: events in an append: more of them are hardly faster
+BATCH_BYTES = 8 << 20  #: bytes read between two appends at most, which a crash repeats
+LONGEST_RECORD = 16 << 20  #: refuse a record that has not ended after so many bytes
+LONGEST_TRANSACTION = 256 << 20  #: the same for job_queue.log, where a submission of a million jobs is one transaction
 
 
 class ReaderClass(NamedTuple):

@@ -20,8 +20,7 @@ from .driver import Importer, begin_import
 from .result import ImportResult, Options, Progress
 
 StrPath = str | os.PathLike[str]
-Folders = StrPath | Sequence[StrPath]
-"""One or several files or folders to import."""
+Folders = StrPath | Sequence[StrPath]  #: one or several files or folders to import
 
 
 class ImportSession:

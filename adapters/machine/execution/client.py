@@ -28,11 +28,9 @@ Known: TypeAlias = Literal["unknown"] | Running | Exited | Failed | Lost
 _VERSION = 2
 _HOWS = ("soft", "hold", "remove", "hard", "suspend", "continue")
 _PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
-# How long to try for a supervisor. It may be busy ending what a predecessor left.
-_CONNECT_S = 15.0
+_CONNECT_S = 15.0  #: how long to try for a supervisor: it may be busy ending what a predecessor left
 _AGAIN_S = 0.01
-# How often a supervisor may hang up on the first words before it is taken to be broken.
-_TRIES = 5
+_TRIES = 5  #: how often a supervisor may hang up on the first words before it is taken to be broken
 _READ = 1 << 20
 _FIELDS = tuple(field.name for field in fields(Activation))
 _LIMITS = tuple(field.name for field in fields(Limits))

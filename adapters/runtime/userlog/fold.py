@@ -24,16 +24,13 @@ from .logged_runs import Place, Run, Why, address, changed, place, table
 
 Body = str | Callable[[int], str]
 """An event's text: one for all jobs, or a function that makes each process's when it is written."""
-Entry = tuple[LoggedCluster, e.Procs, int, Body]
-"""An event of some jobs: its number and body."""
+Entry = tuple[LoggedCluster, e.Procs, int, Body]  #: an event of some jobs: its number and body
 
 SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
 HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE = 12, 13, 21, 24, 33
 
-PRIORITY = "JobPrio"
-"""The one attribute whose change is logged (033): a command of its own changes it."""
-PROCESSES = 1
-"""Suspended processes: the pool's log does not say how many; the job's own is one."""
+PRIORITY = "JobPrio"  #: the one attribute whose change is logged (033): a command of its own changes it
+PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the job's own is one
 
 # Why a job was evicted, by the cause of the signal. The reasons are data of the real pool's logs, which tools match.
 _UNSPECIFIED = Why(1005, 0, "Unspecified job interruption")
@@ -46,8 +43,7 @@ _EVICTIONS = {
     "draining": _DRAINING,
     "shutdown": Why(1013, 0, "Startd was shutdown"),
 }
-_BY_MACHINE = "held_by_machine"
-"""The cause of a hold by WANT_HOLD, which the startd reports as an error."""
+_BY_MACHINE = "held_by_machine"  #: the cause of a hold by WANT_HOLD, which the startd reports as an error
 _LOST = Why(1008, 0, "Job not found at execution machine")
 _REMOVED_CODE = 1023
 
@@ -59,15 +55,13 @@ class UserLogs:
     """
 
     def __init__(self, stamp: event_text.Stamp | None = None) -> None:
-        self.position = 0
-        """The position of the last event that was folded."""
+        self.position = 0  #: the position of the last event that was folded
         self._stamp = stamp or event_text.stamps()
         self._host = address("localhost")
         self._hosts: dict[str, str] = {}
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
-        self._leaving: dict[str, Why] = {}
-        """Why the claims of slots are about to end, where that is logged."""
+        self._leaving: dict[str, Why] = {}  #: why the claims of slots are about to end, where that is logged
         self._runs: dict[tuple[int, int], Run] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[str, str]]:

@@ -21,8 +21,7 @@ from . import files
 from .checkpoint import Failure, ProgressFile, UserLogError
 from .fold import UserLogs
 
-CHUNK = 10_000
-"""Events in a batch while a log is read from its beginning."""
+CHUNK = 10_000  #: events in a batch while a log is read from its beginning
 
 
 class UserLogWriter:

@@ -15,8 +15,7 @@ from typing import Any
 
 from .processes import MARK, POOL
 
-# An activation as the pool sends it: the fields of ``Activation``, by name.
-Order = dict[str, Any]
+Order = dict[str, Any]  #: an activation as the pool sends it: the fields of ``Activation``, by name
 
 # Set to the number of provisioned CPUs unless the job set them: HTCondor's STARTER_NUM_THREADS_ENV_VARS.
 CPU_COUNTS = (

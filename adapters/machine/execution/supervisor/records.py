@@ -18,12 +18,8 @@ from typing import Any, NamedTuple
 
 Record = dict[str, Any]
 
-# A journal is written anew when it holds this many bytes of which less than half are still wanted.
-_WASTE = 4 << 20
-
-
-# Claims that are kept to be used again.
-_SPARES = 64
+_WASTE = 4 << 20  #: a journal is written anew when it holds this many bytes of which less than half are still wanted
+_SPARES = 64  #: claims that are kept to be used again
 
 
 class Claim(NamedTuple):
