@@ -1,8 +1,7 @@
 """Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and condor_userprio's settings.
 
-NEGOTIATOR_DEBUG decides how much stands there. The lines of matches are MatchLog's and are here only if matches are
-logged. Otherwise the lines of the request and of "Successfully matched with" give the matches, but no rejections. The
-numbers of the pie and its slices need D_FULLDEBUG; they keep the negotiator's names.
+NEGOTIATOR_DEBUG decides how much stands there (see docs/import.md). The numbers of the pie and its slices keep the
+negotiator's names.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class NegotiatorLogReader(MatchLogReader):
             self._remembered["cycle"] |= {"slots": said["slots"], "submitters": said["submitters"]}
 
     def _cycle(self, at: int, line: int, what: str, facts: dict[str, str]) -> None:
-        self._events.append(CycleReported(at, "reported", self.place(line), what, facts))
+        self._events.append(CycleReported(at, "reported", self.source.place(line), what, facts))
 
     def _count(self, what: str) -> None:
         if "cycle" in self._remembered:
@@ -157,7 +156,7 @@ class NegotiatorLogReader(MatchLogReader):
     # -- what is set
 
     def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
-        self._events.append(SubmitterReported(at, "reported", self.place(line), user, what, facts))
+        self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, what, facts))
 
     def _set(self, said: LogMessage) -> None:
         self._submitter(said.at, said.line, said["user"], "set", {"what": said["what"], "value": said["value"]})

@@ -1,19 +1,7 @@
 """Read the StartLog: a slot's transitions, its claims and starters, and the startd's start and end.
 
 A slot's lines begin with its name, ``slot1_1: `` or, with its job, ``slot1_1[12.0]: ``. Its full name has the machine's
-behind an ``@``; the log gives that as the alias of the startd's address. These lines are read:
-
-* "Changing state", "Changing activity", "Changing state and activity" (or "Reverting", when a claim is taken back): a
-  transition. Whatever is not named stays as it is. If the slot's state is unknown (the log begins in the middle, or
-  lines were taken out) or impossible here, the HTCondor table decides what is possible. The line holds even if it does
-  not follow from the one before: the audit judges that.
-* "State change", "Called deactivate_claim()" and the like: the reasons of the transition that follows. Reasons without
-  one are reported when the slot or the startd ends.
-* "no longer needed, deleting": the deletion of a slot, which is a transition, too; some logs also have a line to
-  Delete.
-* The creation of slots, the steps of a claim, the starters; the startd's start and end.
-
-A startd that starts has only new slots, in Owner/Idle. Those of the one before are gone, which no line says.
+behind an ``@``; the log gives that as the alias of the startd's address. docs/import.md says what the lines mean.
 """
 
 from __future__ import annotations
