@@ -50,17 +50,11 @@ _DIRECTIVES: Final[dict[str, tuple[str, str]]] = {
     "s": (r"\d{9,11}", "epoch"),
     "a": (r"[A-Za-z]{3}", ""),
     "A": (r"[A-Za-z]{6,9}", ""),
-    "u": (r"\d", ""),
-    "w": (r"\d", ""),
-    "C": (r"\d\d", ""),
-    "U": (r"\d\d", ""),
-    "W": (r"\d\d", ""),
-    "V": (r"\d\d", ""),
     "G": (r"\d{4}", ""),
-    "g": (r"\d\d", ""),
     "%": (r"%", ""),
-    "n": (r"\s", ""),
-    "t": (r"\s", ""),
+    **dict.fromkeys("uw", (r"\d", "")),
+    **dict.fromkeys("CUWVg", (r"\d\d", "")),
+    **dict.fromkeys("nt", (r"\s", "")),
 }
 _LIKE: Final = {"e": "d", "k": "H", "l": "I", "h": "b", "P": "p"}
 _SHORT: Final = {

@@ -13,14 +13,9 @@ from .matchlog import MATCHES, MatchLogReader
 _VALUE = r" += (?P<value>\S+)(?: \((?P<more>after trimming|starved)[= ](?P<other>\S+)\))?"
 _PIE = ("numSlots", "slotWeightTotal", "minSlotWeight", "pieLeft", "NormalFactor", "MaxPrioValue", "NumSubmitterAds")
 _SLICE = (
-    "SubmitterPrio",
-    "SubmitterPrioFactor",
-    "submitterShare",
-    "submitterAbsShare",
-    "submitterLimit",
-    "submitterCeiling remaining",
-    "submitterUsage",
-)
+    "SubmitterPrio", "SubmitterPrioFactor", "submitterShare", "submitterAbsShare", "submitterLimit",
+    "submitterCeiling remaining", "submitterUsage",
+)  # fmt: skip
 """The names in the order in which they are written: the last one ends a block."""
 
 _SETTINGS = "priority factor|priority|ceiling|floor|accumulated usage|begin usage time|last usage time"
@@ -33,8 +28,7 @@ CYCLES: Rows = (
     (r"Request (?P<cluster>\d{1,10})\.(?P<proc>-?\d{1,10}):.*", "_request"),
     (r"Preempting (?P<preempting>\S+) \(.*\) on (?P<slot>\S+) for .*", "_preempting"),
     (r"Successfully matched with (?P<slot>\S+)(?P<offline> \(offline\))?", "_successfully"),
-    *((rf"{name}{_VALUE}", "_of_pie") for name in _PIE),
-    *((rf"{name}{_VALUE}", "_of_slice") for name in _SLICE),
+    *((rf"{name}{_VALUE}", "_number") for name in (*_PIE, *_SLICE)),
 )
 SETTINGS: Rows = (
     (rf"Setting the (?P<what>{_SETTINGS}) of (?P<user>\S+) to (?P<value>.+)", "_set"),
@@ -107,11 +101,7 @@ class NegotiatorLogReader(MatchLogReader):
         """Report a match, unless its "Matched" line did already."""
         if self._remembered.pop("matched", None) == said["slot"] or "job" not in self._remembered:
             return
-        facts = {
-            "slot": said["slot"],
-            "user": self._remembered.get("user", ""),
-            "source": self._remembered.get("source", ""),
-        }
+        facts = {"slot": said["slot"]} | {name: self._remembered.get(name, "") for name in ("user", "source")}
         slot, user = self._remembered.pop("preempting", ("", ""))
         if slot == said["slot"]:
             facts["preempting"] = user
@@ -127,16 +117,12 @@ class NegotiatorLogReader(MatchLogReader):
         if "block" in self._remembered and text.split(None, 1)[:1] not in _WORDS[self._remembered["block"]["of"]]:
             self._block_over()
 
-    def _of_pie(self, said: LogMessage) -> None:
-        self._number(said, "pie", _PIE)
-
-    def _of_slice(self, said: LogMessage) -> None:
-        if "user" in self._remembered:
-            self._number(said, "slice", _SLICE)
-
-    def _number(self, said: LogMessage, of: str, names: tuple[str, ...]) -> None:
-        block = self._remembered.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
+    def _number(self, said: LogMessage) -> None:
         name = said.found[0].partition("=")[0].strip()
+        of, names = ("pie", _PIE) if name in _PIE else ("slice", _SLICE)
+        if of == "slice" and "user" not in self._remembered:
+            return
+        block = self._remembered.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
         block["facts"][name] = said["value"]
         if said["more"]:
             block["facts"][said["more"]] = said["other"]
@@ -144,14 +130,11 @@ class NegotiatorLogReader(MatchLogReader):
             self._block_over()
 
     def _block_over(self) -> None:
-        block = self._remembered.pop("block", None)
-        if block is None:
-            return
-        at, line, facts = block["at"], block["line"], block["facts"]
+        block = self._remembered.pop("block", {"of": ""})
         if block["of"] == "pie":
-            self._cycle(at, line, "pie", facts)
-        else:
-            self._submitter(at, line, self._remembered["user"], "slice", facts)
+            self._cycle(block["at"], block["line"], "pie", block["facts"])
+        elif block["of"] == "slice":
+            self._submitter(block["at"], block["line"], self._remembered["user"], "slice", block["facts"])
 
     # -- what is set
 

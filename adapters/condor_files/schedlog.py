@@ -5,6 +5,8 @@ Users and slots are as written there: a user without the domain.
 
 from __future__ import annotations
 
+from typing import cast
+
 from ...domain.events import SlotReported
 from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
 
@@ -36,12 +38,10 @@ class SchedLogReader(DaemonLog):
         self._remembered = {"claims": self._claims()}
 
     def _claims(self) -> dict[str, str]:
-        claims: dict[str, str] = self._remembered.get("claims", {})
-        return claims
+        return cast(dict[str, str], self._remembered.get("claims", {}))
 
     def _shadows(self) -> dict[str, tuple[str, Held]]:
-        shadows: dict[str, tuple[str, Held]] = self._remembered.setdefault("shadows", {})
-        return shadows
+        return cast(dict[str, tuple[str, Held]], self._remembered.setdefault("shadows", {}))
 
     def _held(self, said: LogMessage) -> Held:
         claim = f"{said['address']}{said['claim']}" if said["claim"] else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from attrs import Factory, define
 
@@ -50,8 +50,7 @@ class _LoggedSlot:
     schedd: str = ""
 
 
-@define
-class _StartdBanner:
+class _StartdBanner(NamedTuple):
     """The banner of a startd that starts, as far as it was read."""
 
     place: str
@@ -59,8 +58,7 @@ class _StartdBanner:
     facts: dict[str, str]
 
 
-@define
-class _NewSlot:
+class _NewSlot(NamedTuple):
     """A new slot, until the line of its resources."""
 
     place: str
@@ -109,9 +107,10 @@ class StartLogReader:
             "general": list(self._general),
             "how": self._how,
         }
-        for name, held in (("begun", self._begun), ("birth", self._birth)):
-            if held is not None:
-                state[name] = {field: getattr(held, field) for field in held.__slots__ if field != "__weakref__"}
+        if self._begun is not None:
+            state["begun"] = self._begun._asdict()
+        if self._birth is not None:
+            state["birth"] = self._birth._asdict()
         return state
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
@@ -158,7 +157,7 @@ class StartLogReader:
     # -- State
 
     def _place(self) -> str:
-        return f"{self.source.number}:{self._line}"
+        return self.source.place(self._line)
 
     def _settle(self) -> None:
         """Report a start or a new slot that was waiting for lines that did not come."""
@@ -171,12 +170,12 @@ class StartLogReader:
     def _slot(self, name: str) -> _LoggedSlot:
         """Return the slot by its name in the log; a new one is in Owner/Idle if the startd's start was read."""
         self._settle()
-        slot = self._slots.get(name)
-        return self._add(name, BORN if self._fresh else "") if slot is None else slot
+        if name not in self._slots:
+            self._add(name, BORN if self._fresh else "")
+        return self._slots[name]
 
-    def _add(self, name: str, pair: str) -> _LoggedSlot:
-        slot = self._slots[name] = _LoggedSlot(name if "@" in name else f"{name}@{self.machine}", pair)
-        return slot
+    def _add(self, name: str, pair: str) -> None:
+        self._slots[name] = _LoggedSlot(name if "@" in name else f"{name}@{self.machine}", pair)
 
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
         """Return the reason of a transition: what was said before it."""
@@ -229,15 +228,15 @@ class StartLogReader:
     def on_reason(self, name: str, job: str, text: str) -> None:
         words = reason_of(text)
         slot = self._slot(name)
-        reasons = slot.reasons
-        reasons.append((self._place(), self._at, words))
-        if len(reasons) > REASONS:
-            del reasons[0]
+        slot.reasons.append((self._place(), self._at, words))
+        del slot.reasons[:-REASONS]
         if words.startswith("claim-activation protocol successful"):
-            starter = words.rpartition("Starter ")[2] if "Starter " in words else ""
-            if starter.isdecimal():
+            starter = words.rpartition("Starter ")[2]
+            if not starter.isdecimal():
+                starter = ""
+            else:
                 self._starters[starter] = name
-            self._report(slot, "activated", {"job": slot.job, "starter": starter if starter.isdecimal() else ""})
+            self._report(slot, "activated", {"job": slot.job, "starter": starter})
 
     def on_called(self, name: str, job: str, text: str) -> None:
         if text.startswith("Called deactivate_claim"):
