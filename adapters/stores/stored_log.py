@@ -19,7 +19,7 @@ from ...domain.events import Event, WriterBegan
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogNewer, LogUnavailable
 from .codec import CODEC, Codec
 from .format import FORMAT
-from .head_witness import Mark, disagreement
+from .head_witness import Mark, disagreement, read_mark
 from .seal import Batch, seal
 
 Row = tuple[int, str, int, str, bytes]  #: a stored event: position, stream, version, topic, state
@@ -264,8 +264,6 @@ def marked_head(tables: Tables, mark_path: str) -> Head:
 
     :raises LogDamaged, LogNewer: as `head_in`, or the mark disagrees
     """
-    from .head_witness import read_mark
-
     marked = read_mark(mark_path)
     head = head_in(tables)
     wrong = disagreement(marked, head, tables.sealed)
