@@ -420,9 +420,6 @@ class Server:
         with suppress(OSError):  # nobody may be reading any more
             print(f"poolbook: {text}", flush=True)
 
-    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
-        return self.engine.handle(stimuli)
-
     def shut_down(self, patience: float = 10.0) -> None:
         """Vacate all jobs without regard to their retirement times, wait `patience` seconds until they end, then kill
         the rest."""

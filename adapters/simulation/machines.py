@@ -21,7 +21,7 @@ from ...domain.state.job_ad import quoted
 from ...domain.state.state import State
 from ...replay.scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine
 from ..machine.host import CONDOR_VERSION
-from ..runtime.configuration import Disk
+from ..runtime.disk import Disk
 
 DOMAIN = "example.org"
 ARCH, OPSYS = "X86_64", "LINUX"

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from threading import Event
-from types import TracebackType
 from typing import Self
 
 from ....domain.decision.draft import Refusal
@@ -90,7 +89,7 @@ class ImportSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
