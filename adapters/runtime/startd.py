@@ -27,26 +27,17 @@ from .local_world import LocalWorld
 
 @define
 class ExecutionPoint:
-    """A machine in the pool.
-
-    :param load: reads the configuration; None: there is none, and START is true
-    :param static: without a configuration, the number of equal slots; 0: one partitionable slot
-    :param benchmarks: without a configuration, whether the machine's speed is measured
-    :param given: Cpus and Memory to offer in place of those detected
-    :param folder: where jobs run
-    :param tell: called with messages for the machine's administrator
-    :param ignore_unenforced: accept a configuration whose policy Poolbook does not enforce
-    """
+    """A machine in the pool."""
 
     engine: Engine
     world: LocalWorld
-    folder: Path
-    tell: Callable[[str], None]
-    load: Load | None = None
-    static: int = 0
-    given: Mapping[str, int] = field(factory=dict)
-    ignore_unenforced: bool = False
-    benchmarks: bool = False
+    folder: Path  #: where jobs run
+    tell: Callable[[str], None]  #: called with messages for the machine's administrator
+    load: Load | None = None  #: reads the configuration; None: there is none, and START is true
+    static: int = 0  #: without a configuration, the number of equal slots; 0: one partitionable slot
+    given: Mapping[str, int] = field(factory=dict)  #: Cpus and Memory to offer in place of those detected
+    ignore_unenforced: bool = False  #: accept a configuration whose policy Poolbook does not enforce
+    benchmarks: bool = False  #: without a configuration, whether the machine's speed is measured
     name: str = field(factory=host_name)
     _completion: str = ""  #: the action after the present drain
     _again: bool = False  #: whether to read the configuration again because a drain has ended

@@ -25,13 +25,9 @@ CHUNK = 10_000  #: events in a batch while a log is read from its beginning
 
 
 class UserLogWriter:
-    """Appends the pool's events to users' logs.
-
-    :param folder: where the checkpoint is kept: one folder for one log, and one writer
-    :param logs: a fold that has seen nothing yet
-    :param durable: sync each batch to disk before it counts as written
-    :raises UserLogError: the folder cannot be used, or its checkpoint cannot be read
-    """
+    """Appends the pool's events to users' logs. ``folder`` keeps the checkpoint: of one log, for one writer. With
+    ``durable``, each batch is synced to disk before it counts as written. Raises `UserLogError` if the folder
+    cannot be used, or its checkpoint cannot be read."""
 
     def __init__(self, folder: Path, logs: UserLogs | None = None, durable: bool = False) -> None:
         self._logs = UserLogs() if logs is None else logs

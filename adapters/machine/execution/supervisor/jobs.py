@@ -345,14 +345,8 @@ _REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
 
 
 def _failed(key: str, error: StartError) -> Record:
-    return {
-        "say": "failed",
-        "key": key,
-        "part": error.part,
-        "errno": error.number,
-        "reason": error.reason,
-        "at": clock(),
-    }
+    told = {"part": error.part, "errno": error.number, "reason": error.reason}
+    return {"say": "failed", "key": key, **told, "at": clock()}
 
 
 def _files_kb(paths: Iterable[str]) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 
 from . import processes
 from .jobs import SAMPLE_US, Jobs, ticker
-from .records import Record
+from .records import Record, line_of
 
 VERSION = 2
 
@@ -186,8 +186,7 @@ class Server:
             _REQUESTS[request["do"]](self, client, request)
 
     def _hello(self, client: Client, request: dict[str, Any]) -> None:
-        answer = {"say": "hello", "version": VERSION, "pid": os.getpid()}
-        self._answer(client, answer)
+        self._answer(client, {"say": "hello", "version": VERSION, "pid": os.getpid()})
 
     def _start(self, client: Client, request: dict[str, Any]) -> None:
         if (said := self._jobs.start(request["order"])) is not None:
@@ -216,9 +215,7 @@ class Server:
             self._reports.clear()
 
     def _tell(self, client: Client, messages: Iterable[Record]) -> None:
-        self._send(
-            client, b"".join(json.dumps(message, separators=(",", ":")).encode() + b"\n" for message in messages)
-        )
+        self._send(client, b"".join(map(line_of, messages)))
 
     def _send(self, client: Client, data: bytes) -> None:
         if client.send(data):
