@@ -151,10 +151,8 @@ def machine(
 ) -> AddMachine:
     """Return the command that adds a machine, under a configuration or under no policy of its own: then with one
     partitionable slot, or with `static` equal slots, of which there may be more than cores. `attributes` override those
-    of its slots' ads; ``domains``: see ``system_ad``.
-
-    :raises ValueError: the resources do not suffice for these slots
-    """
+    of its slots' ads; ``domains``: see ``system_ad``. Raise `ValueError` if the resources do not suffice for these
+    slots."""
     here = _made_up(resources, domains, max(resources["Cpus"], static))
     joins = offer(id, name, plain(static) if configuration is None else configuration, here)
     if not attributes:

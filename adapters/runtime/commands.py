@@ -53,12 +53,8 @@ def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
     """Submit the jobs of a submit file; begin a missing log. With `keep`, read the submit file in this process and
-    return what was parsed, too.
-
-    :raises SubmitError: the submit file is wrong
-    :raises ConfigError: the user's own configuration cannot be read
-    :raises Refused, LogError: as `ask`
-    """
+    return what was parsed, too. Raise `SubmitError` if the submit file is wrong, `ConfigError` if the user's own
+    configuration cannot be read, and as `ask`."""
     return _asked(url, None, lambda door: door.submit(description, keep=keep))
 
 

@@ -108,11 +108,8 @@ class Queries:
 
     def queue(self, selection: Selection = ALL, at: int | None = None) -> Queue:
         """Return the jobs in the queue; of an import, all jobs of the queue at an instant or of the last recorded
-        queue.
-
-        :raises NotRecorded: a pool's own log has only its present queue
-        :raises NotKnown: nothing that was imported tells of the queue
-        """
+        queue. Raise `NotRecorded` for another instant of a pool's own log, `NotKnown` if nothing that was
+        imported tells of the queue."""
         if not self.imported:
             if at is not None:
                 raise NotRecorded(f"{shown(self.url)} is a pool's own log, and its queue is kept as it is now alone")
@@ -158,11 +155,8 @@ class Queries:
 
     def accounting(self, now: int, at: int | None = None, *, whole: bool = True) -> AccountantRecords:
         """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an import, the
-        last ones. With `whole`, also fields that no table shows.
-
-        :raises LogBeginsLater: the log begins after the instant
-        :raises NotKnown: nothing that was imported tells of priorities
-        """
+        last ones. With `whole`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
+        instant, `NotKnown` if nothing that was imported tells of priorities."""
         from .accounting_records import current_records, past_records
 
         if self.imported:
@@ -238,10 +232,8 @@ class Queries:
 
     def why(self, name: str, at: int | None, zone: tzinfo) -> Answer:
         """Return why a job, cluster or slot is in its state, in at most five lines, and its life with the evidence.
-
-        :raises UnknownThingError: the log knows no such thing
-        :raises ValueError: the name is none of a job, cluster or slot
-        """
+        Raise `UnknownThingError` if the log knows no such thing, `ValueError` if the name is none of a job, cluster or
+        slot."""
         from ...replay.why.answer import why
 
         return why(self.log, name, at, zone)

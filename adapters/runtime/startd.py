@@ -74,11 +74,8 @@ class ExecutionPoint:
 
     def join(self) -> None:
         """Join the pool with the slots of the configuration. A member keeps its slots while jobs run in them, even if
-        they are to change; a message then says so.
-
-        :raises ConfigError: the configuration cannot be taken
-        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
-        """
+        they are to change; a message then says so. Raise `ConfigError` if the configuration cannot be taken,
+        `SlotTypeError` if the slots that it asks for cannot be made of this machine."""
         configuration = self._configuration()
         self._configure_pool(self._followed())
         if self._machine() is None:
@@ -95,12 +92,9 @@ class ExecutionPoint:
         self.come_back()
 
     def come_back(self) -> list[str]:
-        """Join a pool that the machine has left; return warnings for the client.
-
-        :raises Refusal: it is a member
-        :raises ConfigError: the configuration cannot be taken
-        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
-        """
+        """Join a pool that the machine has left; return warnings for the client. Raise `Refusal` if it is a member,
+        `ConfigError` if the configuration cannot be taken, `SlotTypeError` if the slots that it asks for cannot be made
+        of this machine."""
         machine = self._machine()
         if machine is not None:
             going = " still, and leaves it when its jobs have gone" if machine.shutdown else " already"
@@ -115,11 +109,8 @@ class ExecutionPoint:
 
     def reconfigure(self) -> list[str]:
         """Take the configuration as it reads now, and return warnings for the client. One that cannot be taken leaves
-        the present one in force.
-
-        :raises Refusal: the machine is not in the pool, or its slots would change
-        :raises ConfigError: the configuration cannot be taken
-        """
+        the present one in force. Raise `Refusal` if the machine is not in the pool, or its slots would change,
+        `ConfigError` if the configuration cannot be taken."""
         settings = self._followed()
         warnings = self._reconfigure_machine()
         self._configure_pool(settings)

@@ -51,10 +51,8 @@ def submission_of(
     environment: Mapping[str, str] = os.environ,
 ) -> Submission:
     """Parse a description, a text or a mapping of commands. Relative paths in it are relative to the disk's folder.
-    `own` are the submitter's settings: they count where the pool's ``terms`` say nothing.
-
-    :raises SubmitError: the description is wrong
-    """
+    `own` are the submitter's settings: they count where the pool's ``terms`` say nothing. Raise `SubmitError` if the
+    description is wrong."""
     facts = Facts(
         now=now,
         owner=user,

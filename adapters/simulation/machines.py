@@ -86,13 +86,11 @@ class ScenarioMachines:
         named = any("HOSTNAME" in text.upper() for _, text in texts)
         key = (texts, machine.cores, machine.memory, machine.name if named else "", daemon)
         if key not in self._read:
+            counts = ("DETECTED_CORES", "DETECTED_CPUS", "DETECTED_PHYSICAL_CPUS", "DETECTED_CPUS_LIMIT")
             detected = {
                 "ARCH": ARCH,
                 "OPSYS": OPSYS,
-                "DETECTED_CORES": str(machine.cores),
-                "DETECTED_CPUS": str(machine.cores),
-                "DETECTED_PHYSICAL_CPUS": str(machine.cores),
-                "DETECTED_CPUS_LIMIT": str(machine.cores),
+                **dict.fromkeys(counts, str(machine.cores)),
                 "DETECTED_MEMORY": str(machine.memory),
                 "HOSTNAME": machine.name.partition(".")[0],
                 "FULL_HOSTNAME": machine.name,

@@ -74,19 +74,15 @@ class Simulation:
         return self.scenario.calendar.start
 
     def begin(self) -> None:
-        """Found the pool, and let the machines join it."""
+        """Found the pool, configure it as its first machine, and let the machines join it."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
         self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}))
-        self._configure()
-        for machine in self.scenario.machines:
-            self.join(machine.name)
-
-    def _configure(self) -> None:
-        """Configure the pool by the first machine's configuration."""
         line = self.scenario.machines[0].line
         refused = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
         if refused:
             raise PlayError(refused, line)
+        for machine in self.scenario.machines:
+            self.join(machine.name)
 
     def join(self, name: str) -> None:
         refused = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))

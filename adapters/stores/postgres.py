@@ -88,10 +88,8 @@ class PostgresTables(SqlTables, SealedInserts, PostgresApplicationRecorder):
         )
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> NoReturn:
-        """Refuse: a NOTIFY at each append would make all appends of a server wait for one another.
-
-        :raises NotImplementedError: always
-        """
+        """Raise `NotImplementedError`: a NOTIFY at each append would make all appends of a server wait for one
+        another."""
         raise NotImplementedError("appends notify nobody: poll select_notifications(), or refresh() and read() the log")
 
     def append(self, old: Head, new: Head, batch: Batch) -> None:

@@ -250,20 +250,16 @@ def _next_count(rows: list[Stored]) -> int:
 
 
 def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
-    """Open the log in `tables`; for writing only if it agrees with its mark.
-
-    :raises LogDamaged, LogNewer: as `head_in`, or the mark disagrees
-    """
+    """Open the log in `tables`; for writing only if it agrees with its mark. Raise as `head_in`, and
+    `LogDamaged` if the mark disagrees."""
     if read_only or mark_path is None:
         return StoredLog(tables, head_in(tables), None, read_only)
     return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path))
 
 
 def marked_head(tables: Tables, mark_path: str) -> Head:
-    """Return the head of the log in `tables`, which must agree with its mark.
-
-    :raises LogDamaged, LogNewer: as `head_in`, or the mark disagrees
-    """
+    """Return the head of the log in `tables`, which must agree with its mark. Raise as `head_in`, and
+    `LogDamaged` if the mark disagrees."""
     marked = read_mark(mark_path)
     head = head_in(tables)
     wrong = disagreement(marked, head, tables.sealed)

@@ -26,13 +26,9 @@ class ImportSession:
     """The import of some folders into one log, which nobody else writes meanwhile. Close it after use."""
 
     def __init__(self, folders: Folders, url: StrPath, options: Options | None = None) -> None:
-        """Take the log at `url`, which is begun if there is none.
-
-        :raises Refusal: one of the folders is not there
-        :raises ValueError: no folder is named, or a zone or time format does not exist
-        :raises AlreadyServed: another process writes the log
-        :raises LogError: it cannot be opened, or is a pool's own
-        """
+        """Take the log at `url`, which is begun if there is none. Raise `Refusal` if one of the folders is not there,
+        `ValueError` if no folder is named, or a zone or time format does not exist, `AlreadyServed` if another process
+        writes the log, `LogError` if it cannot be opened, or is a pool's own."""
         self.url = os.fspath(url)
         paths = [os.fspath(path) for path in ([folders] if isinstance(folders, str | os.PathLike) else folders)]
         if not paths:
@@ -62,11 +58,8 @@ class ImportSession:
         stack.callback(lock.give_up)
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import all that is new, and bring the views of the log up to date.
-
-        :raises LogError: the log cannot be written
-        :raises OSError: one of the folders cannot be read
-        """
+        """Import all that is new, and bring the views of the log up to date. Raise `LogError` if the log cannot be
+        written, `OSError` if one of the folders cannot be read."""
         result = self._importer.run(progress)
         if result.events:
             views_current(self.url).close()  # so that no later reader has to make them

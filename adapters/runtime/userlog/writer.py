@@ -65,11 +65,9 @@ class UserLogWriter:
             self.write(chunk)
 
     def write(self, events: Iterable[tuple[int, Event]]) -> None:
-        """Write `events`, the next ones of the log, as one batch. Skip those that were written before.
-
-        :raises UserLogError: events between the last batch and this one are missing, or the checkpoint cannot be saved;
-            then nothing of this batch is written, and a new writer may try it again
-        """
+        """Write `events`, the next ones of the log, as one batch. Skip those that were written before. Raise
+        `UserLogError` if events between the last batch and this one are missing, or the checkpoint cannot be saved;
+        then nothing of this batch is written, and a new writer may try it again."""
         progress = self._progress
         if self.position < progress.position:
             raise UserLogError(f"events up to {progress.position} are written already: let `start` read the log first")
