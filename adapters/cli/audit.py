@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.options import Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, painted, width_of
 from .common import log_of, shown
 
@@ -20,24 +20,7 @@ _INDENT = 4
 SHOWN = 20
 """Findings of a kind that are printed unless all are asked for."""
 
-AUDIT = Command(
-    "audit",
-    "[LOG] [options]",
-    "Judges a log: what happened in it, whether the rules allow it, where its sources disagree. Ends with 1 if "
-    "something was not allowed, the log is not as it was written, or nothing was read that could be judged.",
-    (
-        Option("all", 2, "", f"print every finding, not the first {SHOWN} of each kind"),
-        Option("json", 2, "", "the verdict as JSON"),
-        LOG,
-        HELP,
-    ),
-    (
-        ("poolbook audit audit.db", "what `poolbook import` read of a real pool"),
-        ("poolbook audit", "the log of a pool of Poolbook's own"),
-        ("poolbook audit audit.db -json", "all of it, for programs"),
-    ),
-    (("audit.db", "the log: a file's name or a URL, as with -log"),),
-)
+AUDIT = command_table("audit")
 
 
 def audit(argv: Sequence[str]) -> int:

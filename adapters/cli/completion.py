@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..condor_tools.options import HELP, Command, UsageError, parse
+from ..condor_tools.options import Command, UsageError, command_table, parse
 from .command_names import PREFIX, aliases
 from .command_tables import FILE_VALUES, options_of, table_of, takes_files
 from .main import COMMANDS
 
-COMPLETION = Command(
-    "completion",
-    "bash | zsh | fish",
-    "Prints the script with which a shell completes poolbook's commands, options and files.",
-    (HELP,),
-    (
-        ('eval "$(poolbook completion bash)"', "now, or for good as a line of ~/.bashrc"),
-        ('eval "$(poolbook completion zsh)"', "as a line of ~/.zshrc, behind compinit"),
-        ("poolbook completion fish > ~/.config/fish/completions/poolbook.fish", ""),
-    ),
-    (("bash, zsh, fish", "the shell"),),
-)
+COMPLETION = command_table("completion")
 
 
 def completion(argv: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from attrs import asdict
 
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import is_live, rewritten
 from .common import log_of, shown
 
@@ -22,42 +22,8 @@ if TYPE_CHECKING:
     from ..condor_files.importing.result import ImportResult
     from ..condor_files.importing.session import ImportSession
 
-_READING = (
-    Option(
-        "zone", 2, "<zone>", "where the daemons wrote their local times: Europe/Madrid, UTC, +02:00 (default: here)"
-    ),
-    Option(
-        "machine", 2, "<name>", "the host of the daemons, where the files do not say it (default: the folder's name)"
-    ),
-    Option("time-format", 2, "<format>", "the pool's DEBUG_TIME_FORMAT, where it is none of the usual ones"),
-)
-
-IMPORT = Command(
-    "import",
-    "FOLDER... [options]",
-    "Reads what a real HTCondor pool left behind into a log: daemons' logs, job event logs, histories, tables, ads.\n"
-    "What was read before is not read again, whatever it is called now; what has grown is read from there on.",
-    (*_READING, Option("json", 2, "", "what was read, as JSON"), LOG, HELP),
-    (
-        ("poolbook import /var/log/condor /var/lib/condor/spool -log audit.db", ""),
-        ("poolbook audit audit.db", "then: the verdict"),
-    ),
-    (("FOLDER", "a folder with all that is below it, or a file"),),
-)
-FOLLOW = Command(
-    "follow",
-    "FOLDER... [options]",
-    "Imports and audits what a pool writes, as it writes it, and says what is found, until Ctrl-C.",
-    (
-        *_READING,
-        Option("interval", 2, "<seconds>", "how long to wait between two looks (default 2)"),
-        Option("seconds", 2, "<seconds>", "end after this time"),
-        LOG,
-        HELP,
-    ),
-    (("poolbook follow /var/log/condor /var/lib/condor/spool -log audit.db", ""),),
-    (("FOLDER", "a folder with all that is below it, or a file"),),
-)
+IMPORT = command_table("import")
+FOLLOW = command_table("follow")
 _SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing was read that could be judged"}
 SHOWN = 10
 """Refused records that are shown; the audit shows the rest."""

@@ -8,37 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..condor_tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse, whole_number
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
     from ...replay.scenario.transcript import Transcript
     from ..simulation import PlayEvent, Simulation
 
-COMMAND = Command(
-    "play",
-    "SCENARIO [options]",
-    "Plays machines under a configuration in virtual time: tells each transition of a slot with the expression that\n"
-    "decided it, and exits with 1 if some expectations were not met. The language: `poolbook doc play`.",
-    (
-        Option("config", 3, "<file>", "read this configuration first; may be given again"),
-        Option("dialect", 2, "<name>", "manual or htcondor-25, whatever the scenario says"),
-        Option("seed", 2, "<n>", "the seed of $RANDOM_INTEGER() and $RANDOM_CHOICE(); 0 unless given"),
-        Option("quiet", 1, "", "tell the summary, and what was not as expected"),
-        Option("audit", 1, "", "have every event judged by the rules of the transitions"),
-        Option("trace", 1, "<folder>", "play what was recorded of a real pool, and compare"),
-        Option("cycles", 2, "", "with -trace: compare the priorities and the negotiator's matches"),
-        Option("json", 1, "", "what happened, and the summary, as JSON"),
-        Option("log", 3, "<url>", "keep the log: a new file's name, or another log's URL"),
-        HELP,
-    ),
-    (
-        ("poolbook play desktop.play", ""),
-        ("poolbook play week.play -quiet -dialect htcondor-25", "what a week comes to, as the real startd does it"),
-        ("poolbook play a.play -log a.db; poolbook why slot1@ws1 -log a.db", "and look around in what happened"),
-    ),
-    (("desktop.play", "a scenario's file; - is standard input"),),
-)
+COMMAND = command_table("play")
 
 RECORDED = {
     "config": "it is played under the configuration that was recorded with it, and what would have come of it under "

@@ -9,77 +9,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse, whole_number
 from ..condor_tools.terminal import folded, is_live, rewritten, width_of
 from .common import log_of, shown
-from .submit import READING, WORDS, description_of, print_warnings
+from .submit import description_of, print_warnings
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load
     from ..runtime.server import Server
 
-POOL_OPTIONS = (
-    Option(
-        "config", 3, "<file>", "an HTCondor configuration that this machine and its pool follow; may be given again"
-    ),
-    Option(
-        "slots", 2, "<n>", "offer n slots of one size; without it, one slot of which each job takes what it asks for"
-    ),
-    Option("cpus", 2, "<n>", "offer this many cores, whatever the machine has"),
-    Option("memory", 3, "<MiB>", "offer this much memory"),
-    Option("set", 3, "<NAME=value>", "a setting of a new pool, such as MachineMaxVacateTime=20 (seconds)"),
-    Option(
-        "dialect",
-        3,
-        "<name>",
-        "the rules of a new pool's slots: manual (HTCondor's manual) or htcondor-25 (its daemons)",
-    ),
-    Option(
-        "lost", 4, "", "run jobs again that were started on another machine or in another folder: they are lost there"
-    ),
-    Option(
-        "ignore-unenforced",
-        8,
-        "",
-        "start although some rules of the configuration (quotas, limits, submit requirements ...) will not be enforced",
-    ),
-)
-_NEW = ("set", "dialect")
-"""Options that fix a new log's settings; an existing log keeps its own."""
-_QUIET = Option("quiet", 1, "", "print no progress")
-RUN = Command(
-    "run",
-    "FILE.sub [name=value ...] [options]",
-    "Submits a file and runs its jobs on this machine to their end. Ctrl-C stops it; `poolbook resume` goes on.",
-    (*POOL_OPTIONS, _QUIET, *READING, Option("json", 2, "", "print how the jobs fared as JSON"), LOG, HELP),
-    (("poolbook run job.sub", ""), ("poolbook run job.sub -slots 4", "at most four jobs at a time")),
-    WORDS,
-)
-RESUME = Command(
-    "resume",
-    "[options]",
-    "Continues the jobs of a log until none is left that can run.",
-    (
-        *(option for option in POOL_OPTIONS if option.name not in _NEW),
-        _QUIET,
-        Option("json", 2, "", "print how the jobs fared as JSON"),
-        LOG,
-        HELP,
-    ),
-    (("poolbook resume", "after Ctrl-C, a crash, or a power cut"),),
-)
-SERVE = Command(
-    "serve",
-    "[options]",
-    "Runs the pool daemon until Ctrl-C (or SIGTERM): executes jobs and serves the other commands.",
-    (
-        *POOL_OPTIONS,
-        Option("verbose", 1, "", "print what happens to jobs and slots as it does, in the lines of `poolbook log`"),
-        LOG,
-        HELP,
-    ),
-    (("poolbook serve -log pool.db", ""), ("poolbook serve -config desktop.conf", "under an owner's policy")),
-)
+RUN = command_table("run")
+RESUME = command_table("resume")
+SERVE = command_table("serve")
 
 
 def open_server(command: Command, arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...projections.imported_ads import BY
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
 from ..runtime.queries import Queries
 from .common import log_of
 
@@ -21,30 +21,7 @@ if TYPE_CHECKING:
     from ...projections.imported_ads import Spent
     from ...replay.usage.usage_sums import Sum
 
-COMMAND = Command(
-    "usage",
-    "[name ...] [options]",
-    "Shows what the jobs that have left the queue used, the most first. A job that stands in the history twice counts "
-    "once.\nWith -from, -to, or -by machine, slot, day or month: what the jobs' runs used, as far as they lie in that "
-    "time; and how\nmuch of it was wasted, by runs that were ended before their jobs were done.",
-    (
-        Option("by", 2, "<what>", "by user (the default), group (AcctGroup), cluster, machine, slot, day or month; "
-               "several: machine,user"),
-        Option("from", 1, "<time>", "from an instant on: 2027-01-15, 3:00, yesterday, or '7 days' (ago)"),
-        Option("to", 1, "<time>", "before an instant; a date alone is its midnight"),
-        HELP,
-        Option("json", 1, "", "the same as JSON: times are in microseconds; with -from, -to, -by machine, "
-               "slot, day or month in seconds"),
-        LOG,
-    ),
-    examples=(
-        ("poolbook usage", "every user's"),
-        ("poolbook usage alice bob", "two users'"),
-        ("poolbook usage 12 13 -by cluster", "what two clusters used"),
-        ("poolbook usage -from '7 days' -by machine,user", "who wasted what in a week, on which machines"),
-    ),
-    words=(("alice", "a user, with or without the domain; with -by, a group or a cluster; of runs a machine, too"),),
-)  # fmt: skip
+COMMAND = command_table("usage")
 
 _HEADS = ("JOBS", "WALL_TIME", "CPU_TIME", "SLOT_TIME")
 _OF_RUNS = ("JOBS", "RUNS", "TIME", "GOOD", "WASTED", "EVICTIONS")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .job_selection import JobId, Selection, read_job_id, select
-from .options import HELP, LOG, Arguments, Command, Given, Option, UsageError, parse
+from .options import Arguments, Given, UsageError, command_table, parse
 
 # -- results -------------------------------------------------------------------------------------------------------
 
@@ -93,96 +93,7 @@ MODES = {"forcex": ("rm", "-forcex"), "fast": ("vacate", "-fast")}
 
 # -- options -------------------------------------------------------------------------------------------------------
 
-_WORDS = (("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user"))
-_ONE_POOL = "a log is one pool; name another with -log"
-
-
-def _command(
-    name: str,
-    purpose: str,
-    *own: Option,
-    examples: tuple[tuple[str, str], ...],
-    words: tuple[tuple[str, str], ...] = _WORDS,
-) -> Command:
-    return Command(
-        name,
-        "[job | owner ...] [options]",
-        purpose,
-        (
-            Option("debug", 1, colon=":", refused="the server's log says what it does"),
-            Option("long", 1, "", "the result as an ad, with the result of each job"),
-            Option("totals", 3, "", "how many jobs were changed, and how many not, and why"),
-            Option("constraint", 1, "<expr>", "all jobs for which the expression is true"),
-            Option("all", 1, "", "all jobs; cannot be combined with others", also="a"),
-            Option("held", 3, "", "of these only the held ones"),
-            Option("hold", 3, "", "the same as -held"),
-            *own,
-            HELP,
-            Option("json", 4, "", "the results as JSON, a list with an object for each job"),
-            LOG,
-            Option("addr", 2, refused=_ONE_POOL),
-            Option("name", 1, refused=_ONE_POOL),
-            Option("pool", 1, refused=_ONE_POOL),
-            Option("version", 1, refused="use `poolbook -version`"),
-        ),
-        examples,
-        words,
-    )
-
-
-_SLOTS = (*_WORDS, ("slot1@host", "whatever runs in a slot"))
-_MACHINE = Option("machine", 2, "<name>", "whatever runs on a machine")
-_REASON = Option("reason", 1, "<text>", "why; it stands in the log and in the job's ad")
-
-COMMANDS = {
-    command.name: command
-    for command in (
-        _command(
-            "rm",
-            "Removes jobs from the queue.",
-            _REASON,
-            Option("forcex", 1, "", "forget jobs that are being removed and cannot be reached"),
-            Option("transfer", 2, refused="files are not fetched from removed jobs yet"),
-            examples=(("poolbook rm 12", "a cluster"), ("poolbook rm -constraint 'JobPrio < 0'", "by a condition")),
-        ),
-        _command(
-            "hold",
-            "Puts jobs on hold: they do not run until they are released.",
-            _REASON,
-            Option("subcode", 1, "<n>", "a number of your own, HoldReasonSubCode"),
-            examples=(("poolbook hold 12.3 -reason 'wrong input'", "one job, and why"),),
-        ),
-        _command(
-            "release",
-            "Releases held jobs: they are idle again.",
-            _REASON,
-            examples=(("poolbook release alice", "all of a user's"),),
-        ),
-        _command(
-            "suspend",
-            "Stops running jobs where they are. They keep their slots.",
-            _MACHINE,
-            examples=(("poolbook suspend 12.3", "one job"), ("poolbook suspend slot1_2@here", "what runs in a slot")),
-            words=_SLOTS,
-        ),
-        _command(
-            "continue",
-            "Lets jobs go on that were suspended by request.",
-            _MACHINE,
-            examples=(("poolbook continue 12.3", "one job"),),
-            words=_SLOTS,
-        ),
-        _command(
-            "vacate",
-            "Takes running jobs from their slots. They go back to idle, and may run again at once.",
-            Option("fast", 1, "", "kill at once, without the time to finish that a job has otherwise"),
-            Option("graceful", 1, "", "let jobs have that time (the default)"),
-            _MACHINE,
-            examples=(("poolbook vacate 12.3", "one job"), ("poolbook vacate slot1_2@here", "what runs in a slot")),
-            words=_SLOTS,
-        ),
-    )
-}
+COMMANDS = {name: command_table(name) for name in ("rm", "hold", "release", "suspend", "continue", "vacate")}
 
 
 class Request(NamedTuple):

@@ -9,19 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import (
-    COMPLETED,
-    HELD,
-    IDLE,
-    REMOVED,
-    RUNNING,
-    SUSPENDED,
-    TRANSFERRING_OUTPUT,
-    Setting,
-    date,
-    number,
-    text,
-)
+from .cells import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, Setting, date, number, text
 from .layout import Column, Layout, laid_out
 
 if TYPE_CHECKING:

@@ -9,65 +9,12 @@ from .cells import Setting, date_of, description, job_id, job_status, text_of
 from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
 from .job_selection import Selection, holds, read_job_id, select
 from .layout import Column, Layout, lines
-from .options import FORMS, HELP, LOG, Arguments, Command, Option, UsageError, line_width, parse, whole_number
+from .options import Arguments, UsageError, command_table, line_width, parse, whole_number
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_FROM_LOG = "history is read from the log: name it with -log"
-_NOW = (
-    "the history is kept as it is now alone; -constraint 'EnteredCurrentStatus <= TIME' (in seconds since 1970) leaves "
-    "the jobs that had ended by then, and `poolbook why JOB -at TIME` tells of one"
-)
-
-COMMAND = Command(
-    "history",
-    "[job | owner ...] [options]",
-    "Shows the jobs that have left the queue, the last one first.",
-    (
-        Option("long", 1, "", "whole ads, one attribute to a line"),
-        Option("backwards", 1, "", "the last job first: the default"),
-        Option("nobackwards", 3, "", "the same as -forwards"),
-        Option("forwards", 4, "", "the first job first"),
-        Option("wide", 1, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
-        Option("match", 1, "<n>", "an older name of -limit"),
-        Option("limit", 3, "<n>", "at most so many jobs"),
-        Option("scanlimit", 4, "<n>", "look at no more than so many jobs"),
-        HELP,
-        *[option._replace(least=4) if option.name == "json" else option for option in FORMS],
-        Option("constraint", 1, "<expr>", "only jobs for which the expression is true"),
-        Option("since", 4, "<job|expr>", "stop at this job, or where the expression is true"),
-        Option("completedsince", 3, "<time>", "stop at the first job that completed no later (seconds since 1970)"),
-        LOG,
-        Option("schedd", 3, "", "the queue's history: the default"),
-        Option("local", 2, "", "accepted and ignored: the log is the history"),
-        Option("at", 2, refused=_NOW),
-        Option("file", 2, refused=_FROM_LOG),
-        Option("userlog", 1, refused=_FROM_LOG),
-        Option("search", 3, refused=_FROM_LOG),
-        Option("directory", 3, refused=_FROM_LOG),
-        Option("name", 1, refused=_FROM_LOG),
-        Option("pool", 1, refused=_FROM_LOG),
-        Option("startd", 3, refused="a slot's past is in the log: `poolbook log SLOT`"),
-        Option("epochs", 2, colon=":", refused="a job's runs are in the log: `poolbook log JOB`"),
-        Option("transfer-history", 2, colon=":", refused="file transfers are not recorded yet"),
-        Option("daemon", 3, colon=":", refused="there are no daemons' ads of the past"),
-        Option("debug", 3, colon=":", refused="the server's log says what it does"),
-        Option("extract", 2, refused="use -long and redirect the output"),
-        Option("print-format", 2, refused="use -af or -format"),
-        Option("diagnostic", 4, refused="-verbose and -long show what there is"),
-        Option("inherit", 3, refused="there is no program that this one answers for"),
-        Option("stream-results", 2, refused="results need no streaming"),
-        Option("type", 3, refused="there is one kind of history: of jobs that have left the queue"),
-        Option("no-librarian", 12, refused="there is no index to leave out"),
-    ),
-    examples=(
-        ("poolbook history -limit 10", "the ten last jobs"),
-        ("poolbook history 12", "the jobs of cluster 12"),
-        ("poolbook history -constraint 'ExitCode != 0' -af:j ExitCode", "what failed, and how"),
-    ),
-    words=(("12", "the jobs of cluster 12"), ("12.3", "one job"), ("alice", "the jobs of a user")),
-)
+COMMAND = command_table("history")
 
 TABLE = (
     Column(" ID         ", job_id, -12, grow=True),

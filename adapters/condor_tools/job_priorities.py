@@ -8,28 +8,9 @@ from typing import NamedTuple
 
 from .actions import Answer
 from .job_selection import JobId, Selection, select
-from .options import HELP, LOG, Arguments, Command, Option, UsageError, find, parse, whole_number
+from .options import Arguments, UsageError, command_table, find, parse, whole_number
 
-COMMAND = Command(
-    "prio",
-    "{+n | -n | -p n} job | owner ... | -a",
-    "Changes the order of one user's jobs: a higher priority runs first. The default is 0.",
-    (
-        Option("p", 1, "<n>", "the new priority"),
-        Option("a", 1, "", "all jobs"),
-        HELP,
-        Option("json", 4, "", "the new priorities as JSON"),
-        LOG,
-        Option("n", 1, refused="a log is one pool; name another with -log"),
-        Option("pool", 4, refused="a log is one pool; name another with -log"),
-    ),
-    examples=(
-        ("poolbook prio -p 10 12", "10 for the jobs of cluster 12"),
-        ("poolbook prio +5 12.3", "5 more than before"),
-        ("poolbook prio -5 alice", "5 less, for all of a user's"),
-    ),
-    words=(("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user")),
-)
+COMMAND = command_table("prio")
 
 _STEP = re.compile(r"[-+]\d+", re.ASCII)
 

@@ -32,92 +32,19 @@ from .cells import (
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
 from .job_selection import Selection, chosen_jobs, select
 from .layout import Column, Layout, lines
-from .options import FORMS, HELP, LOG, Arguments, Command, Option, UsageError, line_width, parse, whole_number
+from .options import Arguments, UsageError, command_table, line_width, parse, whole_number
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from .analyze import Judged
 
-_WHY = "ask `poolbook why JOB`, which says why a job does not run"
-_ONE_POOL = "a log is one pool with one queue; name another with -log"
 OF_THE_PAST = (
     "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
     "happened"
 )
 """Alternatives where the queue of an instant is unknown."""
 
-COMMAND = Command(
-    "q",
-    "[job | owner ...] [options]",
-    "Shows the jobs in the queue: one line for each batch of jobs, or one for each job.",
-    (
-        HELP,
-        Option("wide", 1, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
-        Option("long", 1, "", "whole ads, one attribute to a line"),
-        Option("limit", 3, "<n>", "at most so many jobs"),
-        Option("hold", 2, "", "held jobs: since when and why"),
-        Option("held", 2, "", "the same as -hold"),
-        Option("constraint", 1, "<expr>", "only jobs for which the expression is true"),
-        Option("nobatch", 3, "", "one line for each job"),
-        Option("batch", 2, "", "one line for each batch: the default"),
-        Option("run", 1, "", "running jobs: where they run"),
-        Option("idle", 3, "", "idle jobs: what they ask for"),
-        Option("io", 2, "", "jobs that transfer files"),
-        Option("dag", 2, "", "one line for each job, with room for the names of DAG nodes"),
-        Option("totals", 3, "", "the totals alone"),
-        Option("allusers", 2, "", "everyone's jobs", also="all"),
-        Option("all-users", 2, "", "the same as -allusers"),
-        Option("global", 1, "", "all queues of the pool; a pool in Poolbook has one"),
-        Option("cputime", 2, "", "CPU time instead of run time"),
-        Option("currentrun", 3, "", "the run time of the present or last run alone"),
-        Option("cumulative-time", 3, "", "the run time of all runs: the default"),
-        Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
-        Option("at", 2, "<time>", "the queue of an imported log at an instant: 2027-01-15T08:00, 3:00, 10 min (ago)"),
-        *FORMS,
-        LOG,
-        Option("better-analyze", 2, "", "why jobs do not run, by what the last cycle that refused them found"),
-        Option("better-analyse", 2, "", "the same as -better-analyze"),
-        Option("analyze", 2, "", "the same as -better-analyze"),
-        Option("analyse", 2, "", "the same as -better-analyze"),
-        Option("reverse-analyze", 3, colon=":", refused=_WHY),
-        Option("unmatchable", 5, refused=_WHY),
-        Option("machine", 2, refused=_WHY),
-        Option("mconstraint", 2, refused=_WHY),
-        Option("slotads", 1, colon=":", refused=_WHY),
-        Option("userprios", 5, refused=_WHY),
-        Option("nouserprios", 7, refused=_WHY),
-        Option("verbose", 4, refused=_WHY),
-        Option("debug", 3, colon=":", refused="the server's log says what it does"),
-        Option("pool", 1, refused=_ONE_POOL),
-        Option("name", 1, refused=_ONE_POOL),
-        Option("submitter", 1, refused="name the owner instead: poolbook q OWNER"),
-        Option("schedd-constraint", 5, refused=_ONE_POOL),
-        Option("grid", 2, colon=":", refused="there are no grid jobs"),
-        Option("factory", 4, colon=":", refused="late materialization comes with the submit language"),
-        Option("jobset", 5, refused="there are no job sets"),
-        Option("autocluster", 2, refused="what the negotiator takes together is not shown yet"),
-        Option("group-by", 2, refused="use -af and sort | uniq -c"),
-        Option("hold-codes", 6, colon=":", refused="use -hold -af HoldReasonCode HoldReasonSubCode"),
-        Option("aaf", 3, colon=":", refused="use -af with all columns wanted"),
-        Option("print-format", 2, refused="use -af or -format"),
-        Option("jobads", 1, refused="ads are read from the log"),
-        Option("userlog", 1, refused="a job's log is read with `poolbook log`"),
-        Option("stream-results", 2, refused="results need no streaming"),
-        Option("version", 1, refused="use `poolbook -version`"),
-    ),
-    examples=(
-        ("poolbook q -nobatch", "my jobs, one to a line"),
-        ("poolbook q 12 -hold", "why the jobs of cluster 12 are held"),
-        ("poolbook q -all -totals", "how many jobs there are, and in what state"),
-        ("poolbook q -af:jh JobStatus RequestMemory", "attributes in columns, with the job's id and headings"),
-        ("poolbook q -constraint 'RequestCpus > 4' --json", "whole ads, for programs"),
-    ),
-    words=(
-        ("12", "the jobs of cluster 12"),
-        ("12.3", "one job"),
-        ("alice", "the jobs of a user; without any of these, your own"),
-    ),
-)
+COMMAND = command_table("q")
 
 # -- columns -------------------------------------------------------------------------------------------------------
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any, NamedTuple
 
-from .options import Arguments, Command, Given, Option, UsageError, whole_number
-
-DURATION = Option("duration", 1, "<secs>", "with -setfactor, -setfloor, -setceiling: only for so long")
+from .options import Arguments, Command, Given, UsageError, whole_number
 
 
 class _Edit(NamedTuple):
