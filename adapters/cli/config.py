@@ -42,11 +42,10 @@ def config(argv: Sequence[str]) -> int:
 def _loaded(arguments: Arguments) -> Configuration:
     from ..runtime.configuration import load
 
-    subsystem, local_name = arguments.last("subsystem"), arguments.last("local-name")
     found = load(
-        [given.values[0] for given in arguments.every("config")],
-        subsystem=subsystem.values[0].upper() if subsystem else "STARTD",
-        local_name=local_name.values[0] if local_name else "",
+        arguments.values("config"),
+        subsystem=arguments.value("subsystem", "STARTD").upper(),
+        local_name=arguments.value("local-name"),
     )
     slot = arguments.last("slot")
     if slot is None:

@@ -27,7 +27,7 @@ def doctor(argv: Sequence[str]) -> int:
         )
     from .checkup import Level, examined, gathered
 
-    found = examined(gathered(log_of(arguments), [given.values[0] for given in arguments.every("config")]))
+    found = examined(gathered(log_of(arguments), arguments.values("config")))
     if arguments.has("json"):
         print(json.dumps([one._asdict() for one in found], indent=2))
     else:

@@ -86,8 +86,7 @@ def _session(command: Command, arguments: Arguments) -> ImportSession:
     name = f"poolbook {command.name}"
     if not arguments.words:
         raise UsageError(f"{name}: name a folder; `{name} -help` has examples")
-    given = {option: arguments.last(option) for option in ("zone", "machine", "time-format")}
-    options = Options(*("" if value is None else value.values[0] for value in given.values()))
+    options = Options(*map(arguments.value, ("zone", "machine", "time-format")))
     try:
         return ImportSession(arguments.words, log_of(arguments), options)
     except ValueError as error:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse, whole_number
+from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
 from ..runtime.commands import ask, is_served, is_written
 from ..runtime.requests import new_id
 from .common import log_of, log_option
@@ -19,7 +19,6 @@ ON = command_table("on")
 RECONFIG = command_table("reconfig")
 RESCHEDULE = command_table("reschedule")
 
-_SCHEDULES = ("fast", "quick", "graceful")
 _COMPLETIONS = [option.name for option in DRAIN.options if option.name.endswith("-on-completion")]
 
 
@@ -55,11 +54,6 @@ def _served(command: Command, arguments: Arguments) -> str:
     return url
 
 
-def _text(arguments: Arguments, name: str) -> str:
-    given = arguments.last(name)
-    return given.values[0] if given is not None else ""
-
-
 def drain(argv: Sequence[str]) -> int:
     arguments = parse(DRAIN, argv)
     machine = _one(DRAIN, arguments)
@@ -71,15 +65,14 @@ def drain(argv: Sequence[str]) -> int:
     if len(completions) > 1:
         first, second, *_ = completions
         raise UsageError(f"poolbook drain: -{second} conflicts with -{first}")
-    schedule = arguments.last(*_SCHEDULES)
     body = _request(
         "Drain",
         machine=machine,
-        schedule=schedule.name.capitalize() if schedule is not None else "Graceful",
-        reason=_text(arguments, "reason"),
+        schedule=(arguments.chosen("fast", "quick", "graceful") or "graceful").capitalize(),
+        reason=arguments.value("reason"),
         completion="".join(completions).removesuffix("-on-completion"),
-        check=_text(arguments, "check"),
-        start=_text(arguments, "start"),
+        check=arguments.value("check"),
+        start=arguments.value("start"),
     )
     answer = ask(_served(DRAIN, arguments), body)
     lines = [
@@ -95,8 +88,8 @@ def _cancel(arguments: Arguments, machine: str, completions: Sequence[str]) -> i
     for wrong in ("check", "reason", "start", *completions):
         if arguments.has(wrong):
             raise UsageError(f"poolbook drain: -{wrong} may not be used with -cancel")
-    number = arguments.last("request-id")
-    body = _request("CancelDrain", machine=machine, drain=0 if number is None else whole_number(DRAIN, number, 1))
+    number = last_number(DRAIN, arguments, "request-id", least=1)
+    body = _request("CancelDrain", machine=machine, drain=number or 0)
     return _print(arguments, ask(_served(DRAIN, arguments), body), f"Sent request to cancel draining on {machine}")
 
 
@@ -117,8 +110,7 @@ def off(argv: Sequence[str]) -> int:
         raise UsageError("poolbook off: one machine at a time")
     from ..machine.host import host_name
 
-    given = arguments.last("peaceful", "graceful", "fast")
-    how = "Graceful" if given is None else given.name.capitalize()
+    how = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
     answer = ask(_served(OFF, arguments), _request("ShutDown", machine=machine or host_name(), how=how))
     of = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse, whole_number
+from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewritten, width_of
 from .common import log_of, shown
 from .submit import description_of, print_warnings
@@ -35,21 +35,20 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
 
     url = log_of(arguments)
     settings = {}
-    for given in arguments.every("set"):
-        name, equals, value = given.values[0].partition("=")
+    for given in arguments.values("set"):
+        name, equals, value = given.partition("=")
         if not equals:
-            raise UsageError(f"-set {given.values[0]}: write NAME=value")
+            raise UsageError(f"-set {given}: write NAME=value")
         settings[name] = value
     _check_enforced(settings, arguments)
-    dialect = arguments.last("dialect")
-    spoken = dialect.values[0] if dialect is not None else DEFAULT_DIALECT
+    dialect = arguments.value("dialect", DEFAULT_DIALECT)
     server = Server(
         url,
-        lambda: open_pool_log(url, create=create, settings=settings, dialect=spoken),
+        lambda: open_pool_log(url, create=create, settings=settings, dialect=dialect),
         lost=arguments.has("lost"),
     )
     try:
-        _warn_of_kept_settings(server, settings, spoken if dialect is not None else "")
+        _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         _offer(command, server, arguments, measured)
         server.begin()
     except BaseException:
@@ -86,13 +85,9 @@ def _offer(command: Command, server: Server, arguments: Arguments, measured: boo
     from ...domain.startd.slot_types import SlotTypeError
     from ..runtime.startd import ExecutionPoint
 
-    given = {}
-    for option, name in (("cpus", "Cpus"), ("memory", "Memory")):
-        wanted = arguments.last(option)
-        if wanted is not None:
-            given[name] = whole_number(command, wanted, 1)
-    slots = arguments.last("slots")
-    static = whole_number(command, slots, 1) if slots is not None else 0
+    amounts = {name: last_number(command, arguments, name.lower(), least=1) for name in _DETECTED}
+    given = {name: amount for name, amount in amounts.items() if amount is not None}
+    static = last_number(command, arguments, "slots", least=1) or 0
     load = _configured(arguments, given)
     if load is not None and static:
         raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
@@ -122,7 +117,7 @@ def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
     from ..runtime.config_sources import config_files, environment_settings
     from ..runtime.configuration import load
 
-    files = [path.absolute() for path in config_files([given.values[0] for given in arguments.every("config")])]
+    files = [path.absolute() for path in config_files(arguments.values("config"))]
     if not files and not environment_settings():
         return None
     detected = {_DETECTED[name]: str(amount) for name, amount in given.items()}

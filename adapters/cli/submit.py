@@ -47,7 +47,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         file=name,
         folder=os.getcwd(),
         macros=macros,
-        append=[given.values[0] for given in arguments.every("append")],
+        append=arguments.values("append"),
         queue=None if queue is None else " ".join(queue.values),
         environment=dict(os.environ),
     )

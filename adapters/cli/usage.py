@@ -29,8 +29,7 @@ _OF_RUNS = ("JOBS", "RUNS", "TIME", "GOOD", "WASTED", "EVICTIONS")
 
 def usage(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
-    given = arguments.last("by")
-    by = "user" if given is None else given.values[0]
+    by = arguments.value("by", "user")
     if by not in BY or arguments.has("from", "to"):
         return _of_runs(arguments, by)
     with Queries(log_of(arguments)) as queries:

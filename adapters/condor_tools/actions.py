@@ -126,11 +126,11 @@ def read(command: str, argv: Sequence[str]) -> Request:
     """
     table = COMMANDS[command]
     arguments = parse(table, argv)
-    constraints = [given.values[0] for given in arguments.every("constraint")]
+    constraints = arguments.values("constraint")
     everything, held = arguments.has("all"), arguments.has("held", "hold")
     if everything and (arguments.words or constraints):
         raise UsageError(f"poolbook {command}: -all means every job: leave the others out, or -all")
-    machines = [given.values[0] for given in arguments.every("machine")]
+    machines = arguments.values("machine")
     if not (everything or held or arguments.words or constraints or machines):
         raise UsageError(f"poolbook {command}: no job is named. Name jobs (12.3), clusters (12), users, or -all")
     of_slots = any(option.name == "machine" for option in table.options)
@@ -144,7 +144,6 @@ def read(command: str, argv: Sequence[str]) -> Request:
         (f"{of} {flag}" for name, (of, flag) in MODES.items() if of == command and arguments.has(name)), command
     )
     action = ACTIONS[mode]
-    reason = arguments.last("reason")
     return Request(
         action,
         ids,
@@ -152,7 +151,7 @@ def read(command: str, argv: Sequence[str]) -> Request:
         select(others, constraints) if selected else None,
         _whose(others, constraints),
         held,
-        action.reason if reason is None else reason.values[0],
+        arguments.value("reason", action.reason),
         None if subcode is None else _subcode(subcode),
         arguments,
     )

@@ -129,6 +129,14 @@ def date(seconds: float, zone: tzinfo) -> str:
     return f"{at.month:2d}/{at.day:<2d} {at.hour:02d}:{at.minute:02d}"
 
 
+def number_of(name: str, shown: Callable[[float], str]) -> Cell:
+    def cell(ad: ClassAd, _: Setting) -> str | None:
+        value = number(ad, name)
+        return None if value is None else shown(value)
+
+    return cell
+
+
 def date_of(name: str) -> Cell:
     def cell(ad: ClassAd, setting: Setting) -> str | None:
         seconds = number(ad, name)
@@ -178,11 +186,6 @@ def job_status(ad: ClassAd, _: Setting) -> str | None:
     if flag(ad, "TransferringOutput") or status == TRANSFERRING_OUTPUT:
         letters = queued + ">"
     return letters
-
-
-def universe(ad: ClassAd, _: Setting) -> str | None:
-    which = number(ad, "JobUniverse")
-    return None if which is None else UNIVERSES.get(int(which), "Unknown")
 
 
 def memory(ad: ClassAd) -> float | None:

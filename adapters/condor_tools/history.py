@@ -9,7 +9,7 @@ from .cells import Setting, date_of, description, job_id, job_status, text_of
 from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
 from .job_selection import Selection, holds, read_job_id, select
 from .layout import Column, Layout, lines
-from .options import Arguments, UsageError, command_table, line_width, parse, whole_number
+from .options import Arguments, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -44,8 +44,7 @@ class Query(NamedTuple):
 
     @property
     def forwards(self) -> bool:
-        given = self.arguments.last("backwards", "forwards", "nobackwards")
-        return given is not None and given.name != "backwards"
+        return self.arguments.chosen("backwards", "forwards", "nobackwards") not in ("", "backwards")
 
 
 def read(argv: Sequence[str]) -> Query:
@@ -54,15 +53,14 @@ def read(argv: Sequence[str]) -> Query:
     since = arguments.last("since")
     if since is not None and arguments.has("forwards", "nobackwards"):
         raise UsageError("poolbook history: -since stops on the way back: it cannot be combined with -forwards")
-    numbers = {}
-    for name, given in (("limit", arguments.last("limit", "match")), ("scan", arguments.last("scanlimit"))):
-        numbers[name] = None if given is None else whole_number(COMMAND, given, 1)
+    limit = last_number(COMMAND, arguments, "limit", "match", least=1)
+    scan = last_number(COMMAND, arguments, "scanlimit", least=1)
     return Query(
         arguments,
-        select(arguments.words, [given.values[0] for given in arguments.every("constraint")]),
+        select(arguments.words, arguments.values("constraint")),
         _stop(arguments),
-        numbers["limit"],
-        numbers["scan"],
+        limit,
+        scan,
         custom_layout(arguments),
         ads_form(arguments),
     )

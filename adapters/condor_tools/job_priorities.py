@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .actions import Answer
 from .job_selection import JobId, Selection, select
-from .options import Arguments, UsageError, command_table, find, parse, whole_number
+from .options import Arguments, UsageError, command_table, find, last_number, parse
 
 COMMAND = command_table("prio")
 
@@ -40,14 +40,13 @@ def read(argv: Sequence[str]) -> Request:
     steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_value(argv, at)]
     rest = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
     arguments = parse(COMMAND, rest)
-    given = arguments.last("p")
-    if given is None and not steps:
+    if not arguments.has("p") and not steps:
         raise UsageError(f"poolbook prio: name the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
     if not arguments.words and not arguments.has("a"):
         raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
     words = () if arguments.has("a") else arguments.words
     return Request(
-        None if given is None else whole_number(COMMAND, given, -(2**31)),
+        last_number(COMMAND, arguments, "p", least=-(2**31)),
         int(steps[-1]) if steps else 0,
         select(words, ()),
         arguments,

@@ -95,6 +95,20 @@ class Arguments(NamedTuple):
         """Return the last of these options that was given: it wins."""
         return next((given for given in reversed(self.given) if given.name in names), None)
 
+    def chosen(self, *names: str) -> str:
+        """Return the name of the last of these options that was given; empty if none was."""
+        given = self.last(*names)
+        return "" if given is None else given.name
+
+    def value(self, name: str, otherwise: str = "") -> str:
+        """Return the value of an option, the last one that was given."""
+        given = self.last(name)
+        return otherwise if given is None else given.values[0]
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of an option that may be given again."""
+        return [given.values[0] for given in self.every(name)]
+
 
 def sections(name: str) -> dict[str, list[str]]:
     """Return the rows of a data file's sections, by their headings."""
@@ -234,6 +248,12 @@ def whole_number(command: Command, given: Given, least: int = 0) -> int:
     if number < least:
         raise UsageError(f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}")
     return number
+
+
+def last_number(command: Command, arguments: Arguments, *names: str, least: int = 0) -> int | None:
+    """Return the value of the last of these options that was given, as `whole_number` reads it; None if none was."""
+    given = arguments.last(*names)
+    return None if given is None else whole_number(command, given, least)
 
 
 def line_width(command: Command, arguments: Arguments, terminal: int | None) -> int | None:

@@ -13,6 +13,7 @@ from .cells import (
     RUNNING,
     SUSPENDED,
     TRANSFERRING_OUTPUT,
+    UNIVERSES,
     Cell,
     Setting,
     date_of,
@@ -24,15 +25,15 @@ from .cells import (
     memory_usage,
     metric,
     number,
+    number_of,
     text,
     text_of,
-    universe,
     wall_time,
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
 from .job_selection import Selection, chosen_jobs, select
 from .layout import Column, Layout, lines
-from .options import Arguments, UsageError, command_table, line_width, parse, whole_number
+from .options import Arguments, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -57,11 +58,6 @@ def _time(current: bool) -> Cell:
     return run_time
 
 
-def _cpu_time(ad: ClassAd, _: Setting) -> str | None:
-    seconds = number(ad, "RemoteUserCpu")
-    return None if seconds is None else length(seconds)
-
-
 def _bytes(*names: str) -> Cell:
     def cell(ad: ClassAd, _: Setting) -> str | None:
         sizes = [number(ad, name) for name in names]
@@ -82,6 +78,7 @@ def _owner(width: int) -> Column:
 
 _SUBMITTED = Column("  SUBMITTED", date_of("QDate"), 11, missing="??")
 _RUN_TIME = Column("    RUN_TIME", _time(False), 12, missing="??")
+_CPU_TIME = Column("    CPU_TIME", number_of("RemoteUserCpu", length), 12)
 _STATUS = Column("ST", job_status)
 _COMMAND = (
     _STATUS,
@@ -103,7 +100,7 @@ VIEWS: dict[str, tuple[Column, ...]] = {
     ),
     "idle": (
         _owner(14),
-        Column("UNIVERSE ", universe),
+        Column("UNIVERSE ", number_of("JobUniverse", lambda which: UNIVERSES.get(int(which), "Unknown"))),
         Column("CPUS", "RequestCpus", form="%4d"),
         Column("MEMORY", "RequestMemory", form="%6d"),
         Column("STARTS", "NumShadowStarts ?: 0", form="%6d"),
@@ -186,22 +183,19 @@ def read(argv: Sequence[str]) -> Query:
         raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} exclude each other: a job has one state")
     if arguments.has("currentrun") and arguments.has("cumulative-time"):
         raise UsageError("poolbook q: -currentrun and -cumulative-time exclude each other")
-    constraints = [given.values[0] for given in arguments.every("constraint")]
-    selection = select(arguments.words, constraints, together=False)
-    limit = arguments.last("limit")
+    selection = select(arguments.words, arguments.values("constraint"), together=False)
     layout = custom_layout(arguments)
     form = ads_form(arguments)
-    grouping = arguments.last("batch", "nobatch")
-    batched = grouping is not None and grouping.name == "batch"
-    if batched and layout is not None:
+    grouping = arguments.chosen("batch", "nobatch")
+    if grouping == "batch" and layout is not None:
         raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
     everyone = bool(arguments.words) or arguments.has("allusers", "all-users")
     return Query(
         arguments,
-        form or ("custom" if layout is not None else _view(arguments, states, grouping is None or batched)),
+        form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch")),
         selection,
         everyone,
-        None if limit is None else whole_number(COMMAND, limit, 1),
+        last_number(COMMAND, arguments, "limit", least=1),
         layout,
     )
 
@@ -211,9 +205,8 @@ def _states(arguments: Arguments) -> list[str]:
 
 
 def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
-    chosen = arguments.last("totals", "io")
-    if chosen is not None:
-        return chosen.name
+    if chosen := arguments.chosen("totals", "io"):
+        return chosen
     if arguments.has(*ANALYSES):
         return "analysis"
     if states:
@@ -353,7 +346,7 @@ def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]
             room = 14 + setting.width - 80
             columns[0] = columns[0]._replace(width=-max(abs(columns[0].width or 0), min(max(names), room)))
     if query.arguments.has("cputime"):
-        columns = [column if column is not _RUN_TIME else Column("    CPU_TIME", _cpu_time, 12) for column in columns]
+        columns = [_CPU_TIME if column is _RUN_TIME else column for column in columns]
     elif query.arguments.has("currentrun"):
         columns = [column._replace(value=_time(True)) if column is _RUN_TIME else column for column in columns]
     ids = (

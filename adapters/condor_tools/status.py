@@ -10,7 +10,7 @@ from .cells import Setting, evaluate, shown, text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
 from .job_selection import holds
 from .layout import Layout, lines
-from .options import Arguments, Refusal, UsageError, command_table, line_width, parse, whole_number
+from .options import Arguments, Refusal, UsageError, command_table, last_number, line_width, parse
 from .status_compact import CONSTRAINT as COMPACT_CONSTRAINT
 from .status_compact import compact_table, compact_totals
 from .status_tables import ACTIVITY_TIME, VIEWS, WIDE_ACTIVITY_TIME
@@ -57,23 +57,21 @@ def read(argv: Sequence[str]) -> Query:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     view = _view(arguments)
-    compact = arguments.last("compact", "nocompact", "slots")
-    compacted = compact is not None and compact.name == "compact"
+    compacted = arguments.chosen("compact", "nocompact", "slots") == "compact"
     if compacted and VIEWS[view].kind != "Machine":
         raise UsageError(f"poolbook status: -compact shows slots, and not what -{view} shows")
     if compacted and view not in ("slots", "avail"):
         raise UsageError(f"poolbook status: -compact has no columns for -{view}: leave one of them out")
-    constraints = [given.values[0] for given in arguments.every("constraint")]
+    constraints = arguments.values("constraint")
     # With -totals the machine's slots are not taken together, but are those that -compact would show.
     constraints += [VIEWS[view].constraint, COMPACT_CONSTRAINT if compacted else ""]
-    limit = arguments.last("limit")
     return Query(
         arguments,
         view,
         compacted,
         tuple(parsed("-constraint", constraint) for constraint in constraints if constraint),
         _order(arguments),
-        None if limit is None else whole_number(COMMAND, limit, 1),
+        last_number(COMMAND, arguments, "limit", least=1),
         custom_layout(arguments),
         ads_form(arguments),
     )
@@ -93,7 +91,7 @@ def _view(arguments: Arguments) -> str:
 
 
 def _order(arguments: Arguments) -> tuple[str, ...] | None:
-    given = [option.values[0] for option in arguments.every("sort")]
+    given = arguments.values("sort")
     if any(value.lower() in ("no", "none", "false", "0") for value in given):
         return None
     for value in given:

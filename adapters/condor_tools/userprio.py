@@ -52,13 +52,13 @@ def read(argv: Sequence[str]) -> Query:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     edit = read_edit(COMMAND, arguments)
-    holder, file = arguments.last("getreslist"), arguments.last("inputfile")
+    holder = arguments.last("getreslist")
     _date(arguments)
     return Query(
         arguments,
         edit,
         "" if holder is None else submitter(holder.spelled, holder.values[0]),
-        "" if file is None else file.values[0],
+        arguments.value("inputfile"),
         tuple(parsed(given.spelled, given.values[0]) for given in arguments.every("constraint")),
         custom_layout(arguments),
         ads_form(arguments),
@@ -121,10 +121,9 @@ def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]
 def _wanted(query: Query, setting: Setting) -> Wanted:
     arguments = query.arguments
     details = frozenset[str]().union(*(DETAILS[given.name] for given in arguments.every(*DETAILS)))
-    layout = arguments.last("hierarchical", "flat", "grouporder")
     return Wanted(
         details or MOST,
-        "" if layout is None else layout.name,
+        arguments.chosen("hierarchical", "flat", "grouporder"),
         arguments.has("quotas", "surplus"),
         _since(query, setting),
     )
