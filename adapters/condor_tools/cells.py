@@ -12,22 +12,14 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """What a command knows beyond its ads.
+    """What a command knows beyond its ads."""
 
-    :param now: the time, in seconds since the epoch
-    :param timezone: the zone in which times are shown
-    :param schedd: the name of the queue, for titles
-    :param address: its address, ``<127.0.0.1:9618?addrs=...>``, shown without the question mark and what follows
-    :param me: the user, ``alice@localhost``; empty for none, who sees all jobs
-    :param width: the columns of the terminal; None if the output is no terminal, and nothing is cut
-    """
-
-    now: int
-    timezone: tzinfo = UTC
-    schedd: str = "localhost"
-    address: str = "<127.0.0.1:0>"
-    me: str = ""
-    width: int | None = None
+    now: int  #: the time, in seconds since the epoch
+    timezone: tzinfo = UTC  #: the zone in which times are shown
+    schedd: str = "localhost"  #: the name of the queue, for titles
+    address: str = "<127.0.0.1:0>"  #: its address, of which what follows a question mark is not shown
+    me: str = ""  #: the user, ``alice@localhost``; empty for none, who sees all jobs
+    width: int | None = None  #: the columns of the terminal; None if the output is no terminal, and nothing is cut
 
     @property
     def owner(self) -> str:

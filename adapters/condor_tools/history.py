@@ -28,16 +28,12 @@ TABLE = (
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param since: stop at the first job for which this is true
-    :param limit: the most jobs that are printed, ``scan`` the most that are read
-    """
+    """A parsed command line."""
 
     arguments: Arguments
     selection: Selection
-    since: Expression | None
-    limit: int | None
+    since: Expression | None  #: stop at the first job for which this is true
+    limit: int | None  #: the most jobs that are printed, ``scan`` the most that are read
     scan: int | None
     layout: Layout | None
     form: str | None

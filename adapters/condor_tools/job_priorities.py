@@ -16,14 +16,10 @@ _STEP = re.compile(r"[-+]\d+", re.ASCII)
 
 
 class Request(NamedTuple):
-    """A parsed command line.
+    """A parsed command line."""
 
-    :param priority: the new priority; None if it is changed by ``step``
-    :param step: the change
-    """
-
-    priority: int | None
-    step: int
+    priority: int | None  #: the new priority; None if it is changed by ``step``
+    step: int  #: the change
     selection: Selection
     arguments: Arguments
 

@@ -132,20 +132,14 @@ STATES = {
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param view: ``batch``, ``totals``, ``analysis``, a name of ``VIEWS``, ``custom`` (-af, -format), or a form of whole
-        ads (``long``, ``json``, ``jsonl``, ``xml``)
-    :param everyone: whether the jobs of others are meant, too
-    :param layout: for the view ``custom``
-    """
+    """A parsed command line."""
 
     arguments: Arguments
-    view: str
+    view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name of ``VIEWS``, a form of ads
     selection: Selection
-    everyone: bool
+    everyone: bool  #: whether the jobs of others are meant, too
     limit: int | None
-    layout: Layout | None
+    layout: Layout | None  #: for the view ``custom``
 
     @property
     def partial(self) -> bool:

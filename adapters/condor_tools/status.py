@@ -25,19 +25,13 @@ COMMAND = command_table("status")
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param view: a name of ``VIEWS``
-    :param compact: whether the slots of a machine share a line
-    :param constraints: the expressions that must be true for each ad
-    :param order: the expressions by which ads are sorted; None for the order of the input
-    """
+    """A parsed command line."""
 
     arguments: Arguments
-    view: str
-    compact: bool
-    constraints: tuple[Expression, ...]
-    order: tuple[str, ...] | None
+    view: str  #: a name of ``VIEWS``
+    compact: bool  #: whether the slots of a machine share a line
+    constraints: tuple[Expression, ...]  #: the expressions that must be true for each ad
+    order: tuple[str, ...] | None  #: the expressions by which ads are sorted; None for the order of the input
     limit: int | None
     layout: Layout | None
     form: str | None

@@ -25,22 +25,15 @@ COMMAND = command_table("userprio")
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param edit: the change that it asks for, if any
-    :param holder: the submitter whose slots are to be listed; empty: none
-    :param file: the file of the records; empty: the log
-    :param constraints: the expressions that must be true for each record
-    :param form: the form of whole records; None for a table
-    """
+    """A parsed command line."""
 
     arguments: Arguments
-    edit: Request | None
-    holder: str
-    file: str
-    constraints: tuple[Expression, ...]
+    edit: Request | None  #: the change that it asks for, if any
+    holder: str  #: the submitter whose slots are to be listed; empty: none
+    file: str  #: the file of the records; empty: the log
+    constraints: tuple[Expression, ...]  #: the expressions that must be true for each record
     layout: Layout | None
-    form: str | None
+    form: str | None  #: the form of whole records; None for a table
 
     @property
     def whole(self) -> bool:
