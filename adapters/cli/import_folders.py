@@ -8,14 +8,16 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from attrs import asdict
 
+from ...replay.narration.wording import counted, instant, shortened
 from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import is_live, rewritten
 from .common import log_of, shown
+from .time_window import here
 
 if TYPE_CHECKING:
     from ...replay.audit_result import Audit
@@ -144,7 +146,6 @@ def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
 
 def _tell(url: str, result: ImportResult) -> None:
     from ...domain.imported.record_sources import KINDS
-    from ...replay.narration.wording import counted, shortened
 
     print(f"{shown(url)}: {counted(result.events, 'event')} in {result.seconds:.1f} s")
     width = max((len(KINDS[kind].name) for kind in result.counts), default=0)
@@ -176,7 +177,6 @@ def _tell(url: str, result: ImportResult) -> None:
 
 def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
     """Print the findings of an audit that were not printed before."""
-    from ...replay.narration.wording import instant
 
     moves = sum(audit.transitions.values())
     now = datetime.now().strftime("%H:%M:%S")
@@ -186,8 +186,4 @@ def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
     for at, words, story in sorted(news):
         if words not in told:
             told.add(words)
-            print("\n    ".join([f"  {instant(at, _zone())}  {words}", *story]), flush=True)
-
-
-def _zone() -> tzinfo:
-    return datetime.now().astimezone().tzinfo or UTC
+            print("\n    ".join([f"  {instant(at, here())}  {words}", *story]), flush=True)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ...replay.narration.wording import counted, instant
 from ..condor_tools.options import Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, folded, painted, width_of
 from .common import calls, log_of, shown
@@ -73,7 +74,6 @@ LINE_INDENT = 4
 
 
 def _print_life(found: Answer) -> None:
-    from ...replay.narration.wording import instant
     from ...replay.why import tell
 
     print()
@@ -178,7 +178,6 @@ class _Progress:
 
 def _on_decisions(found: RecheckedCycles) -> Iterator[str]:
     """What came of taking the cycles again, in lines."""
-    from ...replay.narration.wording import counted, instant
 
     again = f"{counted(found.taken, 'negotiation cycle')} {'was' if found.taken == 1 else 'were'} taken again"
     if not found.differing:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
+from ..machine.host import host_name, user_name
 from ..runtime.commands import ask, is_served, is_written
 from ..runtime.requests import new_id
 from .common import log_of, log_option
@@ -23,8 +24,6 @@ _COMPLETIONS = [option.name for option in DRAIN.options if option.name.endswith(
 
 
 def _request(kind: str, **body: object) -> dict[str, object]:
-    from ..machine.host import user_name
-
     return {"kind": kind, "id": new_id(), "user": user_name(), **body}
 
 
@@ -108,8 +107,6 @@ def off(argv: Sequence[str]) -> int:
     arguments = parse(OFF, argv)
     if len(arguments.words) > 1:
         raise UsageError("poolbook off: one machine at a time")
-    from ..machine.host import host_name
-
     how = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
     answer = ask(_served(OFF, arguments), _request("ShutDown", machine=machine or host_name(), how=how))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...projections.imported_ads import BY
+from ...replay.narration.wording import instant, iso
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
@@ -56,7 +57,6 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     import json
 
     from ...replay.listing import EVER
-    from ...replay.narration.wording import iso
     from ...replay.usage.evictions import unknown_as_dict
     from ...replay.usage.run_columns import of_open, of_unknown
     from ...replay.usage.usage_sums import BY as KEYS
@@ -104,7 +104,6 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
 def _span(log: Log) -> str:
     """The time of which a log tells, as the rest of a sentence; empty where it tells of none."""
     from ...replay.forensics.imported_log import time_span
-    from ...replay.narration.wording import instant
     from .time_window import here
 
     first, last = time_span(log)

@@ -35,7 +35,7 @@ class Machine:
     cores: int
     memory: int  #: with `cores`, what a pool offers by default
     granted_cores: float | None = None  #: with `granted_memory`, the limits of this process's control groups
-    granted_memory: int | None = None
+    granted_memory: int | None = None  #: as of the cores, None: no limit
     open_files: int = 1024
     subreaper: bool = True
     numbered: bool = True  #: whether a job's processes can be marked by RLIMIT_RTTIME
