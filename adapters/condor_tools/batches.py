@@ -157,8 +157,7 @@ def batch_table(rows: Iterable[ClusterRow], setting: Setting, *, partial: bool =
         ]
         for at, batch in enumerate(listed)
     ]
-    limit = None if setting.width is None else setting.width - 1
-    yield from laid_out(Layout(columns, trimmed=True, limit=limit), texts)
+    yield from laid_out(Layout(columns, trimmed=True, limit=setting.longest), texts)
 
 
 def _name_widths(listed: list[Batch], width: int | None) -> tuple[int, int]:

@@ -22,6 +22,11 @@ class Setting(NamedTuple):
     width: int | None = None  #: the columns of the terminal; None if the output is no terminal, and nothing is cut
 
     @property
+    def longest(self) -> int | None:
+        """Return the length of the longest line; None if nothing is cut."""
+        return None if self.width is None else self.width - 1
+
+    @property
     def owner(self) -> str:
         """Return the Owner of the user's jobs."""
         return self.me.partition("@")[0]

@@ -88,9 +88,8 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
     elif query.layout is not None:
         yield from lines(query.layout._replace(streamed=True), jobs, setting)
     else:
-        width = line_width(COMMAND, query.arguments, setting.width)
-        limit = None if width is None else width - 1
-        yield from lines(Layout(TABLE, streamed=True, limit=limit), jobs, setting)
+        fitted = setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
+        yield from lines(Layout(TABLE, streamed=True, limit=fitted.longest), jobs, setting)
 
 
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[ClassAd]:

@@ -347,5 +347,5 @@ def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]
         Column(" ID", "ClusterId", cluster + 1, form=f"%{cluster}d."),
         Column(" ", "ProcId", -proc, form=f"%-{proc}d", joined=True),
     )
-    limit = None if setting.width is None or query.view == "hold" else setting.width - 1
+    limit = None if query.view == "hold" else setting.longest
     yield from lines(Layout((*ids, *columns), trimmed=True, limit=limit), jobs, setting)

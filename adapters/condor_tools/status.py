@@ -104,8 +104,7 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
     """
     asked = _asked(ads, query, setting)
     if query.arguments.has("totals"):
-        view = VIEWS[query.view]
-        if asked and view.totals is not None:
+        if asked:
             yield from _totals(asked, query, compact=False)
     elif query.layout is not None:
         yield from lines(query.layout, asked, setting)
@@ -126,23 +125,20 @@ def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str
     wide = query.arguments.last("wide")
     if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
         columns = tuple(WIDE_ACTIVITY_TIME if column is ACTIVITY_TIME else column for column in columns)
-    limit = None if setting.width is None else setting.width - 1
-    heading, *rows = lines(Layout(columns, limit=limit), asked, setting)
+    heading, *rows = lines(Layout(columns, limit=setting.longest), asked, setting)
     yield heading + "\n"
     yield from rows
-    if view.totals is not None:
-        yield from _totals(asked, query, compact=False)
+    yield from _totals(asked, query, compact=False)
 
 
 def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[str]:
     view = VIEWS[query.view]
     wide = query.arguments.last("wide")
     width = None if wide is not None and wide.qualifier is None else view.keys
-    yield "\n"
     if compact:
-        yield from compact_totals(asked, width)
-    elif view.totals is not None:
-        yield from totals_lines(view.totals, ((view.totals.key(ad), view.totals.sums(ad)) for ad in asked), width)
+        yield from ("\n", *compact_totals(asked, width))
+    elif (totals := view.totals) is not None:
+        yield from ("\n", *totals_lines(totals, ((totals.key(ad), totals.sums(ad)) for ad in asked), width))
 
 
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:

@@ -153,8 +153,7 @@ def compact_table(ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
         rows.append(machine.row(setting, f"   {slot}" if name == above else name))
         above = name
     if rows:
-        limit = None if setting.width is None else setting.width - 1
-        heading, *lines = laid_out(Layout(COLUMNS, limit=limit), rows)
+        heading, *lines = laid_out(Layout(COLUMNS, limit=setting.longest), rows)
         yield heading + "\n"
         yield from lines
 
