@@ -156,6 +156,8 @@ def foreign_data(tree: ast.AST) -> list[str]:
     nodes = list(ast.walk(tree))
     renamed = [node for node in nodes if isinstance(node, ast.alias) and node.name == "get_data" and node.asname]
     uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == "get_data"]
+    if not (renamed or uses):
+        return []
     own = {id(node.func) for node in nodes if isinstance(node, ast.Call) and OWN_DATA.fullmatch(ast.unparse(node))}
     return [ast.unparse(node) for node in (*renamed, *uses) if id(node) not in own]
 
@@ -176,7 +178,7 @@ def impurities(source: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module == "datetime" and not node.level:
             clocks |= {a.asname or a.name for a in node.names if a.name in ("date", "datetime")}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr in (*CLOCK_READINGS, "random"):
             owner = ast.unparse(node.value)
             if (node.attr in CLOCK_READINGS and owner in clocks) or (node.attr == "random" and owner in numpys):
                 found.append(f"{owner}.{node.attr}")
