@@ -7,7 +7,9 @@ much that looking through it again and again took a tenth of all its time."""
 from __future__ import annotations
 
 import gc
+import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("poolbook", deadline=None, max_examples=60)
@@ -19,3 +21,12 @@ NEW_OBJECTS_TILL_COLLECTED = 50_000
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS_TILL_COLLECTED, 20, 100)
+
+
+@pytest.fixture
+def told_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Benchmarks of pools in this process wait where they would use a core for a second; tests/slots has them done."""
+    from poolbook.adapters.machine.sensors import benchmarks
+
+    waits = ["/bin/sh", "-c", "sleep 1.1; echo 3000 20000"]
+    monkeypatch.setattr(benchmarks, "command", lambda: (waits, dict(os.environ)))

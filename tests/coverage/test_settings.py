@@ -26,6 +26,8 @@ from ..pool.real import Folder
 from ..together import together
 from . import code
 
+pytestmark = pytest.mark.usefixtures("told_speed")
+
 EVERYTHING = """
 SLOT_TYPE_1 = cpus=1
 NUM_SLOTS_TYPE_1 = 1
