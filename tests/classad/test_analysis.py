@@ -22,7 +22,7 @@ from ..together import together
 from . import oracle
 from .strategies import Case, cases
 
-FIXED = settings(max_examples=200, derandomize=True, deadline=None, database=None)
+FIXED = settings(max_examples=80, derandomize=True, deadline=None, database=None)
 
 # References -------------------------------------------------------------------------------------
 

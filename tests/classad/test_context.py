@@ -24,7 +24,7 @@ from poolbook.domain.classad import (
     unparse,
 )
 
-FIXED = settings(max_examples=100, derandomize=True, deadline=None, database=None)
+FIXED = settings(max_examples=50, derandomize=True, deadline=None, database=None)
 CHICAGO = ZoneInfo("America/Chicago")
 NOON = 1_720_000_000  # 2024-07-03 09:46:40 UTC, in summer
 

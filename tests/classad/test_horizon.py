@@ -29,7 +29,7 @@ from poolbook.domain.classad import (
 
 from ..together import together
 
-FIXED = settings(max_examples=150, derandomize=True, deadline=None, database=None)
+FIXED = settings(max_examples=60, derandomize=True, deadline=None, database=None)
 
 DAY = 86_400
 SUNDAY = 1_789_862_400  # 2026-09-20 00:00 UTC
@@ -476,7 +476,7 @@ def stays_until_the_change(case: Case, seconds: int) -> bool | None:
 def test_a_policy_of_comparisons_stays_until_the_very_second_that_is_told() -> None:
     reached: list[str] = []
 
-    @FIXED
+    @settings(FIXED, max_examples=150)
     @given(cases("policy"))
     def every_second(case: Case) -> None:
         differs = stays_until_the_change(case, HOUR // 3)

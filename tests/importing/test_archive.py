@@ -60,7 +60,7 @@ def views(*events: AdsKept) -> Views:
 
 
 @given(ADS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_packed_is_unpacked(ads: list[KeptAd]) -> None:
     packed = event(*ads)
     assert unpack(packed) == ads
@@ -69,7 +69,7 @@ def test_what_is_packed_is_unpacked(ads: list[KeptAd]) -> None:
 
 
 @given(ADS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_index_says_what_the_ads_say(ads: list[KeptAd]) -> None:
     told = index(event(*ads))
     assert told.lines == [ad.line for ad in ads]
@@ -81,7 +81,7 @@ def test_the_index_says_what_the_ads_say(ads: list[KeptAd]) -> None:
 
 
 @given(ADS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_attributes_are_selected_of_a_text_as_of_packed_ads(ads: list[KeptAd]) -> None:
     ads = [
         ad for ad in ads if len({line.partition(" = ")[0] for line in ad.text.split("\n")}) == ad.text.count("\n") + 1

@@ -564,7 +564,7 @@ def test_what_is_not_there_is_answered_with_what_is(name: str) -> None:
     texts=st.lists(st.text(max_size=60), max_size=3),
     at=st.one_of(st.none(), st.integers(0, 60)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_whatever_of_the_records_is_there_in_whatever_order_there_is_an_answer(
     kept: tuple[e.Event, ...], texts: list[str], at: int | None
 ) -> None:

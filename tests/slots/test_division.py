@@ -121,7 +121,7 @@ ITEMS = st.tuples(st.sampled_from(["c", "mem", "disk", "swap", "cogs", "actuator
 TYPES = st.lists(st.tuples(st.lists(ITEMS, max_size=4).map(", ".join), st.integers(1, 3)), min_size=1, max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(TYPES)
 def test_no_more_is_given_out_than_there_is(types: list[tuple[str, int]]) -> None:
     try:

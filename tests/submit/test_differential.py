@@ -99,7 +99,7 @@ def test_macros_expand_as_the_references(reference: htcondor2.Submit, text: str)
 
 
 # The same examples each time: an unbalanced parenthesis within nested defaults is read otherwise by the reference.
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.sampled_from(["$", "(", ")", "$(a)", "$(none:", "b", ":", " ", "x", "$$", "$(b)", ",", "["]), max_size=9

@@ -207,7 +207,7 @@ ads = st.fixed_dictionaries(
 options = st.sampled_from([*DETAILS, "hierarchical", "flat", "grouporder", "grouprollup", "allusers"])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.lists(ads, min_size=1, max_size=6), st.lists(options, max_size=4))
 def test_whatever_records_say_the_lines_of_their_table_are_of_one_length(
     found: list[dict[str, str]], asked: list[str]
