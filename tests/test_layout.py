@@ -230,7 +230,7 @@ def test_every_room_is_linked_and_packaged() -> None:
 # The checks above, checked: a test that can find nothing holds nothing.
 
 
-@pytest.mark.parametrize(
+@together(
     ("package", "source", "foreign"),
     [
         ("poolbook.replay.forensics.audit", "from ....domain import events as e", False),
@@ -250,7 +250,7 @@ def test_an_import_out_of_the_context_is_found(package: str, source: str, foreig
     assert bool(foreign_imports(source, package)) == foreign
 
 
-@pytest.mark.parametrize(
+@together(
     ("package", "source", "wrong"),
     [
         ("poolbook", "from .adapters.cli import main", False),
@@ -277,7 +277,7 @@ def test_a_wrong_import_is_found(package: str, source: str, wrong: bool) -> None
     assert bool(wrong_imports(source, package)) == wrong
 
 
-@pytest.mark.parametrize(
+@together(
     ("source", "impure"),
     [
         ("from datetime import datetime, timezone", False),

@@ -501,9 +501,7 @@ def test_an_ad_over_another_evaluates_as_one_ad_of_both(case: Case) -> None:
     assert told(expression.evaluate(over(EVALUATED), over(JOB), context)) == told(whole)
 
 
-@pytest.mark.parametrize(
-    "value", [1, -(2**63), 2**63, 2**64 + 1, 1.5, True, "text", "é", None, [1, "a"], {"a": 1}, parse("1 + 1")]
-)
+@together("value", [1, -(2**63), 2**63, 2**64 + 1, 1.5, True, "text", "é", None, [1, "a"], {"a": 1}, parse("1 + 1")])
 def test_an_ad_made_of_values_is_the_ad_into_which_they_are_set(value: Any) -> None:
     made, set_one_by_one = ClassAd({"Name": value, "NAME": value, "Étage": value}), ClassAd()
     for name in ("Name", "NAME", "Étage"):

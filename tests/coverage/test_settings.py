@@ -117,7 +117,7 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
     assert len(without) < len(names) / 6
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "told"),
     [
         (
@@ -152,7 +152,7 @@ def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
     assert told in warning
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     [
         "",

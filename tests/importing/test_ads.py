@@ -140,7 +140,7 @@ def test_the_line_behind_an_ad_is_read_in_all_its_forms(end: str, head: dict[str
     assert ("EpochAdType" in ad.head) == ("EpochAdType" in head)
 
 
-@pytest.mark.parametrize(
+@together(
     ("kind", "attribute", "at"),
     [
         ("job_ads", "ServerTime = 1795000000", 1_795_000_000),
@@ -164,7 +164,7 @@ def test_an_unfinished_ad_is_left() -> None:
     assert read("job_ads", (OLD + "\nB = 2\nC").encode())[1] == len(OLD) + 1
 
 
-@pytest.mark.parametrize(
+@together(
     ("rubbish", "line"),
     [
         ("what is this\n", 9),

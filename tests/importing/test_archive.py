@@ -26,6 +26,7 @@ from poolbook.projections.projector import apply
 from poolbook.projections.schema import create
 from poolbook.projections.views import Views
 
+from ..together import together
 from .folders import TRACES, imported
 
 SECOND = 1_000_000
@@ -94,7 +95,7 @@ def test_attributes_are_found_in_any_case_and_named_as_they_were_asked_for() -> 
     assert attributes(text, ("Owner", "RequestMemory", "Cmd")) == {"Owner": '"a"', "RequestMemory": "1 = 2"}
 
 
-@pytest.mark.parametrize(
+@together(
     ("field", "text", "micros"),
     [
         ("wall", "28.0", 28 * SECOND),

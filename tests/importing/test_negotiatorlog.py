@@ -187,7 +187,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("message", "submitter", "what", "value"), SETTINGS)
+@together(("message", "submitter", "what", "value"), SETTINGS)
 def test_what_an_administrator_set(message: str, submitter: str, what: str, value: str) -> None:
     assert said(message) == [(submitter, "set", {"what": what, "value": value})]
 

@@ -74,7 +74,7 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize(("message", "expected"), MESSAGES)
+@together(("message", "expected"), MESSAGES)
 def test_what_a_message_says(message: str, expected: tuple[str, str, dict[str, str]]) -> None:
     assert said(message) == [expected]
 

@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, list[tuple[int, list[int]]], list[int], list[int], i
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@together("name", CASES)
 def test_what_is_a_transaction(name: str) -> None:
     text, transactions, refused, gaps, left = CASES[name]
     events, rest = read(TableReader, "queue", text.encode())

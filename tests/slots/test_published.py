@@ -13,6 +13,8 @@ from poolbook.domain.startd.provisioning import POLICY
 from poolbook.domain.startd.public_ad import published, shown
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Dialect
 
+from ..together import together
+
 TRACES = Path(__file__).parent.parent / "data/traces"
 AD = {
     "Start": "KeyboardIdle > 900",
@@ -27,7 +29,7 @@ AD = {
 USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
 
 
-@pytest.mark.parametrize(
+@together(
     "dialect, state, more, requirements, start",
     [
         (MANUAL, "Unclaimed", {"willing": False}, USUAL, AD["Start"]),

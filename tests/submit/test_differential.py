@@ -13,6 +13,7 @@ from poolbook.domain.macros.macros import Definition, Macros
 from poolbook.domain.submit import SubmitError
 from poolbook.domain.submit.queue import read_queue
 
+from ..together import together
 from .world import Disk
 
 LINES = {
@@ -110,7 +111,7 @@ def test_any_text_expands_as_the_references(pieces: list[str]) -> None:
     assert ours(text) == theirs(htcondor2.Submit("\n".join(f"{name} = {value}" for name, value in LINES.items())), text)
 
 
-@pytest.mark.parametrize(
+@together(
     "statement",
     [
         "x in (a b c)",

@@ -53,7 +53,7 @@ SAME_RECORDS = {
 }
 
 
-@pytest.mark.parametrize("name", SAME_RECORDS)
+@together("name", SAME_RECORDS)
 def test_records_print_as_condor_userprio_printed_them(name: str) -> None:
     assert shown(known(SAME_RECORDS[name]), *capture(name).argv) == capture(name).out
 
@@ -167,7 +167,7 @@ def test_groups_within_groups_stand_by_their_sort_keys_and_count_what_is_in_them
 # -- any records ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("record", "column", "cell"),
     [
         ({"PriorityFactor": 1e10}, "Factor", "1e+10"),
