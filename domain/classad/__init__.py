@@ -7,9 +7,6 @@ when a value may change by time passing; ``columns``, ``columnar*``, ``plans`` a
 over all slots at once, in arrays.
 """
 
-if __name__ != "poolbook.domain.classad":
-    raise ImportError(f"import this folder as poolbook.domain.classad, not as {__name__}")
-
 from typing import TYPE_CHECKING, Any
 
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)

@@ -5,9 +5,6 @@ Nothing here reads a pool's files, runs a command, asks the time or draws random
 disk, a mapping of detected names for the machine, a seed for chance.
 """
 
-if __name__ != "poolbook.domain.config":
-    raise ImportError(f"import this folder as poolbook.domain.config, not as {__name__}")
-
 from .configuration import Configuration
 from .errors import ConfigError, ConfigWarning, Source
 from .misspelled import similar_setting

@@ -10,9 +10,6 @@ version of the language's implementation.
 
 from __future__ import annotations
 
-if __name__ != "poolbook.domain.events":
-    raise ImportError(f"import this folder as poolbook.domain.events, not as {__name__}")
-
 # ruff: noqa: F403
 from .accounting import *
 from .base import *

@@ -4,6 +4,3 @@ A cycle (``cycle.hold``) is a function of the log: of the slots' published ads, 
 priorities (``accounting``) and the settings in force, at an instant. It appends no event, changes no state and reads no
 clock: ``matches`` turns what was decided into events.
 """
-
-if __name__ != "poolbook.domain.negotiator":
-    raise ImportError(f"import this folder as poolbook.domain.negotiator, not as {__name__}")

@@ -28,7 +28,7 @@ from ..events import (
     SubmitterEvent,
     SubmittersReset,
 )
-from ..state.evolve import PUBLISHED
+from ..state.slot_fold import PUBLISHED
 from ..state.state import State
 from .idle_jobs import waits
 

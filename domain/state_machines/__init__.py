@@ -8,9 +8,6 @@ Nothing outside of this folder names a row by its number, or asks which dialect 
 log or a clock: rules and actions ask ``SlotPolicy`` and ``SlotTransitions``, which ``startd`` answers.
 """
 
-if __name__ != "poolbook.domain.state_machines":
-    raise ImportError(f"import this folder as poolbook.domain.state_machines, not as {__name__}")
-
 from .claim import CLAIM, claim_state
 from .dialects import (
     DEFAULT_DIALECT,

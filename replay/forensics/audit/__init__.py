@@ -13,6 +13,3 @@
 
 Nothing here reads HTCondor's files, changes a log or decides anything.
 """
-
-if __name__ != "poolbook.replay.forensics.audit":
-    raise ImportError(f"import this folder as poolbook.replay.forensics.audit, not as {__name__}")
