@@ -7,7 +7,7 @@ from typing import Final
 
 from ...domain import events as e
 from ...domain.startd.slot_resources import STANDARD, resources
-from ...domain.state.evolve import SUSPENDED
+from ...domain.state.slot_fold import SUSPENDED
 from ...domain.state.state import RUNS, Activation, Slot
 from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
 from . import accounting

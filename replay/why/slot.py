@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 from ...domain import events as e
-from ...domain.state.evolve import BIRTH
+from ...domain.state.slot_fold import BIRTH
 from ...domain.state_machines import state
 from ..listing import ending, transition
 from ..narration.causes import CLAIM_FLAGS

@@ -4,6 +4,3 @@
 ``event_log_rules``, of the facts that several sources state ``contradictions``. Nothing here reads HTCondor's files,
 changes a log or decides anything.
 """
-
-if __name__ != "poolbook.replay.forensics.audit":
-    raise ImportError(f"import this folder as poolbook.replay.forensics.audit, not as {__name__}")
