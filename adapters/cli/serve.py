@@ -142,7 +142,7 @@ def run(argv: Sequence[str]) -> int:
         number = server.engine.state.next_cluster
         found = Reading(description).request(Terms.of(server.engine.state, number), {})
         print_warnings(found.warnings)
-        (answer,) = server.handle([found.request])
+        (answer,) = server.engine.handle([found.request])
         if answer.refusal:
             print(f"poolbook: {answer.refusal}", file=sys.stderr)
             return 1
