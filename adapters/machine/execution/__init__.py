@@ -8,7 +8,6 @@ if __name__ != "poolbook.adapters.machine.execution":
     raise ImportError(f"import this folder as poolbook.adapters.machine.execution, not as {__name__}")
 
 from .activation import (
-    FAILURE_HOLD_CODES,
     VIOLATION_HOLD_CODES,
     Activation,
     Exited,
@@ -23,7 +22,6 @@ from .activation import (
 from .client import ReplacedError, Supervisor, SupervisorError
 
 __all__ = [
-    "FAILURE_HOLD_CODES",
     "VIOLATION_HOLD_CODES",
     "Activation",
     "Exited",
