@@ -116,7 +116,7 @@ def status(argv: Sequence[str]) -> int:
     with Queries(log_of(query.arguments)) as queries:
         here = setting()
         try:
-            ads = queries.ads(query.kind, here.now)
+            ads = queries.ads(query.kind, here.now, here.timezone)
         except NotRecorded as error:
             raise Refusal(
                 f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "

@@ -96,7 +96,8 @@ class Log(LogQueries):
         :raises ClassAdSyntaxError: the constraint is no expression
         """
         with self._queries() as queries:
-            return plain(queries.slots(), constraint, queries.views.at)
+            at = queries.views.at
+            return plain(queries.slots(at // 1_000_000), constraint, at)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.

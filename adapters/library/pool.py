@@ -16,15 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...domain.classad import Context
 from ...domain.coverage.settings import unenforced
 from ...domain.decide import Refusal
-from ...domain.events import Ad, Event
+from ...domain.events import Event
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import Log
-from ...domain.startd.public_ad import shown, with_unsaid
+from ...domain.startd.public_ad import PublishedSlots
+from ...domain.state.caches import Caches
 from ...domain.state.expression_cache import ad_of
-from ...domain.state.job_ad import quoted
-from ...domain.state.state import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...replay.virtual_world import EPOCH, SECOND, Behave, VirtualWorld, sleeps
@@ -239,12 +239,13 @@ class Pool(Submitters, LogQueries):
         return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
-        """Return the ads of the slots, with their state and activity.
+        """Return the ads of the slots, as `poolbook status -long` has them.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
-        ads = (_slot_ad(slot, self.state.user(slot)) for slot in self.state.slots.values())
-        return plain(map(ad_of, ads), constraint, self._engine.world.now())
+        now = self._engine.world.now()
+        published = PublishedSlots(self.state, Caches(), now, Context(now=now // SECOND, timezone=self._engine.zone))
+        return plain(map(published.ad, self.state.slots.values()), constraint, now)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
@@ -355,18 +356,3 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
     if not (jobs or constraint):
         raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
-
-
-def _slot_ad(slot: Slot, user: str) -> Ad:
-    claim = {"RemoteOwner": quoted(user)} if slot.claim else {}
-    job = {"JobId": quoted(f"{slot.activation.cluster}.{slot.activation.proc}")} if slot.activation else {}
-    return {
-        **with_unsaid({name: text for name, text in slot.ad.items() if shown(name)}),
-        "Name": quoted(slot.name),
-        "State": quoted(slot.state),
-        "Activity": quoted(slot.activity),
-        "EnteredCurrentState": str(slot.entered_state // SECOND),
-        "EnteredCurrentActivity": str(slot.entered_activity // SECOND),
-        **claim,
-        **job,
-    }

@@ -8,6 +8,7 @@ question and end.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
@@ -16,8 +17,6 @@ from ..stores.location import shown
 from .views import views_current
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from ...domain.classad import ClassAd, Context
     from ...domain.events import Unmatched
     from ...domain.negotiator.accounting import Standing
@@ -135,21 +134,22 @@ class Queries:
 
     # Slots and daemons
 
-    def slots(self) -> Iterator[ClassAd]:
+    def slots(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
+        """Yield the slots' ads as they are published at an instant in seconds."""
         from .archived_ads import slot_ads
 
-        return slot_ads(self.url, self.views)
+        return slot_ads(self.url, self.views, now, timezone)
 
-    def ads(self, kind: str, now: int) -> Iterator[ClassAd]:
+    def ads(self, kind: str, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
         """Yield the ads of a kind (MyType; all if it is empty) as a collector shows them at an instant in seconds.
         Raise `NotRecorded` for an import, which has only the ads of slots."""
         if not self.imported:
             from .pool_ads import pool_ads
 
-            return pool_ads(self, kind, now)
+            return pool_ads(self, kind, now, timezone)
         if kind not in ("Machine", ""):
             raise NotRecorded(f"{shown(self.url)} was imported, and the records that are read tell of slots")
-        return self.slots()
+        return self.slots(now, timezone)
 
     # Users
 
