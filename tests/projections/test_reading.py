@@ -149,7 +149,7 @@ def three_clusters() -> Views:
 ONES, TWOS = ["1.0", "1.1", "1.2"], ["2.0", "2.1", "2.2", "2.3", "2.4"]
 
 
-@pytest.mark.parametrize(
+@together(
     ("selection", "selected"),
     [
         (Jobs(), [*ONES, *TWOS, "30.0"]),
@@ -212,7 +212,7 @@ def ended() -> Views:
 NEWEST_FIRST = [8, 7, 4, 2, 1, 0, 6]
 
 
-@pytest.mark.parametrize(
+@together(
     ("selection", "limit", "forwards", "procs"),
     [
         (Jobs(), None, False, NEWEST_FIRST),
