@@ -201,14 +201,14 @@ def test_the_domain_is_pure(path: Path) -> None:
 
 @together("folder", FOLDERS)
 def test_a_folder_has_one_name(folder: Path) -> None:
-    face = folder / "__init__.py"
-    assert face.exists(), "a folder of the package needs an __init__.py with its guard"
-    spec = importlib.util.spec_from_file_location("elsewhere", face)
+    assert (folder / "__init__.py").exists(), "a folder of the package needs an __init__.py"
+    room = ROOT.joinpath(*folder.relative_to(ROOT).parts[:1])  # it guards all that lies in it
+    spec = importlib.util.spec_from_file_location("elsewhere", room / "__init__.py")
     assert spec is not None and spec.loader is not None
-    wanted = module_name(face).replace(".", r"\.")
+    wanted = module_name(room / "__init__.py").replace(".", r"\.")
     with pytest.raises(ImportError, match=f"as {wanted}, not as elsewhere"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
-    importlib.import_module(module_name(face))
+    importlib.import_module(module_name(folder / "__init__.py"))
 
 
 def test_every_room_is_linked_and_packaged() -> None:
