@@ -15,12 +15,11 @@ from hypothesis import settings
 settings.register_profile("poolbook", deadline=None, max_examples=30)
 settings.load_profile("poolbook")
 
-NEW_OBJECTS_TILL_COLLECTED = 50_000
+gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS_TILL_COLLECTED, 20, 100)
 
 
 @pytest.fixture

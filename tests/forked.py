@@ -200,13 +200,14 @@ def _serve(connection: socket.socket) -> None:
     """Fork for each request, and tell each asker the pid and, in the end, the status."""
     import poolbook
 
+    gc.disable()  # nothing that is imported becomes garbage
     for module in pkgutil.walk_packages(poolbook.__path__, "poolbook."):
         if not module.name.startswith("poolbook.docs"):
             importlib.import_module(module.name)
     # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
     sensors = importlib.import_module("poolbook.adapters.machine.sensors.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
-    gc.collect()
+    gc.enable()
     gc.freeze()  # or the first collection of each child would copy all of it
     woken, waker = os.pipe()
     os.set_blocking(waker, False)

@@ -1,11 +1,9 @@
 """The door for every request: become the log's writer for one request, or send it to the log's server.
 
 A request is a command as JSON: ``{"kind": "Act", "id": ..., ...}``. The client makes its id, and sends the request
-again when it gets no answer: a repeated id gets the first answer.
-
-Three kinds of request are no commands of ``ports.stimuli``. ``ReserveCluster`` returns the ``Terms`` of the next
-submission. ``SubmitDescription`` has the server read a submit file. ``reschedule``, ``reconfigure`` and ``on`` are for
-the server alone.
+again when it gets no answer: a repeated id gets the first answer. Some kinds are no commands of ``ports.stimuli``:
+``ReserveCluster`` returns the ``Terms`` of the next submission, ``SubmitDescription`` has the server read a submit
+file; ``reschedule``, ``reconfigure`` and ``on`` are for the server alone.
 """
 
 from __future__ import annotations

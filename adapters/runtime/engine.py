@@ -125,12 +125,9 @@ class Engine:
     # Deciding
 
     def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
-        """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world.
-
-        Returns one answer for each stimulus, after the append. What was refused changed nothing.
-
-        :raises LogError: nothing of all this happened
-        """
+        """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world. Return one
+        answer for each stimulus, after the append; what was refused changed nothing. Raise `LogError` if nothing of all
+        this happened."""
         before, now = self.state.position, self.now()
         events: list[Event] = []
         self._readings.clear()
@@ -242,9 +239,8 @@ class Engine:
         due = self._cycle_schedule.due(self.state, now)
         if due:
             self._decide(s.Negotiate(self.id("cycle")), now, events)
-            self._cycle_schedule.held(
-                now, next((event for event in reversed(events) if isinstance(event, CycleHeld)), None)
-            )
+            cycle = next((event for event in reversed(events) if isinstance(event, CycleHeld)), None)
+            self._cycle_schedule.held(now, cycle)
         local = any(cluster.local and cluster.counts[IDLE] for cluster in self.state.clusters.values())
         if self.state.matches or self.state.claim_ready or local:
             self._decide(s.ClaimMatches(self.id("claim")), now, events)
@@ -317,9 +313,7 @@ class Engine:
         """The instant at which something is due by itself."""
         due = next_deadline(self.state)
         cycle = self._cycle_schedule.next(self.state, self.now()) if self.matching else None
-        return min(
-            (at for at in (due, self._next_round(), self._leave_in_queue.next(), cycle) if at is not None), default=None
-        )
+        return _earliest(due, self._next_round(), self._leave_in_queue.next(), cycle)
 
     def _next_round(self) -> int | None:
         """When the policy of a machine is due next."""
@@ -338,14 +332,9 @@ class Engine:
         """Wait for what happens in the world or is due by itself, `until` (by the world's clock) at most, and return
         it, not yet dealt with."""
         wake = self.next_wake() if self.executing else None
-        if wake is not None:
-            wake -= self._clock_lead
-        if until is not None:
-            wake = until if wake is None else min(wake, until)
-        if self.unlogged:
-            retry = self.world.now() + RETRY
-            wake = retry if wake is None else min(wake, retry)
-        came = [*self.unlogged, *map(self._in_log_time, self.world.wait(wake))]
+        retry = self.world.now() + RETRY if self.unlogged else None
+        due_at = (None if wake is None else wake - self._clock_lead, until, retry)
+        came = [*self.unlogged, *map(self._in_log_time, self.world.wait(_earliest(*due_at)))]
         self.unlogged = []
         now = self.now()
         due = next_deadline(self.state)
@@ -364,11 +353,9 @@ class Engine:
         return came
 
     def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:
-        return (
-            evolve(said, at=said.at + self._clock_lead)
-            if self._clock_lead and isinstance(said, s.Started | s.Ended)
-            else said
-        )
+        if not self._clock_lead or not isinstance(said, s.Started | s.Ended):
+            return said
+        return evolve(said, at=said.at + self._clock_lead)
 
     def step(self, until: int | None = None) -> bool:
         """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
@@ -377,3 +364,7 @@ class Engine:
             return False
         self.handle(came)
         return True
+
+
+def _earliest(*instants: int | None) -> int | None:
+    return min((at for at in instants if at is not None), default=None)

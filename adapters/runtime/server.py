@@ -113,12 +113,9 @@ class Server:
     """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
 
     def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False) -> None:
-        """Take the lock, open the log, become its writer.
-
-        :param lost: give up as lost the jobs that another machine or folder started and this one does not know
-        :raises AlreadyServed: another process has the lock
-        :raises LogError: the log cannot be opened
-        """
+        """Take the lock, open the log, become its writer. With `lost`, give up the jobs that another machine or folder
+        started and this one does not know. Raise `AlreadyServed` if another process has the lock, `LogError` if the log
+        cannot be opened."""
         self.paths = log_paths(url)
         for uid in (0, os.geteuid()):
             _name_of(uid)
@@ -367,12 +364,10 @@ class Server:
     def step(self, until: int | None = None) -> None:
         """Wait for the next event and deal with it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
-        if self._subscribers.behind:
-            soon = now + VIEWS_EVERY
-            until = soon if until is None else min(until, soon)
+        soon = [now + VIEWS_EVERY] if self._subscribers.behind else []
         if self._send_rest():
-            soon = now + SLOW_CLIENTS
-            until = soon if until is None else min(until, soon)
+            soon.append(now + SLOW_CLIENTS)
+        until = min([*soon, *([] if until is None else [until])], default=None)
         came = self.engine.wait(until)
         asked, self._asked = self._asked, []
         self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
@@ -425,14 +420,16 @@ class Server:
         the rest."""
         self.engine.executing = False
         self._vacate(fast=False)
+        if not self._all_end(patience):
+            self._vacate(fast=True)
+            self._all_end(5.0)
+
+    def _all_end(self, patience: float) -> bool:
+        """Wait until all jobs have ended, `patience` seconds at most; return whether they have."""
         until = self.world.now() + round(patience * 1_000_000)
         while self.engine.state.activations and self.world.now() < until:
             self.step(until)
-        if self.engine.state.activations:
-            self._vacate(fast=True)
-            until = self.world.now() + 5_000_000
-            while self.engine.state.activations and self.world.now() < until:
-                self.step(until)
+        return not self.engine.state.activations
 
     def _vacate(self, fast: bool) -> None:
         slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]

@@ -289,7 +289,7 @@ def test_nesting_ends_where_it_does_for_the_reference(left: str, middle: str, ri
 
 @pytest.mark.parametrize("operator", ["+", "&&", "."])
 def test_a_chain_of_operators_may_be_of_any_length(operator: str) -> None:
-    text = f" {operator} ".join(["a"] * 100_000)
+    text = f" {operator} ".join(["a"] * 30_000)
     expression = parse(text)
     assert unparse(expression).replace(" ", "") == text.replace(" ", "")
 
