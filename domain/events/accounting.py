@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import Factory, frozen
+from attrs import Factory
 
+from ..late_attrs import frozen
 from .base import Event, event
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from attrs import Factory, frozen
+from attrs import Factory
 
+from ..late_attrs import frozen
 from .base import Ad, MachineEvent, SlotEvent, event
 
 

@@ -6,9 +6,10 @@ was answered before is not decided again.
 
 from __future__ import annotations
 
-from attrs import Factory, frozen
+from attrs import Factory
 
 from ..events import Ad, Procs
+from ..late_attrs import frozen
 
 
 @frozen

@@ -1,0 +1,59 @@
+"""``frozen``: that of ``attrs``, whose work on a class is put off until the class is used.
+
+attrs writes and compiles a class's methods in half a millisecond, and a command needs a handful of the two hundred
+kinds of events and stimuli that it has to name. Here a class gets its slots at once, which is cheap. Its methods, and
+what attrs and msgspec ask it for, are made by attrs when the first of them is asked for, which the first instance does.
+The class stays the same object meanwhile; from then on it is like any other of attrs, and as fast.
+
+It is for plain classes, of modules with ``from __future__ import annotations``: no ``super()`` without arguments.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attrs import frozen as frozen
+else:
+    from typing import Any
+
+    _MADE_BY_ATTRS = (
+        "__init__", "__repr__", "__eq__", "__ne__", "__hash__", "__setattr__", "__delattr__", "__getstate__",
+        "__setstate__", "__match_args__", "__attrs_attrs__",
+    )  # fmt: skip
+
+    class _Late:
+        """Stands in a class for what attrs has still to make."""
+
+        def __init__(self, name: str, fields: dict[str, Any]) -> None:
+            self.name, self.fields = name, fields
+            self.kind: type = object
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
+            _make(self.kind, self.fields)
+            found = vars(self.kind)[self.name]
+            return found.__get__(instance, owner) if hasattr(found, "__get__") else found
+
+    def frozen(kind: type) -> type:
+        """Give a class its slots, and have attrs do the rest when it is used."""
+        whole = {name: thing for name, thing in vars(kind).items() if name not in ("__dict__", "__weakref__")}
+        whole["__qualname__"] = kind.__qualname__
+        fields = [name for name, text in kind.__annotations__.items() if not text.startswith("ClassVar")]
+        late = {name: _Late(name, whole) for name in _MADE_BY_ATTRS if name not in whole}
+        inherited = [slot for base in kind.__mro__[1:] for slot in getattr(base, "__slots__", ())]
+        own = [name for name in (*fields, "__weakref__") if name not in inherited]
+        plain = {name: thing for name, thing in whole.items() if name not in fields}
+        made = type(kind)(kind.__name__, kind.__bases__, {**plain, **late, "__slots__": tuple(own)})
+        for one in late.values():
+            one.kind = made
+        return made
+
+    def _make(kind: type, whole: dict[str, Any]) -> None:
+        """Have attrs make the class once more, and take what it made of it."""
+        from attrs import frozen as by_attrs
+
+        own = vars(kind)
+        made = by_attrs(type(kind)(kind.__name__, kind.__bases__, dict(whole)))
+        for name, thing in vars(made).items():
+            if name not in own or isinstance(own[name], _Late):
+                setattr(kind, name, thing)
