@@ -26,7 +26,7 @@ from .requests import LONGEST_DESCRIPTION, Refused, Request, SubmitDescription, 
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
-    from .engine import Engine
+    from .log_writer import LogWriter
 
 PATIENCE = 30.0
 """Seconds that a command waits for the server, or for another short command, at most."""
@@ -215,21 +215,21 @@ class _Writer:
         finally:
             self._lock.give_up()
 
-    def _engine(self, create: Mapping[str, str] | None) -> Engine:
-        from .engine import Engine
+    def _log_writer(self, create: Mapping[str, str] | None) -> LogWriter:
+        from .log_writer import LogWriter
         from .null_world import NullWorld
         from .open_pool import open_pool_log
 
         self._log = open_pool_log(self._url, create=create is not None, settings=create)
-        engine = Engine(self._log, NullWorld(), executing=False)
-        engine.load()
-        return engine
+        writer = LogWriter(self._log, NullWorld())
+        writer.load()
+        return writer
 
     def ask(self, request: Request) -> Any:
-        engine = self._engine(self._create)
+        writer = self._log_writer(self._create)
         from .command_codec import stimulus_of
 
-        (answer,) = engine.handle([stimulus_of(request)])
+        (answer,) = writer.handle([stimulus_of(request)])
         if answer.refusal:
             raise Refused(answer.refusal)
         return answer.value
@@ -243,9 +243,9 @@ class _Writer:
         lines = [f"poolbook submit: warning: {warning}" for warning in told]
         # A log is begun with the user's own domains, so that a server finds its users in them.
         try:
-            engine = self._engine({name: own[name] for name in DOMAINS if name in own})
-            found = reading.request(Terms.of(engine.state, engine.state.next_cluster), own)
-            (answer,) = engine.handle([found.request])
+            writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
+            found = reading.request(Terms.of(writer.state, writer.state.next_cluster), own)
+            (answer,) = writer.handle([found.request])
         except Refused as refused:
             raise Refused(str(refused), [*lines, *refused.warnings]) from None
         lines += found.warnings

@@ -31,6 +31,12 @@ from ..state_machines import SlotRow
 from .claim_reuse import fits, slot_ad
 
 
+def claim_all(draft: Draft) -> None:
+    """Do all that the access point does by itself for the jobs that wait."""
+    claim_matches(draft)
+    start_local_jobs(draft)
+
+
 def claim_matches(draft: Draft) -> None:
     """Claim each slot that was matched, and activate the claim for its job; where somebody has the slot, let the claim
     wait. A job that no longer waits leaves its match void (transition 8). Then activate the claims that have waited."""
