@@ -18,8 +18,9 @@ evaluation may know of the outside world. The modules, lowest first; each import
 if __name__ != "poolbook.domain.classad":
     raise ImportError(f"import this folder as poolbook.domain.classad, not as {__name__}")
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..late_names import late_names
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)
     attribute_compilers,
     functions_environments,
@@ -85,12 +86,7 @@ __all__ = [
 ]
 
 # The columnar part needs numpy, which takes longer to import than all the rest: it is loaded on first use.
-_COLUMNAR = {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _COLUMNAR:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f".{_COLUMNAR[name]}", __name__), name)
+__getattr__ = late_names(
+    __name__,
+    {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"},
+)

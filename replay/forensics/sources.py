@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
-from attrs import define, field
+from attrs import field
 
 from ...domain import events as e
 from ...domain.imported.record_sources import KINDS, place_of
+from ...domain.late_attrs import define
 from ..narration.wording import instant
 
 

@@ -18,7 +18,7 @@ from poolbook.domain import late_attrs
 SOURCE = """
 from __future__ import annotations
 from typing import ClassVar
-from attrs import Factory
+from attrs import Factory, field
 
 @frozen
 class Below:
@@ -47,25 +47,36 @@ class Above(Kind):
 @frozen
 class Empty(Below):
     pass
+
+@define
+class Mutable:
+    at: int
+    cause: str = "none"
+    names: list[str] = field(factory=list)
+    changes: int = field(default=0, eq=False, repr=False)
+
+    @property
+    def stream(self) -> str:
+        return f"of {self.at}"
 """
-NAMES = ("Below", "Kind", "Above", "Empty")
+NAMES = ("Below", "Kind", "Above", "Empty", "Mutable")
 
 
-def made(frozen: Callable[..., Any]) -> Any:
+def made(frozen: Callable[..., Any], define: Callable[..., Any]) -> Any:
     module = ModuleType("made")
-    module.__dict__["frozen"] = frozen
+    vars(module).update(frozen=frozen, define=define)
     exec(SOURCE, module.__dict__)
     return module
 
 
 @pytest.fixture
 def late() -> Any:
-    return made(late_attrs.frozen)
+    return made(late_attrs.frozen, late_attrs.define)
 
 
 @pytest.fixture
 def eager() -> Any:
-    return made(attrs.frozen)
+    return made(attrs.frozen, attrs.define)
 
 
 def tried(run: Callable[[], Any]) -> str:
@@ -128,7 +139,7 @@ def test_nothing_is_made_before_it_is_asked_for(late: Any) -> None:
     kinds = [getattr(late, name) for name in NAMES]
     assert all(map(unmade, kinds)) and issubclass(late.Kind, late.Below) and {late.Kind: 1}
     late.Kind(1)
-    assert [unmade(kind) for kind in kinds] == [False, False, True, True]
+    assert [unmade(kind) for kind in kinds] == [False, False, True, True, True]
 
 
 def test_a_class_that_goes_on_from_one_has_its_methods(late: Any) -> None:
