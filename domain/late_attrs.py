@@ -1,4 +1,4 @@
-"""``frozen`` and ``define``: those of ``attrs``, whose work on a class is put off until the class is used.
+"""``frozen``, ``define``, ``field`` and ``Factory`` of ``attrs``, whose work is put off until a class is used.
 
 attrs writes and compiles a class's methods in half a millisecond, and a command needs a handful of the two hundred
 kinds of events and stimuli that it has to name. Here a class gets its slots at once, which is cheap. Its methods, and
@@ -14,9 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from attrs import Factory as Factory
     from attrs import define as define
+    from attrs import field as field
     from attrs import frozen as frozen
 else:
+    from collections.abc import Callable
     from typing import Any
 
     _ALWAYS = (
@@ -24,6 +27,17 @@ else:
         "__attrs_attrs__",
     )  # fmt: skip
     _MADE_BY_ATTRS = {"define": _ALWAYS, "frozen": (*_ALWAYS, "__setattr__", "__delattr__")}
+
+    class _Field:
+        """A field's options, until attrs makes the field."""
+
+        def __init__(self, **options: Any) -> None:
+            self.options = options
+
+    field = _Field
+
+    def Factory(make: Callable[[], object]) -> _Field:
+        return _Field(factory=make)
 
     class _Late:
         """Stands in a class for what attrs has still to make."""
@@ -62,7 +76,8 @@ else:
         import attrs
 
         own = vars(kind)
-        made = getattr(attrs, maker)(type(kind)(kind.__name__, kind.__bases__, dict(whole)))
+        body = {name: attrs.field(**it.options) if isinstance(it, _Field) else it for name, it in whole.items()}
+        made = getattr(attrs, maker)(type(kind)(kind.__name__, kind.__bases__, body))
         for name, thing in vars(made).items():
             if name not in own or isinstance(own[name], _Late):
                 setattr(kind, name, thing)

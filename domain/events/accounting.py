@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import Factory
-
-from ..late_attrs import frozen
+from ..late_attrs import Factory, frozen
 from .base import Event, event
 
 

@@ -6,10 +6,8 @@ was answered before is not decided again.
 
 from __future__ import annotations
 
-from attrs import Factory
-
 from ..events import Ad, Procs
-from ..late_attrs import frozen
+from ..late_attrs import Factory, frozen
 
 
 @frozen

@@ -3,6 +3,9 @@
 A command over many jobs is one event for each group of its jobs that are in the same status: the table is asked once
 for the group. Each job that the command does not apply to keeps its status, and the answer says why. A user may act on
 jobs of his own; the pool's owner (QUEUE_SUPER_USERS) on all.
+
+What ends, suspends or continues a run is imported where a job runs: it brings all of the startd, and most jobs that are
+held or removed do not run.
 """
 
 from __future__ import annotations
@@ -18,15 +21,14 @@ from ..classad.match import accepts
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, JobsEdited
-from ..negotiator.match_evidence import job_ad
 from ..ports.stimuli import Act, Edit, Selection
-from ..startd.vacating import continue_claim, suspend_claim
 from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of
 from ..state.job_ad import LIVED, quoted
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
 from .accounting_group import GROUP
-from .claims import signal, stop, vacate, withdraw_better_matches
+from .waiting_claims import withdraw_better_matches
 
 HELD_BY_USER = 1
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -66,7 +68,7 @@ def selected(draft: Draft, selection: Selection) -> Iterator[tuple[Cluster, list
         else:
             continue
         if constraint is not None:
-            procs_ = [proc for proc in procs_ if _meets(draft, constraint, job_ad(cluster, proc))]
+            procs_ = [proc for proc in procs_ if _meets(draft, constraint, ad_of(cluster.attributes(proc)))]
         if procs_:
             yield cluster, procs_
 
@@ -139,9 +141,12 @@ def _reason(command: Act, verb: str) -> str:
 
 
 def _stop_all(draft: Draft, cluster: Cluster, procs: list[int], cause: str) -> None:
-    for proc in procs:
-        activation = draft.state.by_job.get((cluster.id, proc))
-        if activation is not None:
+    found = (draft.state.by_job.get((cluster.id, proc)) for proc in procs)
+    running = [activation for activation in found if activation is not None]
+    if running:
+        from .claims import stop
+
+        for activation in running:
             stop(draft, activation, cause)
 
 
@@ -193,6 +198,8 @@ def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], 
     if not running:
         draft.move_jobs(cluster, ranges(procs), "remove_x", "user_remove", status, {})
         return True
+    from .claims import signal
+
     for proc in procs:
         signal(draft, draft.state.by_job[cluster.id, proc], "hard", "user_remove")
     return True
@@ -202,6 +209,8 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
     """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim."""
     if status not in RUNS:
         return False
+    from .claims import signal, vacate
+
     for proc in procs:
         activation = draft.state.by_job[cluster.id, proc]
         slot = draft.state.slots.get(activation.slot)
@@ -213,11 +222,19 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
 
 
 def _suspend(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    return status == "Running" and _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), suspend_claim)
+    if status != "Running":
+        return False
+    from ..startd.vacating import suspend_claim
+
+    return _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), suspend_claim)
 
 
 def _continue(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    return status == "Suspended" and _pause(draft, cluster, procs, ("Claimed/Suspended",), continue_claim)
+    if status != "Suspended":
+        return False
+    from ..startd.vacating import continue_claim
+
+    return _pause(draft, cluster, procs, ("Claimed/Suspended",), continue_claim)
 
 
 def _pause(

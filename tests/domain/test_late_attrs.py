@@ -18,7 +18,6 @@ from poolbook.domain import late_attrs
 SOURCE = """
 from __future__ import annotations
 from typing import ClassVar
-from attrs import Factory, field
 
 @frozen
 class Below:
@@ -62,21 +61,21 @@ class Mutable:
 NAMES = ("Below", "Kind", "Above", "Empty", "Mutable")
 
 
-def made(frozen: Callable[..., Any], define: Callable[..., Any]) -> Any:
+def made(library: ModuleType) -> Any:
     module = ModuleType("made")
-    vars(module).update(frozen=frozen, define=define)
+    vars(module).update({name: getattr(library, name) for name in ("Factory", "define", "field", "frozen")})
     exec(SOURCE, module.__dict__)
     return module
 
 
 @pytest.fixture
 def late() -> Any:
-    return made(late_attrs.frozen, late_attrs.define)
+    return made(late_attrs)
 
 
 @pytest.fixture
 def eager() -> Any:
-    return made(attrs.frozen, attrs.define)
+    return made(attrs)
 
 
 def tried(run: Callable[[], Any]) -> str:
