@@ -10,6 +10,7 @@ the server alone.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -204,11 +205,17 @@ class _Writer:
     def __init__(self, url: str, lock: WriterLock, create: Mapping[str, str] | None) -> None:
         self._url, self._lock, self._create = url, lock, create
         self._log: Log | None = None
+        self._collecting = True
 
     def __enter__(self) -> Self:
+        # All that is loaded for the request lives on: looking through it for cycles is of no use.
+        self._collecting = gc.isenabled()
+        gc.disable()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if self._collecting:
+            gc.enable()
         try:
             if self._log is not None:
                 self._log.close()

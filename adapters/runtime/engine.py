@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from attrs import define, evolve, field
 
+from ...domain.decide import load_rules
 from ...domain.decide.timers import next_deadline
 from ...domain.events import (
     CycleHeld,
@@ -43,6 +44,7 @@ class Engine(LogWriter):
     """Whether a cycle is among what is being appended."""
 
     def __attrs_post_init__(self) -> None:
+        load_rules()
         self._round_schedule = RoundSchedule(self.world.simulated)
 
     # Deciding

@@ -12,6 +12,6 @@ if __name__ != "poolbook.domain.decide":
     raise ImportError(f"import this folder as poolbook.domain.decide, not as {__name__}")
 
 from ..decision.draft import Draft, Refusal, Tables
-from .decide import decide
+from .decide import decide, load_rules
 
-__all__ = ["Draft", "Refusal", "Tables", "decide"]
+__all__ = ["Draft", "Refusal", "Tables", "decide", "load_rules"]

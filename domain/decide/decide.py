@@ -65,6 +65,13 @@ def _loaded(module: str, name: str) -> Callable[..., None]:
     return found
 
 
+def load_rules() -> None:
+    """Load all rules but the negotiator's, which needs numpy: a pool at work is not to wait for one when it is needed."""
+    for kind, place in _RULES.items():
+        if kind is not s.Negotiate:
+            _loaded(*place)
+
+
 def decide(
     state: State,
     stimulus: s.Stimulus,
