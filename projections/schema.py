@@ -9,11 +9,8 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-FORMAT = 7
+FORMAT = 8
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
-
-SLOT_ATTRIBUTES = "STARTD_SLOT_ATTRS"
-"""The one setting of a machine that stands among its facts: which attributes its slots see of each other."""
 
 APPLICATION_ID = 0x506F6F76
 """What the header of a file of views says that it is: "Poov"."""
@@ -59,19 +56,14 @@ TABLES: dict[str, Table] = {
         "id",
         ("cluster", "first"),
     ),
-    # `shutdown`: how it is being shut down. `start`: what START is while it drains, if its drain says so. `facts`: the
-    # attributes that its slots have by what happened to it (Draining, Mips, ...), and which they see of each other.
-    "machines": Table(
-        {"machine": str, "joined": int, "ad": str, "shutdown": str, "start": str, "facts": str},
-        "machine",
-    ),
-    # `born`: the position of the event of its birth, the pool's order of slots. `job`: "12.3" while it runs there.
-    # `facts`: the attributes that it has by its claim and by who waits for it (CurrentRank, PreemptingUser, ...).
+    # `record`: a machine as the live state has it (state.Machine), without its slots.
+    "machines": Table({"machine": str, "joined": int, "record": str}, "machine"),
+    # `born`: the position of the event of its birth, the pool's order of slots. `matched`: the job that it was matched
+    # with, until it is claimed. `record`: the slot as the live state has it (state.Slot).
     "slots": Table(
         {
-            "name": str, "machine": str, "kind": str, "parent": str, "born": int, "state": str, "activity": str,
-            "entered_state": int, "entered_activity": int, "claim": str, "submitter": str, "weight": int,
-            "claimed": int, "job": str, "ad": str, "facts": str,
+            "name": str, "machine": str, "born": int, "state": str, "activity": str, "submitter": str, "claimed": int,
+            "matched": str, "record": str,
         },
         "name",
     ),

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from datetime import UTC, tzinfo
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..domain.state_machines import DIALECTS
+from ..domain.state_machines import DIALECTS, MANUAL
 from . import imported_ads
 from .checkpoint import reached
-from .job_ads import Clusters, ad_of, ads, attributes
+from .job_ads import Clusters, ads
 from .job_columns import QUEUES_OWN, Columns
 from .job_query import ALL, Jobs, Selection, stretches
-from .schema import SLOT_ATTRIBUTES
 
 if TYPE_CHECKING:
-    from ..domain.classad import ClassAd, Context, Expression
+    from ..domain.classad import ClassAd, Context
+    from ..domain.state.state import Machine, Slot
 
 
 class ClusterCounts(NamedTuple):
@@ -37,30 +38,6 @@ class ClusterCounts(NamedTuple):
     lowest: int
     highest: int
     submitted: int
-
-
-class SlotRow(NamedTuple):
-    """A slot. ``kind``: static, partitionable or dynamic, then with its ``parent``. Instants are in microseconds.
-    ``claim``, ``submitter``, ``weight`` (thousandths) and ``claimed`` tell of the claim, if there is one; ``job`` is
-    the job that runs there, as 12.3. ``ad`` is JSON, attribute -> text: the slot's own, its policy included; ``facts``
-    likewise, what it has by its claim and by who waits for it."""
-
-    name: str
-    machine: str
-    kind: str
-    parent: str
-    born: int
-    state: str
-    activity: str
-    entered_state: int
-    entered_activity: int
-    claim: str
-    submitter: str
-    weight: int
-    claimed: int
-    job: str
-    ad: str
-    facts: str
 
 
 class SubmitterRow(NamedTuple):
@@ -243,28 +220,39 @@ class Views:
 
     def machines(self) -> dict[str, dict[str, str]]:
         """The machines in the pool, each with the texts of its ad, in the order in which they joined."""
-        rows = self.connection.execute("SELECT machine, ad FROM machines ORDER BY joined, rowid")
-        return {machine: json.loads(ad) for machine, ad in rows}
+        return {machine.name: machine.ad for machine in self._machines()}
 
-    def slots(self) -> list[SlotRow]:
+    def _machines(self) -> list[Machine]:
+        from .slots import machine_of
+
+        rows = self.connection.execute("SELECT record FROM machines ORDER BY joined, rowid")
+        return [machine_of(record) for (record,) in rows]
+
+    def slots(self) -> list[Slot]:
         """The slots in the pool's order: of their births."""
-        return [SlotRow(*row) for row in self.connection.execute("SELECT * FROM slots ORDER BY born")]
+        from .slots import slot_of
 
-    def slot_ads(self) -> Iterator[ClassAd]:
-        """The slots' ads, in the pool's order, as they are published (``domain/startd/public_ad.py``), with what the
-        pool itself knows of them: state and activity and since when, the claim and the job, the machine's drain, and
-        of a partitionable slot what was carved from it (manual: Machine ClassAd Attributes)."""
-        rows = self.slots()
-        pool = self.connection.execute("SELECT name, dialect FROM pool").fetchone() or ("", "")
-        found = self.connection.execute("SELECT machine, shutdown, start, facts FROM machines")
-        machines = {machine: _Machine(how, start, json.loads(facts)) for machine, how, start, facts in found}
-        children: dict[str, list[SlotRow]] = {}
-        for row in rows:
-            if row.parent:
-                children.setdefault(row.parent, []).append(row)
-        ads = [_slot_ad(row, children.get(row.name, []), machines.get(row.machine), *pool) for row in rows]
-        _show_each_other(rows, ads, machines)
-        yield from ads
+        return [slot_of(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
+
+    def slot_ads(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
+        """The slots' ads, in the pool's order, as they are published at an instant in seconds."""
+        from ..domain.classad import Context
+        from ..domain.startd.public_ad import PublishedSlots
+        from ..domain.state.caches import Caches
+        from ..domain.state.state import State
+
+        pool = self.pool()
+        slots = {slot.name: slot for slot in self.slots()}
+        machines = {machine.name: machine for machine in self._machines()}
+        for slot in slots.values():
+            if slot.machine in machines:
+                machines[slot.machine].slots[slot.name] = slot
+        dialect = DIALECTS.get(pool.dialect, MANUAL)
+        state = State(
+            at=self.at, name=pool.name, dialect=dialect, settings=pool.settings, machines=machines, slots=slots
+        )
+        published = PublishedSlots(state, Caches(), now * 1_000_000, Context(now=now, timezone=timezone))
+        return map(published.ad, slots.values())
 
     # Accounting and matching
 
@@ -289,7 +277,7 @@ class Views:
 
     def claims_of(self, submitter: str) -> list[tuple[str, int]]:
         """The slots that a submitter has, each with the instant since when (microseconds), in the pool's order."""
-        statement = "SELECT name, claimed FROM slots WHERE submitter=? AND claim<>'' ORDER BY born"
+        statement = "SELECT name, claimed FROM slots WHERE submitter=? ORDER BY born"
         return [(name, since) for name, since in self.connection.execute(statement, (submitter,))]
 
     def spent(self, by: str = "user") -> list[imported_ads.Spent]:
@@ -320,85 +308,3 @@ class Views:
         """The last cycles that decided anything, the last one first."""
         rows = self.connection.execute("SELECT position, at, statistics FROM cycles ORDER BY position DESC")
         return [CycleRow(position, at, json.loads(statistics)) for position, at, statistics in rows]
-
-
-class _Machine(NamedTuple):
-    shutdown: str
-    start: str
-    facts: dict[str, str]
-
-
-_OF_THE_TIME = {
-    "MyCurrentTime": "time()",
-    "ClockMin": 'int(formatTime(time(), "%H")) * 60 + int(formatTime(time(), "%M"))',
-    "ClockDay": 'int(formatTime(time(), "%w"))',
-    "LastBenchmark": "0",
-}
-"""What every slot of the pool's own machines says, unless something has happened to it."""
-
-
-def _show_each_other(rows: list[SlotRow], ads: list[ClassAd], machines: dict[str, _Machine]) -> None:
-    """Put the attributes of STARTD_SLOT_ATTRS of each of a machine's slots into the ads of all of them, as
-    slot<N>_<attribute>."""
-    seen: dict[str, dict[str, Expression]] = {}
-    for row, ad in zip(rows, ads, strict=True):
-        machine = machines.get(row.machine)
-        wanted = machine.facts.get(SLOT_ATTRIBUTES, "") if machine else ""
-        for name in wanted.replace(",", " ").split():
-            if name in ad:
-                seen.setdefault(row.machine, {})[f"{row.name.partition('@')[0]}_{name}"] = ad[name]
-    for row, ad in zip(rows, ads, strict=True):
-        for name, meaning in seen.get(row.machine, {}).items():
-            ad[name] = meaning
-
-
-def _slot_ad(row: SlotRow, children: list[SlotRow], machine: _Machine | None, pool: str, dialect: str) -> ClassAd:
-    texts, facts = json.loads(row.ad), json.loads(row.facts)
-    if machine is not None:  # else it is a real pool's, and says itself what it publishes
-        texts = _published(texts, row.state, machine, facts, dialect)
-        facts = {**_OF_THE_TIME, **machine.facts, **facts}
-        facts.pop(SLOT_ATTRIBUTES, None)
-    ad = ad_of(attributes({**texts, **facts}))
-    ad["Name"] = row.name
-    ad["State"], ad["Activity"] = row.state, row.activity
-    ad["EnteredCurrentState"] = row.entered_state // 1_000_000
-    ad["EnteredCurrentActivity"] = row.entered_activity // 1_000_000
-    if row.claim:
-        if "RemoteUser" not in facts:
-            ad["RemoteOwner"] = ad["RemoteUser"] = row.submitter
-        ad["PublicClaimId"] = row.claim
-        if "ClientMachine" not in facts:
-            ad["ClientMachine"] = pool
-    if row.job:
-        ad["JobId"] = row.job
-    if row.kind == "partitionable":
-        carved: list[dict[str, Any]] = [json.loads(child.ad) for child in children]
-        ad["NumDynamicSlots"] = len(children)
-        ad["ChildState"] = [child.state for child in children]
-        ad["ChildActivity"] = [child.activity for child in children]
-        for name in ("Cpus", "Memory", "Disk"):
-            values = [ad_of(attributes({name: text.get(name, "0")})).eval(name) for text in carved]
-            ad[f"Child{name}"] = values
-    return ad
-
-
-def _published(
-    texts: dict[str, str], state: str, machine: _Machine, facts: dict[str, str], dialect: str
-) -> dict[str, str]:
-    """What of a slot's own ad is shown to others."""
-    from ..domain.startd.public_ad import published
-
-    closed = bool(machine.shutdown) or "Draining" in machine.facts or "PreemptingUser" in facts
-    willing = _willing(texts) if "Start" in texts else None
-    return published(texts, DIALECTS[dialect], state, closed=closed, start=machine.start, willing=willing)
-
-
-def _willing(texts: dict[str, str]) -> bool | None:
-    """The value of START without a job, by what the log knows of the slot; None: it has none."""
-    from ..domain.classad import EvaluationError
-
-    try:
-        found = ad_of(attributes(texts)).eval("Start")
-    except EvaluationError:
-        return None
-    return found if isinstance(found, bool) else None

@@ -3,6 +3,3 @@
 A command reads its arguments, asks the pool or its views, and prints. ``condor_tools`` formats the output; nothing here
 decides about a pool.
 """
-
-if __name__ != "poolbook.adapters.cli":
-    raise ImportError(f"import this folder as poolbook.adapters.cli, not as {__name__}")

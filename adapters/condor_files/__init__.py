@@ -4,6 +4,3 @@ Every reader is a ``SourceReader`` (``reader``): it is fed a source piece by pie
 stopped at any byte and continued later. ``importing`` decides what a folder holds and joins sources;
 ``replay/forensics/audit`` judges what they say.
 """
-
-if __name__ != "poolbook.adapters.condor_files":
-    raise ImportError(f"import this folder as poolbook.adapters.condor_files, not as {__name__}")

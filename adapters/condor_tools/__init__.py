@@ -5,6 +5,3 @@ log, talks to a server, reads a clock or writes to a stream: the command line pa
 width, and writes the result. A short command must answer at once, so no module here imports the ClassAd engine before
 an expression has to be evaluated.
 """
-
-if __name__ != "poolbook.adapters.condor_tools":
-    raise ImportError(f"import this folder as poolbook.adapters.condor_tools, not as {__name__}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from threading import Event as Signal
-from types import TracebackType
 from typing import Any, Self
 
 from ...domain.events import Event
@@ -52,12 +51,6 @@ class Log(LogQueries):
         if self._store is not None:
             self._store.close()
             self._store = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
 
     def _opened(self) -> Store:
         if self._store is None:
@@ -103,7 +96,8 @@ class Log(LogQueries):
         :raises ClassAdSyntaxError: the constraint is no expression
         """
         with self._queries() as queries:
-            return plain(queries.slots(), constraint, queries.views.at)
+            at = queries.views.at
+            return plain(queries.slots(at // 1_000_000), constraint, at)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.

@@ -14,18 +14,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from ...domain.classad import Context
 from ...domain.coverage.settings import unenforced
 from ...domain.decide import Refusal
-from ...domain.events import Ad, Event
+from ...domain.events import Event
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import Log
-from ...domain.startd.public_ad import shown, with_unsaid
+from ...domain.startd.public_ad import PublishedSlots
+from ...domain.state.caches import Caches
 from ...domain.state.expression_cache import ad_of
-from ...domain.state.job_ad import quoted
-from ...domain.state.state import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...replay.virtual_world import EPOCH, SECOND, Behave, VirtualWorld, sleeps
@@ -122,12 +121,6 @@ class Pool(Submitters, LogQueries):
             self._closed = True
             self._close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
-
     # Changing
 
     def submit(
@@ -143,6 +136,7 @@ class Pool(Submitters, LogQueries):
         :raises Refusal: the pool does not accept it
         :warns SubmitWarning: a command has no effect, or another one than may be meant
         """
+        from ..runtime.disk import Disk
         from ..runtime.requests import Terms
         from ..runtime.submission import submission_of, submit_request
 
@@ -153,7 +147,7 @@ class Pool(Submitters, LogQueries):
         who = user or self._user
         number = self.state.next_cluster
         parsed = submission_of(
-            description, count=count, user=who, folder=Path(folder), terms=Terms.of(self.state, number),
+            description, count=count, user=who, disk=Disk(Path(folder)), terms=Terms.of(self.state, number),
             now=self._engine.world.now() // SECOND,
         )  # fmt: skip
         for warning in parsed.warnings:
@@ -245,12 +239,13 @@ class Pool(Submitters, LogQueries):
         return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
-        """Return the ads of the slots, with their state and activity.
+        """Return the ads of the slots, as `poolbook status -long` has them.
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
-        ads = (_slot_ad(slot, self.state.user(slot)) for slot in self.state.slots.values())
-        return plain(map(ad_of, ads), constraint, self._engine.world.now())
+        now = self._engine.world.now()
+        published = PublishedSlots(self.state, Caches(), now, Context(now=now // SECOND, timezone=self._engine.zone))
+        return plain(map(published.ad, self.state.slots.values()), constraint, now)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
@@ -361,18 +356,3 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
     if not (jobs or constraint):
         raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
-
-
-def _slot_ad(slot: Slot, user: str) -> Ad:
-    claim = {"RemoteOwner": quoted(user)} if slot.claim else {}
-    job = {"JobId": quoted(f"{slot.activation.cluster}.{slot.activation.proc}")} if slot.activation else {}
-    return {
-        **with_unsaid({name: text for name, text in slot.ad.items() if shown(name)}),
-        "Name": quoted(slot.name),
-        "State": quoted(slot.state),
-        "Activity": quoted(slot.activity),
-        "EnteredCurrentState": str(slot.entered_state // SECOND),
-        "EnteredCurrentActivity": str(slot.entered_activity // SECOND),
-        **claim,
-        **job,
-    }

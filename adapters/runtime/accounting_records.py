@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from json import loads
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..condor_tools.userprio_records import Cycle, Groups, Record, records, weight
 
 if TYPE_CHECKING:
-    from ...domain.negotiator.accounting.standing import Book
+    from ...domain.negotiator.accounting import Book
     from ...domain.ports.log import Log
     from ...domain.state.state import State
     from ...projections.views import Views
@@ -31,7 +30,7 @@ def current_records(views: Views, now: int, *, whole: bool = True) -> list[Recor
     """Return the records as of now, in seconds; with `whole`, also fields that no table shows."""
     pool, cycle = views.pool(), Cycle()
     if whole:
-        cycle = Cycle(views.waiting(), sum(weight(loads(row.ad)) for row in views.slots()))
+        cycle = Cycle(views.waiting(), sum(weight(slot.ad) for slot in views.slots()))
     accountant = _Accountant(views.submitters(), pool.settings, pool.accounted or pool.founded, views.at)
     return _records(accountant, cycle, now * _SECOND)
 

@@ -11,6 +11,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, tzinfo
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -74,12 +75,12 @@ def history_ads(
     yield from views.history_ads(selection, forwards=forwards)
 
 
-def slot_ads(url: str, views: Views) -> Iterator[ClassAd]:
+def slot_ads(url: str, views: Views, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
     """Yield the slots' ads. Of an import: as condor_status printed them last, updated by the StartLogs if there are
     any."""
     sampled: dict[object, ClassAd] = {ad.eval("Name"): ad for ad in sample_ads(url, views.last_sample("machine_ads"))}
     machines = {row.machine for row in views.slots()} if sampled else set()
-    for slot in views.slot_ads():
+    for slot in views.slot_ads(now, timezone):
         ad = sampled.pop(slot.eval("Name"), None)
         if ad is None:
             yield slot

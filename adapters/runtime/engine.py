@@ -9,10 +9,7 @@ from attrs import define, evolve, field
 
 from ...domain.decide import load_rules
 from ...domain.decide.timers import next_deadline
-from ...domain.events import (
-    CycleHeld,
-    Event,
-)
+from ...domain.events import CycleHeld, Event
 from ...domain.negotiator.schedule import CycleSchedule
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, ending
@@ -23,25 +20,19 @@ from .log_writer import LogWriter
 from .round_schedule import RoundSchedule
 
 SECOND = 1_000_000
-RETRY = SECOND
-"""Microseconds until what the world said is tried again after its append has failed."""
+RETRY = SECOND  #: microseconds until what the world said is tried again after its append has failed
 
 
 @define
 class Engine(LogWriter):
-    executing: bool = True
-    """Whether jobs are run: if not, requests are decided and nothing is matched."""
-    matching: bool = True
-    """Whether the pool negotiates and claims for its own queue."""
+    executing: bool = True  #: whether jobs are run: if not, requests are decided and nothing is matched
+    matching: bool = True  #: whether the pool negotiates and claims for its own queue
     _cycle_schedule: CycleSchedule = field(factory=CycleSchedule)
     _round_schedule: RoundSchedule = field(init=False)
     _leave_in_queue: LeaveInQueue = field(factory=LeaveInQueue)
-    _woken_by_world: bool = False
-    """Whether what is handled next is what the world said at this instant."""
-    _told: int = 0
-    """Of how many of the events that are being appended the agenda of rounds knows."""
-    _cycle_held: bool = False
-    """Whether a cycle is among what is being appended."""
+    _woken_by_world: bool = False  #: whether what is handled next is what the world said at this instant
+    _told: int = 0  #: of how many of the events that are being appended the agenda of rounds knows
+    _cycle_held: bool = False  #: whether a cycle is among what is being appended
 
     def __attrs_post_init__(self) -> None:
         load_rules()
@@ -169,11 +160,11 @@ class Engine(LogWriter):
             wake -= self._clock_lead
         if until is not None:
             wake = until if wake is None else min(wake, until)
-        if self._unlogged:
+        if self.unlogged:
             retry = self.world.now() + RETRY
             wake = retry if wake is None else min(wake, retry)
-        came = [*self._unlogged, *map(self._in_log_time, self.world.wait(wake))]
-        self._unlogged = []
+        came = [*self.unlogged, *map(self._in_log_time, self.world.wait(wake))]
+        self.unlogged = []
         now = self.now()
         due = next_deadline(self.state)
         if due is not None and due <= now:

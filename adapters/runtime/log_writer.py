@@ -31,10 +31,8 @@ from ...domain.state.caches import Caches
 from ...domain.state.evolve import fold
 from ...domain.state.state import Activation, State
 
-Subscriber = Callable[[int, Sequence[Event]], None]
-"""Is called with each append: the position of its first event, and its events."""
-_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
-"""What the world says once and will not say again."""
+Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
+_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone  #: what the world says once and will not say again
 
 
 @define
@@ -52,22 +50,17 @@ class LogWriter:
     log: Log
     world: World
     tables: Tables | None = None
-    zone: tzinfo = UTC
-    """The time zone of the machines' local times (ClockMin, ClockDay)."""
+    zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
     _state: State = field(factory=State)
-    _caches: Caches = field(factory=Caches)
-    """What was computed of the state: it goes with it."""
-    _stale: bool = True
-    """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
+    _caches: Caches = field(factory=Caches)  #: what was computed of the state: it goes with it
+    _stale: bool = True  #: whether the state has to be folded anew: nothing was read yet, or an append has failed
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
     _clock_lead: int = 0
     _untold: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
     _publishing: bool = False
-    _readings: dict[str, Readings] = field(factory=dict)
-    """The readings of this instant: a machine is asked once for all that is decided together."""
-    _unlogged: list[s.Stimulus] = field(factory=list)
-    """What the world said once and will not say again, and the log could not take."""
+    _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
+    unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
 
     # What an engine does besides
 
@@ -121,11 +114,6 @@ class LogWriter:
         """Fold what is behind the state's position in the log."""
         fold(self.log.read(self.state.position), self.state)
 
-    @property
-    def unlogged(self) -> Sequence[s.Stimulus]:
-        """What the world said and the log could not take: it is said again at the next wait."""
-        return self._unlogged
-
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 
@@ -153,7 +141,7 @@ class LogWriter:
                 self.log.append(events)
         except Exception:
             self._stale = True  # the state has folded what is not in the log
-            self._unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
+            self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
             raise
         self._appended(now, events)
         self._perform(before, events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,9 +31,9 @@ class Source(Protocol):
     def log(self) -> Log: ...
 
 
-def pool_ads(queries: Source, kind: str, now: int) -> Iterator[ClassAd]:
+def pool_ads(queries: Source, kind: str, now: int, timezone: tzinfo) -> Iterator[ClassAd]:
     """Yield the ads of a kind (MyType), or all if it is empty, in the order in which a collector shows them."""
-    gathered = _Gathered(queries, now)
+    gathered = _Gathered(queries, now, timezone)
     for each, ads in _KINDS.items():
         if kind in (each, ""):
             yield from ads(gathered)
@@ -41,8 +42,8 @@ def pool_ads(queries: Source, kind: str, now: int) -> Iterator[ClassAd]:
 class _Gathered:
     """The sources of ads, each loaded when the first ad needs it. (No attrs class: importing attrs takes long.)"""
 
-    def __init__(self, queries: Source, now: int) -> None:
-        self.queries, self.views, self.now = queries, queries.views, now
+    def __init__(self, queries: Source, now: int, timezone: tzinfo) -> None:
+        self.queries, self.views, self.now, self.timezone = queries, queries.views, now, timezone
 
     @cached_property
     def pool(self) -> tool.Pool:
@@ -57,7 +58,7 @@ class _Gathered:
 
     @cached_property
     def slots(self) -> list[ClassAd]:
-        return list(self.views.slot_ads())
+        return list(self.views.slot_ads(self.now, self.timezone))
 
     def schedulers(self) -> list[ClassAd]:
         lately = recent(self.queries.log, (self.now - tool.WINDOW) * _SECOND)

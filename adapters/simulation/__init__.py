@@ -5,9 +5,6 @@ claims of schedds outside the pool. ``simulation`` joins all of it, ``actions`` 
 runs the lines in order. The language is ``replay/scenario``.
 """
 
-if __name__ != "poolbook.adapters.simulation":
-    raise ImportError(f"import this folder as poolbook.adapters.simulation, not as {__name__}")
-
 from .machines import ScenarioMachines
 from .runner import play
 from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation

@@ -5,9 +5,6 @@ returns its head without loading events. No store knows what an event means to a
 a log of its kind is opened. docs/log.md says what the stores promise.
 """
 
-if __name__ != "poolbook.adapters.stores":
-    raise ImportError(f"import this folder as poolbook.adapters.stores, not as {__name__}")
-
 from typing import TYPE_CHECKING
 
 from ...domain.late_names import late_names

@@ -3,6 +3,3 @@
 The tables are data files, each beside the module that reads it. ``config`` and ``submit`` warn by them,
 docs/coverage.md is generated from them, and ``tests/coverage/`` checks them against the code that reads these names.
 """
-
-if __name__ != "poolbook.domain.coverage":
-    raise ImportError(f"import this folder as poolbook.domain.coverage, not as {__name__}")

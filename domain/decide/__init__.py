@@ -8,9 +8,6 @@ state away. Each module here is one subject; ``draft`` is the only place where a
 the list of what can come in.
 """
 
-if __name__ != "poolbook.domain.decide":
-    raise ImportError(f"import this folder as poolbook.domain.decide, not as {__name__}")
-
 from ..decision.draft import Draft, Refusal, Tables
 from .decide import decide, load_rules
 

@@ -66,7 +66,7 @@ def _loaded(module: str, name: str) -> Callable[..., None]:
 
 
 def load_rules() -> None:
-    """Load all rules but the negotiator's, which needs numpy: a pool at work is not to wait for one when it is needed."""
+    """Load all rules but the negotiator's, which needs numpy: a pool at work is not to wait for one."""
     for kind, place in _RULES.items():
         if kind is not s.Negotiate:
             _loaded(*place)

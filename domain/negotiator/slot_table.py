@@ -11,7 +11,7 @@ that move by the clock are columns of instants.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,20 +26,19 @@ from ..events import Unmatched
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..startd.evaluation import PolicyEvaluation, integer
 from ..startd.next_change import moving_attributes
-from ..startd.public_ad import REFUSING, shown
+from ..startd.public_ad import PublishedSlots, shown
 from ..startd.settings import setting
-from ..startd.slot_ad import DYNAMIC_ATTRIBUTES, MAKES_NAMES, SlotSnapshot, attributes_of_other_slots, drain_start
+from ..startd.slot_ad import DYNAMIC_ATTRIBUTES, MAKES_NAMES, SlotSnapshot
 from ..startd.time_limits import drain_left, retirement_left
 from ..state.caches import Caches
 from ..state.expression_cache import expression
-from ..state.state import Machine, Slot, State
+from ..state.state import Slot, State
 from .autoclusters import Signature
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
 
 ALWAYS_READ = ("requirements", "start", "withinresourcelimits", "rank", "slotweight", "cpus", "name", "currentrank")
-_NO = Literal(False)
 _SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
 """How an instant is published (``startd/updates.py``)."""
 _MOVES = frozenset(
@@ -124,7 +123,7 @@ class PublicAds:
     """The places that the last cycle gave away: what is barren since then is so only if they went."""
     _wanted: dict[str, None] = field(factory=dict)
     _moving: dict[str, _Moving] = field(factory=dict)
-    _spellings: dict[str, list[str]] = field(factory=dict)
+    _spellings: dict[str, str] = field(factory=dict)
     _seen: set[str] = field(factory=set)
     _read: set[int] = field(factory=set)
     _live: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
@@ -160,7 +159,7 @@ class PublicAds:
     def update(self, state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> None:
         """Be as the state says; ``asked`` are further attributes, in small letters, that somebody reads."""
         self.table.context = context
-        see = _PublishedAds(state, caches, now, context, self._spellings)
+        see = _PublishedSlots(state, caches, now, context, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
         self._cursors = state.slot_changes.total, state.slots_matched.total
         self._follow(state, see, changed, matched)
@@ -192,7 +191,7 @@ class PublicAds:
         self.given = _zeros(0)
 
     def _follow(
-        self, state: State, see: _PublishedAds, touched: Mapping[str, None], matched: Mapping[str, None]
+        self, state: State, see: _PublishedSlots, touched: Mapping[str, None], matched: Mapping[str, None]
     ) -> None:
         gone = [
             self.places[name]
@@ -250,12 +249,11 @@ class PublicAds:
             one.offsets, one.rates = (np.concatenate([old, _zeros(count)]) for old in (one.offsets, one.rates))
             one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
 
-    def _write(self, state: State, see: _PublishedAds, slot: Slot, cells: bool) -> None:
+    def _write(self, state: State, see: _PublishedSlots, slot: Slot, cells: bool) -> None:
         """What is known of a slot apart from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
-        see.spell(slot.ad)
-        see.of_others(m := see.moment(slot))
-        see.spell(slot.public)
+        m = see.snapshot(slot)
+        see.spell(slot.ad.keys() | slot.public.keys() | {name for name, _ in see.of_others(m).values()})
         matched = slot.name in state.matches
         self.free[place] = claim is None and not matched and free(state, slot, see)
         held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
@@ -266,13 +264,13 @@ class PublicAds:
         self.ranks[place] = 0.0 if claim is None else claim.rank
         self.retiring[place] = held and see.retires(slot)
         machine = m.machine
-        moves = machine is not None and (machine.drain is not None or machine.shutdown or see.tells_all(machine))
-        if moves or self.retiring[place]:
+        moves = machine is not None and (machine.drain is not None or bool(machine.shutdown))
+        if moves or self.retiring[place] or setting(state, machine, "STARTD_SLOT_ATTRS"):
             self._watched[slot.name] = None
         else:
             self._watched.pop(slot.name, None)
         if cells:
-            self._note(found := {key: see.cell(slot, m, key) for key in self._said() if key not in self._moving})
+            self._note(found := {key: see.attribute(m, key) for key in self._said() if key not in self._moving})
             self.table.put(place, found)
             self._set_moving(see, slot, m, place, self._moving)
 
@@ -297,7 +295,7 @@ class PublicAds:
 
     # Columns
 
-    def _want(self, state: State, see: _PublishedAds, asked: Iterable[str]) -> None:
+    def _want(self, state: State, see: _PublishedSlots, asked: Iterable[str]) -> None:
         """Have a column for each of these, and for what they lead to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
@@ -311,9 +309,9 @@ class PublicAds:
             if self._every:
                 pending |= (self._spellings.keys() | DYNAMIC_ATTRIBUTES.keys()) - self._wanted.keys()
 
-    def _fill(self, state: State, see: _PublishedAds, keys: list[str], names: list[str]) -> None:
+    def _fill(self, state: State, see: _PublishedSlots, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all, or the last rows."""
-        moments = [(state.slots[name], see.moment(state.slots[name])) for name in names] if keys else []
+        moments = [(state.slots[name], see.snapshot(state.slots[name])) for name in names] if keys else []
         whole = len(names) == len(self.names)
         for key in keys:
             if key in _MOVES:
@@ -321,7 +319,7 @@ class PublicAds:
                 continue
             if key in _CLOCKS:
                 continue
-            cells = [see.cell(slot, m, key) for slot, m in moments]
+            cells = [see.attribute(m, key) for slot, m in moments]
             for asked in {id(one): one for one in cells if one is not None and type(one) is not Literal}.values():
                 self._learn(asked)
             if whole:
@@ -340,7 +338,7 @@ class PublicAds:
         return _Moving(DYNAMIC_ATTRIBUTES[key][0], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
     def _set_moving(
-        self, see: _PublishedAds, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]
+        self, see: _PublishedSlots, slot: Slot, m: SlotSnapshot, place: int, moving: Mapping[str, _Moving]
     ) -> None:
         if not moving:
             return
@@ -418,7 +416,7 @@ def mentioned(one: Expression) -> set[Read]:
     return found
 
 
-def free(state: State, slot: Slot, see: _PublishedAds) -> bool:
+def free(state: State, slot: Slot, see: _PublishedSlots) -> bool:
     """Whether a claim may come to a slot that nobody has: not on a machine that is to end, nor on one that drains,
     unless the drain has a START of its own for jobs that may be interrupted, and those that it found still have time to
     run."""
@@ -435,57 +433,26 @@ def free(state: State, slot: Slot, see: _PublishedAds) -> bool:
     return drain_left(see.look(slot)) > 0
 
 
-class _PublishedAds:
-    """How the log shows slots at an instant."""
+class _PublishedSlots(PublishedSlots):
+    """The slots as they are published, for the columns that are read.
 
-    def __init__(
-        self, state: State, caches: Caches, now: int, context: Context, spellings: dict[str, list[str]]
-    ) -> None:
-        self.state, self.caches, self.now, self.context = state, caches, now, context
+    :param spellings: how attributes are written, by their names in small letters
+    """
+
+    def __init__(self, state: State, caches: Caches, now: int, context: Context, spellings: dict[str, str]) -> None:
+        super().__init__(state, caches, now, context)
         self._spellings = spellings
-        self._literals: dict[Any, Literal] = {}
-        self._machines: dict[str, tuple[Machine | None, bool, Expression | None]] = {}
-        self._others: tuple[str, Mapping[str, Any]] = ("", {})
-        self._public: tuple[str, Mapping[str, str]] = ("", {})
-        self._known: set[str] = {name for names in spellings.values() for name in names}
+        self._known: set[str] = set(spellings.values())
 
-    def spell(self, ad: Mapping[str, str]) -> None:
+    def spell(self, names: Set[str]) -> None:
         """Take note of how attributes are written."""
-        for name in ad.keys() - self._known:
+        for name in names - self._known:
             self._known.add(name)
             if shown(name):
-                self._spellings.setdefault(name.lower(), []).append(name)
-
-    def tells_all(self, machine: Machine) -> bool:
-        """Whether each slot of a machine says what the others are like (STARTD_SLOT_ATTRS)."""
-        return bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
-
-    def of_others(self, m: SlotSnapshot) -> Mapping[str, Any]:
-        """What a slot says of its machine's slots, by the names in small letters."""
-        if m.machine is None or not self.tells_all(m.machine):
-            return {}
-        if self._others[0] != m.slot.name:
-            said = attributes_of_other_slots(m)
-            for name in said:
-                self._spellings.setdefault(name.lower(), [name])
-            self._others = (m.slot.name, {name.lower(): value for name, value in said.items()})
-        return self._others[1]
+                self._spellings.setdefault(name.lower(), name)
 
     def spelling(self, key: str) -> str:
-        return DYNAMIC_ATTRIBUTES[key][0] if key in DYNAMIC_ATTRIBUTES else self._spellings.get(key, [key])[0]
-
-    def public(self, slot: Slot) -> Mapping[str, str]:
-        """What was published of its sensors, by the names in small letters."""
-        if self._public[0] != slot.name:
-            self._public = (slot.name, {name.lower(): text for name, text in slot.public.items()})
-        return self._public[1]
-
-    def moment(self, slot: Slot) -> SlotSnapshot:
-        """The slot, with what its sensors said when they were published last."""
-        readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        return SlotSnapshot(
-            self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context, self.caches
-        )
+        return DYNAMIC_ATTRIBUTES[key][0] if key in DYNAMIC_ATTRIBUTES else self._spellings.get(key, key)
 
     def look(self, slot: Slot) -> PolicyEvaluation:
         return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context, self.caches)
@@ -499,44 +466,6 @@ class _PublishedAds:
         """Whether its job has retirement time left."""
         text = slot.ad.get("MaxJobRetirementTime", "0")
         return text != "0" and slot.activation is not None and retirement_left(self.look(slot)) > 0
-
-    def _of_machine(self, slot: Slot) -> tuple[bool, Expression | None]:
-        """Whether its machine takes no claims, and what START is there meanwhile."""
-        machine = self.state.machines.get(slot.machine)
-        if machine is None or (machine.drain is None and not machine.shutdown):
-            return False, None
-        start = None if machine.shutdown else drain_start(self.state, slot)
-        return start is None, start
-
-    def cell(self, slot: Slot, m: SlotSnapshot, key: str) -> Expression | None:
-        """An attribute of the published ad; None: the slot has none of that name."""
-        if key in ("requirements", "start"):
-            closed, start = self._of_machine(slot)
-            if key == "requirements" and (closed or slot.state in REFUSING or slot.waiting is not None):
-                return _NO
-            if key == "start" and start is not None:
-                return start
-        if slot.public:
-            text = self.public(slot).get(key)
-            if text is not None:
-                return expression(text)
-        moment: tuple[str, Callable[[SlotSnapshot], Any]] | None = DYNAMIC_ATTRIBUTES.get(key)
-        if moment is not None:
-            value = moment[1](m)
-            if value is not None:
-                return self._literal(value)
-        for name in self._spellings.get(key, ()):
-            text = slot.ad.get(name)
-            if text is not None:
-                return expression(text)
-        other = self.of_others(m).get(key)
-        return None if other is None else other if isinstance(other, Expression) else self._literal(other)
-
-    def _literal(self, value: Any) -> Literal:
-        known = self._literals.get((type(value), value))
-        if known is None:
-            known = self._literals[type(value), value] = Literal(value)
-        return known
 
 
 def public_ads_of(state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> PublicAds:

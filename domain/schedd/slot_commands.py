@@ -37,7 +37,7 @@ def _slots(draft: Draft, command: VacateSlot | SuspendClaim | ContinueClaim, ver
     if not slots:
         raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them")
     if command.user not in super_users(draft.state.settings):
-        owners = {draft.state.user(slot).partition("@")[0] for slot in slots if slot.claim}
+        owners = {slot.user.partition("@")[0] for slot in slots if slot.claim}
         if owners - {command.user}:
             raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may {verb} it")
     return slots

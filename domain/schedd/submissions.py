@@ -11,7 +11,7 @@ from ..events import Ad, ClusterSubmitted
 from ..negotiator.accounting import first_factor
 from ..ports.stimuli import Submit
 from ..state.expression_cache import expression
-from ..state.job_ad import quoted, seconds
+from ..state.job_ad import OF_A_HOLD, quoted, seconds
 from ..state.proc_ads import pack, unpack
 from .accounting_group import submitter_of
 
@@ -45,9 +45,6 @@ def submit(draft: Draft, command: Submit) -> None:
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
 
 
-_OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
-
-
 def _held_from_the_start(
     command: Submit, columns: Mapping[str, Sequence[str]]
 ) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
@@ -55,14 +52,14 @@ def _held_from_the_start(
     what their ads say of the hold."""
     if "JobStatus" not in columns:
         return command.ad, command.columns, []
-    ad = {name: text for name, text in command.ad.items() if name not in _OF_A_HOLD}
-    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *_OF_A_HOLD)}
+    ad = {name: text for name, text in command.ad.items() if name not in OF_A_HOLD}
+    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *OF_A_HOLD)}
     groups: dict[tuple[str, ...], list[int]] = {}
     for proc, status in enumerate(columns["JobStatus"]):
         if status == "5":
-            said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in _OF_A_HOLD]
+            said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in OF_A_HOLD]
             groups.setdefault(tuple(said), []).append(proc)
-    known = (dict(zip(_OF_A_HOLD, said, strict=True)) for said in groups)
+    known = (dict(zip(OF_A_HOLD, said, strict=True)) for said in groups)
     changes = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
     return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
 

@@ -7,6 +7,3 @@ how they are made to go, ``job_signals`` what their jobs are told. ``draining`` 
 ``slot_policy`` and ``time_limits`` answer what the policy asks, ``slot_ad`` is the ad that its expressions read. The
 end of a time is handled in ``domain/decide/timers.py``.
 """
-
-if __name__ != "poolbook.domain.startd":
-    raise ImportError(f"import this folder as poolbook.domain.startd, not as {__name__}")

@@ -1,58 +1,172 @@
-"""The ad of a slot that others see: the negotiator, and condor_status.
+"""A slot's ad as others see it: the negotiator, `condor_status`, and who asks a `Pool` for its slots.
 
-The startd's own ad holds its policy; others see what matches are made with. START stands in Requirements, and is
-published beside it; one that is locally true may be left out of both (``Dialect.hides_true_start``). A slot that must
-not be matched has false Requirements: in Matched and Preempting, when a better match waits for it, and on a machine
-that drains (unless the drain has a START of its own) or is shut down. Sources: the manual, "condor_startd Policy
-Configuration", "Matched State" and "Preempting State"; the real startd's ads for what it leaves out.
+The startd's own ad holds its policy; others see what matches are made with, and the sensors' readings that were
+published last. START stands in Requirements, and is published beside it; one that is locally true may be left out of
+both (`Dialect.hides_true_start`). Requirements are false where the slot must not be matched. Sources: the manual,
+"condor_startd Policy Configuration", "Matched State" and "Preempting State"; the real startd's ads for what it leaves
+out.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
+from typing import Any, Final
 
-from ..events import Ad
-from ..state_machines import Dialect
+from ..classad import ClassAd, Context, EvaluationError, Expression
+from ..classad.tree import Literal
+from ..ports.sensor_readings import NOTHING_READ, Readings
+from ..state.caches import Caches
+from ..state.expression_cache import expression
+from ..state.state import Slot, State
 from .settings import PRIVATE
+from .slot_ad import (
+    DYNAMIC_ATTRIBUTES,
+    OF_EVENTS,
+    SlotSnapshot,
+    attributes_of_other_slots,
+    drain_start,
+)
 
 _USUAL: Final = "Start && WithinResourceLimits"
 REFUSING: Final = frozenset({"Matched", "Preempting"})
 """The states in which a slot must not be matched."""
 _KEPT_TO_ITSELF: Final = PRIVATE | {"claim_worklife"}
 _SETTINGS, _VARIANTS = "modify_request_expr_", "_vanilla"
+_NO: Final = Literal(False)
+_CARVED: Final = ("Cpus", "Memory", "Disk")
+"""What a partitionable slot tells of each slot that was carved from it, besides state and activity."""
 
 
+@lru_cache(10_000)
 def shown(name: str) -> bool:
+    """Tell whether an attribute of a slot's own ad is published."""
     lower = name.lower()
     return lower not in _KEPT_TO_ITSELF and not lower.startswith(_SETTINGS) and not lower.endswith(_VARIANTS)
 
 
-_UNSAID: Final[Ad] = {"Rank": "0.0"}
-"""The attributes published of a slot whose own ad lacks them (Resource::publish: so that nobody takes a job's Rank for
-the slot's)."""
+class PublishedSlots:
+    """The slots of a state as they are published at an instant: attribute by attribute, or whole.
 
-
-def with_unsaid(ad: Ad) -> Ad:
-    """Return an ad with the attributes that are published although the slot lacks them."""
-    said = {name.lower() for name in ad}
-    return {name: text for name, text in _UNSAID.items() if name.lower() not in said} | ad
-
-
-def published(
-    ad: Ad, dialect: Dialect, state: str, *, closed: bool = False, start: str = "", willing: bool | None = None
-) -> Ad:
-    """Return the published part of a slot's ad.
-
-    :param closed: the machine drains or is shut down, or a better match waits for the slot :param start: START while
-    the machine drains, if the drain has one :param willing: the value of START without a job; None: it has none
+    A slot of a machine that the state does not have is a real pool's: it says itself what it publishes.
     """
-    found = with_unsaid({name: text for name, text in ad.items() if shown(name)})
-    if state in REFUSING or (closed and not start):
-        found.pop("Start", None)
-        return {**found, "Requirements": "false"}
-    if start:
-        found["Start"] = start
-    elif dialect.hides_true_start and willing and found.get("Requirements") == _USUAL:
-        found.pop("Start", None)
-        found["Requirements"] = "WithinResourceLimits"
-    return found
+
+    def __init__(self, state: State, caches: Caches, now: int, context: Context) -> None:
+        self.state, self.caches, self.now, self.context = state, caches, now, context
+        self._literals: dict[Any, Literal] = {}
+        self._others: tuple[str, Mapping[str, tuple[str, Any]]] = ("", {})
+        self._public: tuple[str, Mapping[str, str]] = ("", {})
+
+    def snapshot(self, slot: Slot) -> SlotSnapshot:
+        """Return the slot, with what its sensors said when they were published last."""
+        readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
+        return SlotSnapshot(
+            self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context, self.caches
+        )
+
+    def public(self, slot: Slot) -> Mapping[str, str]:
+        """Return what was published of the slot's sensors, by the names in small letters."""
+        if self._public[0] != slot.name:
+            self._public = (slot.name, {name.lower(): text for name, text in slot.public.items()})
+        return self._public[1]
+
+    def of_others(self, m: SlotSnapshot) -> Mapping[str, tuple[str, Any]]:
+        """Return what the slot says of its machine's slots (STARTD_SLOT_ATTRS), by the names in small letters."""
+        if m.machine is None:
+            return {}
+        if self._others[0] != m.slot.name:
+            said = attributes_of_other_slots(m)
+            self._others = (m.slot.name, {name.lower(): (name, value) for name, value in said.items()})
+        return self._others[1]
+
+    def attribute(self, m: SlotSnapshot, key: str) -> Expression | None:
+        """Return a published attribute by its name in small letters; None: the slot has none of that name."""
+        slot = m.slot
+        if key in ("requirements", "start") and m.machine is not None:
+            if key == "requirements" and self._refuses(slot):
+                return _NO
+            start = drain_start(self.state, slot) if key == "start" and not m.machine.shutdown else None
+            if start is not None:
+                return start
+        if slot.public:
+            text = self.public(slot).get(key)
+            if text is not None:
+                return expression(text)
+        if key in DYNAMIC_ATTRIBUTES and (m.machine is not None or key in OF_EVENTS):
+            value = DYNAMIC_ATTRIBUTES[key][1](m)
+            if value is not None:
+                return self._literal(value)
+        name = slot.ad.spelling(key)
+        if name is not None:
+            return expression(slot.ad[name])
+        other = self.of_others(m).get(key)
+        return None if other is None else other[1] if isinstance(other[1], Expression) else self._literal(other[1])
+
+    def ad(self, slot: Slot) -> ClassAd:
+        """Return the whole published ad."""
+        m = self.snapshot(slot)
+        ad = ClassAd()
+        for name in self._names(m):
+            value = self.attribute(m, name.lower())
+            if value is not None:
+                ad[name] = value
+        ad.setdefault("Name", slot.name)
+        if m.machine is not None:
+            self._settle_start(slot, ad)
+        if slot.kind == "partitionable":
+            self._roll_up(slot, ad)
+        return ad
+
+    def _names(self, m: SlotSnapshot) -> Iterator[str]:
+        own = m.machine is not None
+        yield from (name for name in m.slot.ad if shown(name) or not own)
+        yield from (name for key, (name, _) in DYNAMIC_ATTRIBUTES.items() if own or key in OF_EVENTS)
+        yield from m.slot.public
+        yield from (name for name, _ in self.of_others(m).values())
+
+    def _refuses(self, slot: Slot) -> bool:
+        """Tell whether the slot must not be matched: nor is it where its machine ends, or drains without a START."""
+        if slot.state in REFUSING or slot.waiting is not None:
+            return True
+        machine = self.state.machines[slot.machine]
+        return bool(machine.shutdown) or (machine.drain is not None and drain_start(self.state, slot) is None)
+
+    def _settle_start(self, slot: Slot, ad: ClassAd) -> None:
+        """Take START out of an ad that refuses all jobs, and one that is true out of an ad that may hide it."""
+        if self._refuses(slot):
+            ad.pop("Start", None)
+            return
+        plain = self.state.machines[slot.machine].drain is None and slot.ad.get("Requirements") == _USUAL
+        if plain and self.state.dialect.hides_true_start and self._true(ad, "Start"):
+            del ad["Start"]
+            ad["Requirements"] = expression("WithinResourceLimits")
+
+    def _true(self, ad: ClassAd, name: str) -> bool:
+        try:
+            return ad.eval(name, None, self.context) is True
+        except EvaluationError:
+            return False
+
+    def _roll_up(self, slot: Slot, ad: ClassAd) -> None:
+        """Add what a partitionable slot tells of the slots that were carved from it (manual: Machine ClassAd
+        Attributes, Child*)."""
+        carved = self._carved.get(slot.name, [])
+        ad["NumDynamicSlots"] = len(carved)
+        ad["ChildState"] = [one.state for one in carved]
+        ad["ChildActivity"] = [one.activity for one in carved]
+        for name in _CARVED:
+            ad[f"Child{name}"] = [ClassAd({name: expression(one.ad.get(name, "0"))}).eval(name) for one in carved]
+
+    @cached_property
+    def _carved(self) -> dict[str, list[Slot]]:
+        found: dict[str, list[Slot]] = {}
+        for slot in self.state.slots.values():
+            if slot.parent:
+                found.setdefault(slot.parent, []).append(slot)
+        return found
+
+    def _literal(self, value: Any) -> Literal:
+        known = self._literals.get((type(value), value))
+        if known is None:
+            known = self._literals[type(value), value] = Literal(value)
+        return known

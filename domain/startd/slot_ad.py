@@ -202,16 +202,6 @@ def _suspended(m: SlotSnapshot) -> Any:
     return m.seconds - (activation.since - activation.suspended) // MICROSECONDS
 
 
-def _job(m: SlotSnapshot, name: str) -> str | None:
-    activation = m.slot.activation
-    if activation is None:
-        return None
-    if not activation.cluster:
-        return activation.ad.get(name)
-    cluster = m.state.clusters.get(activation.cluster)
-    return None if cluster is None else cluster.value(activation.proc, name) or None
-
-
 def _job_id(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
     if activation is None:
@@ -220,13 +210,13 @@ def _job_id(m: SlotSnapshot) -> Any:
 
 
 def _user(m: SlotSnapshot) -> Any:
-    return m.state.user(m.slot) or None
+    return m.slot.user or None
 
 
 def _group(m: SlotSnapshot) -> Any:
     """Return the submitter that the slot counts for, if it is not its job's user."""
     claim = m.slot.claim
-    return None if claim is None or claim.submitter == m.state.user(m.slot) else claim.submitter
+    return None if claim is None or claim.submitter == m.slot.user else claim.submitter
 
 
 def _next_user(m: SlotSnapshot) -> Any:
@@ -257,6 +247,8 @@ def _instant(at: int) -> int | None:
 
 def unclaimed_in_drains(m: SlotSnapshot) -> int:
     """Return TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
+    if m.machine is not None and not m.machine.drains:
+        return 0
     return int(sum(slot.drained_until(m.now) for slot in machine_slots(m.state, m.slot))) // MICROSECONDS
 
 
@@ -322,6 +314,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("RemoteOwner", _user),
         ("RemoteUser", _user),
         ("AccountingGroup", _group),
+        ("PublicClaimId", lambda m: m.slot.claim.id if m.slot.claim else None),
         ("ClientMachine", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
         ("JobId", _job_id),
         ("JobStart", lambda m: m.slot.activation.began // MICROSECONDS if m.slot.activation else None),
@@ -344,6 +337,9 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
     )
 }  # fmt: skip
 """The attributes of the moment, by their names in small letters."""
+
+OF_EVENTS = frozenset({"state", "activity", "enteredcurrentstate", "enteredcurrentactivity"})
+"""Those that the transitions alone tell: of a slot of a real pool that is all that is known besides its own ad."""
 
 
 @lru_cache(1000)

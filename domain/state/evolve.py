@@ -7,27 +7,23 @@ the audit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable
 
 from .. import events as e
 from ..state_machines import LEFT, dialect_named
+from . import slot_fold
 from .caches import ChangeLog
 from .cluster import Cluster
 from .job_ad import TERMINAL, unquoted
 from .proc_ads import Variants
 from .settings import as_founded
-from .slot_attributes import SlotAd
-from .state import Activation, Claim, Drain, Machine, Slot, State
+from .slot_fold import MACHINE_FOLDS, PUBLISHED, change
+from .state import Activation, Claim, Machine, Slot, State
 
 ANSWERS_KEPT = 10_000
 ANSWERS_SIZE = 8_000_000
-BIRTH = "Owner/Idle"
-"""The state and activity in which every slot begins."""
-SUSPENDED = "Claimed/Suspended"
 MATCHED = "Matched/Idle"
 PREEMPTING = "Preempting/"
-PUBLISHED = "published"
-"""The cause of a change that a machine's sensors told: no part of the slot's own ad."""
 
 
 def _founded(state: State, event: e.PoolFounded) -> None:
@@ -39,7 +35,7 @@ def _founded(state: State, event: e.PoolFounded) -> None:
 
 def _pool_configured(state: State, event: e.PoolConfigured) -> None:
     state.settings = dict(state.settings)  # those before are kept by submitters of older logs
-    _change(state.settings, event.settings)
+    change(state.settings, event.settings)
     state.configured = state.position
 
 
@@ -67,70 +63,36 @@ def _touch_ads(state: State, machine: Machine) -> None:
         state.slot_ad_changes.append(slot)
 
 
-def _machine(state: State, event: e.MachineJoined) -> None:
-    state.machines[event.machine] = Machine(event.machine, event.ad, event.at, dict(event.settings))
+def _joined(state: State, event: e.MachineJoined) -> None:
+    state.machines[event.machine] = slot_fold.joined(event)
 
 
-def _configured(state: State, event: e.MachineConfigured) -> None:
-    _change(state.machines[event.machine].settings, event.settings)
-    _touch(state, state.machines[event.machine])
+def _machine_changed(kind: type[e.Event], conditions: bool = False) -> Callable[..., None]:
+    """A fold of an event that changes one machine, and so what all of its slots say; with `conditions`, what their
+    START is as well."""
+    fold = MACHINE_FOLDS[kind]
 
+    def folded(state: State, event: e.MachineConfigured) -> None:
+        machine = state.machines[event.machine]
+        fold(machine, event)
+        _touch(state, machine)
+        if conditions:
+            _touch_ads(state, machine)
 
-def _change(ad: MutableMapping[str, str], changes: e.Ad) -> None:
-    for name, text in changes.items():
-        if text:
-            ad[name] = text
-        else:
-            ad.pop(name, None)
-
-
-def _benchmarks(state: State, event: e.BenchmarksRan) -> None:
-    machine = state.machines[event.machine]
-    machine.benchmarks = event.published
-    machine.benchmarked = event.at
-    _touch(state, machine)
-
-
-def _busy(state: State, event: e.CpuBusyChanged) -> None:
-    state.slots[event.slot].busy_since = event.at if event.busy else 0
-    state.slot_changes.append(event.slot)
-
-
-def _drain_began(state: State, event: e.DrainBegan) -> None:
-    machine = state.machines[event.machine]
-    machine.drain = Drain(
-        event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
-    )
-    machine.drains, machine.drain_began = event.drain, event.at
-    _touch(state, machine)
-    _touch_ads(state, machine)
+    return folded
 
 
 def _drain_moved(state: State, event: e.DrainTransitioned) -> None:
     machine = state.machines[event.machine]
-    if machine.drain is not None:
-        machine.drain.state = event.target
-    if event.row in ("cancel", "resume"):
-        machine.drain, machine.drain_ended = None, event.at
+    MACHINE_FOLDS[e.DrainTransitioned](machine, event)
+    if machine.drain is None:
         _touch_ads(state, machine)
     _touch(state, machine)
 
 
-def _drain_final(state: State, event: e.DrainFinal) -> None:
-    drain = state.machines[event.machine].drain
-    if drain is not None:
-        drain.final = True
-    _touch(state, state.machines[event.machine])
-
-
-def _drain_charged(state: State, event: e.DrainBadputAdded) -> None:
-    state.machines[event.machine].badput += event.badput
-    _touch(state, state.machines[event.machine])
-
-
-def _shutdown(state: State, event: e.ShutdownBegan) -> None:
-    state.machines[event.machine].shutdown = event.how
-    _touch(state, state.machines[event.machine])
+def _busy(state: State, event: e.CpuBusyChanged) -> None:
+    slot_fold.busy(state.slots[event.slot], event, state.position, "")
+    state.slot_changes.append(event.slot)
 
 
 def _machine_left(state: State, event: e.MachineLeft) -> None:
@@ -138,10 +100,7 @@ def _machine_left(state: State, event: e.MachineLeft) -> None:
 
 
 def _born(state: State, event: e.SlotCreated) -> None:
-    slot = state.slots[event.slot] = Slot(
-        event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), BIRTH, event.at, event.at,
-        version=state.position,
-    )  # fmt: skip
+    slot = state.slots[event.slot] = slot_fold.created(event, state.position)
     if event.machine in state.machines:
         state.machines[event.machine].slots[event.slot] = slot
     state.slot_changes.append(event.slot)
@@ -149,18 +108,7 @@ def _born(state: State, event: e.SlotCreated) -> None:
 
 
 def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
-    slot = state.slots[event.slot]
-    slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    slot.spent[slot.state_activity] = slot.spent.get(slot.state_activity, 0) + event.at - slot.entered_activity
-    activation = slot.activation
-    if activation is not None:
-        if activation.since:
-            activation.suspended += event.at - activation.since
-        activation.since = event.at if event.target == SUSPENDED else 0
-    if event.target.partition("/")[0] != slot.state_activity.partition("/")[0]:
-        slot.entered_state = event.at
-    slot.entered_activity = event.at
-    slot.state_activity = event.target
+    slot_fold.moved(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
@@ -171,16 +119,10 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
 
 
 def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
-    slot = state.slots[event.slot]
+    slot_fold.ad_changed(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
-    if event.cause == PUBLISHED:
-        _change(slot.public, event.changes)
-        slot.published = event.at
-        return
-    slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    state.slot_ad_changes.append(event.slot)
-    _change(slot.ad, event.changes)
-    slot.version = state.position
+    if event.cause != PUBLISHED:
+        state.slot_ad_changes.append(event.slot)
 
 
 def _slot_died(state: State, event: e.SlotDestroyed) -> None:
@@ -216,10 +158,9 @@ def _job_of(claim: Claim | e.ClaimMade | e.ClaimQueued) -> tuple[int, int] | Non
 
 
 def _user(state: State, event: e.ClaimMade | e.ClaimQueued, job: tuple[int, int] | None) -> str:
-    """Whose the job is that a claim is made for; empty where the claim counts for the same."""
+    """Whose the job is that a claim is made for."""
     cluster = state.clusters.get(job[0]) if job is not None else None
-    user = unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
-    return "" if user == event.submitter else user
+    return unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
 
 
 def _claim_made(state: State, event: e.ClaimMade) -> None:
@@ -231,11 +172,7 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
         state.claim_ready[event.slot], state.reserved[job] = job, event.slot
     state.submitter(event.submitter, event.factor).take(event.weight, event.at)
     state.slot_changes.append(event.slot)
-    slot.claim = Claim(
-        event.claim, event.submitter, event.weight, event.at, event.rank, event.holder, event.job, event.ad,
-        event.lease, user=_user(state, event, job or matched),
-    )  # fmt: skip
-    slot.waiting = None
+    slot_fold.claimed(slot, event, state.position, _user(state, event, job or matched))
 
 
 def _claim_waits(state: State, event: e.ClaimQueued) -> None:
@@ -245,27 +182,18 @@ def _claim_waits(state: State, event: e.ClaimQueued) -> None:
         _unpromise(state, event.slot, state.matches.pop(event.slot, None))
         state.reserved[job] = event.slot
     state.slot_changes.append(event.slot)
-    slot.waiting = Claim(
-        event.claim, event.submitter, 0, event.at, event.rank, event.holder, event.job, event.ad,
-        event.lease, user=_user(state, event, job),
-    )  # fmt: skip
+    slot_fold.claim_waits(slot, event, state.position, _user(state, event, job))
 
 
 def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
     slot = state.slots[event.slot]
     _unpromise(state, event.slot, _awaited(slot))
-    slot.waiting = None
+    slot_fold.claim_withdrawn(slot, event, state.position, "")
     state.slot_changes.append(event.slot)
 
 
 def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
-    claim = state.slots[event.slot].claim
-    if claim is not None:
-        claim.marks |= set(event.flags)
-        if "resumed" in event.flags:
-            claim.marks -= {"by_command", "resumed"}
-        if event.reason:
-            claim.reason, claim.code, claim.subcode = event.reason, event.code, event.subcode
+    slot_fold.claim_flagged(state.slots[event.slot], event, state.position, "")
 
 
 def _claim_unheard(state: State, event: e.ClaimHolderSilent) -> None:
@@ -279,17 +207,12 @@ def _claim_unheard(state: State, event: e.ClaimHolderSilent) -> None:
 
 
 def _claim_activated(state: State, event: e.ClaimActivated) -> None:
-    slot = state.slots[event.slot]
-    slot.activation = Activation(
-        str(state.position), 0, 0, event.slot, event.at, True, vacate=event.vacate, job=event.job, ad=event.ad
-    )
-    if slot.claim is not None:
-        slot.claim.activations += 1
+    slot_fold.claim_activated(state.slots[event.slot], event, state.position, unquoted(event.ad.get("User", "")))
     state.slot_changes.append(event.slot)
 
 
 def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
-    state.slots[event.slot].activation = None
+    slot_fold.deactivated(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
 
 
@@ -297,7 +220,7 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     slot = state.slots[event.slot]
     weight = None if slot.claim is None else slot.claim.weight
     state.submitter(event.submitter).give_back(weight, event.usage, event.at)
-    slot.claim = None
+    slot_fold.claim_ended(slot, event, state.position, "")
     state.silent_claims.pop(event.slot, None)
     state.slot_changes.append(event.slot)
     _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
@@ -410,14 +333,12 @@ def _activated(state: State, event: e.JobActivated) -> None:
     state.rejections.pop(f"{event.cluster}.{event.proc}", None)
     _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
     state.slot_changes.append(event.slot)
-    key = str(state.position)
-    activation = Activation(key, event.cluster, event.proc, event.slot, event.at, vacate=event.vacate)
-    state.activations[key] = state.by_job[event.cluster, event.proc] = activation
+    user = unquoted(cluster.value(event.proc, "User"))
+    activation = slot_fold.activation_of(event, state.position, user)
+    state.activations[activation.key] = state.by_job[event.cluster, event.proc] = activation
     slot = state.slots.get(event.slot)
     if slot is not None:  # a job of the local universe has none
-        slot.activation = activation
-        if slot.claim is not None:
-            slot.claim.activations += 1
+        slot_fold.begin(slot, activation)
 
 
 def _executing(state: State, event: e.JobExecuting) -> None:
@@ -476,16 +397,16 @@ FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.WriterBegan: _writer,
     e.RequestAnswered: _answered,
     e.EvaluationRecorded: lambda state, event: None,
-    e.MachineJoined: _machine,
-    e.MachineConfigured: _configured,
+    e.MachineJoined: _joined,
+    e.MachineConfigured: _machine_changed(e.MachineConfigured),
     e.MachineLeft: _machine_left,
-    e.BenchmarksRan: _benchmarks,
+    e.BenchmarksRan: _machine_changed(e.BenchmarksRan),
     e.CpuBusyChanged: _busy,
-    e.DrainBegan: _drain_began,
+    e.DrainBegan: _machine_changed(e.DrainBegan, conditions=True),
     e.DrainTransitioned: _drain_moved,
-    e.DrainFinal: _drain_final,
-    e.DrainBadputAdded: _drain_charged,
-    e.ShutdownBegan: _shutdown,
+    e.DrainFinal: _machine_changed(e.DrainFinal),
+    e.DrainBadputAdded: _machine_changed(e.DrainBadputAdded),
+    e.ShutdownBegan: _machine_changed(e.ShutdownBegan),
     e.SlotCreated: _born,
     e.SlotTransitioned: _slot_moved,
     e.SlotAdChanged: _slot_changed,

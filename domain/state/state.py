@@ -61,6 +61,7 @@ class Activation:
     since: int = 0  #: when the slot came to Suspended (0: it is not there)
     job: str = ""  #: with `cluster` 0: the job, as its own access point names it
     ad: Ad = field(factory=dict)  #: with `cluster` 0: the job's ad
+    user: str = ""  #: whose the job is, as user@domain (empty: its ad does not say)
 
     def ran(self, now: int) -> int:
         """For how long it has run, in microseconds, without the time in which it was suspended."""
@@ -136,6 +137,13 @@ class Slot:
     def drained_until(self, at: int) -> float:
         """Core-microseconds that it stood in Drained, until ``at``."""
         return self.drained + ((at - self.counted) * self.cores if self.state == "Drained" else 0.0)
+
+    @property
+    def user(self) -> str:
+        """Whose job has it, as user@domain: not always who it counts for. Empty: nobody has it."""
+        if self.claim is None:
+            return ""
+        return (self.activation.user if self.activation is not None else "") or self.claim.user or self.claim.submitter
 
     @property
     def state(self) -> str:
@@ -275,16 +283,6 @@ class State:
     def usage(self) -> dict[str, int]:
         """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
         return {name: one.ended_usage for name, one in self.submitters.items() if one.ended}
-
-    def user(self, slot: Slot) -> str:
-        """Whose job has a slot, as user@domain: not always who it counts for. Empty: nobody has it."""
-        claim, activation = slot.claim, slot.activation
-        if claim is None:
-            return ""
-        text = "" if activation is None else activation.ad.get("User", "")
-        if activation is not None and activation.cluster in self.clusters:
-            text = self.clusters[activation.cluster].value(activation.proc, "User")
-        return unquoted(text) or claim.user or claim.submitter
 
     def owner(self, cluster: Cluster) -> str:
         return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]

@@ -6,9 +6,6 @@ text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resourc
 ``commands``.
 """
 
-if __name__ != "poolbook.domain.submit":
-    raise ImportError(f"import this folder as poolbook.domain.submit, not as {__name__}")
-
 from .submission import Submission, dry_run, from_mapping, parse_submit
 from .submit_context import Facts, Files, SubmitError, SubmitWarning
 

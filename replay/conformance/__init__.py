@@ -9,9 +9,6 @@
 ``adapters/conformance/trace_cycles`` reads a recording from files. Nothing here is special to one recording.
 """
 
-if __name__ != "poolbook.replay.conformance":
-    raise ImportError(f"import this folder as poolbook.replay.conformance, not as {__name__}")
-
 from .compare import REASONS, Report, compare_cycles, off
 from .recording import NegotiatorRecording
 

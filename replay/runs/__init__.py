@@ -3,6 +3,3 @@
 ``native_runs`` reads them in a pool's own log; ``forensics.runs`` does so in what real daemons wrote, and both give
 ``JobRun``s. ``causes`` is the one table of why a run is ended before its job is done.
 """
-
-if __name__ != "poolbook.replay.runs":
-    raise ImportError(f"import this folder as poolbook.replay.runs, not as {__name__}")

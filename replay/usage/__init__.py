@@ -2,6 +2,3 @@
 
 ``evictions`` lists the runs between two instants, ``usage_sums`` adds up what they used, ``run_columns`` shows them.
 """
-
-if __name__ != "poolbook.replay.usage":
-    raise ImportError(f"import this folder as poolbook.replay.usage, not as {__name__}")

@@ -6,9 +6,6 @@ it make (``judged_pool``). Nothing here changes a log or reads a store. Decision
 again from the recorded values. A log may have been edited, so nothing here may raise because an event makes no sense.
 """
 
-if __name__ != "poolbook.replay.validation":
-    raise ImportError(f"import this folder as poolbook.replay.validation, not as {__name__}")
-
 from .judged_pool import Violation
 from .rules import RULES
 from .validator import Verdict, examine, validate

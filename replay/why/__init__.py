@@ -7,9 +7,6 @@ both. ``rejections`` finds what a cycle's rejection means for one job, ``unmatch
 no expression is evaluated but to find what no slot has: it tells what events say, and where they are silent it says so.
 """
 
-if __name__ != "poolbook.replay.why":
-    raise ImportError(f"import this folder as poolbook.replay.why, not as {__name__}")
-
 from ..narration.sentences import Answer, Sentence, UnknownThingError, tell
 from .job import judged, why_job
 from .select_events import job_events, slot_events

@@ -21,6 +21,7 @@ from poolbook.replay.validation import examine
 
 from ..domain.pools import JOB, TestPool, selection
 from ..projections.pools import dump, folded
+from ..together import together
 
 USER = "alice@example.org"
 
@@ -29,7 +30,7 @@ def _submit(pool: TestPool, attributes: dict[str, str]) -> Answer:
     return pool.handle(s.Submit(pool.id(), "alice", 0, JOB | attributes, 1, ()))
 
 
-@pytest.mark.parametrize(
+@together(
     ("attributes", "submitter"),
     [
         # what HTCondor 25.14 made of each, seen with condor_status -submitters
@@ -181,7 +182,7 @@ def test_a_policy_knows_the_user_already_when_the_claim_begins() -> None:
     pool = _running()
     state = fold(takewhile(lambda told: not isinstance(told[1], e.JobActivated), pool.log.read()))
     assert state.slots["slot1@h"].activation is None
-    assert state.user(state.slots["slot1@h"]) == USER
+    assert state.slots["slot1@h"].user == USER
 
 
 def test_a_claim_that_goes_on_for_another_users_job_says_so() -> None:
@@ -192,7 +193,7 @@ def test_a_claim_that_goes_on_for_another_users_job_says_so() -> None:
     assert pool.status("2.0") == "Running"
     assert sum(isinstance(event, e.ClaimMade) for event in pool.events()) == 1
     assert _shown(pool).eval("RemoteUser") == "bob@example.org"
-    assert pool.state.user(pool.state.slots["slot1@h"]) == "bob@example.org"
+    assert pool.state.slots["slot1@h"].user == "bob@example.org"
     assert not pool.vacate_slot("slot1@h", "bob").refusal
 
 
@@ -218,7 +219,7 @@ def test_a_slots_ad_says_whose_job_waits_for_it_and_for_whom_that_counts(holder:
         whole=True,
     )
     assert {name: found.eval(name) for name in said} == said
-    (shown,) = Views(folded([*pool.log.read(), (state.position, waits)])).slot_ads()
+    (shown,) = Views(folded([*pool.log.read(), (state.position, waits)])).slot_ads(state.at // 1_000_000)
     assert {name: shown.eval(name) for name in said} == said
 
 
@@ -257,7 +258,7 @@ def test_two_users_who_count_for_one_wait_in_one_line() -> None:
     assert [event.cluster for event in pool.events() if isinstance(event, e.JobActivated)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
+@together(
     ("ad", "submitter", "legal"),
     [
         ({}, "alice@d", True),
@@ -288,7 +289,7 @@ def _views(pool: TestPool) -> Views:
 
 def _shown(pool: TestPool) -> ClassAd:
     """The slot's ad as `poolbook status` shows it."""
-    (ad,) = _views(pool).slot_ads()
+    (ad,) = _views(pool).slot_ads(pool.state.at // 1_000_000)
     return ad
 
 

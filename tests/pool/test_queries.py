@@ -16,7 +16,7 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.replay.forensics.daemon_tables import NotKnown
 from poolbook.replay.forensics.imported_log import IMPORTED
-from poolbook.replay.listing import EVER
+from poolbook.replay.narration.wording import EVER
 
 ROOT = Path(poolbook.__file__).parent
 
@@ -49,7 +49,7 @@ def test_one_door_answers_for_a_pools_own_log(url: str) -> None:
         assert (
             [ad.eval("ClusterId") for ad in queries.queue().ads] == [2, 3, 4] == [ad["ClusterId"] for ad in log.jobs()]
         )
-        assert [ad.eval("Name") for ad in queries.slots()] == [ad["Name"] for ad in log.slots()]
+        assert [ad.eval("Name") for ad in queries.slots(0)] == [ad["Name"] for ad in log.slots()]
         assert [ad.eval("MyType") for ad in queries.ads("Scheduler", 0)] == ["Scheduler"]
         assert [ad.eval("ClusterId") for ad in queries.history()] == [1]
         assert queries.standings() == log.submitters() and queries.usage() == log.usage()
@@ -72,7 +72,7 @@ def test_what_a_log_does_not_have_is_said_in_words(url: str, imported: str) -> N
         with pytest.raises(ValueError, match="not by 'machine'"):
             own.usage("machine")
     with Queries(imported) as other:
-        assert other.imported and list(other.slots()) == [] == list(other.ads("Machine", 0))
+        assert other.imported and list(other.slots(0)) == [] == list(other.ads("Machine", 0))
         with pytest.raises(NotRecorded, match="tell of slots"):
             other.ads("Negotiator", 0)
         with pytest.raises(NotRecorded, match="`poolbook status` tells who has slots"):

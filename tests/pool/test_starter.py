@@ -12,6 +12,8 @@ from poolbook import Pool
 from poolbook.adapters.machine.starter import Starter
 from poolbook.domain.config import ConfigError, read
 
+pytestmark = pytest.mark.usefixtures("told_speed")
+
 PLAIN = "UPDATE_INTERVAL = 1\n"
 SMALL = {"request_memory": "16", "request_disk": "1 MB"}
 TRAPS = 'for s in INT USR1 USR2 TERM; do trap "echo $s > told; exit 0" $s; done; echo > ready; '

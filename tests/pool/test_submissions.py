@@ -19,6 +19,7 @@ from poolbook.adapters.runtime.commands import is_served, submit
 from poolbook.adapters.runtime.description_reader import DescriptionReader, FinishedReading
 from poolbook.adapters.runtime.requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
 
+from .. import forked
 from .real import POOLBOOK, Folder, environment
 
 HELD = "executable = /bin/true\nrequest_memory = 16\nhold = true\n"
@@ -47,11 +48,8 @@ OF_THE_MOMENT = {"QDate", "EnteredCurrentStatus", "GlobalJobId", "ServerTime"}
 
 def call(folder: Folder, *words: str, more: Mapping[str, str] | None = None, **options: Any) -> tuple[int, str, str]:
     """The exit code of a command, and what it prints."""
-    done = subprocess.run(
-        [sys.executable, *POOLBOOK, *words], cwd=folder.path, env=environment() | {"DINNER": "soup"} | dict(more or {}),
-        capture_output=True, text=True, errors="surrogateescape", timeout=60,
-        **{"stdin": subprocess.DEVNULL, **options},
-    )  # fmt: skip
+    given = environment() | {"DINNER": "soup"} | dict(more or {})
+    done = forked.run([*POOLBOOK, *words], cwd=folder.path, env=given, **options)
     return done.returncode, done.stdout, done.stderr.replace(_hint(done.stderr), "")
 
 
@@ -110,7 +108,7 @@ def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> Non
         assert ads(filled) == at_rest
         calls: dict[str, dict[str, Any]] = {"another umask": {"umask": 0o077}}
         if os.geteuid() == 0:
-            calls["other groups"] = {"extra_groups": [4, 24]}
+            calls["other groups"] = {"groups": [4, 24]}
         for options in calls.values():  # the client reads them: it would make other files, or see others
             call(filled, "rm", "-all")
             assert [said[0] for said in submitted(filled, "-terse", **options)] == [said[0] for said in still]
@@ -143,7 +141,7 @@ def test_what_only_the_client_can_read_is_read_by_it(filled: Folder) -> None:
     filled.write("many.sub", HELD + "queue item from many.txt\n")
     filled.write("run.conf", "include : echo JOB_DEFAULT_REQUESTCPUS = 3 |\n")
     with filled.served():
-        code, out, _ = call(filled, "submit", "items.sub", "-terse", stdin=None, input="a\nb\n")
+        code, out, _ = call(filled, "submit", "items.sub", "-terse", typed="a\nb\n")
         assert (code, out) == (0, "1.0 - 1.1\n")
         assert call(filled, "submit", "long.sub", "-terse")[1] == "2.0 - 2.0\n"
         assert call(filled, "submit", "many.sub", "-terse")[1] == f"3.0 - 3.{LONGEST_DESCRIPTION // 5}\n"

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.classad import ClassAd
+from poolbook.domain.classad import ClassAd, Context, unparse
 from poolbook.domain.startd.provisioning import POLICY
-from poolbook.domain.startd.public_ad import published, shown
+from poolbook.domain.startd.public_ad import PublishedSlots, shown
+from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.slot_attributes import SlotAd
+from poolbook.domain.state.state import Claim, Drain, Machine, Slot, State
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Dialect
+
+from ..together import together
 
 TRACES = Path(__file__).parent.parent / "data/traces"
 AD = {
@@ -24,10 +29,12 @@ AD = {
     "CLAIM_WORKLIFE": "1200",
     "MODIFY_REQUEST_EXPR_REQUESTCPUS": "4",
 }
+IDLE = {True: "1000", False: "10", None: "undefined"}
+"""A KeyboardIdle with which START is true, false, or neither."""
 USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
 
 
-@pytest.mark.parametrize(
+@together(
     "dialect, state, more, requirements, start",
     [
         (MANUAL, "Unclaimed", {"willing": False}, USUAL, AD["Start"]),
@@ -43,9 +50,11 @@ USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
         (MANUAL, "Preempting", {}, "false", None),
         (HTCONDOR_25, "Preempting", {}, "false", None),
         # drains, shutdowns, better matches that wait
-        (HTCONDOR_25, "Claimed", {"closed": True}, "false", None),
-        (MANUAL, "Drained", {"closed": True}, "false", None),
-        (HTCONDOR_25, "Claimed", {"closed": True, "start": "Owner == \"x\""}, USUAL, 'Owner == "x"'),
+        (HTCONDOR_25, "Claimed", {"drain": ""}, "false", None),
+        (MANUAL, "Drained", {"drain": ""}, "false", None),
+        (HTCONDOR_25, "Claimed", {"shutdown": True}, "false", None),
+        (MANUAL, "Claimed", {"waits": True}, "false", None),
+        (HTCONDOR_25, "Claimed", {"drain": "Owner == \"x\""}, USUAL, 'Owner == "x"'),
     ],
 )  # fmt: skip
 def test_requirements_and_start(
@@ -56,8 +65,32 @@ def test_requirements_and_start(
     assert found.get("Start") == start
 
 
+def published(
+    ad: dict[str, str],
+    dialect: Dialect,
+    state: str,
+    *,
+    willing: bool | None = None,
+    drain: str | None = None,
+    shutdown: bool = False,
+    waits: bool = False,
+) -> dict[str, str]:
+    """The published ad of a machine's only slot, as text. `drain`: the START of the drain that the machine is in."""
+    machine = Machine("h", {}, 0, shutdown="Fast" if shutdown else "")
+    if drain is not None:
+        machine.drain = Drain(1, "Graceful", "Graceful", 0, start=drain)
+    slot = Slot("slot1@h", "h", "static", "", SlotAd(ad), f"{state}/Idle", 0, 0, public={"KeyboardIdle": IDLE[willing]})
+    slot.waiting = Claim("c", "bob@h", 0, 0) if waits else None
+    machine.slots[slot.name] = slot
+    pool = State(dialect=dialect, machines={"h": machine}, slots={slot.name: slot})
+    found = PublishedSlots(pool, Caches(), 5_000_000, Context(now=5)).ad(slot)
+    return {name: unparse(found[name]) for name in found}
+
+
 def test_the_policy_is_kept_to_itself() -> None:
-    assert published(AD, HTCONDOR_25, "Unclaimed").keys() == {"Start", "Requirements", "WithinResourceLimits", "Rank"}
+    assert published(AD, HTCONDOR_25, "Unclaimed").keys() & AD.keys() == {
+        "Start", "Requirements", "WithinResourceLimits", "Rank",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -86,8 +119,8 @@ def test_the_ads_of_a_real_pool_hold_what_is_published_and_no_more() -> None:
     for ad in ads():
         seen += 1
         assert not [name for name in ad if not shown(name)]
-        state, closed = ad.eval("State"), "Draining" in ad
-        ours = published({name: str(ad[name]) for name in ad}, HTCONDOR_25, state, closed=closed)
+        drain = "" if "Draining" in ad else None
+        ours = published({name: str(ad[name]) for name in ad}, HTCONDOR_25, ad.eval("State"), drain=drain)
         assert ours["Requirements"] == str(ad["Requirements"])
         assert ("Start" in ours) == ("Start" in ad)
     assert seen > 130

@@ -206,7 +206,7 @@ def test_no_executable_is_refused() -> None:
         parse_submit("queue", facts(), Disk())
 
 
-@pytest.mark.parametrize(
+@together(
     ("lines", "warning"),
     [
         (

@@ -98,7 +98,7 @@ def test_without_a_job_the_usage_is_wrong(name: str, command: str) -> None:
         actions.read(command, wanted.argv)
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "ids", "selection", "whose"),
     [
         (["12.3"], [(12, 3)], None, ""),
@@ -134,7 +134,7 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
     assert found == [12, 13]
 
 
-@pytest.mark.parametrize(
+@together(
     ("command", "argv", "message"),
     [
         ("rm", ["-all", "12"], "-all means every job"),
@@ -173,7 +173,7 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize(("action", "result"), MESSAGES)
+@together(("action", "result"), MESSAGES)
 def test_a_result_has_its_words(action: str, result: int) -> None:
     assert message(actions.ACTIONS[action], Result(JobId(1, 0), result)) == MESSAGES[action, result]
 
@@ -244,7 +244,7 @@ def test_without_a_priority_the_usage_is_wrong() -> None:
         job_priorities.read(capture("prio_usage").argv)
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "old", "new"),
     [
         (["+5", "1"], 2, 7),

@@ -20,6 +20,7 @@ from poolbook.replay.narration.wording import instant as worded
 from poolbook.replay.virtual_world import Behaviour
 
 from ..importing.feeding import content
+from ..together import together
 from .captures import capture
 from .test_options import unloaded
 from .test_userprio import COLLECTOR, TRACES, Record, known, sample, shown
@@ -251,7 +252,7 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
 # -- what is asked -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "message"),
     [
         (["-setfactor", "alice", "3"], "-setfactor: 'alice' is no submitter: user@domain is wanted"),

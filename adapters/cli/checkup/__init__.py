@@ -4,9 +4,6 @@
 of ``facts``. ``checks`` judges these and reads nothing else.
 """
 
-if __name__ != "poolbook.adapters.cli.checkup":
-    raise ImportError(f"import this folder as poolbook.adapters.cli.checkup, not as {__name__}")
-
 from .checks import CHECKS, Check, Finding, Level, examined
 from .facts import Facts
 from .gathering import gathered

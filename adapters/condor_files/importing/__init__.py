@@ -4,6 +4,3 @@
 ``time_zones`` finds zones, ``source_registry`` knows the sources in the log; ``driver`` imports, ``session`` serves
 commands.
 """
-
-if __name__ != "poolbook.adapters.condor_files.importing":
-    raise ImportError(f"import this folder as poolbook.adapters.condor_files.importing, not as {__name__}")

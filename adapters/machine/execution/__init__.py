@@ -4,9 +4,6 @@
 about a job: the pool says when to start, signal or hold it, and what the violation of a limit means.
 """
 
-if __name__ != "poolbook.adapters.machine.execution":
-    raise ImportError(f"import this folder as poolbook.adapters.machine.execution, not as {__name__}")
-
 from .activation import (
     FAILURE_HOLD_CODES,
     VIOLATION_HOLD_CODES,

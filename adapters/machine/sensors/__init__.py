@@ -4,9 +4,6 @@
 jobs, ``benchmarks`` measures the machine in a process of its own. ``Sensors`` combines what the policy reads.
 """
 
-if __name__ != "poolbook.adapters.machine.sensors":
-    raise ImportError(f"import this folder as poolbook.adapters.machine.sensors, not as {__name__}")
-
 from . import benchmarks
 from .load import CondorLoad
 from .sensors import Sensors, machine_load

@@ -6,9 +6,6 @@ once (``writer``, ``files``, ``checkpoint``). Nothing here decides about a job, 
 docs/userlog.md says what is written when.
 """
 
-if __name__ != "poolbook.adapters.runtime.userlog":
-    raise ImportError(f"import this folder as poolbook.adapters.runtime.userlog, not as {__name__}")
-
 from typing import TYPE_CHECKING
 
 from ....domain.late_names import late_names

@@ -4,9 +4,6 @@ The tables are facts of HTCondor 25.14.1. They stand beside this module in HTCon
 output of condor_config_val; each is read on first use.
 """
 
-if __name__ != "poolbook.domain.config.tables":
-    raise ImportError(f"import this folder as poolbook.domain.config.tables, not as {__name__}")
-
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import takewhile

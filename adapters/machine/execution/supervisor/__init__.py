@@ -5,6 +5,3 @@ every job's measured peak) and go on while the package around it is replaced. ``
 loop, ``jobs`` a job's life, ``families`` maps processes to jobs, ``processes`` reads /proc, ``launch`` starts a job,
 ``scratch`` has the directories, ``records`` the state on disk, ``inherit`` ends a predecessor's jobs.
 """
-
-if __name__ != "poolbook.adapters.machine.execution.supervisor":
-    raise ImportError(f"import this folder as poolbook.adapters.machine.execution.supervisor, not as {__name__}")
