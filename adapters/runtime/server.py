@@ -29,8 +29,9 @@ from ..stores.log_paths import WriterLock, log_paths
 from .command_codec import description_of, stimulus_of
 from .commands import is_served, peer_of
 from .description_reader import DescriptionReader, left_to_client
-from .engine import Answer, Engine
+from .engine import Engine
 from .local_world import LocalWorld
+from .log_writer import Answer
 from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
