@@ -1,0 +1,241 @@
+"""What a sentence of ``why`` about a real pool must find in the records that it cites, by a plain look at the files."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.imported_log import PlaceNames
+from poolbook.replay.why import Sentence
+
+SECOND: Final = 1_000_000
+NEAR: Final = 60  #: what a sentence cites besides its own record happened at most so many seconds before or after it
+WHY: Final = 10  #: the end of a run is told at the instant when its slot was free; what it cites says why
+ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
+"""How the last line of a record begins, in files whose records have several lines."""
+
+_MOVED: Final = r"{slot}: Changing (state|activity|state and activity): "
+_GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
+
+# A sentence's code -> what its own record must say. {job} and {slot} are those that it is about or names, {header} is
+# the job as a job event log writes it, other names are the sentence's facts.
+SAYS: Final = {
+    "log_submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
+    "log_started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
+    "end_untold": r"^001 \({header}\.\d+\) .* Job executing on host",
+    "log_matched": r"Matched {named} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
+    "log_evicted": r"^004 \({header}\.\d+\) .* Job was evicted",
+    "log_evicted_said": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
+    "log_ended": r"^005 \({header}\.\d+\) .* Job terminated.*{how}",
+    "log_held": r"^012 \({header}\.\d+\) .* Job was held\.\n\t{reason}",
+    "log_released": r"^013 \({header}\.\d+\) .* Job was released\..*{reason}",
+    "log_removed": r"^009 \({header}\.\d+\) .* Job was aborted\.\n\t{reason}",
+    "log_suspended": r"^010 \({header}\.\d+\) .* Job was suspended",
+    "log_continued": r"^011 \({header}\.\d+\) .* Job was unsuspended",
+    "shadow_gave_up": r"^007 \({header}\.\d+\) .* Shadow exception",
+    "shadow_lost": r"^022 \({header}\.\d+\) .* Job disconnected.*{reason}.*to reconnect to {slot}",
+    "shadow_found": r"^023 \({header}\.\d+\) .* Job reconnected to {slot}",
+    "shadow_did_not_find": r"^024 \({header}\.\d+\) .* Job reconnection failed",
+    "entry": r"^\d\d\d \({header}\.\d+\) .*{reason}",
+    "nothing_for_it": r"Rejected {job} ",
+    "jobs_like_it": r"(Matched {job} |Successfully matched with ).*(?<=[ ,]){slots_any}$",
+    "others_ran": r"(Matched {job} |Successfully matched with ).*(?<=[ ,]){slots_any}$",
+    "nothing_ran": r"(Matched {job} |Successfully matched with ).*(?<=[ ,]){slots_any}$",
+    "shadow_began": r"Started shadow for job {job} on {slot} ?.*\(shadow pid = {pid}\)"
+    r"|Shadow pid {pid} switching to job {job}\.",
+    "shadow_gone": r"Shadow pid \d+ (for job {job} exited with status|died with signal)",
+    "run_over": _MOVED,
+    "records_missing": "",
+    # of a slot
+    "born": r"{short}: New (pS|S)lot |{short}: New machine resource",
+    "died": r"{short}: (Slot {short} no longer needed, deleting|Changing state)",
+    "log_slot_matched": r"Matched {matched} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
+    "startd_began": r"\*\* condor_startd .* STARTING UP",
+    "startd_ended": r"condor_startd .*EXITING WITH STATUS|Got SIG|shutdown",
+}
+# What a startd or schedd reported of a slot: how the sentence begins -> what the record must say.
+REPORTED: Final = {
+    "An access point asked": r"{short}: Received ClaimId from schedd",
+    "Job {started} is started": r"{short}: State change: claim-activation protocol successful",
+    "Its starter's last word on job": r"{short}\[{ended}\]: Received final job ClassAd update",
+    "Its starter ended": _GONE,
+    "The access point gave it back": r"RELEASE_CLAIM to startd {slot} |Match record \({slot} ",
+    "{user} holds it": r"{short}: Remote owner is {user}$",
+}
+
+
+class Cited:
+    """The records of an import's files, by their places."""
+
+    def __init__(self, log: Log) -> None:
+        places = PlaceNames(log)
+        self._paths = {places.name(f"{one.source}:0"): (one.path, one.kind) for one in places.all()}
+
+    def record(self, place: str) -> tuple[str, str]:
+        """The kind of the place's file, and what stands there."""
+        name, colon, line = place.rpartition(":")
+        path, kind = self._paths[name if colon else place]
+        lines, first = text_of(path), int(line) - 1
+        last = first
+        while kind in ENDS and last + 1 < len(lines) and not lines[last].startswith(ENDS[kind]):
+            last += 1
+        return kind, "\n".join(lines[first : last + 1])
+
+    def before(self, place: str, pattern: str, most: int = 60) -> re.Match[str] | None:
+        """The last line before a place that a pattern fits."""
+        name, _, line = place.rpartition(":")
+        lines = text_of(self._paths[name][0])
+        found = (re.search(pattern, lines[at]) for at in range(int(line) - 1, max(0, int(line) - most), -1))
+        return next((match for match in found if match), None)
+
+
+@cache
+def text_of(path: str) -> list[str]:
+    data = Path(path).read_bytes()
+    return (gzip.decompress(data) if path.endswith(".gz") else data).decode(errors="replace").split("\n")
+
+
+def faults(name: str, sentence: Sentence, cited: Cited) -> Iterator[str]:
+    """What a sentence of the life of a job or slot (``name``) says that its records do not."""
+    if sentence.code == "left_out":
+        return
+    if not sentence.places:
+        yield f"{sentence.code} cites nothing"
+        return
+    own, *others = sentence.places
+    kind, text = cited.record(own)
+    if kind in ("history", "epochs", "job_ads", "queue"):
+        if str(sentence.at // SECOND) not in text and sentence.code != "shown":
+            yield f"{own} has no such instant"
+        return
+    pattern = expected(name, sentence)
+    if pattern is None:
+        yield f"nobody says what {sentence.code} must cite"
+    elif not re.search(pattern, text, re.DOTALL | re.MULTILINE):
+        yield f"{own} does not say {pattern}"
+    if apart(sentence.at, text) > (WHY if sentence.code == "run_over" else 0):
+        yield f"{own} is of another instant than {clock(sentence.at)}"
+    negotiated = cited.before(own, r"Request (\d+)\.(\d+):") if "Successfully matched" in text else None
+    if negotiated and f"{int(negotiated[1])}.{int(negotiated[2])}" not in (sentence.full, name, *named_in(sentence)):
+        yield f"{own} is of job {negotiated[0]}"
+    if "Job {started}" in pattern_key(sentence):
+        begun = cited.before(own, rf"{short(name)}: Remote job ID is ([\d.]+)")
+        if begun is None or begun[1] not in sentence.facts["words"]:
+            yield f"{own} starts another job"
+    for place in others:
+        yield from also_says(name, sentence, place, cited)
+
+
+def also_says(name: str, sentence: Sentence, place: str, cited: Cited) -> Iterator[str]:
+    """The same of what a sentence cites besides its own record."""
+    kind, text = cited.record(place)
+    slot = sentence.facts.get("slot") or name
+    if kind == "startlog":
+        daemon = re.search(r"condor_startd .* STARTING UP|Starter pid \d+ (died|exited)", text)
+        if not daemon and f" {short(slot)}: " not in text:
+            yield f"{place} is not of {slot}"
+        if "next" in sentence.facts and place == sentence.places[-1] and "claim-activation" in text:
+            begun = cited.before(place, rf"{short(slot)}: Remote job ID is ([\d.]+)")
+            if begun is None or f"job {begun[1]}" not in sentence.facts["next"]:
+                yield f"{place} starts another job than {sentence.facts['next']}"
+    elif kind == "schedlog":
+        if not re.search(r"condor_schedd .* STARTING UP|Shadow pid \d+ died with signal", text):
+            yield f"{place} tells of nobody's death"
+    elif kind == "matchlog" and f" {name} " not in text:
+        yield f"{place} is not of job {name}"
+    if sentence.code not in ("nothing_for_it", "jobs_like_it", "others_ran", "nothing_ran"):
+        seconds = apart(sentence.at, text)
+        if seconds > NEAR:
+            yield f"{place} is {seconds} s from {clock(sentence.at)}"
+
+
+def expected(name: str, sentence: Sentence) -> str | None:
+    """The pattern that a sentence's own record must fit; None if there is none for its code."""
+    key = pattern_key(sentence)
+    pattern = REPORTED.get(key) or SAYS.get(sentence.code)
+    if sentence.code == "log_reported" and key not in REPORTED:
+        pattern = re.escape(sentence.facts["words"])[:60]
+        return pattern
+    if sentence.code.startswith("slot_"):
+        return moved(name, sentence)
+    if pattern is None:
+        return None
+    facts = dict(sentence.facts)
+    cluster, _, proc = name.partition(".")
+    if "@" not in name:
+        facts |= {"job": name, "header": f"{int(cluster):03d}.{int(proc):03d}"}
+        facts.setdefault("slot", "")
+    else:
+        facts["matched"] = facts.get("job", "")
+        facts |= {"slot": name, "short": short(name)}
+    words = facts.get("words", "")
+    facts["named"] = next(iter(re.findall(r"\d+\.\d+", facts.get("other", ""))), facts.get("job", ""))
+    facts["started"] = facts["ended"] = next(iter(re.findall(r"\d+\.\d+", words)), "")
+    facts["user"] = words.partition(" holds it")[0]
+    facts["starter"] = next(iter(re.findall(r"starter (\d+)", facts.get("facts", ""))), "")
+    facts["said_first"] = re.split(r" \(code | \(by ", facts.get("said", ""))[0]
+    facts["how"] = facts.get("how", "").replace("code ", "return value ")
+    if facts.get("reason", "") in ("", "no reason given"):
+        facts["reason"] = ""
+    facts.setdefault("pid", "")
+    escaped = {fact: re.escape(text).replace(r"\n", ".") for fact, text in facts.items()}
+    escaped["slot_or_whole"] = rf"({escaped.get('slot', '')}|{re.escape(whole(facts.get('slot', '')))})"
+    escaped["slots_any"] = "(" + "|".join(map(re.escape, facts.get("slots", "").split(" and ")[0].split(", "))) + ")"
+    escaped["slot"] = escaped["slot"] if sentence.code != "run_over" else re.escape(short(facts["slot"]))
+    return re.sub(r"\{(\w+)\}", lambda match: escaped.get(match[1], ""), pattern)
+
+
+def moved(name: str, sentence: Sentence) -> str:
+    """What a startd writes of a move from one pair of state and activity to another."""
+    source, target = sentence.facts["source"].split("/"), sentence.facts["target"].split("/")
+    if len(target) < 2:
+        return f"{short(name)}: "
+    pairs = [
+        rf"state: {source[0]} -> {target[0]}",
+        rf"activity: {source[1]} -> {target[1]}",
+        rf"activity: {source[0]}/{source[1]} -> {target[0]}/{target[1]}",
+    ]
+    return rf" {re.escape(short(name))}: Changing (state |state and )?({'|'.join(pairs)})"
+
+
+def pattern_key(sentence: Sentence) -> str:
+    """The key of ``REPORTED`` that a sentence's words are of; empty for none."""
+    if sentence.code != "log_reported":
+        return ""
+    words = sentence.facts["words"]
+    for key in REPORTED:
+        if re.match(re.sub(r"\\\{\w+\\\}", r"\\S+", re.escape(key)), words):
+            return key
+    return words
+
+
+def named_in(sentence: Sentence) -> list[str]:
+    return re.findall(r"\d+\.\d+", f"{sentence.facts.get('other', '')} {sentence.facts.get('job', '')}")
+
+
+def short(slot: str) -> str:
+    return slot.partition("@")[0]
+
+
+def whole(slot: str) -> str:
+    """The slot that a dynamic slot is carved from."""
+    return re.sub(r"_\d+@", "@", slot)
+
+
+def clock(at: int) -> str:
+    return datetime.fromtimestamp(at // SECOND, UTC).strftime("%H:%M:%S")
+
+
+def apart(at: int, text: str) -> int:
+    """How many seconds lie between an instant and a record, on the clock."""
+    found = re.search(r"(\d\d):(\d\d):(\d\d)", text.split("\n")[0])
+    if found is None:
+        return 0
+    hours, minutes, seconds = map(int, found.groups())
+    return abs(hours * 3600 + minutes * 60 + seconds - at // SECOND % 86400)
