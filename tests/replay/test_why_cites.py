@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from poolbook.replay.narration.sentences import tell
+from poolbook.replay.narration.sentences import Sentence, tell
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded
@@ -43,3 +43,51 @@ def test_a_sentence_that_cites_a_record_of_something_else_is_found() -> None:
             wrong.append(evolve(sentence, facts=sentence.facts | {"slot": "slot9@localhost"}))
         assert [bool(list(faults("1.0", one, cited))) for one in wrong] == [True] * len(wrong), sentence.full
         assert list(faults("2.0", sentence, cited))
+
+
+BEFORE = {
+    "log_started": {"log_matched", "shadow_began"},
+    "log_evicted": {"log_matched", "shadow_began", "log_started"},
+    "log_evicted_said": {"log_matched", "shadow_began", "log_started"},
+    "shadow_did_not_find": {"shadow_began"},
+    "slot_claim_ends": {"log_reported"},
+}
+"""Effects -> their causes. Of a second in which there is one effect of the kind, its causes stand before it."""
+
+
+def is_late(sentence: Sentence, effect: Sentence, run: str) -> bool:
+    """Whether a sentence tells of what must have been before the effect above it."""
+    if sentence.code == "log_reported":
+        return is_given_back(sentence) and was_given_back(effect)
+    if effect.code == "shadow_did_not_find":  # the shadow that looks for the job, and not the next
+        return sentence.code == "shadow_began" and not sentence.facts["slot"]
+    return sentence.code in BEFORE[effect.code] and not run
+
+
+def is_given_back(sentence: Sentence) -> bool:
+    return "gave it back" in sentence.facts.get("words", "")
+
+
+def was_given_back(sentence: Sentence) -> bool:
+    return "RELEASE_CLAIM" in sentence.facts.get("evidence", "")
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
+def test_no_effect_stands_before_its_cause(folder: Path) -> None:
+    log = recorded(folder)[0]
+    names = [name for name in things(log) if "." in name or "@" in name]
+    found = []
+    for name in names[:: 1 + len(names) // MOST]:
+        run = ""
+        life = why(log, name).life
+        for number, effect in enumerate(life):
+            later = [one for one in life[number + 1 :] if one.at == effect.at]
+            if effect.code in BEFORE:
+                found += [f"{name}: {one.full} < {effect.full}" for one in later if is_late(one, effect, run)]
+            if is_given_back(effect) and any(map(was_given_back, later)) and not was_given_back(later[0]):
+                found.append(f"{name}: {effect.full} < {later[0].full}")
+            if effect.code == "log_started":
+                run = effect.facts["slot"]
+            elif effect.code in ("log_evicted", "log_evicted_said", "log_ended"):
+                run = ""
+    assert not found

@@ -7,8 +7,9 @@ another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, tzinfo
+from itertools import groupby
 from typing import Any
 
 from attrs import define, field
@@ -17,7 +18,7 @@ from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import DELETED, DIALECTS, state
 from ...listing import transition
-from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer
+from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, advise, answer
 from ...narration.wording import instant
 from ...narration.words import TELLING, effect
 from ...runs.causes import meaning
@@ -30,6 +31,7 @@ from .unknown_thing import unknown_slot
 
 CAUSES = {row.number: row.cause for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """What the tables say of each row; the dialect's words where it has its own."""
+RELEASED = "RELEASE_CLAIM"  #: what a startd writes of a claim that its access point gave back
 MATCHED_BEFORE = 600 * SECOND
 MOST, BEGINNING = 60, 6
 """So many sentences are told of what led there, and so many of them of its beginning: a claim may run 1,000 jobs."""
@@ -49,7 +51,7 @@ def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo =
         for one in log.read_stream(f"machine/{machine}")
         if isinstance(one[1], e.DaemonReported) and one[1].daemon == "startd" and (at is None or one[1].at <= at)
     ]
-    for position, event in sorted([*told, *daemons], key=lambda one: (one[1].at, one[0])):
+    for position, event in _by_cause([*told, *daemons]):
         life.read(position, event)
     life.tell_match(log)
     if not life.chain:
@@ -195,6 +197,24 @@ class _Life:
         facts = {"count": f"{len(chain) - MOST:,}", "slot": self.name}
         left_out = Sentence(last.at, last.position, "left_out", facts, last.cause, last.stimulus)
         return [*chain[:BEGINNING], left_out, *chain[BEGINNING - MOST :]]
+
+
+def _by_cause(told: list[Told]) -> Iterator[Told]:
+    """Records in order of time, those of one second in the order of their causes: that an access point gave the slot
+    back stands before the move that says so, and else behind all that the startd did in that second."""
+    in_time = sorted(told, key=lambda one: (one[1].at, one[0]))
+    for _, alike in groupby(in_time, lambda one: one[1].at // SECOND):
+        given_back: list[Told] = []
+        others: list[Told] = []
+        for one in alike:
+            is_release = isinstance(one[1], e.SlotReported) and one[1].said == "released"
+            (given_back if is_release else others).append(one)
+        at = next((number for number, (_, event) in enumerate(others) if _was_released(event)), len(others))
+        yield from (*others[:at], *given_back, *others[at:])
+
+
+def _was_released(event: e.Event) -> bool:
+    return isinstance(event, e.SlotTransitioned) and RELEASED in event.reason
 
 
 class _Facts(dict[str, str]):

@@ -31,6 +31,7 @@ BEFORE: Final = 60 * SECOND  #: the queue may have known a job so long before it
 ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})  #: entries after which a job that ran does not run
 BEGIN: Final = "1"  #: the entry with which a run begins
 FOUND: Final = "23"  #: the entry of a shadow that found its job again
+NOT_FOUND: Final = "24"  #: the entry of one that did not
 KINDS_OF_LOGS: Final = ("userlog", "eventlog")
 
 Job = tuple[int, int]
@@ -170,6 +171,8 @@ def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
 _RANKS: Final = {"shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3, "shadow_began": 4}
 """In which order reports of one second from several sources are told: what ends a run first."""
 _PRECEDE: Final = frozenset({"matched", "rejected", "shadow_began"})
+_OF_RUN: Final = frozenset({"4", "5", "7"})
+"""Entries that end a run, though it may have ended before its beginning was written."""
 
 
 def _before(report: Record, entry: Record, runs: bool) -> bool:
@@ -178,7 +181,10 @@ def _before(report: Record, entry: Record, runs: bool) -> bool:
     if second != other:
         return second < other
     if report.what in _PRECEDE:
-        return entry.what in (BEGIN, FOUND)
+        looks = report.what == "shadow_began" and not report.facts.get("slot")  # for a job that it shall find again
+        return (
+            entry.what in (BEGIN, FOUND) or (looks and entry.what == NOT_FOUND) or (not runs and entry.what in _OF_RUN)
+        )
     return entry.what == BEGIN and not runs
 
 
