@@ -623,3 +623,35 @@ def test_a_job_that_only_an_older_part_of_the_queues_log_has_is_told_of() -> Non
     answer, *life = told(log, "7.0")
     assert "Job 7.0 was removed" in answer
     assert "carol@node submitted it" in " ".join(life)
+
+
+# Trace and job -> how the sentences of its evictions go on without their evidence.
+CAUSES = {
+    ("traces/02-owner-return", "1.0"): [
+        "after 46 s: the slot's PREEMPT became true.",
+        "after 9 s: the slot's PREEMPT became true.",
+        "after 5 s; its log says: via condor_rm (by user alice) (code 1023, JobRemoved: it was removed).",
+    ],
+    ("runs/killed-starter", "1.1"): [
+        "after 0 s; its log says: via condor_hold (by user condor) (code 1, UserRequest: somebody asked for it to be "
+        "held)."
+    ],
+}
+
+
+@pytest.mark.parametrize(("folder", "job"), CAUSES)
+def test_an_eviction_has_its_cause_and_not_the_words_of_the_protocol(folder: str, job: str) -> None:
+    log, _ = recorded(TRACES.parent / folder)
+    evicted = [one for one in why(log, job).life if one.code in ("log_evicted", "log_evicted_said")]
+    assert [text.partition("@localhost ")[2] for text in (one.text for one in evicted)] == CAUSES[folder, job]
+    assert all("StartLog" in one.full for one in evicted if "RELEASE_CLAIM" in one.full or "PREEMPT" in one.text)
+
+
+def test_who_is_continued_since_it_has_to_leave_is_told_so() -> None:
+    log, _ = recorded(TRACES / "02-owner-return")
+    texts = [one.text for one in why(log, "1.0").life if one.code == "log_continued"]
+    assert [text.partition("@localhost")[2] for text in texts] == [
+        ": the slot's CONTINUE became true.",
+        ": the slot's PREEMPT became true.",
+        ": the slot's policy had it leave.",
+    ]

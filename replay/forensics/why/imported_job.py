@@ -38,7 +38,7 @@ from .job_history import (
 )
 from .match_runs import Matches, unled_matches
 from .record_words import ad_ending, code_words, disagreement, ending, host_of, preempted, usage
-from .slot_records import Slots, left_for, moves
+from .slot_records import Slots, ended_by_protocol, left_for, moves, moves_from
 from .unknown_thing import unknown_job
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
@@ -194,8 +194,11 @@ class _Life:
     def on_evicted(self, record: Record) -> None:
         facts = record.facts
         why, also = self.slots.eviction(self.slot, self.name, record.at, self.run)
-        died, place = self._died(record.at, of_code(facts.get("reason_code", "")))
-        said, known = facts.get("reason", ""), bool(why or died)
+        named = of_code(facts.get("reason_code", ""))
+        died, place = self._died(record.at, named)
+        if named is not None and not named.weak and ended_by_protocol(self.run, record.at):
+            why.pop("why", None)  # its log says the cause, its slot's that the access point did it
+        said, known = facts.get("reason", ""), bool("why" in why or "next" in why or died)
         code = code_words(facts.get("reason_code", ""))
         if known and said.startswith(tables.SAYS_NOTHING):
             said = ""
@@ -258,13 +261,14 @@ class _Life:
         self._is("removed", self._say(record, "log_removed", reason=reason, **self._run_ended(record)))
 
     def on_suspended(self, record: Record) -> None:
-        self._stopped(record, "suspended", "log_suspended", "Suspended")
+        self._stopped(record, "suspended", "log_suspended", moves(self.run, "Suspended"))
 
     def on_resumed(self, record: Record) -> None:
-        self._stopped(record, "running", "log_continued", "Busy")
+        """Also one that has to leave is continued: it could not end otherwise."""
+        self._stopped(record, "running", "log_continued", moves_from(self.run, "Suspended"))
 
-    def _stopped(self, record: Record, status: str, code: str, activity: str) -> None:
-        near = [event for _, event in moves(self.run, activity) if abs(event.at - record.at) <= 5 * SECOND]
+    def _stopped(self, record: Record, status: str, code: str, moved: list[tuple[int, e.SlotTransitioned]]) -> None:
+        near = [event for _, event in moved if abs(event.at - record.at) <= 5 * SECOND]
         event = next((event for event in near if event.reason), None)
         said = event.reason.rstrip(".") if event else ""
         facts = {"why": meaning(said) or said, "said": said, "slot": self.slot}

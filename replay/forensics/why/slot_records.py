@@ -199,11 +199,19 @@ def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotTransitioned]]:
     busy = [
         number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotTransitioned) and _works(event)
     ]
-    return moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
+    found = moves(until[busy[-1] + 1 if busy else 0 :], "Retiring", "Preempting")
+    return [told for told in found if told is found[0] or state(told[1].target) == "Preempting"]
+
+
+def ended_by_protocol(run: list[Told], at: int) -> bool:
+    """Whether a slot's log says nothing of the end of a run at an instant but what the access point asked for."""
+    return first(of_reason(event.reason) for _, event in left_for(run, at)).weak
 
 
 def _works(event: e.SlotTransitioned) -> bool:
-    return event.target in ("Claimed/Busy", "Claimed/Suspended") and state(event.source) == "Claimed"
+    """Whether a slot's job works, or is stopped and need not leave: a job that retires may be stopped meanwhile."""
+    stopped = event.target == "Claimed/Suspended" and event.source != "Claimed/Retiring"
+    return (event.target == "Claimed/Busy" and state(event.source) == "Claimed") or stopped
 
 
 def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
@@ -212,4 +220,13 @@ def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotTransitioned]
         (position, event)
         for position, event in run
         if isinstance(event, e.SlotTransitioned) and any(target in event.target.split("/") for target in targets)
+    ]
+
+
+def moves_from(run: list[Told], source: str) -> list[tuple[int, e.SlotTransitioned]]:
+    """The moves of a run out of this activity."""
+    return [
+        (position, event)
+        for position, event in run
+        if isinstance(event, e.SlotTransitioned) and event.source.split("/")[-1] == source
     ]
