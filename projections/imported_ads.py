@@ -137,8 +137,9 @@ _SINGLE = (
 _OWNED = "account IN (SELECT id FROM accounts WHERE owner IN (SELECT value FROM json_each(:owners)))"
 
 
-def kept(connection: sqlite3.Connection, selection: Selection, forwards: bool) -> Iterator[Kept]:
-    """Where the ads of the selected jobs are, the one that left the queue last first, or with `forwards` the first."""
+def kept(connection: sqlite3.Connection, selection: Selection, forwards: bool, once: bool = False) -> Iterator[Kept]:
+    """Where the ads of the selected jobs are, the one that left the queue last first, or with `forwards` the first;
+    with `once` of each job only the one that counts."""
     from json import dumps
 
     whole = [cluster for cluster, proc in selection.ids if proc is None]
@@ -148,6 +149,8 @@ def kept(connection: sqlite3.Connection, selection: Selection, forwards: bool) -
     wanted = [part for part, given in ((named, selection.ids), (_OWNED, selection.owners)) if given]
     if len(wanted) == 2 and selection.together:
         wanted = [f"id IN ({_WHOLE} UNION {_SINGLE} UNION SELECT id FROM archive WHERE {_OWNED})"]
+    if once:
+        wanted.append("counted=1")
     where = f"WHERE {' AND '.join(wanted)} " if wanted else ""
     order = "ASC" if forwards else "DESC"
     statement = f"SELECT position, number FROM archive {where}ORDER BY left {order}, id {order}"

@@ -207,10 +207,12 @@ class Views:
         found = stretches(self.connection, selection, "oldest" if forwards else "newest")
         return islice((ad for stretch in found for ad in ads(clusters, stretch, not forwards)), limit)
 
-    def kept(self, selection: Selection = ALL, forwards: bool = False) -> Iterator[imported_ads.Kept]:
+    def kept(
+        self, selection: Selection = ALL, forwards: bool = False, *, once: bool = False
+    ) -> Iterator[imported_ads.Kept]:
         """Where in the log the ads of the history that an import kept are, the last one first, or with `forwards` the
-        first one. Read as they are asked for."""
-        return imported_ads.kept(self.connection, selection, forwards)
+        first one; with `once` no job's earlier ads. Read as they are asked for."""
+        return imported_ads.kept(self.connection, selection, forwards, once)
 
     def last_sample(self, kind: str) -> list[int]:
         """The positions of the events that keep the latest sample of ads of a kind; nothing if there is none."""

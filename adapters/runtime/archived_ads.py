@@ -70,8 +70,9 @@ def history_ads(
     url: str, views: Views, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False
 ) -> Iterator[ClassAd]:
     """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first. An imported log
-    has them in its history, less those that `sieve` leaves out; a pool's own log has its own jobs'."""
-    yield from ads_at(url, views.kept(selection, forwards), sieve)
+    has them in its history, each once though several files may hold it, less those that `sieve` leaves out; a pool's
+    own log has its own jobs'."""
+    yield from ads_at(url, views.kept(selection, forwards, once=True), sieve)
     yield from views.history_ads(selection, forwards=forwards)
 
 

@@ -27,7 +27,7 @@ from poolbook.projections.schema import create
 from poolbook.projections.views import Views
 
 from ..together import together
-from .folders import TRACES, imported
+from .folders import TRACES, imported, write
 
 SECOND = 1_000_000
 NAMES = st.sampled_from(("ClusterId", "ProcId", "Owner", "QDate", "Cmd", "RemoteWallClockTime", "GlobalJobId", "X"))
@@ -228,6 +228,18 @@ def test_history_prints_the_jobs_of_an_imported_log_the_last_one_first(
     assert asked(capsys, "history", "-log", log, "-since", number, *every).splitlines() == rows[:5]
     assert f"ClusterId = {one['ClusterId']}\n" in asked(capsys, "history", "-log", log, number, "-long")
     assert number in asked(capsys, "history", "-log", log, number)
+
+
+def test_history_lists_a_job_once_though_two_files_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = gzip.decompress((TRACES / "12-submit-policy" / "history.ads.gz").read_bytes()).decode()
+    blocks = [block for block in text.split("\n\n") if "ClusterId" in block]
+    write(tmp_path / "files" / "history", "\n\n".join(blocks[:8]) + "\n\n")
+    write(tmp_path / "files" / "history.old", "\n\n".join(blocks[4:12]) + "\n\n")
+    path = str(tmp_path / "twice.db")
+    with closing(open_log(path, create=True)) as made:
+        imported(tmp_path / "files", log=made)
+    rows = asked(capsys, "history", "-log", path, "-af", "ClusterId", "ProcId").splitlines()
+    assert len(rows) == len(set(rows)) == 12
 
 
 CONSTRAINTS = (
