@@ -20,7 +20,7 @@ WHY: Final = 10  #: the end of a run is told at the instant when its slot was fr
 ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
 """How the last line of a record begins, in files whose records have several lines."""
 
-_MOVED: Final = r"{slot}: Changing (state|activity|state and activity): "
+_MOVED: Final = r"{alone}: Changing (state|activity|state and activity): "
 _GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
 
 # A sentence's code -> what its own record must say. {job} and {slot} are those that it is about or names, {header} is
@@ -51,6 +51,8 @@ SAYS: Final = {
     r"|Shadow pid {pid} switching to job {job}\.",
     "shadow_gone": r"Shadow pid \d+ (for job {job} exited with status|died with signal)",
     "run_over": _MOVED,
+    "over_there": _MOVED,
+    "started_there": r"{alone}: State change: claim-activation protocol successful",
     "records_missing": "",
     # of a slot
     "born": r"{short}: New (pS|S)lot |{short}: New machine resource",
@@ -119,14 +121,14 @@ def faults(name: str, sentence: Sentence, cited: Cited) -> Iterator[str]:
         yield f"nobody says what {sentence.code} must cite"
     elif not re.search(pattern, text, re.DOTALL | re.MULTILINE):
         yield f"{own} does not say {pattern}"
-    if apart(sentence.at, text) > (WHY if sentence.code == "run_over" else 0):
+    if apart(sentence.at, text) > (WHY if sentence.code in ("run_over", "over_there") else 0):
         yield f"{own} is of another instant than {clock(sentence.at)}"
     negotiated = cited.before(own, r"Request (\d+)\.(\d+):") if "Successfully matched" in text else None
     if negotiated and f"{int(negotiated[1])}.{int(negotiated[2])}" not in (sentence.full, name, *named_in(sentence)):
         yield f"{own} is of job {negotiated[0]}"
-    if "Job {started}" in pattern_key(sentence):
-        begun = cited.before(own, rf"{short(name)}: Remote job ID is ([\d.]+)")
-        if begun is None or begun[1] not in sentence.facts["words"]:
+    if "Job {started}" in pattern_key(sentence) or sentence.code == "started_there":
+        begun = cited.before(own, rf"{short(sentence.facts.get('slot', name))}: Remote job ID is ([\d.]+)")
+        if begun is None or begun[1] not in (sentence.facts.get("words", "").split(" ")[1:2] or [name]):
             yield f"{own} starts another job"
     for place in others:
         yield from also_says(name, sentence, place, cited)
@@ -187,7 +189,7 @@ def expected(name: str, sentence: Sentence) -> str | None:
     escaped = {fact: re.escape(text).replace(r"\n", ".") for fact, text in facts.items()}
     escaped["slot_or_whole"] = rf"({escaped.get('slot', '')}|{re.escape(whole(facts.get('slot', '')))})"
     escaped["slots_any"] = "(" + "|".join(map(re.escape, facts.get("slots", "").split(" and ")[0].split(", "))) + ")"
-    escaped["slot"] = escaped["slot"] if sentence.code != "run_over" else re.escape(short(facts["slot"]))
+    escaped["alone"] = re.escape(short(facts.get("slot", "")))
     return re.sub(r"\{(\w+)\}", lambda match: escaped.get(match[1], ""), pattern)
 
 

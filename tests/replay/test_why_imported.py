@@ -655,3 +655,14 @@ def test_who_is_continued_since_it_has_to_leave_is_told_so() -> None:
         ": the slot's PREEMPT became true.",
         ": the slot's policy had it leave.",
     ]
+
+
+def test_a_run_of_which_its_slots_log_alone_tells_is_its_own() -> None:
+    log, _ = recorded(TRACES / "10-fairshare")
+    _, *life = told(log, "3.8")
+    assert [text.partition(" [")[0] for text in life[-3:]] == [
+        "The negotiator matched it with slot3@localhost.",
+        "By the log of slot3@localhost it started there.",
+        "By the log of slot3@localhost its run there ended after 5 s.",
+    ]
+    assert not any(f"job {name} ran" in " ".join(told(log, name)) for name in ("3.8", "2.31", "3.40"))

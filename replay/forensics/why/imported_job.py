@@ -36,9 +36,9 @@ from .job_history import (
     last_life,
     records_of,
 )
-from .match_runs import Matches, unled_matches
+from .match_runs import Matches, run_after, unled_matches
 from .record_words import ad_ending, code_words, disagreement, ending, host_of, preempted, usage
-from .slot_records import Slots, ended_by_protocol, left_for, moves, moves_from
+from .slot_records import Begun, Slots, ended_by_protocol, left_for, moves, moves_from
 from .unknown_thing import unknown_job
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
@@ -312,8 +312,25 @@ class _Life:
         """Matches in a row that led to no run of its cluster, in a sentence or two: those of which the slots' logs tell
         which job ran there then, and the others."""
         unled, self.unled = self.unled, []
+        own = [(match, begun) for match in unled if (begun := run_after(self.slots, match.facts, match.at)) is not None]
+        own = [(match, begun) for match, begun in own if begun.job == self.name]
+        for match, begun in own:
+            self._tell_match(match)
+            self._ran_there(begun)
+        unled = [match for match in unled if match not in [match for match, _ in own]]
         for code, facts, records in unled_matches(unled, self.slots, self.zone):
             self._say(records[0], code, records[-1].event.stimulus, **facts)
+
+    def _ran_there(self, begun: Begun) -> None:
+        """A run of which its slot's log alone tells. What became of the job by it is not told: its own log has a gap
+        there, and may lack more."""
+        self._tell(begun.at, begun.position, begun.stimulus, "started_there", slot=begun.slot)
+        end = self.slots.end(begun.slot, self.name, begun.at)
+        if end is not None:
+            run = self.slots.run(begun.slot, self.name, begun.at)
+            why, also = self.slots.eviction(begun.slot, self.name, end.at, run)
+            facts = {"ran": interval(max(0, end.at - begun.at)), "did": "was ended" if end.evicted else "ended"}
+            self._tell(end.at, end.position, end.stimulus, "over_there", *also, slot=begun.slot, **facts, **why)
 
     def on_rejected(self, record: Record) -> None:
         if self.status not in ("running", "suspended") and record.at // SECOND != self.given:

@@ -17,7 +17,7 @@ from ...narration.sentences import Told
 from ...narration.wording import counted, instant
 from .job_history import APART, ENDS, SECOND, Record, once, record_of
 from .record_words import preempted
-from .slot_records import Slots
+from .slot_records import Begun, Slots
 
 SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led
 
@@ -135,6 +135,11 @@ def _ends(event: e.JobLogged | e.JobReported) -> bool:
     return event.number in ENDS if isinstance(event, e.JobLogged) else event.said == "shadow_gone"
 
 
+def run_after(slots: Slots, facts: dict[str, str], at: int) -> Begun | None:
+    """The job that a match's slot was given to, as slots' logs tell."""
+    return slots.job_after(facts.get("slot", ""), at - APART, at + SOON)
+
+
 def unled_matches(
     records: Sequence[Record], slots: Slots, zone: tzinfo
 ) -> Iterator[tuple[str, dict[str, str], list[Record]]]:
@@ -143,7 +148,7 @@ def unled_matches(
     user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
     ran: dict[str, list[tuple[Record, str]]] = {}
     for record in records:
-        begun = slots.job_after(record.facts.get("slot", ""), record.at - APART, record.at + SOON)
+        begun = run_after(slots, record.facts, record.at)
         user = record.facts.get("user", "")
         others = begun is not None and "" not in (user, begun.user) and user != begun.user
         case = "nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"

@@ -38,6 +38,9 @@ class Begun(NamedTuple):
     at: int
     job: str
     user: str
+    slot: str
+    position: int
+    stimulus: str
 
 
 class End(NamedTuple):
@@ -121,11 +124,11 @@ class Slots:
         records = self.records(slot)
         user = ""
         for at in range(bisect_left(self._times[slot], since), bisect_right(self._times[slot], until)):
-            event = records[at][1]
+            position, event = records[at]
             if isinstance(event, e.SlotReported) and event.said == "owner":
                 user = event.facts.get("user", "")
             elif isinstance(event, e.SlotReported) and event.said == "activated" and event.facts.get("job"):
-                return Begun(event.at, event.facts["job"], user)
+                return Begun(event.at, event.facts["job"], user, slot, position, event.stimulus)
         return None
 
     def next_job(self, slot: str, job: str, run: list[Told]) -> Next | None:
