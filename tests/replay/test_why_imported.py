@@ -666,3 +666,9 @@ def test_a_run_of_which_its_slots_log_alone_tells_is_its_own() -> None:
         "By the log of slot3@localhost its run there ended after 5 s.",
     ]
     assert not any(f"job {name} ran" in " ".join(told(log, name)) for name in ("3.8", "2.31", "3.40"))
+
+
+def test_a_startd_that_says_no_more_than_its_status_is_told_to_have_ended_with_it_once() -> None:
+    facts = {"how": "status 0", "status": "0", "pid": "7"}
+    end = e.DaemonReported(BEGIN + 90 * SECOND, "reported", f"{STARTD}:200", "node", "startd", "ended", facts)
+    assert "The startd ended (status 0, pid 7). [StartLog:200]" in told(log_of([*EVERYTHING, end]), SLOT)

@@ -144,7 +144,8 @@ class _Life:
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said == "reconfigured" or self.dead:
             return
-        facts = ", ".join(value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
+        said = (value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
+        facts = ", ".join(dict.fromkeys(said))  # where nothing else says how it ended, its status does
         code = "startd_began" if event.said == "began" else "startd_ended"
         sentence = self._say(position, event, code, facts=facts)
         if self.pair and not self.dead:
