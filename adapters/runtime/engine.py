@@ -106,11 +106,11 @@ class Engine(LogWriter):
 
     def busy(self) -> bool:
         """Return whether jobs run or are about to, or slots measure how fast they are, as jobs that wait may get them
-        next; or whether a cycle that may help is still to come, by the configured pace."""
+        next; or whether a cycle that may help is still to come."""
         state = self.state
         begins = state.activations or state.reserved
         benchmarks = any(one.state_activity == BENCHMARKING for one in state.slots.values())
-        return bool(begins) or benchmarks or self._cycle_schedule.waits_for_pace(state)
+        return bool(begins) or benchmarks or (self.matching and self._cycle_schedule.waits_for_cycle(state))
 
     # The world
 
