@@ -1,6 +1,6 @@
 """Drain machines and cancel drains (the manual's page condor_drain, "Drained State").
 
-A schedule says what running jobs get (``state_machines/drain``). Slots without a claim go to Drained at once, the others
+A schedule says what running jobs get (``state_machines/drain``). Slots without a claim go to Drained at once, others
 when their claims have ended.
 """
 
