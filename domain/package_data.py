@@ -1,4 +1,4 @@
-"""Read the data files that stand beside the domain's code, each a table of HTCondor's own.
+"""Read the data files that stand beside the code: tables of HTCondor's own, rules, and the words of sentences.
 
 A data file is installed with the code and changes with it alone, so the domain stays pure. A module passes
 ``get_data(__package__, "NAME")``, a file of its own folder. (``importlib.resources`` takes 11 ms to import.)

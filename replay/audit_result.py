@@ -19,23 +19,19 @@ class AuditFinding:
     """A violation of a rule."""
 
     thing: str
-    rule: str
-    """One of ``rules.RULES``."""
+    rule: str  #: one of ``rules.RULES``
     words: str
     at: int
-    file: str
-    """The record's place; for a native log, the log and the position."""
+    file: str  #: the record's place; for a native log, the log and the position
     line: int
-    story: tuple[str, ...]
-    """The last records of the thing, the violating one last, each with its time and place."""
+    story: tuple[str, ...]  #: the last records of the thing, the violating one last, each with its time and place
 
 
 @frozen
 class SourceValue:
     """The value that one source states of a fact, for people, and its place."""
 
-    kind: str
-    """One of ``reports.KINDS``."""
+    kind: str  #: one of ``reports.KINDS``
     value: str
     file: str
     line: int
@@ -87,36 +83,28 @@ class Audit:
     dialect: str = ""
     imported: bool = False
     events: int = 0
-    began: int = 0
-    ended: int = 0
-    """The first and the last instant of the records."""
-    sources: list[tuple[str, str, int]] = field(factory=list)
-    """File, kind and number of lines."""
+    began: int = 0  #: the first instant of the records
+    ended: int = 0  #: the last one
+    sources: list[tuple[str, str, int]] = field(factory=list)  #: file, kind and number of lines
     transitions: dict[str, int] = field(factory=dict)
     """Of slots by the manual's number (all are there), or by the dialect's row where it has none."""
-    letters: dict[str, int] = field(factory=dict)
-    """The part of ``beyond`` without a number in any manual."""
-    beyond: dict[str, int] = field(factory=dict)
-    """The transitions that only the dialect allows, by its row."""
-    undocumented: dict[str, int] = field(factory=dict)
-    """Those of ``beyond`` that have no number in any manual."""
+    letters: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` without a number in any manual
+    beyond: dict[str, int] = field(factory=dict)  #: the transitions that only the dialect allows, by its row
+    undocumented: dict[str, int] = field(factory=dict)  #: those of ``beyond`` that have no number in any manual
     jobs: dict[str, int] = field(factory=dict)
     lost: list[AuditFinding] = field(factory=list)
     """Jobs that are heard of no more though others go on; no rule is broken."""
-    repeated: list[AuditFinding] = field(factory=list)
-    """Legal repetitions of events."""
+    repeated: list[AuditFinding] = field(factory=list)  #: legal repetitions of events
     violations: list[AuditFinding] = field(factory=list)
     contradictions: list[Contradiction] = field(factory=list)
     quarantined: list[UnreadRecord] = field(factory=list)
     gaps: list[MissingRecords] = field(factory=list)
     unaccounted: list[UnaccountedTime] = field(factory=list)
-    torn: list[tuple[str, int]] = field(factory=list)
-    """Files that end within a record, and the bytes of it."""
+    torn: list[tuple[str, int]] = field(factory=list)  #: files that end within a record, and the bytes of it
     seal: list[tuple[int | None, str]] = field(factory=list)
     """Changes of the log after writing: position (None: as a whole) and words."""
     seal_checked: bool = False
-    judged: bool = False
-    """At least one record could be audited."""
+    judged: bool = False  #: at least one record could be audited
 
     @property
     def sound(self) -> bool:

@@ -26,12 +26,18 @@ from ..domain.state_machines.drain import OPEN
 from ..domain.state_machines.job import UNSUBMITTED
 from ..domain.state_machines.slot_rows import BORN
 from .narration.causes import cause_words
-from .narration.wording import counted, instant, interval, iso, memory, shortened
+from .narration.wording import EVER, counted, instant, interval, iso, memory, shortened
 
-EVER = 1 << 62
-"""An instant after all others."""
 LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
+
+
+def transition(row: str) -> str:
+    """A numbered transition of slots in words, with its letter if it crosses from state to state."""
+    letter = LETTERS.get(row, "")
+    if not row:
+        return "a transition that no rule allows"
+    return f"transition {row} ({letter})" if letter else f"transition {row}"
 
 
 @frozen
@@ -41,8 +47,7 @@ class Member:
 
     position: int
     index: int
-    several: bool
-    """Whether its event has other members, or could have."""
+    several: bool  #: whether its event has other members, or could have
     at: int
     stream: str
     thing: str
@@ -301,8 +306,7 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
 }
 
 
-KINDS = frozenset({*_OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})
-"""The kinds of event that have a line."""
+KINDS = frozenset({*_OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kinds of event that have a line
 
 
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, _Part]]:
@@ -383,20 +387,11 @@ def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
 def as_dict(member: Member, place: str = "") -> dict[str, object]:
     """The same for ``--json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
     return ({"place": place} if place else {}) | {
-        "position": member.position,
-        "index": member.index,
-        "at": iso(member.at),
-        "stream": member.stream,
-        "thing": member.thing,
-        "what": member.what,
-        "letter": member.letter,
-        "source": member.source,
-        "target": member.target,
-        "cause": member.cause,
-        "words": member.words,
-        "details": member.details,
+        "position": member.position, "index": member.index, "at": iso(member.at), "stream": member.stream,
+        "thing": member.thing, "what": member.what, "letter": member.letter, "source": member.source,
+        "target": member.target, "cause": member.cause, "words": member.words, "details": member.details,
         "stimulus": member.stimulus,
-    }
+    }  # fmt: skip
 
 
 # What is to be listed

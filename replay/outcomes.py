@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import define, field, frozen
 
@@ -12,8 +12,7 @@ from ..domain import events as e
 from ..domain.state.job_ad import unquoted
 from ..domain.state_machines import HOLD_CODES, LEFT
 
-KINDS_OF_FAILURES = 3
-"""The number of ways to fail that are listed one by one."""
+KINDS_OF_FAILURES = 3  #: the number of ways to fail that are listed one by one
 
 
 @frozen
@@ -112,10 +111,10 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
     for event in events:
         if isinstance(event, e.ClusterSubmitted):
             found.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
-        elif (
-            isinstance(event, e.JobsTransitioned) and event.target != LEFT
-        ):  # leaving is no outcome: the one before stays
-            found.set(_each(event.procs), event.target.lower(), _hold(event.target, event.changes))
+        elif isinstance(event, e.JobsTransitioned):
+            if event.target != LEFT:  # leaving is no outcome: the one before stays
+                procs = (proc for first, last in event.procs for proc in range(first, last + 1))
+                found.set(procs, event.target.lower(), _hold(event.target, event.changes))
         elif isinstance(event, e.JobActivated):
             found.set((event.proc,), "running")
         elif isinstance(event, e.JobExited) and event.target == "Completed":
@@ -127,10 +126,6 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
 
 def ended(event: e.JobExited) -> Ended:
     return Ended(event.code, event.signal)
-
-
-def _each(procs: e.Procs) -> Iterator[int]:
-    return (proc for first, last in procs for proc in range(first, last + 1))
 
 
 def _hold(status: str, ad: e.Ad) -> Hold | None:

@@ -24,8 +24,7 @@ from ..domain.state.evolve import fold
 from ..domain.state.state import State
 
 Told = tuple[int, e.Event]
-MOST = 20
-"""The number of differences that are kept; all are counted."""
+MOST = 20  #: the number of differences that are kept; all are counted
 _NOTHING = "nothing"
 
 

@@ -17,8 +17,7 @@ from ..domain.ports.world import How, Launch
 from ..domain.state.job_ad import unquoted
 
 SECOND = 1_000_000
-EPOCH = 1_800_000_000 * SECOND
-"""Default start of a virtual clock: January 2027."""
+EPOCH = 1_800_000_000 * SECOND  #: default start of a virtual clock: January 2027
 
 
 @frozen
@@ -74,8 +73,7 @@ class _VirtualRun:
     slot: str
     left: int
     since: int
-    ends: Sequence[Stimulus] = ()
-    """The stimuli at its end, if it is not the pool's own."""
+    ends: Sequence[Stimulus] = ()  #: the stimuli at its end, if it is not the pool's own
     running: bool = True
     version: int = 0
     killed_by: int | None = None
@@ -89,21 +87,18 @@ class VirtualWorld:
     behave: Behave = sleeps
     clock: int = EPOCH
     simulated: bool = True
-    speeds: dict[str, Speed] = field(factory=dict)
-    """Machine -> the result of its benchmarks."""
+    speeds: dict[str, Speed] = field(factory=dict)  #: machine -> the result of its benchmarks
     _readings: dict[str, Readings] = field(factory=dict)
     _stirred: set[str] = field(factory=set)
     _loads: dict[str, dict[str, float]] = field(factory=dict)
     """Machine -> slot -> the load of its job, if there is any."""
-    _loaded: dict[str, Readings] = field(factory=dict)
-    """Machine -> its readings with the load of its jobs."""
+    _loaded: dict[str, Readings] = field(factory=dict)  #: machine -> its readings with the load of its jobs
     _runs: dict[str, _VirtualRun] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
     _started: list[Stimulus] = field(factory=list)
     _serial: int = 0
-    seen: set[str] = field(factory=set)
-    """Every activation that was ever started here."""
+    seen: set[str] = field(factory=set)  #: every activation that was ever started here
 
     def now(self) -> int:
         return self.clock
@@ -158,13 +153,10 @@ class VirtualWorld:
             self._started.append(
                 Started(f"start-{launch.key}", launch.key, 10_000 + len(self.seen), f"dir_{launch.key}", self.clock)
             )
-            self._begin(launch.key, launch.slot, behaviour, ())
+            self.occupy(launch.key, launch.slot, behaviour)
 
-    def occupy(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
-        """Run a job of another pool on a slot; it gets signals under this key, and ``ends`` come in when it is over."""
-        self._begin(key, slot, behaviour, ends)
-
-    def _begin(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus]) -> None:
+    def occupy(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus] = ()) -> None:
+        """Run a job on a slot; it gets signals under this key. Of another pool's, ``ends`` come in when it is over."""
         run = self._runs[key] = _VirtualRun(behaviour, slot, round(behaviour.seconds * SECOND), self.clock, ends)
         self._burden(run, behaviour.load)
         self._plan(key, run)

@@ -25,8 +25,7 @@ class Window(NamedTuple):
 
     def words(self, zone: tzinfo) -> str:
         """Return the window as the rest of a sentence; empty if it is all time."""
-        from ...replay.listing import EVER
-        from ...replay.narration.wording import instant
+        from ...replay.narration.wording import EVER, instant
 
         begin = f" from {instant(self.since, zone)}" if self.since else ""
         return begin + (f" until {instant(self.until, zone)}" if self.until != EVER else "")
@@ -58,8 +57,7 @@ def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: i
 def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Log) -> Window:
     """Return the window between two options; all time if neither was given. Raise `UsageError` if one of them is no
     time, or the window ends before it begins."""
-    from ...replay.listing import EVER
-    from ...replay.narration.wording import instant
+    from ...replay.narration.wording import EVER, instant
 
     since = instant_of(command, arguments, begin, log)
     until = instant_of(command, arguments, end, log, since)

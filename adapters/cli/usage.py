@@ -79,8 +79,7 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     """What the runs in a window used."""
     import json
 
-    from ...replay.listing import EVER
-    from ...replay.narration.wording import iso
+    from ...replay.narration.wording import EVER, iso
     from ...replay.usage.evictions import unknown_as_dict
     from ...replay.usage.run_columns import of_open, of_unknown
     from ...replay.usage.usage_sums import BY as KEYS

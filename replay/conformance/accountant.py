@@ -18,8 +18,7 @@ from ...domain import events as e
 from ...domain.negotiator.accounting import LEAST_PRIORITY, Terms, effective, factor, real, terms, updated
 from ...domain.state.evolve import evolve
 from ...domain.state.state import State, Submitter
-from .recording import CountedClaim, UserprioSample
-from .words import clock
+from .recording import CountedClaim, UserprioSample, clock
 
 NOBODY: Final = ""
 UNKNOWN_BECAUSE: Final[dict[str, str]] = {

@@ -16,13 +16,11 @@ from attrs import define, evolve, field, frozen
 from ...domain.negotiator.accounting import LEAST_PRIORITY, floor
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
-from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch
-from .redecide import DecidedCycle, DecidedMatch, decide_again, ranks
+from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, clock
+from .redecide import DecidedCycle, decide_again, ranks
 from .visibility import OLDEST, SECOND
-from .words import clock, short
 
-DIGITS: Final = 5e-5
-"""Numbers that agree to four digits have a smaller relative error."""
+DIGITS: Final = 5e-5  #: numbers that agree to four digits have a smaller relative error
 CUT: Final = "the negotiator's log of them is not whole"
 ACCOUNTS: Final = "it is not known where the accounts of those who waited stood"
 NO_BEGINNING: Final = "the negotiator's log has no beginning of them, or they were given up"
@@ -39,6 +37,11 @@ class ComparedMatch(NamedTuple):
     def __str__(self) -> str:
         gone = f" from {short(self.preempting)}" if self.preempting else ""
         return f"{short(self.submitter)} {short(self.slot)}{gone}"
+
+
+def short(name: str) -> str:
+    """Return a slot's or submitter's name without its machine or domain."""
+    return name.partition("@")[0]
 
 
 @frozen
@@ -319,7 +322,7 @@ def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[Compare
     return Counter(_numbered(cycle.matches)), Counter(_numbered(found.matches))
 
 
-def _numbered(matches: Iterable[RecordedMatch | DecidedMatch]) -> Iterator[ComparedMatch]:
+def _numbered(matches: Iterable[RecordedMatch]) -> Iterator[ComparedMatch]:
     counts: Counter[str] = Counter()
     for one in matches:
         counts[one.submitter] += 1
@@ -334,6 +337,6 @@ def _numbers(matches: Counter[ComparedMatch]) -> Counter[str]:
     return counted
 
 
-def _jobs(matches: Iterable[RecordedMatch | DecidedMatch]) -> Counter[tuple[str, str]]:
+def _jobs(matches: Iterable[RecordedMatch]) -> Counter[tuple[str, str]]:
     """Count the matches by the job's cluster and the slot."""
     return Counter((one.job.partition(".")[0], one.slot) for one in matches)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from attrs import Factory, frozen
 
 from ...domain.events import ClusterSubmitted, Event
+
+
+def clock(at: int) -> str:
+    """Return the time of day of an instant."""
+    return f"{datetime.fromtimestamp(at // 1_000_000, UTC):%H:%M:%S}"
 
 
 class CountedClaim(NamedTuple):
@@ -20,8 +26,8 @@ class CountedClaim(NamedTuple):
 
 @frozen
 class RecordedMatch:
-    """A logged match. ``preempting`` is the submitter that it preempts ("": none), ``job`` the first job of the
-    autocluster."""
+    """A match, logged or decided again. ``preempting`` is the submitter that it preempts ("": none), ``job`` the first
+    job of the autocluster."""
 
     at: int
     submitter: str

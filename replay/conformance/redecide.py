@@ -17,25 +17,14 @@ from ...domain import events as e
 from ...domain.classad import ClassAd, Context, EvaluationError, Expression
 from ...domain.negotiator.cycle import hold
 from ...domain.negotiator.settings import settings_of
-from ...domain.negotiator.slot_table import PublicAds, public_ads_of
+from ...domain.negotiator.slot_table import public_ads_of
 from ...domain.state.caches import Caches
-from ...domain.state.cluster import Cluster
 from ...domain.state.evolve import fold
 from ...domain.state.expression_cache import ad_of
 from ...domain.state.state import State
 from .account_walk import AccountedCycle
-from .recording import JobMove, NegotiatorRecording, RecordedCycle, RecordedSubmission
+from .recording import JobMove, NegotiatorRecording, RecordedCycle, RecordedMatch, RecordedSubmission
 from .visibility import SECOND
-
-
-@frozen
-class DecidedMatch:
-    """A match of ours. ``slot`` is the partitionable one if it is split, ``preempting`` the preempted submitter."""
-
-    submitter: str
-    slot: str
-    preempting: str
-    job: str
 
 
 @frozen
@@ -45,7 +34,7 @@ class DecidedCycle:
     state: State
     caches: Caches
     context: Context
-    matches: tuple[DecidedMatch, ...]
+    matches: tuple[RecordedMatch, ...]
 
 
 def decide_again(
@@ -59,16 +48,17 @@ def decide_again(
     context = Context(now=now // SECOND, seed=now // SECOND)
     caches = Caches()
     held = hold(state, caches, lambda cause: (now, cause, ""), context).held
-    matches = () if held is None else tuple(_ours(state, match) for match in held.matches)
+    matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)
     return DecidedCycle(state, caches, context, matches)
 
 
-def _ours(state: State, match: e.Match) -> DecidedMatch:
+def _ours(state: State, now: int, match: e.Match) -> RecordedMatch:
+    """Return a match of ours as a negotiator's log has it: of the partitionable slot, if it is split."""
     cluster = state.clusters[int(match.job.partition(".")[0])]
     slot = state.slots.get(match.slot)
     name = match.slot if slot is not None else _parent(match.slot)
     holder = slot.claim.submitter if slot is not None and slot.claim is not None else ""
-    return DecidedMatch(cluster.submitter, name, holder, match.job)
+    return RecordedMatch(now, cluster.submitter, name, holder, match.job)
 
 
 def _parent(dynamic: str) -> str:
@@ -139,19 +129,11 @@ def ranks(found: DecidedCycle, job: str, slot: str) -> Values | None:
     cluster = state.clusters.get(int(number))
     if cluster is None or slot not in pool.places:
         return None
-    mine, its = _job(cluster, int(proc)), _slot(pool, slot)
+    mine = ad_of(cluster.attributes(int(proc)) if int(proc) in cluster else cluster.ad)
+    its = pool.table.ad(pool.places[slot])
     rules = settings_of(state, found.caches)
-    own = (_value(rank, its, mine, context) for rank in (rules.pre_job_rank, rules.post_job_rank))
-    pre, post = own
+    pre, post = (_value(rank, its, mine, context) for rank in (rules.pre_job_rank, rules.post_job_rank))
     return pre, _value(mine.get("Rank"), mine, its, context), post
-
-
-def _job(cluster: Cluster, proc: int) -> ClassAd:
-    return ad_of(cluster.attributes(proc) if proc in cluster else cluster.ad)
-
-
-def _slot(pool: PublicAds, name: str) -> ClassAd:
-    return pool.table.ad(pool.places[name])
 
 
 def _value(rank: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:

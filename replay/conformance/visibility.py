@@ -19,8 +19,7 @@ from ...domain import events as e
 from .recording import CountedClaim, RecordedAccounting, RecordedCycle
 
 SECOND: Final = 1_000_000
-DELAYS: Final = (2, 1, 0)
-"""Seconds that a cycle is usually behind the slots; the first is the default."""
+DELAYS: Final = (2, 1, 0)  #: seconds that a cycle is usually behind the slots; the first is the default
 OLDEST: Final = 6
 """Seconds that it may be behind: UPDATE_INTERVAL (5 in the recorded pools) and one under way. It then matches slots
 that have been claimed since."""

@@ -31,10 +31,7 @@ from ...domain.imported.table_operations import (
     SET_ATTRIBUTE,
 )
 from ...domain.ports.log import Log
-from ..narration.wording import instant
-
-EVER = 1 << 62
-"""An instant after all others."""
+from ..narration.wording import EVER, instant
 
 
 class NotKnown(PoolbookError, LookupError):
@@ -81,17 +78,13 @@ class DaemonTable:
 
     kind: str
     sequence: int = 0
-    born: int = 0
-    """The beginning of the first file, in seconds."""
-    since: int = 0
-    """The instant from which on the file tells, in microseconds."""
+    born: int = 0  #: the beginning of the first file, in seconds
+    since: int = 0  #: the instant from which on the file tells, in microseconds
     at: int = 0
     taken: int = 0
-    torn: bool = False
-    """Records are missing, so that an ad may be changed whose creation was not seen."""
+    torn: bool = False  #: records are missing, so that an ad may be changed whose creation was not seen
     held: dict[str, _TableAd] = field(factory=dict)
-    _whole: bool = True
-    """All that was read belongs to the compacted part."""
+    _whole: bool = True  #: all that was read belongs to the compacted part
 
     def reaches(self, event: e.TableWritten, at: int) -> bool:
         """Tell whether the event belongs to the table at the instant."""
@@ -196,8 +189,7 @@ class _SourceTable:
 
     table: DaemonTable
     over: bool = False
-    change: int = 0
-    """The first change behind the compacted part, in microseconds; 0 if none."""
+    change: int = 0  #: the first change behind the compacted part, in microseconds; 0 if none
     last: int = 0
 
     def fold(self, event: e.TableWritten) -> None:

@@ -11,10 +11,10 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
 from ...domain.ports.log import Log
+from ..narration.wording import EVER
 from .sources import Sources
 
-IMPORTED = "Imported"
-"""The setting of the first event of an imported log."""
+IMPORTED = "Imported"  #: the setting of the first event of an imported log
 
 
 def is_imported(log: Log) -> bool:
@@ -26,8 +26,6 @@ def is_imported(log: Log) -> bool:
 def time_span(log: Log) -> tuple[int, int]:
     """Return the first and the last instant of a log's events or records, in microseconds; zeros if there are none.
     Reads the whole log, since an import is in the order of reading."""
-    from ..listing import EVER  # slow to import, and every command calls `is_imported`
-
     first, last = EVER, 0
     for _, event in log.read(1):
         if isinstance(event, e.JobsLogged):

@@ -10,8 +10,7 @@ from ...domain.classad import ClassAd, ClassAdSyntaxError, Context, EvaluationEr
 from ...domain.classad.tree import Attribute, Binary, Call, Parentheses, children
 
 _LIMITS = ("<", "<=", ">", ">=")
-FEW, SHORT = 3, 40
-"""So many values stand in a sentence, none longer than this: a value is left out, not cut."""
+FEW, SHORT = 3, 40  #: so many values stand in a sentence, none longer than this: a value is left out, not cut
 
 
 def values(note: e.EvaluationRecorded) -> str:

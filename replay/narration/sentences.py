@@ -16,10 +16,8 @@ from .wording import instant, iso
 from .words import ADVICE, WORDS
 
 Told = tuple[int, e.Event]
-LEAST = -1.7e308
-"""Ranks below this stand for what is no number."""
-MOST_LINES = 5
-"""No answer is longer, unless its evidence is asked for."""
+LEAST = -1.7e308  #: ranks below this stand for what is no number
+MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
 
 
 WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "draining", "shutdown", "better_match"})
@@ -80,16 +78,9 @@ class Sentence:
     def as_dict(self) -> dict[str, object]:
         """Give the sentence to programs."""
         return {
-            "at": iso(self.at),
-            "position": self.position,
-            "text": self.text,
-            "full": self.full,
-            "code": self.code,
-            "facts": self.facts,
-            "places": list(self.places),
-            "cause": self.cause,
-            "stimulus": self.stimulus,
-        }
+            "at": iso(self.at), "position": self.position, "text": self.text, "full": self.full, "code": self.code,
+            "facts": self.facts, "places": list(self.places), "cause": self.cause, "stimulus": self.stimulus,
+        }  # fmt: skip
 
 
 @frozen
@@ -133,8 +124,7 @@ class Context:
 
     requests: dict[str, e.RequestAnswered] = field(factory=dict)
     evidence: dict[str, list[e.EvaluationRecorded]] = field(factory=dict)
-    noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
-    """The same evidence by its position."""
+    noted: dict[int, e.EvaluationRecorded] = field(factory=dict)  #: the same evidence by its position
 
     def note(self, position: int, event: e.Event) -> None:
         if isinstance(event, e.RequestAnswered):

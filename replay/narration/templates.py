@@ -15,12 +15,10 @@ _PART = re.compile(r"\[([^\[\]]*)\]")
 _DOTS = re.compile(r"\.{2}(?!\.)|\.{4,}")
 _EXPRESSION = re.compile(r" expression '.*'(?= evaluated to )")
 """What a schedd writes of a policy: the name before it says which."""
-_TRUTH = re.compile(r" == (True|False)\b")
-"""What a negotiator writes of a condition."""
+_TRUTH = re.compile(r" == (True|False)\b")  #: what a negotiator writes of a condition
 _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "nobody", "none", "of", "somebody", "the", "what"})
-LONGEST = 120
-"""So many characters of one fact stand in a sentence without its evidence."""
+LONGEST = 120  #: so many characters of one fact stand in a sentence without its evidence
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
+EVER = 1 << 62  #: an instant after all others
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 # (seconds, what a text may call it)

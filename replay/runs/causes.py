@@ -51,11 +51,9 @@ _TABLE: Final = (
     Cause("unknown", "no record says why", codes=(1005,), weak=True),
 )
 # fmt: on
-CAUSES: Final[dict[str, Cause]] = {cause.name: cause for cause in _TABLE}
-"""Every cause of an eviction, by its name."""
+CAUSES: Final[dict[str, Cause]] = {cause.name: cause for cause in _TABLE}  #: every cause of an eviction, by its name
 UNKNOWN: Final = CAUSES["unknown"]
-_STOPPING: Final = "stop-"
-"""How the names of the stimuli begin with which a server stops."""
+_STOPPING: Final = "stop-"  #: how the names of the stimuli begin with which a server stops
 _OWN: Final = {word: cause for cause in _TABLE for word in cause.own}
 _CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
 

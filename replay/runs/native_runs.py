@@ -36,13 +36,10 @@ class _Active:
 
 @define
 class _Reader:
-    users: dict[int, tuple[str, str]] = field(factory=dict)
-    """A cluster's user and accounting group."""
+    users: dict[int, tuple[str, str]] = field(factory=dict)  #: a cluster's user and accounting group
     active: dict[tuple[int, int], _Active] = field(factory=dict)
-    on: dict[str, tuple[int, int]] = field(factory=dict)
-    """The job that runs on each slot."""
-    preferred: dict[str, str] = field(factory=dict)
-    """Why each slot was last given to somebody although another had it."""
+    on: dict[str, tuple[int, int]] = field(factory=dict)  #: the job that runs on each slot
+    preferred: dict[str, str] = field(factory=dict)  #: why each slot was last given to somebody although another had it
     last: int = 0
 
     def read(self, position: int, event: e.Event) -> JobRun | None:

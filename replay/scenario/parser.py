@@ -17,19 +17,15 @@ from attrs import define, field
 
 from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
-from .errors import PlayError
-from .scenario import ConfigurationSource, Scenario, ScenarioMachine, ScenarioStep
+from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from .statements import MOST, StatementContext, instant, steps_of
 from .times import SECOND, ScenarioCalendar, begin, is_clock, of_time, takes_two
 from .tokens import ASSIGNED, split
 from .verbs import amount
 
-BEGIN = ("2026-11-02", "08:00")
-"""Default start of a scenario: a Monday morning, UTC."""
-REST = 3600 * SECOND
-"""Time (microseconds) that a scenario without `until` continues after its last line."""
-DEFAULT = "ws1"
-"""The machine of a scenario that names none."""
+BEGIN = ("2026-11-02", "08:00")  #: default start of a scenario: a Monday morning, UTC
+REST = 3600 * SECOND  #: time (microseconds) that a scenario without `until` continues after its last line
+DEFAULT = "ws1"  #: the machine of a scenario that names none
 HEADS = {
     "start": "start DATE TIME [ZONE]: when it begins, as in `start 2026-11-02 08:00 Europe/Berlin`",
     "until": "until TIME: when it ends",
@@ -143,15 +139,7 @@ class _ScenarioReader:
 def read(text: str) -> Scenario:
     """Parse a scenario. Raise PlayError if the text is no scenario; it names the line."""
     reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
-    heads: Mapping[str, Callable[[list[str]], None]] = {
-        "start": reader.read_start,
-        "until": reader.read_until,
-        "dialect": reader.read_dialect,
-        "config": reader.read_config,
-        "machine": reader.read_machine,
-        "at": reader.read_at,
-        "expect": reader.read_expect,
-    }
+    heads: Mapping[str, Callable[[list[str]], None]] = {head: getattr(reader, f"read_{head}") for head in HEADS}
     source = reader.text
     while source.number < len(source.lines):
         source.number += 1

@@ -1,4 +1,4 @@
-"""Hold the data of a scenario."""
+"""Hold the data of a scenario, and the error of one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from attrs import frozen
 from .times import ScenarioCalendar
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class PlayError(Exception):
+    """A scenario cannot be read or played; the text says why and what to do."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(f"line {line}: {message}" if line else message)
+        self.message = message
+        self.line = line  #: the number of the line at fault, from 1; 0 if there is none
 
 
 @frozen

@@ -15,12 +15,9 @@ from .times import DAY, ScenarioCalendar, is_clock, length, takes_two
 from .tokens import ASSIGNED, NAME
 from .verbs import JOIN, OPTIONS, VERBS, expression
 
-MOST = 1_000_000
-"""The greatest number of steps of a scenario."""
-GONE = "gone"
-"""The expected state of a slot or job that does not exist any more."""
-NEVER = "never"
-"""The reading of a keyboard that nobody has touched."""
+MOST = 1_000_000  #: the greatest number of steps of a scenario
+GONE = "gone"  #: the expected state of a slot or job that does not exist any more
+NEVER = "never"  #: the reading of a keyboard that nobody has touched
 READ = "[SLOT|MACHINE] NAME=VALUE ..."
 OTHERS = {
     "reconfigure": "reconfigure [MACHINE] FILE, or without FILE: the lines up to `end`; it takes the place of what was",

@@ -1,12 +1,4 @@
-"""Parse the times of a scenario: lengths, and instants since its start.
-
-| written | means |
-|---|---|
-| `0:10`, `1:02:03` | minutes and seconds; hours, minutes and seconds |
-| `90`, `90s`, `15min`, `2h`, `3d` | a number of seconds, minutes, hours, days |
-| `2d 3:00`, `2d 3:00:30` | days, and hours and minutes (and seconds) |
-| `Mon 08:30`, `Mon 08:30:15` | the first such time of the week at or after the start |
-| `2026-11-02 08:30` | a date and time |
+"""Parse the times of a scenario: lengths, and instants since its start, as docs/play.md lists them.
 
 An instant without a date or weekday counts from the start. Others follow the wall clock of the scenario's zone, also
 behind a change to or from summer time.
@@ -22,8 +14,7 @@ from attrs import frozen
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-LONGEST = 100 * 366 * DAY
-"""A century: the greatest distance of an instant from the start."""
+LONGEST = 100 * 366 * DAY  #: a century: the greatest distance of an instant from the start
 
 _UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|min|h|d|)", re.ASCII)

@@ -21,25 +21,7 @@ SHOWN = (
     e.JobsTransitioned, e.JobActivated, e.JobExited,
 )  # fmt: skip
 """The kinds of events in a transcript; the log has all."""
-STORY = 12
-"""The number of a slot's lines that are shown when an expectation of it fails."""
-
-
-@frozen
-class ShownEvidence:
-    """The expression that decided a transition, its value, and the values that it read."""
-
-    name: str
-    expression: str
-    value: str
-    read: dict[str, str]
-
-    def __str__(self) -> str:
-        said = f"{self.name} = {self.expression}"
-        if self.value not in ("true", "false", "undefined"):
-            said = f"{said} = {self.value}"
-        values = ", ".join(f"{name.removeprefix('MY.')} {value}" for name, value in self.read.items())
-        return f"{said}; {values}" if values else said
+STORY = 12  #: the number of a slot's lines that are shown when an expectation of it fails
 
 
 @frozen
@@ -48,11 +30,10 @@ class TranscriptEntry:
 
     at: int
     member: Member
-    evidence: ShownEvidence | None = None
+    evidence: e.EvaluationRecorded | None = None
 
 
-DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)
-"""The events that may name their evidence."""
+DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events that may name their evidence
 
 
 def _goes_without_saying(event: e.Event) -> bool:
@@ -65,21 +46,15 @@ class Transcript:
     """The transcript of a play, with its sums. Feed it every append."""
 
     scenario: Scenario
-    rows: Counter[str] = field(factory=Counter)
-    """Row -> how often it was taken."""
-    spent: Counter[str] = field(factory=Counter)
-    """State/activity -> microseconds that slots spent there."""
-    jobs: Counter[str] = field(factory=Counter)
-    """Numbers of jobs submitted and started, and of each outcome."""
-    slots: dict[str, tuple[str, int]] = field(factory=dict)
-    """Slot -> state/activity, and since when."""
-    last_row: dict[str, str] = field(factory=dict)
-    """Slot -> the row of its last transition."""
-    ended: dict[str, str] = field(factory=dict)
-    """Job -> the last status that it reached."""
+    rows: Counter[str] = field(factory=Counter)  #: row -> how often it was taken
+    spent: Counter[str] = field(factory=Counter)  #: state/activity -> microseconds that slots spent there
+    jobs: Counter[str] = field(factory=Counter)  #: numbers of jobs submitted and started, and of each outcome
+    slots: dict[str, tuple[str, int]] = field(factory=dict)  #: slot -> state/activity, and since when
+    last_row: dict[str, str] = field(factory=dict)  #: slot -> the row of its last transition
+    ended: dict[str, str] = field(factory=dict)  #: job -> the last status that it reached
     story: dict[str, deque[TranscriptEntry]] = field(factory=dict)
     events: int = 0
-    _noted: dict[int, ShownEvidence] = field(factory=dict)
+    _noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
 
     def hear(self, first: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
         """Yield the lines of these events; ``first`` is the position of the first of them."""
@@ -87,7 +62,7 @@ class Transcript:
         self.events += len(events)
         for position, event in enumerate(events, first):
             if isinstance(event, e.EvaluationRecorded):
-                self._noted[position] = ShownEvidence(event.name, event.expression, event.value, event.read)
+                self._noted[position] = event
                 continue
             self._count(event)
             if isinstance(event, SHOWN) and not _goes_without_saying(event):
@@ -147,7 +122,7 @@ class Transcript:
         number = f"{member.what} {member.letter}".strip()
         said = member.words
         if entry.evidence is not None:
-            said = f"{said}: {entry.evidence}"
+            said = f"{said}: {_shown(entry.evidence)}"
         elif member.details and not member.stream.startswith("slot/"):
             said = f"{said} ({member.details})"
         thing = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
@@ -188,21 +163,23 @@ class Transcript:
         }
 
 
+def _shown(note: e.EvaluationRecorded) -> str:
+    """Format the expression that decided a transition, its value, and the values that it read."""
+    said = f"{note.name} = {note.expression}"
+    if note.value not in ("true", "false", "undefined"):
+        said = f"{said} = {note.value}"
+    values = ", ".join(f"{name.removeprefix('MY.')} {value}" for name, value in note.read.items())
+    return f"{said}; {values}" if values else said
+
+
 def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
     """Return an entry for ``--json``."""
     member = entry.member
     found: dict[str, object] = {
-        "at": entry.at / SECOND,
-        "position": member.position,
-        "thing": member.thing,
-        "what": member.what,
-        "letter": member.letter,
-        "source": member.source,
-        "target": member.target,
-        "cause": member.cause,
-        "words": member.words,
-        "details": member.details,
-    }
+        "at": entry.at / SECOND, "position": member.position, "thing": member.thing, "what": member.what,
+        "letter": member.letter, "source": member.source, "target": member.target, "cause": member.cause,
+        "words": member.words, "details": member.details,
+    }  # fmt: skip
     if entry.evidence is not None:
         noted = entry.evidence
         found["evidence"] = {

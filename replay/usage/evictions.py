@@ -13,8 +13,8 @@ from ...domain.ports.log import Log
 from ..forensics.imported_log import is_imported
 from ..forensics.runs.imported_runs import ImportedRuns, Unknown
 from ..forensics.runs.run_records import SECOND
-from ..listing import EVER, Wanted
-from ..narration.wording import iso
+from ..listing import Wanted
+from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES, Cause
 from ..runs.native_runs import own_runs
 from ..runs.run import EVICTED, JobRun
@@ -80,19 +80,10 @@ def by_cause(runs: Sequence[JobRun]) -> list[Share]:
 def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
     """An eviction for programs: instants in ISO 8601 (UTC), what was lost in seconds."""
     return {
-        "at": iso(run.ended),
-        "job": run.job,
-        "user": run.user,
-        "slot": run.slot,
-        "machine": run.machine,
-        "began": iso(run.began),
-        "lost": run.lasted / SECOND,
-        "cause": run.cause.name,
-        "words": run.cause.words,
-        "said": run.said,
-        "place": place,
-        "stimulus": run.stimulus,
-    }
+        "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "machine": run.machine,
+        "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.words,
+        "said": run.said, "place": place, "stimulus": run.stimulus,
+    }  # fmt: skip
 
 
 def unknown_as_dict(unknown: Unknown) -> dict[str, object]:
@@ -102,9 +93,5 @@ def unknown_as_dict(unknown: Unknown) -> dict[str, object]:
 
 def share_as_dict(share: Share) -> dict[str, object]:
     """A cause for programs, what was lost in seconds."""
-    return {
-        "cause": share.cause.name,
-        "words": share.cause.words,
-        "count": share.evictions,
-        "lost": share.lost / SECOND,
-    }
+    cause = share.cause
+    return {"cause": cause.name, "words": cause.words, "count": share.evictions, "lost": share.lost / SECOND}

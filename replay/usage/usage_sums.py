@@ -20,8 +20,7 @@ _OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {
 }
 _OF_TIMES: Final[dict[str, int]] = {"day": 10, "month": 7}
 """Parts of a calendar, and how much of a date in ISO 8601 names them."""
-BY: Final = (*_OF_RUNS, *_OF_TIMES)
-"""By what usage can be added up."""
+BY: Final = (*_OF_RUNS, *_OF_TIMES)  #: by what usage can be added up
 
 
 def names(run: JobRun) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import attrs
 
 from ...domain import events as e
@@ -10,20 +12,17 @@ from ...domain.state_machines import claim_state, match_state, void_row
 from ..narration.wording import interval
 from .accounting import begins
 from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
-from .judged_pool import JudgedPool, job_name, job_of, policy, rule
-from .judged_pool import known_slot as known
+from .judged_pool import JudgedPool, job_name, job_of, known_slot, policy, rule, rule_of
 from .rules import REASONS
 
-MOST_DIGITS = 12
-"""The most digits of a number of seconds."""
+MOST_DIGITS = 12  #: the most digits of a number of seconds
+_terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease")
+"""The terms that a waiting claim keeps when it is made."""
 _WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
-@rule(e.ClaimMade)
-def made(pool: JudgedPool, event: e.ClaimMade) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.ClaimMade, known_slot)
+def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if slot.claim is not None:
         pool.report_slot(slot.name, "claim", f"it is claimed, by {slot.claim.submitter}")
     waited = slot.waiting
@@ -31,7 +30,7 @@ def made(pool: JudgedPool, event: e.ClaimMade) -> None:
     job = pool.state.matches.get(event.slot)
     if job is None and not event.holder and not takes_over:
         pool.report_slot(slot.name, "match", "it is claimed without a match")
-    if waited is not None and _terms_of(waited) != _terms(event):
+    if waited is not None and (waited.id != event.claim or _terms(waited) != _terms(event)):
         words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
         pool.report_slot(slot.name, "waiting", words)
     if slot.state_activity != "Claimed/Idle" and not (takes_over and slot.state == "Preempting"):
@@ -53,15 +52,6 @@ def made(pool: JudgedPool, event: e.ClaimMade) -> None:
         pool.expected[slot.name] = job
 
 
-def _terms(event: e.ClaimMade | e.ClaimQueued) -> tuple[object, ...]:
-    """Return the terms that a waiting claim keeps when it is made."""
-    return event.claim, event.submitter, event.rank, event.holder, event.job, event.ad, event.lease
-
-
-def _terms_of(waited: Claim) -> tuple[object, ...]:
-    return waited.id, waited.submitter, waited.rank, waited.holder, waited.job, waited.ad, waited.lease
-
-
 def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
     """Check that a claim's lease is a time, and its job is a job or none."""
     if event.lease < 0:
@@ -71,23 +61,19 @@ def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
         pool.folds = attrs.evolve(event, job="")
 
 
-def _of(pool: JudgedPool, slot: Slot | None, claim: str) -> Claim | None:
+def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
     """Return the slot's claim, if it is the named one; else fold nothing."""
-    found = None if slot is None else slot.claim
+    found = slot.claim
     if found is not None and found.id == claim:
         return found
     pool.folds = None
-    if slot is not None:
-        has = "it has none" if found is None else f"its claim is {found.id}"
-        pool.report_slot(slot.name, "claim", f"something is said of claim {claim}, but {has}")
+    has = "it has none" if found is None else f"its claim is {found.id}"
+    pool.report_slot(slot.name, "claim", f"something is said of claim {claim}, but {has}")
     return None
 
 
-@rule(e.ClaimQueued)
-def queued(pool: JudgedPool, event: e.ClaimQueued) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.ClaimQueued, known_slot)
+def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     if slot.claim is None:
         pool.report_slot(slot.name, "waiting", "a better match waits for it, but nobody has it")
     if slot.waiting is not None and slot.waiting.id == event.claim:
@@ -109,18 +95,16 @@ def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
         pool.report_slot(slot.name, "waiting", words)
 
 
-@rule(e.ClaimWithdrawn)
-def withdrawn(pool: JudgedPool, event: e.ClaimWithdrawn) -> None:
-    slot = known(pool, event.slot)
-    if slot is not None and (slot.waiting is None or slot.waiting.id != event.claim):
+@rule_of(e.ClaimWithdrawn, known_slot)
+def withdrawn(pool: JudgedPool, slot: Slot, event: e.ClaimWithdrawn) -> None:
+    if slot.waiting is None or slot.waiting.id != event.claim:
         pool.report_slot(slot.name, "waiting", f"{event.claim} waits for it no longer, but it did not wait")
 
 
-@rule(e.ClaimFlagged)
-def flagged(pool: JudgedPool, event: e.ClaimFlagged) -> None:
-    slot = known(pool, event.slot)
+@rule_of(e.ClaimFlagged, known_slot)
+def flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> None:
     claim = _of(pool, slot, event.claim)
-    if slot is None or claim is None:
+    if claim is None:
         return
     for flag in event.flags:
         if flag not in e.CLAIM_FLAG_CODES:
@@ -131,11 +115,8 @@ def flagged(pool: JudgedPool, event: e.ClaimFlagged) -> None:
         pool.report_slot(slot.name, "claim", "its claim is flagged with what it has already")
 
 
-@rule(e.ClaimActivated)
-def activated(pool: JudgedPool, event: e.ClaimActivated) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.ClaimActivated, known_slot)
+def activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated) -> None:
     claim = _of(pool, slot, event.claim)
     pool.folds = event
     if claim is not None and not claim.holder:
@@ -146,11 +127,8 @@ def activated(pool: JudgedPool, event: e.ClaimActivated) -> None:
         pool.report_slot(slot.name, "value", "the time to vacate that its job was promised is below 0")
 
 
-@rule(e.ClaimDeactivated)
-def deactivated(pool: JudgedPool, event: e.ClaimDeactivated) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.ClaimDeactivated, known_slot)
+def deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactivated) -> None:
     run = slot.activation
     if run is None or run.job != event.job:
         has = f"it runs {job_name(run)}" if run else "nothing runs on it"
@@ -161,11 +139,8 @@ def deactivated(pool: JudgedPool, event: e.ClaimDeactivated) -> None:
     pool.folds = event
 
 
-@rule(e.StarterSignalled)
-def signalled(pool: JudgedPool, event: e.StarterSignalled) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.StarterSignalled, known_slot)
+def signalled(pool: JudgedPool, slot: Slot, event: e.StarterSignalled) -> None:
     run = slot.activation
     if run is None or not run.job:
         has = "no job" if run is None else f"job {job_name(run)} of the pool's own"
@@ -176,11 +151,10 @@ def signalled(pool: JudgedPool, event: e.StarterSignalled) -> None:
         pool.report_slot(slot.name, "end", words)
 
 
-@rule(e.ClaimHolderSilent)
-def silent(pool: JudgedPool, event: e.ClaimHolderSilent) -> None:
-    slot = known(pool, event.slot)
+@rule_of(e.ClaimHolderSilent, known_slot)
+def silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent) -> None:
     claim = _of(pool, slot, event.claim)
-    if slot is None or claim is None:
+    if claim is None:
         return
     if not event.until and not claim.until:
         pool.report_slot(slot.name, "lease", "its holder is heard again, but was not silent")
@@ -188,11 +162,8 @@ def silent(pool: JudgedPool, event: e.ClaimHolderSilent) -> None:
         pool.report_slot(slot.name, "value", f"{event.until} is no instant")
 
 
-@rule(e.ClaimEnded)
-def ended(pool: JudgedPool, event: e.ClaimEnded) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.ClaimEnded, known_slot)
+def ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
     claim = slot.claim
     if claim is None or claim.id != event.claim:
         has = "it has none" if claim is None else f"its claim is {claim.id}"
@@ -295,11 +266,8 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
         pool.report_slot(match.slot, "match", words)
 
 
-@rule(e.MatchVoided)
-def voided(pool: JudgedPool, event: e.MatchVoided) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.MatchVoided, known_slot)
+def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
     job = pool.state.matches.get(event.slot)
     if not pool.match_table.lookup.get((match_state(slot.state_activity), void_row(event.cause))):
         words = f"{void_row(event.cause)} is not how a match ends that the slot was not told of"

@@ -60,19 +60,16 @@ def _fits(
 ) -> None:
     name = note.name.lower().removesuffix(VARIANT)
     if wanted is None or name not in wanted.names:
-        pool.report_slot(slot.name, "evidence", f"that {_words(event)} is not for {note.name} to decide")
+        pool.report_slot(slot.name, "evidence", f"that {cause_words(event.cause)} is not for {note.name} to decide")
     elif truth_of(note.value) not in wanted.truths:
-        pool.report_slot(slot.name, "evidence", f"it says that {_words(event)}, but {note.name} was {note.value}")
+        words = f"it says that {cause_words(event.cause)}, but {note.name} was {note.value}"
+        pool.report_slot(slot.name, "evidence", words)
     machine = pool.state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
     own = drain.start if name == "start" and drain is not None and drain.start else policy(slot, note.name.lower())
     if own is not None and unparsed(own) != unparsed(note.expression):
         words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}"
         pool.report_slot(slot.name, "evidence", words)
-
-
-def _words(event: e.SlotTransitioned) -> str:
-    return cause_words(event.cause)
 
 
 def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:

@@ -16,12 +16,11 @@ from ...domain.state.state import RUNS, Activation, Slot
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting import begins
 from .evidence import own_policy
-from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule
+from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule, rule_of
 from .rules import NEEDS, OUTCOMES
 
 IDLE = NUMBERS["Idle"]
-READY = ("Claimed/Idle", "Claimed/Busy")
-"""The pairs in which a slot's job begins: row 11 comes with it."""
+READY = ("Claimed/Idle", "Claimed/Busy")  #: the pairs in which a slot's job begins: row 11 comes with it
 _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 _NONE = 255
 
@@ -82,8 +81,7 @@ def _is_new(pool: JudgedPool, number: int) -> bool:
     return 0 <= follows <= MOST_LEFT_OUT or number in pool.state.unused_cluster_ids
 
 
-MOST_LEFT_OUT = 1 << 20
-"""The number of cluster numbers that may be skipped in a row."""
+MOST_LEFT_OUT = 1 << 20  #: the number of cluster numbers that may be skipped in a row
 
 
 def _count(pool: JudgedPool, row: str, count: int = 1) -> None:
@@ -95,6 +93,15 @@ def _cluster(pool: JudgedPool, number: int, proc: int) -> Cluster | None:
     if cluster is None:
         pool.report_job(number, proc, "reference", f"there is no job of cluster {number} left")
     return cluster
+
+
+def _cluster_of(pool: JudgedPool, event: e.JobsTransitioned | e.JobsEdited) -> Cluster | None:
+    return _cluster(pool, event.cluster, _lead(event))
+
+
+def _lead(event: e.JobsTransitioned | e.JobsEdited) -> int:
+    """Return the first job of an event about several."""
+    return event.procs[0][0] if event.procs else 0
 
 
 def _ranges(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned | e.JobsEdited) -> list[tuple[int, int]]:
@@ -115,10 +122,6 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned | e.Jo
     return found
 
 
-def _first_other(part: bytearray, right: int) -> int:
-    return next(index for index, status in enumerate(part) if status != right)
-
-
 def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:
     by_job = pool.state.by_job
     if behind - first < len(by_job):
@@ -128,12 +131,9 @@ def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple
     return [(proc, by_job[cluster, proc]) for proc in procs if (cluster, proc) in by_job]
 
 
-@rule(e.JobsTransitioned)
-def transitioned(pool: JudgedPool, event: e.JobsTransitioned) -> None:
-    lead = event.procs[0][0] if event.procs else 0
-    cluster = _cluster(pool, event.cluster, lead)
-    if cluster is None:
-        return
+@rule_of(e.JobsTransitioned, _cluster_of)
+def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
+    lead = _lead(event)
     if event.target not in pool.job_table.lookup.get((event.source, event.row), ()):
         words = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
         pool.report_job(cluster.id, lead, "row", words)
@@ -198,7 +198,7 @@ def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: li
 def _wrong_source(
     pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, part: bytearray, source: int
 ) -> None:
-    index = _first_other(part, source)
+    index = next(index for index, status in enumerate(part) if status != source)
     more = len(part) - part.count(source) - 1
     also = f" (and {more} more are not either)" if more else ""
     words = f"{event.row} begins in {event.source}, but it is {_status(part[index])}{also}"
@@ -209,11 +209,8 @@ def _status(number: int) -> str:
     return NAMES.get(number, "in no status" if number else "not in the queue")
 
 
-@rule(e.JobsEdited)
-def edited(pool: JudgedPool, event: e.JobsEdited) -> None:
-    cluster = _cluster(pool, event.cluster, event.procs[0][0] if event.procs else 0)
-    if cluster is None:
-        return
+@rule_of(e.JobsEdited, _cluster_of)
+def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     for first, behind in _ranges(pool, cluster, event):
         gone = cluster.status.find(0, first, behind)
         if gone >= 0:
@@ -302,27 +299,25 @@ def _run(pool: JudgedPool, event: e.JobExecuting | e.JobMeasured | e.JobSignalle
     return run
 
 
-@rule(e.JobExecuting)
-def executing(pool: JudgedPool, event: e.JobExecuting) -> None:
-    run = _run(pool, event)
-    if run is not None and run.executing:
+@rule_of(e.JobExecuting, _run)
+def executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
+    if run.executing:
         pool.report_job(event.cluster, event.proc, "activation", "its process began already")
 
 
 _MEASURES = ("image", "resident", "disk", "user_cpu", "system_cpu")
 
 
-@rule(e.JobMeasured)
-def measured(pool: JudgedPool, event: e.JobMeasured) -> None:
-    for name in _MEASURES if _run(pool, event) is not None else ():
+@rule_of(e.JobMeasured, _run)
+def measured(pool: JudgedPool, run: Activation, event: e.JobMeasured) -> None:
+    for name in _MEASURES:
         if getattr(event, name) < 0:
             pool.report_job(event.cluster, event.proc, "value", f"{name} is {getattr(event, name)}, below 0")
 
 
-@rule(e.JobSignalled)
-def signalled(pool: JudgedPool, event: e.JobSignalled) -> None:
-    run = _run(pool, event)
-    for words in wrong_order(run, event) if run is not None else ():
+@rule_of(e.JobSignalled, _run)
+def signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
+    for words in wrong_order(run, event):
         pool.report_job(event.cluster, event.proc, "end", words)
 
 
@@ -338,11 +333,11 @@ def wrong_order(run: Activation, event: e.JobSignalled | e.StarterSignalled) -> 
         yield "the time that it is given to end is over already"
 
 
-@rule(e.JobExited)
-def exited(pool: JudgedPool, event: e.JobExited) -> None:
+@rule_of(e.JobExited, _run)
+def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
     number, proc = event.cluster, event.proc
-    run, cluster = _run(pool, event), pool.state.clusters.get(event.cluster)
-    if run is None or cluster is None:
+    cluster = pool.state.clusters.get(number)
+    if cluster is None:
         return
     if run.key != event.key:
         words = f"the activation that ends is {event.key}, but it runs as {run.key}"

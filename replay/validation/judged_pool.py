@@ -28,20 +28,16 @@ from ...domain.state_machines import (
 )
 from ..listing import Member, line, member_of, members
 
-KEPT = 8
-"""The number of events in the story of a slot or an activation."""
+KEPT = 8  #: the number of events in the story of a slot or an activation
 KEPT_OF_CLUSTER = 64
-KEPT_GONE = 1024
-"""The number of things that are gone and keep their story."""
-MOST_JOBS = 1 << 26
-"""The most jobs of a cluster."""
+KEPT_GONE = 1024  #: the number of things that are gone and keep their story
+MOST_JOBS = 1 << 26  #: the most jobs of a cluster
 
 NUMBERS = HTCONDOR_25.job_status_numbers
 NAMES = {number: name for name, number in NUMBERS.items()}
 
 Told = tuple[int, e.Event]
-Thing = str | int | tuple[int, int]
-"""A thing with a story: a slot, a cluster, or an activation of a job."""
+Thing = str | int | tuple[int, int]  #: a thing with a story: a slot, a cluster, or an activation of a job
 
 
 @frozen
@@ -58,11 +54,9 @@ class Violation:
 @define
 class Amounts:
     have: dict[str, int] = field(factory=dict)
-    carved: dict[str, int] = field(factory=dict)
-    """The part in its dynamic slots."""
+    carved: dict[str, int] = field(factory=dict)  #: the part in its dynamic slots
     whole: dict[str, int] = field(factory=dict)
-    weight: int | None = None
-    """In thousandths; None if it is an expression."""
+    weight: int | None = None  #: in thousandths; None if it is an expression
 
 
 class JudgedPool:
@@ -72,12 +66,10 @@ class JudgedPool:
         self.state = State()
         self.position = 0
         self.event: e.Event | None = None
-        self.folds: e.Event | None = None
-        """The event, or what can be folded of it; None: nothing."""
+        self.folds: e.Event | None = None  #: the event, or what can be folded of it; None: nothing
         self.founded = False
         self.dialect = MANUAL
-        self.vacate = 0
-        """The pool's own MachineMaxVacateTime, in microseconds."""
+        self.vacate = 0  #: the pool's own MachineMaxVacateTime, in microseconds
         self.slot_table: Machine = slot_machine(MANUAL.name)
         self.job_table: Machine = job_machine(MANUAL.name)
         self.claim_table: Machine = claim_machine()
@@ -90,20 +82,14 @@ class JudgedPool:
         """The job that a slot's claim was made for, until it is activated."""
         self.drained_claims: dict[str, dict[str, str]] = {}
         """The claims that a machine had when its drain began, by slot; not those of a drain before it."""
-        self.notified: set[str] = set()
-        """The slots that a negotiator outside of this pool matched."""
-        self.benchmarking: set[str] = set()
-        """The slots with benchmarks that have no result yet."""
-        self.charged: set[str] = set()
-        """The activations that a drain was charged for."""
+        self.notified: set[str] = set()  #: the slots that a negotiator outside of this pool matched
+        self.benchmarking: set[str] = set()  #: the slots with benchmarks that have no result yet
+        self.charged: set[str] = set()  #: the activations that a drain was charged for
         # Checked at the end of a stimulus:
         self.touched: dict[str, None] = {}
-        self.drained: dict[str, None] = {}
-        """The machines with news of their drain."""
-        self.over: dict[int, None] = {}
-        """The clusters with ended jobs that have not left the queue."""
-        self.notes: dict[int, e.EvaluationRecorded] = {}
-        """The recorded evidence, by position."""
+        self.drained: dict[str, None] = {}  #: the machines with news of their drain
+        self.over: dict[int, None] = {}  #: the clusters with ended jobs that have not left the queue
+        self.notes: dict[int, e.EvaluationRecorded] = {}  #: the recorded evidence, by position
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False
         self._stories: dict[Thing, deque[Told]] = {}
@@ -185,9 +171,9 @@ class JudgedPool:
 
 
 Kind = TypeVar("Kind", bound=e.Event)
+Found = TypeVar("Found")
 Rule = Callable[[JudgedPool, Any], None]
-RULES_OF: dict[type[e.Event], Rule] = {}
-"""The checks of each kind of event, made before it is folded."""
+RULES_OF: dict[type[e.Event], Rule] = {}  #: the checks of each kind of event, made before it is folded
 
 
 def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Callable[[JudgedPool, Kind], None]]:
@@ -200,8 +186,26 @@ def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Cal
     return declare
 
 
-def known_slot(pool: JudgedPool, name: str) -> Slot | None:
-    """Return the slot of a name, and add the current event to its story."""
+def rule_of(
+    kind: type[Kind], find: Callable[[JudgedPool, Kind], Found | None]
+) -> Callable[[Callable[[JudgedPool, Found, Kind], None]], Callable[[JudgedPool, Kind], None]]:
+    """Register a function as a check of a kind of event, asked only where what the event is about is found."""
+
+    def declare(ask: Callable[[JudgedPool, Found, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
+        @rule(kind)
+        def asked(pool: JudgedPool, event: Kind) -> None:
+            found = find(pool, event)
+            if found is not None:
+                ask(pool, found, event)
+
+        return asked
+
+    return declare
+
+
+def known_slot(pool: JudgedPool, event: e.SlotEvent) -> Slot | None:
+    """Return the slot of an event, and add the event to its story."""
+    name = event.slot
     slot = pool.state.slots.get(name)
     if slot is None:
         pool.report_slot(name, "reference", f"there is no slot {name}")

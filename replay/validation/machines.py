@@ -7,18 +7,17 @@ from ...domain.startd.settings import SETTINGS
 from ...domain.state.state import Drain, Machine
 from ...domain.state_machines import drain_machine
 from ...domain.state_machines.drain import OPEN
-from .judged_pool import JudgedPool, rule
+from .judged_pool import JudgedPool, rule, rule_of
 from .rules import COMPLETIONS, ENDS, SHUTDOWNS
 
-PER_RESOURCE = "MODIFY_REQUEST_EXPR_"
-"""The prefixes of settings of which there is one for each resource."""
+PER_RESOURCE = "MODIFY_REQUEST_EXPR_"  #: the prefixes of settings of which there is one for each resource
 BENCHMARKING = "Unclaimed/Benchmarking"
 
 
-def _known(pool: JudgedPool, name: str) -> Machine | None:
-    machine = pool.state.machines.get(name)
+def _known(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
+    machine = pool.state.machines.get(event.machine)
     if machine is None:
-        pool.report(name, "reference", f"machine {name} is not in the pool")
+        pool.report(event.machine, "reference", f"machine {event.machine} is not in the pool")
     return machine
 
 
@@ -31,22 +30,16 @@ def joined(pool: JudgedPool, event: e.MachineJoined) -> None:
     _settings(pool, event)
 
 
-@rule(e.MachineLeft)
-def left(pool: JudgedPool, event: e.MachineLeft) -> None:
-    machine = _known(pool, event.machine)
-    if machine is None:
-        return
+@rule_of(e.MachineLeft, _known)
+def left(pool: JudgedPool, machine: Machine, event: e.MachineLeft) -> None:
     if event.cause == "shutdown" and not machine.shutdown:
         pool.report(event.machine, "shutdown", "it leaves because it is shut down, but nobody told it to end")
     if machine.slots:
         pool.report(event.machine, "reference", f"machine {event.machine} has {len(machine.slots)} slots left")
 
 
-@rule(e.MachineConfigured)
-def configured(pool: JudgedPool, event: e.MachineConfigured) -> None:
-    machine = _known(pool, event.machine)
-    if machine is None:
-        return
+@rule_of(e.MachineConfigured, _known)
+def configured(pool: JudgedPool, machine: Machine, event: e.MachineConfigured) -> None:
     _settings(pool, event)
     for name, text in event.settings.items():
         if machine.settings.get(name, "") == text:
@@ -62,7 +55,7 @@ def _settings(pool: JudgedPool, event: e.MachineJoined | e.MachineConfigured) ->
 
 @rule(e.BenchmarksRan)
 def benchmarks_ran(pool: JudgedPool, event: e.BenchmarksRan) -> None:
-    machine = _known(pool, event.machine)
+    machine = _known(pool, event)
     slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != event.machine:
         pool.report(event.machine, "reference", f"{event.slot} is no slot of {event.machine}")
@@ -77,11 +70,8 @@ def benchmarks_ran(pool: JudgedPool, event: e.BenchmarksRan) -> None:
 # Drains
 
 
-@rule(e.DrainBegan)
-def drain_began(pool: JudgedPool, event: e.DrainBegan) -> None:
-    machine = _known(pool, event.machine)
-    if machine is None:
-        return
+@rule_of(e.DrainBegan, _known)
+def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None:
     if machine.drain is not None:
         pool.report(event.machine, "drain", f"it drains already: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
@@ -98,23 +88,22 @@ def drain_began(pool: JudgedPool, event: e.DrainBegan) -> None:
     pool.drained[machine.name] = None
 
 
-def _drain(pool: JudgedPool, machine: Machine | None, number: int) -> Drain | None:
-    drain = None if machine is None else machine.drain
-    if machine is None or drain is None or drain.number != number:
+def _drain(pool: JudgedPool, machine: Machine, number: int) -> Drain | None:
+    """Return the machine's drain, if it is the one of this number; else fold nothing."""
+    drain = machine.drain
+    if drain is None or drain.number != number:
         pool.folds = None
-        if machine is not None:
-            has = "it does not drain" if drain is None else f"its drain is {drain.number}"
-            pool.report(machine.name, "drain", f"something is said of drain {number}, but {has}")
+        has = "it does not drain" if drain is None else f"its drain is {drain.number}"
+        pool.report(machine.name, "drain", f"something is said of drain {number}, but {has}")
         return None
     pool.drained[machine.name] = None
     return drain
 
 
-@rule(e.DrainTransitioned)
-def drain_moved(pool: JudgedPool, event: e.DrainTransitioned) -> None:
-    machine = _known(pool, event.machine)
+@rule_of(e.DrainTransitioned, _known)
+def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) -> None:
     drain = _drain(pool, machine, event.drain)
-    if machine is None or drain is None:
+    if drain is None:
         return
     if event.source != drain.state:
         pool.report(machine.name, "source", f"{event.row} begins in {event.source}, but its drain is {drain.state}")
@@ -132,11 +121,10 @@ def drain_moved(pool: JudgedPool, event: e.DrainTransitioned) -> None:
         pool.touched.update(dict.fromkeys(machine.slots))
 
 
-@rule(e.DrainFinal)
-def drain_final(pool: JudgedPool, event: e.DrainFinal) -> None:
-    machine = _known(pool, event.machine)
+@rule_of(e.DrainFinal, _known)
+def drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -> None:
     drain = _drain(pool, machine, event.drain)
-    if machine is None or drain is None:
+    if drain is None:
         return
     if drain.final:
         pool.report(machine.name, "drain", "DrainFinal was already recorded for this drain")
@@ -147,11 +135,8 @@ def drain_final(pool: JudgedPool, event: e.DrainFinal) -> None:
             pool.report_slot(name, "drain", words)
 
 
-@rule(e.DrainBadputAdded)
-def drain_badput(pool: JudgedPool, event: e.DrainBadputAdded) -> None:
-    machine = _known(pool, event.machine)
-    if machine is None:
-        return
+@rule_of(e.DrainBadputAdded, _known)
+def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) -> None:
     slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != machine.name:
         pool.report(machine.name, "reference", f"{event.slot} is no slot of {machine.name}")
@@ -188,11 +173,8 @@ def settle(pool: JudgedPool, name: str) -> None:
             pool.report_slot(slot.name, "drain", words)
 
 
-@rule(e.ShutdownBegan)
-def shutdown_began(pool: JudgedPool, event: e.ShutdownBegan) -> None:
-    machine = _known(pool, event.machine)
-    if machine is None:
-        return
+@rule_of(e.ShutdownBegan, _known)
+def shutdown_began(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -> None:
     if event.how not in SHUTDOWNS:
         pool.report(machine.name, "value", f"{event.how!r} is no way to shut down: {', '.join(SHUTDOWNS)}")
     elif machine.shutdown in SHUTDOWNS and SHUTDOWNS.index(event.how) <= SHUTDOWNS.index(machine.shutdown):

@@ -18,13 +18,10 @@ from ...domain.state_machines import LEFT
 from ...domain.state_machines.job import UNSUBMITTED
 from ..audit_result import Audit, AuditFinding, count_transitions
 from ..narration.causes import CAUSES
-from .judged_pool import Violation
+from .judged_pool import Told
 from .validator import Verdict, validate
 
-LOST = "lost"
-"""The rule of a finding that breaks none: a job's process vanished without a record."""
-
-PositionedEvent = tuple[int, e.Event]
+LOST = "lost"  #: the rule of a finding that breaks none: a job's process vanished without a record
 
 
 def audit_native_log(log: Log, name: str = "") -> Audit:
@@ -33,7 +30,9 @@ def audit_native_log(log: Log, name: str = "") -> Audit:
     census = _NativeCensus()
     verdict = Verdict()
     for violation in validate(census.watch(log.read()), verdict):
-        audit.violations.append(_finding(violation, census.when(violation.position), name))
+        position, at = violation.position, census.when(violation.position)
+        found = AuditFinding(violation.thing, violation.rule, violation.words, at, name, position, violation.story)
+        audit.violations.append(found)
     audit.dialect, audit.events, audit.judged = verdict.dialect, verdict.events, verdict.events > 0
     audit.began, audit.ended = census.began, census.ended
     count_transitions(audit, census.steps)
@@ -44,10 +43,6 @@ def audit_native_log(log: Log, name: str = "") -> Audit:
     return audit
 
 
-def _finding(violation: Violation, at: int, name: str) -> AuditFinding:
-    return AuditFinding(violation.thing, violation.rule, violation.words, at, name, violation.position, violation.story)
-
-
 @define
 class _NativeCensus:
     """Counts, while the log is validated, what an audit has beyond the validation."""
@@ -55,12 +50,11 @@ class _NativeCensus:
     began: int = 0
     ended: int = 0
     steps: Counter[tuple[str, str]] = field(factory=Counter)
-    jobs: Counter[str] = field(factory=Counter)
-    """By status: jobs that came into it less those that left it."""
+    jobs: Counter[str] = field(factory=Counter)  #: by status: jobs that came into it less those that left it
     lost: list[tuple[int, e.JobExited]] = field(factory=list)
-    _last: tuple[PositionedEvent | None, PositionedEvent | None] = (None, None)
+    _last: tuple[Told | None, Told | None] = (None, None)
 
-    def watch(self, events: Iterable[PositionedEvent]) -> Iterator[PositionedEvent]:
+    def watch(self, events: Iterable[Told]) -> Iterator[Told]:
         for told in events:
             position, event = told
             self._last = self._last[1], told

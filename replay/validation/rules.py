@@ -3,47 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pkgutil import get_data
 from typing import Final, NamedTuple, TypeAlias
 
 from ...domain.state_machines import HTCONDOR_25
+from ..narration.tables import tables
 
-RULES: Final[dict[str, str]] = {
-    "order": "positions count from 1 without a gap, and times never fall",
-    "instant": "what follows from one stimulus happens at one instant",
-    "kind": "an event is of a kind that a log may hold",
-    "cause": "an event's cause is one of the closed list",
-    "founded": "a pool is founded once, before anything else happens in it",
-    "epoch": "each writer's epoch is one more than the last",
-    "reference": "what an event names is there, and what it makes is not there yet",
-    "value": "a number is one, in its unit's range",
-    "source": "a transition begins where the thing is",
-    "row": "a transition is a row of the dialect's table",
-    "match": "a match is made for a waiting job and a slot, with a reason if somebody has the slot, and claimed, "
-    "waited for or voided",
-    "claim": "a slot in Claimed or Preempting has one claim, and no other slot has any",
-    "usage": "a claim's usage is the time that it was held, times its weight",
-    "activation": "a job runs once at a time, on a slot that its submitter holds, and a slot runs one job at a time",
-    "end": "how a job ended agrees with what it was told, and with the row that follows",
-    "queue": "a job at its end leaves the queue as soon as nothing of it runs, unless its LeaveJobInQueue is true",
-    "resources": "what dynamic slots have, and what is left of the slot that they were carved from, add up",
-    "answer": "what somebody asked for is answered",
-    "waiting": "a better match waits for a slot that somebody has, one at a time, and is the next that gets it",
-    "drain": "a machine has one drain at a time, which is complete when each slot is in Drained; no slot is there else",
-    "shutdown": "an execution point that is to end takes no more claims, and does not end more gently than it was told",
-    "retirement": "a job that must go keeps its retirement time, unless the drain or whoever asked was quicker",
-    "lease": "a claim is given up for its holder's silence when its lease is over",
-    "evidence": "a cycle that matches notes what it read; a transition that an expression decided names what it noted: "
-    "the slot's own expression, in the same decision, with the truth that the transition needs",
-    "decision": "an expression that was noted has the truth that was noted, with the values that it read",
-    "granted": "the pool's owner alone sets things of submitters: what can be set, in its range; a lease keeps its end",
-    "priority": "a real priority is what the formula makes of the last one and of what was used since then",
-    "factor": "a new submitter begins with the priority factor that the pool's settings give it",
-    "immutable": "what the pool itself keeps of a job is not edited",
-}
-"""Every rule that a violation may name."""
-
-REASONS: Final = ("rank", "priority")
-"""Why a claimed slot may be matched."""
+RULES: Final = tables(get_data(__package__, "rules.txt"))["rules"]  #: every rule that a violation may name
+REASONS: Final = ("rank", "priority")  #: why a claimed slot may be matched
 
 ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
@@ -57,8 +24,7 @@ class Needs(NamedTuple):
 
     claim: bool
     job: bool | None
-    match: bool | None
-    """None: either."""
+    match: bool | None  #: None: either
 
 
 def _needs(pair: str) -> Needs:
@@ -77,8 +43,7 @@ NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in HTCONDOR_25.sta
 
 class Outcome(NamedTuple):
     rows: tuple[str, ...]
-    told: bool | None
-    """The processes had been told to end; None: either."""
+    told: bool | None  #: the processes had been told to end; None: either
 
 
 OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
@@ -93,17 +58,14 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
 
 # What machines may be told
 
-COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
-"""The acts that may follow a drain; empty: nothing."""
+COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")  #: the acts that may follow a drain; empty: nothing
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
 """The rows by which a complete drain goes on by itself, and the request for each."""
-SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")
-"""How a startd may end, the gentlest first."""
+SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: how a startd may end, the gentlest first
 
 # What expressions decide
 
-Truth: TypeAlias = bool | None
-"""None: neither true nor false, as of undefined."""
+Truth: TypeAlias = bool | None  #: None: neither true nor false, as of undefined
 
 
 class Decided(NamedTuple):
@@ -111,8 +73,7 @@ class Decided(NamedTuple):
 
     names: tuple[str, ...]
     truths: tuple[Truth, ...]
-    always: bool = True
-    """Evidence is required where the expression reads what every slot has."""
+    always: bool = True  #: evidence is required where the expression reads what every slot has
 
 
 DECIDED: Final[dict[str, Decided]] = {
@@ -143,8 +104,7 @@ OWN_POLICY: Final[dict[str, Mapping[str, tuple[Truth, ...]]]] = {
 WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
 """The truth for a job without the expression."""
 
-VARIANT: Final = "_vanilla"
-"""The suffix of policy expressions for jobs of the vanilla universe."""
+VARIANT: Final = "_vanilla"  #: the suffix of policy expressions for jobs of the vanilla universe
 
 ALWAYS_READ: Final = frozenset(
     {"state", "activity", "enteredcurrentstate", "enteredcurrentactivity", "mycurrenttime", "keyboardidle",

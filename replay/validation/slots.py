@@ -14,8 +14,7 @@ from . import accounting
 from .claims import lease_over, retirement_over
 from .evidence import decided
 from .jobs import waits_for_a_slot
-from .judged_pool import NAMES, Amounts, JudgedPool, amount, job_name, job_of, rule
-from .judged_pool import known_slot as known
+from .judged_pool import NAMES, Amounts, JudgedPool, amount, job_name, job_of, known_slot, rule, rule_of
 from .machines import BENCHMARKING, idle_in_drained
 from .rules import NEEDS
 
@@ -105,11 +104,8 @@ def _carve(pool: JudgedPool, parent: str, amounts: dict[str, int], sign: int) ->
     pool.touched[parent] = None
 
 
-@rule(e.SlotTransitioned)
-def transitioned(pool: JudgedPool, event: e.SlotTransitioned) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.SlotTransitioned, known_slot)
+def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     name = slot.name
     if slot.state_activity != event.source:
         pool.report_slot(
@@ -155,11 +151,8 @@ def _no_row(pool: JudgedPool, row: str, source: str, target: str) -> str:
     return f"row {row} of {table.name} does not lead from {source} to {target}: {hint}"
 
 
-@rule(e.SlotAdChanged)
-def changed(pool: JudgedPool, event: e.SlotAdChanged) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.SlotAdChanged, known_slot)
+def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
     amounts = pool.amounts[slot.name]
     if "SlotWeight" in event.changes or "Cpus" in event.changes:
         amounts.weight = None  # the weight is the expression's now
@@ -171,11 +164,8 @@ def changed(pool: JudgedPool, event: e.SlotAdChanged) -> None:
         amounts.whole[resource] = amounts.whole.get(resource, 0) + many - before.get(resource, 0)
 
 
-@rule(e.SlotDestroyed)
-def destroyed(pool: JudgedPool, event: e.SlotDestroyed) -> None:
-    slot = known(pool, event.slot)
-    if slot is None:
-        return
+@rule_of(e.SlotDestroyed, known_slot)
+def destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
     amounts = pool.amounts.pop(slot.name)
     for what, broken, held in (
         ("a claim", "claim", slot.claim is not None),
@@ -193,10 +183,9 @@ def destroyed(pool: JudgedPool, event: e.SlotDestroyed) -> None:
     pool.forget(slot.name)
 
 
-@rule(e.CpuBusyChanged)
-def cpu_busy(pool: JudgedPool, event: e.CpuBusyChanged) -> None:
-    slot = known(pool, event.slot)
-    if slot is not None and bool(slot.busy_since) == event.busy:
+@rule_of(e.CpuBusyChanged, known_slot)
+def cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
+    if bool(slot.busy_since) == event.busy:
         pool.report_slot(
             slot.name, "source", f"CpuBusy is said to become {str(event.busy).lower()}: it was that before"
         )

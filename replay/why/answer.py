@@ -6,15 +6,13 @@ from datetime import UTC, tzinfo
 
 from ...domain.ports.log import Log
 from ..forensics.imported_log import is_imported
-from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.imported_slot import why_imported_slot
 from ..forensics.why.unknown_thing import slots_called
 from ..listing import Wanted, wanted
 from ..narration.sentences import Answer
 from ..narration.wording import counted
-from .cluster import why_cluster
-from .job import why_job
-from .select_events import job_events, slot_events
+from .cluster import why_any_job, why_cluster
+from .select_events import slot_events
 from .slot import why_slot
 
 
@@ -28,9 +26,7 @@ def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answe
     what = _named(log, name)
     kind, _, which = what.stream.partition("/")
     if kind == "cluster" and what.proc is not None:
-        if is_imported(log):
-            return why_imported_job(log, int(which), what.proc, at, zone)
-        return why_job(job_events(log, int(which)), int(which), what.proc, at, zone)
+        return why_any_job(log, int(which), what.proc, at, zone)
     if kind == "cluster":
         return why_cluster(log, int(which), at, zone)
     if kind == "slot":

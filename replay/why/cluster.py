@@ -15,9 +15,8 @@ from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
 from ..forensics.why.slot_records import Slots
 from ..forensics.why.unknown_thing import unknown_job
-from ..listing import EVER
 from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
-from ..narration.wording import counted, instant
+from ..narration.wording import EVER, counted, instant
 from ..narration.words import ADVICE
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
 from .job import why_job
@@ -86,17 +85,16 @@ def _missing(log: Log, events: Sequence[Told], found: Outcomes, at: int | None, 
 
 def _of_the_first(log: Log, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
     """Answer for the first job of each kind that somebody may want to do something about."""
-    told = []
-    for status in ("failed", "held", *([] if found.first("running") is not None else ["idle"])):
-        proc = found.first(status)
-        if proc is None:
-            continue
-        if is_imported(log):
-            one = why_imported_job(log, cluster, proc, at, zone)
-        else:
-            one = why_job(job_events(log, cluster), cluster, proc, at, zone)
-        told.append(one)
-    return told
+    kinds = ("failed", "held", *([] if found.first("running") is not None else ["idle"]))
+    procs = (found.first(status) for status in kinds)
+    return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
+
+
+def why_any_job(log: Log, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Answer:
+    """Tell why a job is where it is, in the pool's own log or an imported one."""
+    if is_imported(log):
+        return why_imported_job(log, cluster, proc, at, zone)
+    return why_job(job_events(log, cluster), cluster, proc, at, zone)
 
 
 def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:

@@ -13,7 +13,7 @@ from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import HOLD_CODES, LEFT
-from ..listing import ending
+from ..listing import ending, transition
 from ..narration.evidence import in_full
 from ..narration.sentences import (
     WANTED,
@@ -32,7 +32,7 @@ from ..narration.unmatchable_words import no_slot, no_slot_in_short
 from ..narration.wording import counted, instant, interval, memory
 from ..narration.words import effect
 from .rejections import Refusals, evidence_of, fits_none
-from .slot import claimant, transition
+from .slot import claimant
 from .unmatchable import WholeSlots
 
 
@@ -88,10 +88,8 @@ class _Life:
         self.base: e.Ad = {}
         self.changes: Changes = {}
         self.status = ""
-        self.since: Sentence | None = None
-        """What put it into its status."""
-        self.gone = False
-        """Whether it has left the queue."""
+        self.since: Sentence | None = None  #: what put it into its status
+        self.gone = False  #: whether it has left the queue
         self.end: Sentence | None = None
         """The end of its last run, if nothing was to follow on that but leaving the queue."""
         self.match = ""
@@ -99,18 +97,14 @@ class _Life:
         self.run: e.JobActivated | None = None
         self.executing: e.JobExecuting | None = None
         self.measured: e.JobMeasured | None = None
-        self.told: Sentence | None = None
-        """What told its processes to end."""
+        self.told: Sentence | None = None  #: what told its processes to end
         self.step: Sentence | None = None
         """The last step of its slot while it ran that says more than the end of the run."""
         self.shown: tuple[int, Sentence | None] = 0, None
         """The position of a step of its own, and the step of its slot that says the same with the evidence."""
-        self.reasons: dict[str, str] = {}
-        """Why slots that somebody had were matched last."""
-        self.holders: dict[str, str] = {}
-        """Who has each slot."""
-        self.edits: list[tuple[int, e.Ad]] = []
-        """What was edited of it, each with the position."""
+        self.reasons: dict[str, str] = {}  #: why slots that somebody had were matched last
+        self.holders: dict[str, str] = {}  #: who has each slot
+        self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
         self.slots = WholeSlots()
         self.waits: dict[str, Sentence] = {}
         """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
@@ -475,8 +469,7 @@ _BY_POLICY = {"Held": "held_by_policy", "Removed": "removed_by_policy", "Idle": 
 _EXITED = {"exited": "exited", "evicted": "evicted"}
 _ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed"})
 _BY_SLOT = frozenset({"slot_suspends"})
-_BY_HAND = ("1", "15")
-"""Codes of holds that somebody wanted: nothing has to be mended before the release."""
+_BY_HAND = ("1", "15")  #: codes of holds that somebody wanted: nothing has to be mended before the release
 _SITUATIONS: dict[str, Callable[[_Life], _Situation]] = {
     "Idle": _Life._waits,
     "Running": _Life._runs,

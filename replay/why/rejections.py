@@ -33,8 +33,7 @@ from ..narration.wording import instant
 class Refusals:
     """The refusals that hold, by the job under which they stand, and what these jobs' ads are made of."""
 
-    last: tuple[int, int] | None = None
-    """The last cycle: its position and its instant."""
+    last: tuple[int, int] | None = None  #: the last cycle: its position and its instant
     _known: dict[str, tuple[int, e.CycleHeld, e.Unmatched]] = field(factory=dict)
     _submitted: dict[int, e.ClusterSubmitted] = field(factory=dict)
     _edited: dict[int, list[e.JobsEdited]] = field(factory=dict)

@@ -9,7 +9,7 @@ from typing import Any
 from ...domain import events as e
 from ...domain.state.slot_fold import BIRTH
 from ...domain.state_machines import state
-from ..listing import LETTERS, ending
+from ..listing import ending, transition
 from ..narration.causes import CLAIM_FLAGS
 from ..narration.sentences import (
     Answer,
@@ -51,10 +51,8 @@ class _Life:
         self.name, self.zone = name, zone
         self.context = Context()
         self.chain: list[Sentence] = []
-        self.matched_at = 0
-        """Where in the chain the last match stands."""
-        self.awaited_at: int | None = None
-        """Where in the chain the claim that waits for it began to wait."""
+        self.matched_at = 0  #: where in the chain the last match stands
+        self.awaited_at: int | None = None  #: where in the chain the claim that waits for it began to wait
         self.since: Sentence | None = None
         self.pair = ""
         self.kind = self.machine = ""
@@ -231,12 +229,6 @@ def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
     """Who claims it, and for which job, if that does not begin at once."""
     of = f" of {event.holder}" if event.holder else ""
     return f"{event.submitter}{of}, for job {event.job}," if event.job else event.submitter
-
-
-def transition(row: str) -> str:
-    """A numbered transition, with its letter if it crosses from state to state."""
-    letter = LETTERS.get(row, "")
-    return f"transition {row} ({letter})" if letter else f"transition {row}"
 
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {

@@ -7,8 +7,7 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.negotiator.unmatchable import WHOLE
 
-SLOT_EVENTS = (e.SlotCreated, e.SlotAdChanged, e.SlotDestroyed)
-"""What ``WholeSlots`` is made of."""
+SLOT_EVENTS = (e.SlotCreated, e.SlotAdChanged, e.SlotDestroyed)  #: what ``WholeSlots`` is made of
 _OF_ALL = ("Cpus", "Memory", "Disk")
 
 

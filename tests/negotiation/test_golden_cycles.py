@@ -19,7 +19,7 @@ from attrs import evolve
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.conformance.trace_cycles import record
 from poolbook.replay.conformance import REASONS, Report, compare_cycles, off
-from poolbook.replay.conformance.words import clock
+from poolbook.replay.conformance.recording import clock
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TRACES = {path.parent.name.partition("-")[0]: path.parent for path in sorted(DATA.glob("traces/*/NegotiatorLog*"))}

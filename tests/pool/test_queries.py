@@ -16,7 +16,7 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.replay.forensics.daemon_tables import NotKnown
 from poolbook.replay.forensics.imported_log import IMPORTED
-from poolbook.replay.listing import EVER
+from poolbook.replay.narration.wording import EVER
 
 ROOT = Path(poolbook.__file__).parent
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, tzinfo
+from functools import partial
 from pathlib import PurePath
 from typing import Any, Final
+
+from attrs import define, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
@@ -24,172 +27,158 @@ from .job_ad_facts import ATTRIBUTES, Ad, date, text_of
 from .job_records import accounts_of
 from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
-from .statements import RecordedJob, Statement, disputed, recorded_jobs, statements_by_run
+from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
 CLAIMED: Final = "Claimed"
 
 
+@define
 class FactAuditor:
     """Finds contradictions: ``take`` every event in log order, then ``finish``. Findings print times in `zone`."""
 
-    def __init__(self, sources: Sources, audit: Audit, zone: tzinfo = UTC) -> None:
-        self.sources = sources
-        self.audit = audit
-        self.zone = zone
-        self.scratch = ScratchDatabase()
-        self._queues: dict[int, JobQueueFold] = {}
-        self._accountants: dict[int, AccountantFold] = {}
-        self._owners: dict[str, str] = {}
-        self._jobs: dict[str, tuple[int, int]] = {}
-        self._slots: dict[int, set[str]] = {}
-        self._order = 0
+    sources: Sources
+    audit: Audit
+    zone: tzinfo = UTC
+    scratch: ScratchDatabase = field(factory=ScratchDatabase)
+    _queues: dict[int, JobQueueFold] = field(factory=dict)
+    _accountants: dict[int, AccountantFold] = field(factory=dict)
+    _owners: dict[str, str] = field(factory=dict)
+    _jobs: dict[str, tuple[int, int]] = field(factory=dict)
+    _slots: dict[int, set[str]] = field(factory=dict)
+    _order: int = 0
 
     # -- Reading -------------------------------------------------------------------------------------------------------
 
     def take(self, position: int, event: e.Event) -> None:
-        step = _STEPS.get(type(event))
-        if step is None:
-            return
-        place = place_of(event.stimulus)
-        if place is None:
+        step, place = _STEPS.get(type(event)), place_of(event.stimulus)
+        if step is None or place is None:
             return
         self._order = position
-        step(self, event, place.source, place.line)
+        letter, chain = self.sources.letter(place.source)
+        step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
-    def _logged(self, event: e.JobLogged, source: int, line: int) -> None:
-        if event.number not in ENTRIES or event.proc < 0:
-            return
-        letter, chain = self.sources.letter(source)
-        heard = JobRecord(self._order, letter, chain, source, line, event.at, str(event.number), event.text)
-        self.scratch.add_record(event.cluster, event.proc, heard)
+    def _hear(self, job: tuple[int, int], place: StatementSource, chain: int, what: str, body: str) -> None:
+        letter, source, line, at = place
+        self.scratch.add_record(*job, JobRecord(self._order, letter, chain, source, line, at, what, body))
 
-    def _kept(self, event: e.AdsKept, source: int, line: int) -> None:
-        letter, _ = self.sources.letter(source)
-        if letter in ("H", "P", "S", "A"):
-            self.scratch.add_ads(self._order, letter, source, line, event)
-        elif letter == "C":
+    def _logged(self, event: e.JobLogged, place: StatementSource, chain: int) -> None:
+        if event.number in ENTRIES and event.proc >= 0:
+            self._hear((event.cluster, event.proc), place, chain, str(event.number), event.text)
+
+    def _kept(self, event: e.AdsKept, place: StatementSource, chain: int) -> None:
+        if place.letter in ("H", "P", "S", "A"):
+            self.scratch.add_ads(self._order, place.letter, place.source, place.line, event)
+        elif place.letter == "C":
             for ad in select(event, _OF_SLOTS):
-                self._sampled(ad, source, line)
-        elif letter == "V":
+                self._sampled(ad, place)
+        elif place.letter == "V":
             for ad in select(event, OF_SUBMITTERS):
                 at = date(ad, "LastUpdate")
                 if at is not None and "Name" in ad:
                     for fact, value in submitter_facts(ad):
-                        self.scratch.add_fact(plain(ad["Name"]), fact, at, letter, value, source, line)
+                        self.scratch.add_fact(plain(ad["Name"]), fact, place._replace(at=at), value)
 
-    def _sampled(self, ad: Ad, source: int, line: int) -> None:
+    def _sampled(self, ad: Ad, place: StatementSource) -> None:
         """Record the facts of a slot's ad, unless it lacks the state or the time."""
         slot, state, activity = (text_of(ad, name) for name in ("Name", "State", "Activity"))
         at = date(ad, "MyCurrentTime")
         if not slot or not state or not activity or at is None:
             return
-        self.scratch.add_fact(slot, "state", at, "C", f"{state}/{activity}", source, line)
+        place = place._replace(at=at)
+        self.scratch.add_fact(slot, "state", place, f"{state}/{activity}")
         for fact, name in (("holder", "RemoteUser"), ("job", "JobId")):
             if value := text_of(ad, name):
-                self.scratch.add_fact(slot, fact, at, "C", value, source, line)
+                self.scratch.add_fact(slot, fact, place, value)
 
-    def _written(self, event: e.TableWritten, source: int, line: int) -> None:
+    def _written(self, event: e.TableWritten, place: StatementSource, chain: int) -> None:
+        source = place.source
         if event.kind == "queue":
             if source not in self._queues:
-                self._queues[source] = JobQueueFold(
-                    lambda *what: self._left(source, *what), lambda *what: self._left_again(source, *what)
-                )
-            self._queues[source].take(event, line)
+                self._queues[source] = JobQueueFold(partial(self._left, source), partial(self._left_again, source))
+            self._queues[source].take(event, place.line)
         else:
             if source not in self._accountants:
-                self._accountants[source] = AccountantFold(lambda *what: self._accounted(source, *what))
-            self._accountants[source].take(event, line)
+                self._accountants[source] = AccountantFold(partial(self._accounted, source))
+            self._accountants[source].take(event, place.line)
 
     def _left(self, source: int, cluster: int, proc: int, at: int, line: int, ad: Ad, final: bool) -> None:
-        what = "final" if final else "ad"
-        self.scratch.add_record(
-            cluster, proc, JobRecord(self._order, "Q", source, source, line, at, what, json.dumps(ad))
-        )
+        place = StatementSource("Q", source, line, at)
+        self._hear((cluster, proc), place, source, "final" if final else "ad", json.dumps(ad))
 
     def _left_again(self, source: int, key: str, at: int, line: int) -> None:
         self.scratch.add_end(key, "Q", source, "", at, source, line)
 
     def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
-        self.scratch.add_fact(thing, fact, at, "K", body, source, line)
+        self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
 
-    def _of_job(self, event: e.JobReported, source: int, line: int) -> None:
-        letter, chain = self.sources.letter(source)
+    def _of_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
         if event.said not in ("shadow_began", "shadow_gone", "matched", "rejected"):
             return
         facts = event.facts
         if event.said == "matched" and "slot" in facts and "user" in facts:
             job = f"{event.cluster}.{event.proc}"
-            self.scratch.add_fact(facts["slot"], "matched", event.at, letter, facts["user"], source, line)
-            self.scratch.add_fact(facts["slot"], "matched_job", event.at, letter, job, source, line)
-            self.scratch.add_fact(job, "matched_slot", event.at, letter, facts["slot"], source, line)
-        heard = JobRecord(self._order, letter, chain, source, line, event.at, event.said, json.dumps(facts))
-        self.scratch.add_record(event.cluster, event.proc, heard)
+            self.scratch.add_fact(facts["slot"], "matched", place, facts["user"])
+            self.scratch.add_fact(facts["slot"], "matched_job", place, job)
+            self.scratch.add_fact(job, "matched_slot", place, facts["slot"])
+        self._hear((event.cluster, event.proc), place, chain, event.said, json.dumps(facts))
 
-    def _of_slot(self, event: e.SlotReported, source: int, line: int) -> None:
-        letter, chain = self.sources.letter(source)
-        if letter != "L":
+    def _of_slot(self, event: e.SlotReported, place: StatementSource, chain: int) -> None:
+        if place.letter != "L":
             return
         slot, facts = event.slot, event.facts
         if event.said == "owner" and "user" in facts:
             self._owners[slot] = facts["user"]
-            self.scratch.add_fact(slot, "holder", event.at, letter, facts["user"], source, line)
+            self.scratch.add_fact(slot, "holder", place, facts["user"])
         elif event.said == "activated" and (job := _job(facts.get("job", ""))) is not None:
             self._jobs[slot] = job
-            self.scratch.add_fact(slot, "job", event.at, letter, facts["job"], source, line)
+            self.scratch.add_fact(slot, "job", place, facts["job"])
             body = json.dumps({"slot": slot, "user": self._owners.get(slot, "")})
-            self.scratch.add_record(
-                *job, JobRecord(self._order, letter, chain, source, line, event.at, "activated", body)
-            )
+            self._hear(job, place, chain, "activated", body)
         elif event.said in ("job_over", "starter_gone") and (job := self._jobs.pop(slot, None)) is not None:
-            self.scratch.add_fact(slot, "job", event.at, letter, "", source, line)
-            body = json.dumps({"slot": slot})
-            self.scratch.add_record(*job, JobRecord(self._order, letter, chain, source, line, event.at, "over", body))
+            self.scratch.add_fact(slot, "job", place, "")
+            self._hear(job, place, chain, "over", json.dumps({"slot": slot}))
 
-    def _moved(self, event: e.SlotTransitioned, source: int, line: int) -> None:
-        letter, chain = self.sources.letter(source)
+    def _moved(self, event: e.SlotTransitioned, place: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
-        self.scratch.add_fact(event.slot, "state", event.at, letter, event.target, source, line)
+        self.scratch.add_fact(event.slot, "state", place, event.target)
         if event.source.startswith((CLAIMED, "Preempting")) and not event.target.startswith((CLAIMED, "Preempting")):
-            self._forget(event.slot, event.at, source, line)
+            self._forget(event.slot, place)
 
-    def _forget(self, slot: str, at: int, source: int, line: int) -> None:
+    def _forget(self, slot: str, place: StatementSource) -> None:
         for fact, known in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
             if known is not None:
-                self.scratch.add_fact(slot, fact, at, "L", "", source, line)
+                self.scratch.add_fact(slot, fact, place._replace(letter="L"), "")
 
-    def _born(self, event: e.SlotCreated, source: int, line: int) -> None:
-        letter, chain = self.sources.letter(source)
+    def _born(self, event: e.SlotCreated, place: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
-        self.scratch.add_fact(event.slot, "state", event.at, letter, "Owner/Idle", source, line)
+        self.scratch.add_fact(event.slot, "state", place, "Owner/Idle")
 
-    def _daemon(self, event: e.DaemonReported, source: int, line: int) -> None:
-        letter, chain = self.sources.letter(source)
-        if letter == "L" and event.said in ("began", "ended"):
-            self._unknown(chain, event.at, source, line)
+    def _daemon(self, event: e.DaemonReported, place: StatementSource, chain: int) -> None:
+        if place.letter == "L" and event.said in ("began", "ended"):
+            self._unknown(chain, place)
 
-    def _unknown(self, chain: int, at: int, source: int, line: int) -> None:
+    def _unknown(self, chain: int, place: StatementSource) -> None:
         """Record that nothing is known of a startd's slots from here on."""
         for slot in sorted(self._slots.pop(chain, ())):
-            self._forget(slot, at, source, line)
-            self.scratch.add_fact(slot, "state", at, "L", "", source, line)
+            self._forget(slot, place)
+            self.scratch.add_fact(slot, "state", place._replace(letter="L"), "")
 
-    def _gap(self, event: e.SourceGap | e.SourceRefused, source: int, line: int) -> None:
-        _, chain = self.sources.letter(source)
+    def _gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
         self.scratch.add_gap(chain, self._order)
-        for fold in (self._queues.get(source), self._accountants.get(source)):
+        for fold in (self._queues.get(place.source), self._accountants.get(place.source)):
             if fold is not None:
                 fold.finish()
-        self._unknown(chain, event.since or event.at if isinstance(event, e.SourceGap) else event.at, source, line)
+        since = event.since if isinstance(event, e.SourceGap) else 0
+        self._unknown(chain, place._replace(at=since or event.at))
 
     # -- Judging -------------------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        for queue in self._queues.values():
-            queue.finish()
-        for accountant in self._accountants.values():
-            accountant.finish()
+        folds: list[JobQueueFold | AccountantFold] = [*self._queues.values(), *self._accountants.values()]
+        for fold in folds:
+            fold.finish()
         gaps: dict[int, list[int]] | None = None
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
             gaps = self.scratch.gaps_by_chain() if gaps is None else gaps

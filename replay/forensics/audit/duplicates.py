@@ -16,18 +16,9 @@ from .scratch_db import ScratchDatabase
 from .tolerances import FAR, NEAR
 
 _OF_CLAIMS: Final = (
-    "ClusterId",
-    "CompletionDate",
-    "EpochAdType",
-    "EpochWriteDate",
-    "GlobalJobId",
-    "HoldReasonCode",
-    "JobCurrentStartDate",
-    "JobDuration",
-    "NumShadowStarts",
-    "ProcId",
-    "PublicClaimId",
-)
+    "ClusterId", "CompletionDate", "EpochAdType", "EpochWriteDate", "GlobalJobId", "HoldReasonCode",
+    "JobCurrentStartDate", "JobDuration", "NumShadowStarts", "ProcId", "PublicClaimId",
+)  # fmt: skip
 _SLACK: Final = {"P": NEAR, "S": FAR}
 """How far the runs of one claim may overlap: a starter exits some seconds after its job."""
 

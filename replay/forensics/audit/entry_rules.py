@@ -12,12 +12,9 @@ from typing import Final, NamedTuple
 
 class EntryRule(NamedTuple):
     number: int
-    sources: str
-    """The conditions from which it may come; blank: any, and the condition stays."""
-    target: str
-    """The job's condition after it. With a ``rule``, the one the auditor assumes after the violation."""
-    rule: str = ""
-    """The rule that the entry breaks; empty if it is legal."""
+    sources: str  #: the conditions from which it may come; blank: any, and the condition stays
+    target: str  #: the job's condition after it. With a ``rule``, the one the auditor assumes after the violation.
+    rule: str = ""  #: the rule that the entry breaks; empty if it is legal
     repeats: bool = False
 
 
@@ -84,10 +81,8 @@ OUTCOMES: Final = {
 
 
 class EntryEffect(NamedTuple):
-    conditions: frozenset[str]
-    """The conditions in which the job may be afterwards."""
-    rules: tuple[str, ...]
-    """The rules broken, if the entry may come from none of the conditions before."""
+    conditions: frozenset[str]  #: the conditions in which the job may be afterwards
+    rules: tuple[str, ...]  #: the rules broken, if the entry may come from none of the conditions before
     repeats: bool
 
 

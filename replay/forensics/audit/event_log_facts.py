@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
+from attrs import define, field
+
 from ....domain.imported import job_event_log
 from ...narration.wording import instant
 from .compared_facts import FACTS
@@ -21,10 +23,8 @@ class JobRecord(NamedTuple):
     source: int
     line: int
     at: int
-    what: str
-    """The number of an entry, or the words of a report."""
-    body: str
-    """The text of an entry, or the attributes of an ad or a report."""
+    what: str  #: the number of an entry, or the words of a report
+    body: str  #: the text of an entry, or the attributes of an ad or a report
 
 
 def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
@@ -32,13 +32,14 @@ def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> li
     logs: list[_EntryFacts] = []
     missing = sorted(gaps)
     for entry in heard:
-        number = int(entry.what)
-        if not logs or (number == 0 and logs[-1].begun):
-            logs.append(_EntryFacts())
-        if bisect(missing, logs[-1].last) != bisect(missing, entry.order):
+        number, place = int(entry.what), StatementSource(entry.letter, entry.source, entry.line, entry.at)
+        if not logs or number == 0:
+            account = JobAccount(None, entry.at, entry.at, log=f"{entry.letter} {entry.chain}")
+            logs.append(_EntryFacts(account, place))
+        elif bisect(missing, logs[-1].last) != bisect(missing, entry.order):
             logs[-1].interrupted()
-        logs[-1].take(number, entry)
-    return [account for log in logs if (account := log.told()) is not None]
+        logs[-1].take(number, place, entry)
+    return [log.told() for log in logs]
 
 
 _OF_JOBS: Final = {
@@ -76,8 +77,7 @@ COMPARED: Final = {
 }
 """The words of entries that are facts of their own."""
 _Entry = tuple[int, StatementSource, dict[str, str]]
-_Entries = dict[tuple[int, int], list[_Entry]]
-"""The entries of a log by type and second."""
+_Entries = dict[tuple[int, int], list[_Entry]]  #: the entries of a log by type and second
 
 
 def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, Statement]]:
@@ -135,28 +135,25 @@ def _difference(one: _Entry, other: _Entry) -> tuple[Statement, Statement] | Non
     return None
 
 
+@define
 class _EntryFacts:
     """Collects one life of a job from one log."""
 
-    def __init__(self) -> None:
-        self.account: JobAccount | None = None
-        self.last = 0
-        self.begun = False
-        self.seamless = True
-        self.starts = self.wall = self.runs = 0
-        self.holds: list[Statement] = []
-        self.holding: tuple[int, dict[str, str]] | None = None
-        self.run: RecordedRun | None = None
-        self.troubled = False
-        self.closing: tuple[str, StatementSource, dict[str, str]] | None = None
-        self.place: StatementSource | None = None
+    account: JobAccount
+    place: StatementSource  #: of the last entry
+    last: int = 0
+    seamless: bool = True
+    starts: int = 0
+    wall: int = 0
+    runs: int = 0
+    holds: list[Statement] = field(factory=list)
+    holding: tuple[int, dict[str, str]] | None = None
+    run: RecordedRun | None = None
+    troubled: bool = False
+    closing: tuple[str, StatementSource, dict[str, str]] | None = None
 
-    def take(self, number: int, entry: JobRecord) -> None:
-        place = self.place = StatementSource(entry.letter, entry.source, entry.line, entry.at)
-        if self.account is None:
-            self.account = JobAccount(None, entry.at, entry.at, log=f"{entry.letter} {entry.chain}")
-        self.last = entry.order
-        self.begun = True
+    def take(self, number: int, place: StatementSource, entry: JobRecord) -> None:
+        self.place, self.last = place, entry.order
         self.account.first, self.account.last = min(self.account.first, entry.at), max(self.account.last, entry.at)
         facts = job_event_log.facts(number, entry.body)
         self.account.entries.append((number, place, facts))
@@ -165,18 +162,16 @@ class _EntryFacts:
 
     def interrupted(self) -> None:
         """Forget what was open: records are missing before the next entry, and what had begun may be over."""
-        self.seamless = not self.begun
+        self.seamless = False
         self.run = None
         self.troubled = False
 
     def submitted(self, place: StatementSource, facts: dict[str, str]) -> None:
-        assert self.account is not None
         self.account.submitted = place.at
         self.account.address = facts.get("host", "").partition("?")[0]
         self.account.said.append(place.measures("submitted", place.at))
 
     def executing(self, place: StatementSource, facts: dict[str, str]) -> None:
-        assert self.account is not None
         self.starts += 1
         self.troubled = False
         self.run = RecordedRun(began=place.at)
@@ -190,12 +185,10 @@ class _EntryFacts:
         self.troubled = True
 
     def reconnecting(self, place: StatementSource, facts: dict[str, str]) -> None:
-        assert self.account is not None
         self.troubled = self.account.reconnected = True
 
     def over(self, place: StatementSource, facts: dict[str, str]) -> None:
         """Take an entry 004 or 005: the end of a run."""
-        assert self.account is not None
         run = self.run
         self.run = None
         if run is None:  # the log begins in the middle, or the job was placed but never began
@@ -236,13 +229,10 @@ class _EntryFacts:
     def released(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.holding = None
 
-    def told(self) -> JobAccount | None:
-        account = self.account
-        if account is None or self.place is None:
-            return None
+    def told(self) -> JobAccount:
+        account, place = self.account, self.place
         seamless = account.seamless = account.submitted is not None and self.seamless
         more = None if seamless and self.closing is not None else ANY
-        place = self.place
         for fact, count in (("starts", self.starts), ("holds", len(self.holds))):
             account.said.append(place.measures(fact, count, more=more))
         if self.runs:

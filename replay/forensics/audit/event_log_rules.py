@@ -1,28 +1,9 @@
 """Audit job event logs: can the entries of each job have been written one after the other?
 
-A log is audited chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``: the
-conditions from which an entry may come, and the job's condition after it. What real daemons do is legal. The rules
-beside the table:
-
-* The auditor keeps every condition that a job may be in: all of them where its log begins in the middle, and behind
-  anything missing or unreadable. An entry is a finding if it may come from none of these.
-* Entries that only describe a job (its size, an attribute, an error) may stand anywhere. So may all entries of a job
-  that runs elsewhere (grid universe), or whose number two access points use in one file.
-* A wiped queue uses its numbers again: a job submitted at another time is another job.
-* Two beginnings of runs without an end between are legal: the lease expired, or the shadow was killed. An entry that
-  repeats another byte by byte is legal unless it is an end. Both are reported as repeated.
-* Each 005 is an end, except one that a shadow writes from the job's ad alone (known by its missing table of resources)
-  because the shadow before it died when all was done: that one may repeat the end.
-* 005 after 009, and 009 after 005, are legal where they can meet: a job removed by force may end by itself before it is
-  stopped, and a completed job may be removed, or held, while it leaves.
-* A slot runs one job at a time. It ran two if the first one's shadow tells of an ordinary end more than two seconds
-  after the second one's beginning. A shadow that lost its connection or was replaced tells nothing of its slot.
-* A job is lost, which breaks no rule, if it ran (or was disconnected) when last heard of, and its log goes on for more
-  than a lease (40 minutes, HTCondor's default) after its slot went to another job or the connection was lost. It is
-  also lost if its number went to another job before it ended. Silence alone means nothing: a job that runs well writes
-  no entries.
-
-The sources are HTCondor's ``schedd.cpp``, ``baseshadow.cpp`` and ``remoteresource.cpp`` (25.14), and real logs.
+A log is audited chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``. What real
+daemons do is legal: docs/import.md lists it under "Job event logs". The auditor keeps every condition that a job may be
+in, all of them where its log begins in the middle and behind anything missing. An entry is a finding if it may come
+from none of these.
 """
 
 from __future__ import annotations
@@ -54,13 +35,11 @@ from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_
 
 OVERLAP: Final = 2_000_000
 """How long two jobs may seem to share a slot, in microseconds: their shadows write with delays."""
-LEASE: Final = 2_400_000_000
-"""The default of JobLeaseDuration, in microseconds."""
+LEASE: Final = 2_400_000_000  #: the default of JobLeaseDuration, in microseconds
 ASIDE: Final = 30_000_000
 """How far an entry may lie before the job's previous one, in microseconds: its writer may have to wait."""
-_TOLD: Final = 6
-_TOLD_OF_ENDED: Final = 3
-"""The number of entries of a job that are kept for its story."""
+_TOLD: Final = 6  #: the number of entries of a job that are kept for its story
+_TOLD_OF_ENDED: Final = 3  #: the same of a job that has ended
 
 
 _Job = tuple[int, int]
@@ -71,26 +50,20 @@ _told = Struct("<qIIh")
 class _JobHistory:
     """A job as one chain of files tells it."""
 
-    conditions: frozenset[str]
-    """All conditions in which the job may be."""
-    condition: str
-    """The one that its last entry names; empty if none did."""
-    epoch: int
-    """The chain's epoch when the job was last heard of."""
-    submitted: int = 0
-    """An instant; 0 if unknown."""
+    job: _Job
+    conditions: frozenset[str]  #: all conditions in which the job may be
+    condition: str  #: the one that its last entry names; empty if none did
+    epoch: int  #: the chain's epoch when the job was last heard of
+    submitted: int = 0  #: an instant; 0 if unknown
     host: str = ""
     last: tuple[int, int, int] = (0, 0, 0)
     """The last entry that changed something: number, instant, and a hash of its text."""
-    free: bool = False
-    """The job is not audited."""
+    free: bool = False  #: the job is not audited
     slot: str = ""
-    begun: str = ""
-    """The place of the entry of its beginning there."""
+    begun: str = ""  #: the place of the entry of its beginning there
     aside: tuple[int, AuditFinding] | None = None
     """An entry that lies before the one above it: the other's instant, and the finding if it is the only one."""
-    rival: tuple[_Job, int, str] | None = None
-    """Another job that began on its slot: the job, the instant, the place."""
+    rival: tuple[_Job, int, str] | None = None  #: another job that began on its slot: the job, the instant, the place
     trail: bytes = b""
 
 
@@ -100,13 +73,11 @@ class _EventLog:
 
     lives: dict[_Job, _JobHistory] = field(factory=dict)
     slots: dict[str, _Job] = field(factory=dict)
-    epoch: int = 0
-    """Raised by each gap: earlier knowledge is void."""
+    epoch: int = 0  #: raised by each gap: earlier knowledge is void
     reached: dict[int, int] = field(factory=dict)
     first: int = 0
     last: int = 0
-    aside: _JobHistory | None = None
-    """The job whose entry lies before the one above it."""
+    aside: _JobHistory | None = None  #: the job whose entry lies before the one above it
     parts: Parts = field(factory=Parts)
     found: dict[int, list[tuple[list[AuditFinding], AuditFinding]]] = field(factory=dict)
     """The findings by the part in which they stand, each with the list it goes to."""
@@ -139,15 +110,14 @@ class EventLogAuditor:
             self._ads.take(event)
         elif kind is e.SourceGap or kind is e.SourceRefused:
             assert isinstance(event, e.SourceGap | e.SourceRefused)
-            chain = self._of(event.source)
-            _renew(chain)
+            _renew(self._of(event.source))
         elif kind is e.SourceFound:
             self._chain_of.clear()
 
     def finish(self) -> None:
         for chain in self._chains.values():
-            for job, life in chain.lives.items():
-                self._look_for(chain, job, life)
+            for life in chain.lives.values():
+                self._look_for(chain, life)
             for findings, found in (each for part in chain.found.values() for each in part):
                 findings.append(found)
         self._compare_ends()
@@ -178,19 +148,19 @@ class EventLogAuditor:
         if number == 0:
             life = self._submitted(chain, job, life, event)
         elif life is None:
-            life = chain.lives[job] = _JobHistory(ANY_CONDITION, "", chain.epoch)
+            life = chain.lives[job] = _JobHistory(job, ANY_CONDITION, "", chain.epoch)
         if life.epoch != chain.epoch:
             life.epoch, life.conditions, life.last = chain.epoch, ANY_CONDITION, (0, 0, 0)
             life.slot, life.rival, life.aside = "", None, None
         if late or life.aside is not None:
-            self._aside(chain, job, life, event)
+            self._aside(chain, life, event)
         self._remember(life, event)
         if number in ELSEWHERE:
             life.free = True
         elif number in TARGETS and number:
-            self._judge(chain, job, life, event)
+            self._judge(chain, life, event)
 
-    def _aside(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
+    def _aside(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
         """Tell whether one entry alone lies before the one above it, and the job's next one does not."""
         if chain.aside is not None:
             other, chain.aside = chain.aside, None
@@ -205,7 +175,7 @@ class EventLogAuditor:
         above = _last_told(life)
         if event.at < above - ASIDE and not life.free and event.number:
             words = f"it lies {_seconds(above - event.at)} before the job's entry above it, and the next one does not"
-            life.aside = above, self._finding(job, life, event, "backwards", words)
+            life.aside = above, self._finding(life, event, "backwards", words)
             chain.aside = life
 
     def _remember(self, life: _JobHistory, event: e.JobLogged) -> None:
@@ -220,7 +190,7 @@ class EventLogAuditor:
         host = facts(0, event.text).get("host", "")
         if life is not None and life.epoch == chain.epoch and life.submitted:
             if life.submitted == event.at:
-                self._found(chain, self.audit.repeated, job, life, event, "repeated", "it was submitted already")
+                self._found(chain, self.audit.repeated, life, event, "repeated", "it was submitted already")
                 return life
             if life.condition not in OVER and life.host and host and life.host != host:
                 life.free = True  # two access points, one file
@@ -228,48 +198,47 @@ class EventLogAuditor:
         if life is not None:
             if life.epoch == chain.epoch and not life.free and life.condition in ON_A_SLOT | {"Disconnected"}:
                 words = "its number was given to another job, and nothing says that it had ended"
-                self._found(chain, self.audit.lost, job, life, event, "lost", words)
+                self._found(chain, self.audit.lost, life, event, "lost", words)
             chain.became.append((job, life.submitted, _last_told(life), life.condition))
             if chain.slots.get(life.slot) == job:
                 del chain.slots[life.slot]
-        submitted = frozenset({"Submitted"})
-        chain.lives[job] = life = _JobHistory(
-            submitted, "Submitted", chain.epoch, event.at, host, (0, event.at, hash(event.text))
-        )
+        submitted, entry = frozenset({"Submitted"}), (0, event.at, hash(event.text))
+        chain.lives[job] = life = _JobHistory(job, submitted, "Submitted", chain.epoch, event.at, host, entry)
         return life
 
-    def _judge(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
+    def _judge(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
         number, before = event.number, life.condition
         this = (number, event.at, hash(event.text))
         after = effect_of(number, life.conditions)
-        again = number == 5 and bool(after.rules) and before == "Completed" and _is_from_its_ad(event.text)
+        # A shadow that has not seen the end writes it from the job's ad, without the table of resources.
+        again = number == 5 and bool(after.rules) and before == "Completed" and "Resources" not in event.text
         if this == life.last and number not in (5, 9):
-            self._found(chain, self.audit.repeated, job, life, event, "repeated", "the same entry stands there again")
+            self._found(chain, self.audit.repeated, life, event, "repeated", "the same entry stands there again")
             return
         if life.free:
             after = effect_of(number, ANY_CONDITION)
         elif after.repeats or again:
-            self._found(chain, self.audit.repeated, job, life, event, "repeated", _words(number, before))
+            self._found(chain, self.audit.repeated, life, event, "repeated", _words(number, before))
         elif after.rules:
-            self._found(chain, self.audit.violations, job, life, event, after.rules[0], _words(number, before))
+            self._found(chain, self.audit.violations, life, event, after.rules[0], _words(number, before))
         elif number == 5 and life.conditions <= NOT_BEGUN and "TimeExecute" in event.text:
             words = "it ended after it had run, and no entry says that it began"
-            self._found(chain, self.audit.violations, job, life, event, "unbegun", words)
+            self._found(chain, self.audit.violations, life, event, "unbegun", words)
         life.conditions = after.conditions
         life.condition = TARGETS[number] if TARGETS[number] in after.conditions else min(after.conditions)
         life.last = this
-        self._slot(chain, job, life, event)
+        self._slot(chain, life, event)
         if life.condition in OVER:
             life.trail = life.trail[-_TOLD_OF_ENDED * _told.size :]
 
-    def _slot(self, chain: _EventLog, job: _Job, life: _JobHistory, event: e.JobLogged) -> None:
+    def _slot(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
         """Follow which job is on which slot, and find two on one."""
         if event.number in (10, 11):
             return
         if event.number in (4, 5) and life.rival is not None and event.at - life.rival[1] > OVERLAP:
             other, at, stimulus = life.rival
-            self._two(chain, (job, life), other, (at, stimulus), event)
-        if life.slot and chain.slots.get(life.slot) == job:
+            self._two(chain, life, other, at, stimulus, event)
+        if life.slot and chain.slots.get(life.slot) == life.job:
             del chain.slots[life.slot]
         life.slot, life.rival = "", None
         if event.number != 1 or life.free:
@@ -277,20 +246,19 @@ class EventLogAuditor:
         slot = facts(1, event.text).get("slot", "")
         holder = chain.slots.get(slot)
         if holder is not None:
-            chain.lives[holder].rival = (job, event.at, event.stimulus)
+            chain.lives[holder].rival = (life.job, event.at, event.stimulus)
         if slot:
             life.slot, life.begun = slot, event.stimulus
-            chain.slots[slot] = job
+            chain.slots[slot] = life.job
 
     def _two(
-        self, chain: _EventLog, one: tuple[_Job, _JobHistory], other: _Job, began: tuple[int, str], event: e.JobLogged
+        self, chain: _EventLog, life: _JobHistory, other: _Job, at: int, stimulus: str, event: e.JobLogged
     ) -> None:
         """Report two jobs on one slot. Which of them has a wrong slot or time is not known."""
-        (job, life), (at, stimulus) = one, began
         if chain.lives[other].free:
             return
         (file, line), (first, its_line) = self.sources.place(stimulus), self.sources.place(life.begun)
-        mine, its = (f"{cluster}.{proc}" for cluster, proc in (job, other))
+        mine, its = _name(life.job), _name(other)
         words = (
             f"job {mine}, which began there by {first}:{its_line} and ended {_seconds(event.at - at)} after that, and "
             f"job {its}, which began by {file}:{line}, are told to have been on it at once"
@@ -304,13 +272,15 @@ class EventLogAuditor:
         lives: list[LoggedJob] = []
         spans: list[LogCoverage] = []
         for number, chain in self._chains.items():
-            for job, life in chain.lives.items():
+            for life in chain.lives.values():
                 if not life.trail or life.free:
                     continue
                 at, stimulus, _ = _trail(life)[-1]
                 covers = chain.reached.get(life.epoch, chain.last)
                 ended = life.condition in OVER
-                lives.append(LoggedJob(number, job, life.submitted, _access_point(life), ended, at, stimulus, covers))
+                lives.append(
+                    LoggedJob(number, life.job, life.submitted, _access_point(life), ended, at, stimulus, covers)
+                )
             if self.sources.kind(number) == "eventlog" and not chain.epoch:
                 hosts = frozenset(_access_point(life) for life in chain.lives.values()) - {""}
                 spans.append(LogCoverage(number, chain.first, chain.last, hosts))
@@ -322,10 +292,9 @@ class EventLogAuditor:
                 words = f"it ended, and {self.sources.path(absent)}, which covers its time, tells nothing of it"
             chain = self._chains[told.chain]
             story = (*self._story(chain.lives[told.job]), self.sources.told(at, end, "its end"))
-            name = f"{told.job[0]}.{told.job[1]}"
-            self.audit.lost.append(AuditFinding(name, "lost", words, told.last, file, line, story))
+            self.audit.lost.append(AuditFinding(_name(told.job), "lost", words, told.last, file, line, story))
 
-    def _look_for(self, chain: _EventLog, job: _Job, life: _JobHistory) -> None:
+    def _look_for(self, chain: _EventLog, life: _JobHistory) -> None:
         if life.free or life.epoch != chain.epoch:
             return
         words, since = "", 0
@@ -337,27 +306,20 @@ class EventLogAuditor:
             at, stimulus, _ = _trail(life)[-1]
             file, line = self.sources.place(stimulus)
             story = tuple(self._story(life))
-            self.audit.lost.append(AuditFinding(f"{job[0]}.{job[1]}", "lost", words, at, file, line, story))
+            self.audit.lost.append(AuditFinding(_name(life.job), "lost", words, at, file, line, story))
 
     def _found(
-        self,
-        chain: _EventLog,
-        findings: list[AuditFinding],
-        job: _Job,
-        life: _JobHistory,
-        event: e.JobLogged,
-        rule: str,
-        words: str,
+        self, chain: _EventLog, to: list[AuditFinding], life: _JobHistory, event: e.JobLogged, rule: str, words: str
     ) -> None:
-        found = findings, self._finding(job, life, event, rule, words)
+        found = to, self._finding(life, event, rule, words)
         chain.found.setdefault(chain.parts.current, []).append(found)
 
-    def _finding(self, job: _Job, life: _JobHistory, event: e.JobLogged, rule: str, words: str) -> AuditFinding:
+    def _finding(self, life: _JobHistory, event: e.JobLogged, rule: str, words: str) -> AuditFinding:
         file, line = self.sources.place(event.stimulus)
         story = self._story(life)
         if not life.trail or _trail(life)[-1][1] != event.stimulus:
             story.append(self.sources.told(event.at, event.stimulus, words_of(event.number)))
-        return AuditFinding(f"{job[0]}.{job[1]}", rule, words, event.at, file, line, tuple(story))
+        return AuditFinding(_name(life.job), rule, words, event.at, file, line, tuple(story))
 
     def _story(self, life: _JobHistory) -> list[str]:
         return [self.sources.told(at, stimulus, words_of(number)) for at, stimulus, number in _trail(life)]
@@ -368,6 +330,10 @@ def _renew(chain: _EventLog) -> None:
     chain.epoch += 1
     chain.slots.clear()
     chain.aside = None
+
+
+def _name(job: _Job) -> str:
+    return f"{job[0]}.{job[1]}"
 
 
 def _access_point(life: _JobHistory) -> str:
@@ -384,11 +350,6 @@ def _last_told(life: _JobHistory) -> int:
     return trail[-1][0] if trail else 0
 
 
-def _is_from_its_ad(text: str) -> bool:
-    """Tell whether a shadow wrote the end from the job's ad, without having seen it."""
-    return "Resources" not in text
-
-
 def _words(number: int, before: str) -> str:
     return f"{words_of(number)}, though it was {DESCRIPTIONS[before]}"
 
@@ -399,6 +360,6 @@ def _seconds(span: int) -> str:
 
 def _became(chain: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
     """Yield the outcome of each job of a chain: job, submitted, last heard of, ended, outcome."""
-    lives = [(job, life.submitted, _last_told(life), life.condition) for job, life in chain.lives.items()]
+    lives = [(life.job, life.submitted, _last_told(life), life.condition) for life in chain.lives.values()]
     for job, submitted, at, condition in (*chain.became, *lives):
         yield job, submitted, at, condition in OVER, OUTCOMES[condition]

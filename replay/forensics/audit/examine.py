@@ -19,8 +19,7 @@ from .event_log_rules import EventLogAuditor
 from .startd_log_rules import StartdLogAuditor
 
 _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
-_EVERY = 50_000
-"""Progress is reported after this many events."""
+_EVERY = 50_000  #: progress is reported after this many events
 
 
 def examine(log: Log, progress: Callable[[int, int], None] | None = None) -> Audit:

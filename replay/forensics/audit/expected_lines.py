@@ -1,9 +1,5 @@
 """Find a missing line among those that a startd writes before each transition of a kind.
 
-A startd writes the same lines each time, as long as its configuration is the same. So transitions are counted from the
-startd's beginning, or from its last reconfiguration. A line is missing where one transition alone lacks what at least
-``LEAST_OTHERS`` others have; two that lack it may be another way to the same transition.
-
 ``EXPECTED_LINES`` has the lines that preceded every such transition in all examined logs of real daemons (HTCondor 25):
 21 recorded pools, and six that were made to fail. Lines that precede only most of them are left out: a claim is also
 deactivated when its starter has ended already.
@@ -19,8 +15,7 @@ from attrs import define, field
 from ....domain import events as e
 from ...audit_result import AuditFinding
 
-LEAST_OTHERS: Final = 3
-"""The number of other transitions that must have a line before one without it counts."""
+LEAST_OTHERS: Final = 3  #: the number of other transitions that must have a line before one without it counts
 
 
 class ExpectedLines(NamedTuple):
@@ -81,8 +76,7 @@ class LineCensus:
 
     _said: dict[_Key, int] = field(factory=dict)
     """How often words were written, by (dynamic slot, number of the expectation, words)."""
-    _lacking: dict[_Key, list[AuditFinding]] = field(factory=dict)
-    """The transitions without them, two at most."""
+    _lacking: dict[_Key, list[AuditFinding]] = field(factory=dict)  #: the transitions without them, two at most
 
     def take(
         self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], AuditFinding]
@@ -105,3 +99,32 @@ class LineCensus:
         for key, lacking in self._lacking.items():
             if len(lacking) == 1 and self._said.get(key, 0) >= LEAST_OTHERS:
                 yield lacking[0]
+
+
+# Lines that announce a transition, which follows at once
+
+
+class Announcement(NamedTuple):
+    """Words after which a startd makes a transition at once; ``target`` begins the transition's target pair."""
+
+    words: str
+    target: str
+
+
+ANNOUNCEMENTS: Final = (
+    Announcement("IS_OWNER is false", "Unclaimed/Idle"),
+    Announcement("No preempting claim, returning to owner", "Owner/Idle"),
+    Announcement("claim-activation protocol successful", "Claimed/Busy"),
+    Announcement("match notification protocol successful", "Matched/Idle"),
+    Announcement("match timed out", "Owner/Idle"),
+    Announcement("entering Drained state", "Drained/Retiring"),
+    Announcement("draining is complete", "Drained/Idle"),
+    Announcement("slot is no longer draining", "Owner/"),
+    Announcement("SUSPEND is TRUE", "Claimed/Suspended"),
+    Announcement("KILL is TRUE", "Preempting/Killing"),
+    Announcement("unretiring because no preempting claim exists", "Claimed/Busy"),
+)
+
+
+def announced_target(words: str) -> str:
+    return next((said.target for said in ANNOUNCEMENTS if words.startswith(said.words)), "")

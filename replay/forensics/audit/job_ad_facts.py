@@ -13,57 +13,16 @@ from .statements import JobAccount, RecordedRun, Statement, StatementSource
 from .tolerances import ANY, LINGERING, NEAR, ROUNDED, SECOND
 
 ATTRIBUTES: Final = (
-    "AccountingGroup",
-    "ActivationDuration",
-    "ActivationExecutionDuration",
-    "BytesRecvd",
-    "BytesSent",
-    "ClusterId",
-    "CommittedTime",
-    "CompletionDate",
-    "CumulativeRemoteSysCpu",
-    "CumulativeRemoteUserCpu",
-    "CumulativeSlotTime",
-    "DiskUsage_RAW",
-    "EnteredCurrentStatus",
-    "EpochAdType",
-    "EpochWriteDate",
-    "ExitBySignal",
-    "ExitCode",
-    "ExitSignal",
-    "GlobalJobId",
-    "HoldReasonCode",
-    "JobCurrentStartDate",
-    "JobCurrentStartExecutingDate",
-    "JobDuration",
-    "JobMaterializeDate",
-    "JobStatus",
-    "JobUniverse",
-    "LastHoldReasonCode",
-    "LastJobStatus",
-    "LastPublicClaimId",
-    "LastRemoteHost",
-    "LastRemoteWallClockTime",
-    "MachineAttrSlotWeight0",
-    "MemoryUsage",
-    "NumHolds",
-    "NumHoldsByReason",
-    "NumJobReconnects",
-    "NumJobStarts",
-    "NumShadowStarts",
-    "Owner",
-    "ProcId",
-    "PublicClaimId",
-    "QDate",
-    "RemoteHost",
-    "RemoteSysCpu",
-    "RemoteUserCpu",
-    "RemoteWallClockTime",
-    "ResidentSetSize_RAW",
-    "ServerTime",
-    "TotalJobReconnectAttempts",
-    "User",
-)
+    "AccountingGroup", "ActivationDuration", "ActivationExecutionDuration", "BytesRecvd", "BytesSent", "ClusterId",
+    "CommittedTime", "CompletionDate", "CumulativeRemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeSlotTime",
+    "DiskUsage_RAW", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal", "ExitCode", "ExitSignal",
+    "GlobalJobId", "HoldReasonCode", "JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobDuration",
+    "JobMaterializeDate", "JobStatus", "JobUniverse", "LastHoldReasonCode", "LastJobStatus", "LastPublicClaimId",
+    "LastRemoteHost", "LastRemoteWallClockTime", "MachineAttrSlotWeight0", "MemoryUsage", "NumHolds",
+    "NumHoldsByReason", "NumJobReconnects", "NumJobStarts", "NumShadowStarts", "Owner", "ProcId", "PublicClaimId",
+    "QDate", "RemoteHost", "RemoteSysCpu", "RemoteUserCpu", "RemoteWallClockTime", "ResidentSetSize_RAW", "ServerTime",
+    "TotalJobReconnectAttempts", "User",
+)  # fmt: skip
 """All attributes that are read of a job's ad."""
 
 REMOVED, COMPLETED, HELD = 3, 4, 5
@@ -106,18 +65,10 @@ def text_of(ad: Ad, name: str) -> str:
     return plain(found) if found.startswith('"') else ""
 
 
-def seconds(ad: Ad, name: str) -> int | None:
-    """Return seconds of an ad, in microseconds."""
+def seconds(ad: Ad, name: str, unit: int = SECOND) -> int | None:
+    """Return seconds of an ad, in microseconds; or another amount, rounded to its `unit`."""
     try:
-        found = round(float(ad.get(name, "")) * SECOND)
-    except (ValueError, OverflowError):
-        return None
-    return found if abs(found) < ANY else None
-
-
-def _rounded(ad: Ad, name: str) -> int | None:
-    try:
-        found = round(float(ad.get(name, "")))
+        found = round(float(ad.get(name, "")) * unit)
     except (ValueError, OverflowError):
         return None
     return found if abs(found) < ANY else None
@@ -230,7 +181,7 @@ def _amounts(place: StatementSource, ad: Ad, final: bool, completed: bool) -> li
                 found.append(place.measures(fact, used, more=more))
     if place.letter in "PA" or (place.letter in "HQ" and (completed or not final)):
         for fact, name in (("sent", "BytesSent"), ("received", "BytesRecvd")):
-            if (moved := _rounded(ad, name)) is not None:
+            if (moved := seconds(ad, name, unit=1)) is not None:
                 found.append(place.measures(fact, moved, more=more))
     if place.letter == "P" and (before := (whole(ad, "NumShadowStarts") or 0) - 1) > 0:
         wall = seconds(ad, "RemoteWallClockTime")

@@ -21,27 +21,22 @@ from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.state_machines import HTCONDOR_25
 
 Job = tuple[int, int]
-JobOutcome = tuple[Job, int, int, bool, str]
-"""A job, submitted, last heard of, ended, outcome."""
-TWINS: Final = 2_000_000
-"""How far another job event log has to go on behind an end, in microseconds."""
-AFTER: Final = 60_000_000
-"""The same for an end that an ad tells: another process than the logs' writes the history."""
+JobOutcome = tuple[Job, int, int, bool, str]  #: a job, submitted, last heard of, ended, outcome
+TWINS: Final = 2_000_000  #: how far another job event log has to go on behind an end, in microseconds
+AFTER: Final = 60_000_000  #: the same for an end that an ad tells: another process than the logs' writes the history
 _OVER: Final = {HTCONDOR_25.job_status_numbers[name]: name.lower() for name in ("Removed", "Completed")}
 _ad = Struct("<qqqqqqq")
 
 
 class LoggedJob(NamedTuple):
-    chain: int
-    """The number of its first file."""
+    chain: int  #: the number of its first file
     job: Job
     submitted: int
     host: str
     ended: bool
     last: int
     stimulus: str
-    covers: int
-    """Up to when it would have told more; 0 if that is not certain."""
+    covers: int  #: up to when it would have told more; 0 if that is not certain
 
 
 class LogCoverage(NamedTuple):
@@ -56,12 +51,10 @@ class LogCoverage(NamedTuple):
 class LostEnd(NamedTuple):
     """A job whose end one log lacks."""
 
-    told: LoggedJob
-    """Its last entry there; or in its own log, for a job of which an EventLog tells nothing."""
+    told: LoggedJob  #: its last entry there; or in its own log, for a job of which an EventLog tells nothing
     end: str
     at: int
-    absent: int = 0
-    """The chain that tells nothing of the job."""
+    absent: int = 0  #: the chain that tells nothing of the job
 
 
 @define

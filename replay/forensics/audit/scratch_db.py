@@ -18,6 +18,7 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
+from .statements import StatementSource
 from .tolerances import ANY
 
 _TABLES: Final = """
@@ -68,8 +69,8 @@ class ScratchDatabase:
         """Add a record of a job; ignore a number that no table could hold."""
         if not (0 < cluster < ANY and 0 <= proc < ANY):
             return
-        order, letter, chain, source, line, at, what, body = heard
-        self._add("heard", (order, cluster, proc, letter, chain, source, line, at, what, body))
+        order, *rest = heard
+        self._add("heard", (order, cluster, proc, *rest))
 
     def add_ads(self, order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
         self._add("kept", (order, letter, source, line, event.at, event.count, event.ads, event.index))
@@ -81,8 +82,8 @@ class ScratchDatabase:
             numbers = clusters[place], procs[place], letter, order, place, its_line, job, done[place] or left[place]
             self._add("numbers", numbers)
 
-    def add_fact(self, thing: str, fact: str, at: int, letter: str, body: str, source: int, line: int) -> None:
-        self._add("things", (thing, fact, at, letter, body, source, line))
+    def add_fact(self, thing: str, fact: str, place: StatementSource, body: str) -> None:
+        self._add("things", (thing, fact, place.at, place.letter, body, place.source, place.line))
 
     def add_gap(self, chain: int, order: int) -> None:
         self._add("gaps", (chain, order))

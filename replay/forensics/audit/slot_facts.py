@@ -1,13 +1,8 @@
 """Compare statements on slots and submitters that belong to the same instant.
 
-Rules:
-
-* An ad of a slot is compared with the StartLog at the ad's own time, if the log tells of no change within two seconds
-  of it, has no gap since the last, and goes on with the slot later.
-* The negotiator's logs name the same submitter and job for a slot, and the same slot for a job, in the same second: one
-  of them, if there are several.
-* The accountant's table and an ad of condor_userprio are compared at the update that the ad names, if the table's log
-  tells of that time. Changes between two updates may be in the ad or not. Of several tables, all must deny.
+Of negotiator's logs, those of the same second are compared: one of them, if there are several. Of an accountant's table
+and an ad of condor_userprio, those of the update that the ad names: changes between two updates may be in the ad or
+not. Of several tables, all must deny. docs/import.md has the rest ("What is no contradiction").
 """
 
 from __future__ import annotations
@@ -16,6 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
+
+from attrs import define
 
 from ...narration.wording import interval
 from .compared_facts import BELIEVED, FACTS
@@ -26,16 +23,14 @@ from .tolerances import NEAR, SECOND
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 
-Row = tuple[int, str, str, int, int]
-"""Instant, letter, text, source, line."""
+Row = tuple[int, str, str, int, int]  #: instant, letter, text, source, line
 
 
+@define
 class ThingFacts:
-    """Compares statements on slots and submitters. ``spans``: the times that each accountant's table covers, by
-    source."""
+    """Compares statements on slots and submitters."""
 
-    def __init__(self, spans: dict[int, list[tuple[int, int]]]) -> None:
-        self.spans = spans
+    spans: dict[int, list[tuple[int, int]]]  #: the times that each accountant's table covers, by source
 
     def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Statement]]:
         """Yield the groups of statements that cannot all be true, the believed one first. `rows` are sorted by time."""
@@ -119,11 +114,9 @@ def _value(fact: str, row: Row) -> Statement | None:
         value = round(float(body) * _MILLION)
     except (ValueError, OverflowError):
         return None
-    text = (
-        interval(value)
-        if FACTS[fact].unit == "time"
-        else ""
-        if FACTS[fact].unit == "instant"
-        else f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
-    )
+    unit, text = FACTS[fact].unit, ""
+    if unit == "time":
+        text = interval(value)
+    elif unit == "count":
+        text = f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
     return StatementSource(letter, source, line, at).measures(fact, value, text=text)

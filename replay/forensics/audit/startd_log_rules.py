@@ -1,16 +1,8 @@
 """Audit StartLogs: was each slot's transition allowed, by what is known of the slot?
 
 A chain of rotated files tells of one startd after another. Each slot is followed from its creation to its end, or to
-its startd's end. A finding needs a contradiction; a missing line alone makes none. Behind a gap, where a log begins in
-the middle, and after a killed startd, slots are unknown, and adopted at their next line. The time between is reported
-as unaccounted.
-
-A missing line that is no transition is found by what else the startd writes (``expected_lines``). A changed time is
-found if the next line is back in order: a clock that is set back moves all that follows. If a rotated part grows after
-its successor was read, the findings of the successor are withdrawn.
-
-The rules are ``rules.OF_SLOTS``. ``ANNOUNCEMENTS`` finds the missing line at the end of a slot's life, where no later
-line begins elsewhere.
+its startd's end. Behind a gap, where a log begins in the middle, and after a killed startd, slots are unknown, and
+adopted at their next line. docs/import.md has the rules, and says what a finding needs ("StartLogs").
 """
 
 from __future__ import annotations
@@ -26,12 +18,10 @@ from ....domain import events as e
 from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..sources import Sources
-from .announcements import announced_target
-from .expected_lines import LineCensus
+from .expected_lines import LineCensus, announced_target
 from .log_parts import Parts
 
-STORY: Final = 8
-"""The number of a slot's records in a finding's story before its own."""
+STORY: Final = 8  #: the number of a slot's records in a finding's story before its own
 BACKWARDS: Final = 86_400_000_000
 """How far times may run backwards (microseconds): a wrong zone or local-time clock makes a day at most."""
 ASIDE: Final = 5_000_000
@@ -52,8 +42,7 @@ def _precedes(place: str, other: str) -> bool:
 
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
-_EXITED: Final = "starter exited: "
-"""Before the pair in which the slot was then."""
+_EXITED: Final = "starter exited: "  #: before the pair in which the slot was then
 
 
 @define
@@ -64,11 +53,9 @@ class _AuditedSlot:
     since: int = 0
     dynamic: bool = False
     job: str = ""
-    said: set[str] | None = None
-    """The words on it since its last transition; None if some may be missing."""
+    said: set[str] | None = None  #: the words on it since its last transition; None if some may be missing
     starter: bool = False
-    adopted: e.SlotEvent | None = None
-    """The event by which it was adopted."""
+    adopted: e.SlotEvent | None = None  #: the event by which it was adopted
     story: deque[e.Event] = Factory(lambda: deque(maxlen=STORY))
 
 
@@ -79,29 +66,22 @@ class _StartdLog:
     parts: Parts = field(factory=Parts)
     found: dict[int, list[AuditFinding]] = field(factory=dict)
     occasions: LineCensus = field(factory=LineCensus)
-    over: bool = False
-    """A startd ended, and no other began."""
-    above: tuple[int, str] = (0, "")
-    """The last record's instant and place, to compare the next one's time with."""
+    over: bool = False  #: a startd ended, and no other began
+    above: tuple[int, str] = (0, "")  #: the last record's instant and place, to compare the next one's time with
     aside: tuple[int, AuditFinding] | None = None
     """A record that lies before the one above it: the other's instant, and the finding if it is the only one."""
 
     first: int = 0
     last: int = 0
-    begun: bool = False
-    """A startd began and has not ended, with no gap since."""
-    births: bool = False
-    """It tells of its slots' creation."""
-    dark: int = 0
-    """Since when the slots not met since are unknown; 0 if there are none."""
+    begun: bool = False  #: a startd began and has not ended, with no gap since
+    births: bool = False  #: it tells of its slots' creation
+    dark: int = 0  #: since when the slots not met since are unknown; 0 if there are none
     why: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
     """The slot that was carved last from each parent: the next words are about it."""
-    missing: set[str] = field(factory=set)
-    """The slots of before the unknown time that were not met since."""
-    unfulfilled: list[e.SlotReported] = field(factory=list)
-    """The last announcements that no transition followed."""
+    missing: set[str] = field(factory=set)  #: the slots of before the unknown time that were not met since
+    unfulfilled: list[e.SlotReported] = field(factory=list)  #: the last announcements that no transition followed
 
 
 @define

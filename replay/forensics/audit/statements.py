@@ -1,16 +1,4 @@
-"""Statements of sources on facts, and the jobs and runs to which they belong.
-
-How records are joined:
-
-* A job is its number and a life: numbers are used again when a queue was wiped, and several access points use the same.
-  Ads have a GlobalJobId. Every other source divides its records of a number into lives (entry 000 begins one). Two
-  lives are one if they were submitted within a minute of each other, or overlap in time: at one time a number is one
-  job, unless several access points have it. A record without a submission time belongs to the life that covers its
-  time. Records that fit several lives are left out.
-* A run is identified by its instants: runs of a job follow one another, so two that overlap are one. Runs are not
-  counted, since sources lack some, nor identified by claim or slot, which may be what is wrong. Runs within two seconds
-  of each other are told apart by their order, in the logs that have all of them.
-"""
+"""Statements of sources on facts, and the jobs and runs to which they belong (joined as docs/import.md says)."""
 
 from __future__ import annotations
 
@@ -38,8 +26,7 @@ class Statement(NamedTuple):
     source: int
     line: int
     at: int
-    number: int = 0
-    """Tells facts of one kind apart, as the holds of a job; 0 if there is one only."""
+    number: int = 0  #: tells facts of one kind apart, as the holds of a job; 0 if there is one only
 
     def denies(self, other: Statement) -> bool:
         """Tell whether both cannot be true."""
@@ -51,29 +38,18 @@ class Statement(NamedTuple):
         unit = FACTS[self.fact].unit
         if self.text or unit == "text":
             return self.text
-        return (
-            instant(self.value, zone)
-            if unit == "instant"
-            else interval(self.value)
-            if unit == "time"
-            else str(self.value)
-        )
+        if unit == "instant":
+            return instant(self.value, zone)
+        return interval(self.value) if unit == "time" else str(self.value)
 
 
 def _same(one: str, other: str) -> bool:
     """Tell whether two names are the same; a domain may be missing or cut short, since daemons write both."""
-    if one == other:
-        return True
     name, _, domain = one.partition("@")
     its_name, _, its_domain = other.partition("@")
-    if name != its_name:
-        return False
-    return (
-        not domain
-        or not its_domain
-        or f"{domain}.".startswith(f"{its_domain}.")
-        or (f"{its_domain}.".startswith(f"{domain}."))
-    )
+    if name != its_name or not domain or not its_domain:
+        return name == its_name
+    return f"{domain}.".startswith(f"{its_domain}.") or f"{its_domain}.".startswith(f"{domain}.")
 
 
 class StatementSource(NamedTuple):
@@ -116,8 +92,7 @@ class RecordedRun:
     began: int | None = None
     stopped: int | None = None
     said: list[Statement] = field(factory=list)
-    shadow: int = 0
-    """The number of its shadow, from 1; 0 if unknown."""
+    shadow: int = 0  #: the number of its shadow, from 1; 0 if unknown
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -135,14 +110,11 @@ class JobAccount:
     job: str = ""
     said: list[Statement] = field(factory=list)
     runs: list[RecordedRun] = field(factory=list)
-    log: str = ""
-    """The log it belongs to, if other accounts of that log tell of other runs of the job."""
+    log: str = ""  #: the log it belongs to, if other accounts of that log tell of other runs of the job
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
-    seamless: bool = False
-    """A job event log covers the job from its submission on without a gap."""
-    reconnected: bool = False
-    """The shadow was replaced, or gone for a while: its counters began anew, or were lost."""
+    seamless: bool = False  #: a job event log covers the job from its submission on without a gap
+    reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters began anew, or were lost
 
     @property
     def schedd(self) -> str:
@@ -207,8 +179,7 @@ def _fits(account: JobAccount, life: RecordedJob, several: bool) -> bool:
     return submitted - MINUTE <= account.first <= last + FAR
 
 
-_Entry = tuple[object, RecordedRun, tuple[int, int]]
-"""A run, the log or record that tells of it, and its span."""
+_Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or record that tells of it, and its span
 
 
 def statements_by_run(life: RecordedJob) -> list[list[Statement]]:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-ANY: Final = 1 << 62
-"""No bound."""
+ANY: Final = 1 << 62  #: no bound
 SECOND: Final = 1_000_000
-ROUNDED: Final = SECOND // 100
-"""Lost by printing a number."""
-NEAR: Final = 2 * SECOND
-"""Between the daemons of one machine: each writes whole seconds, at its own moment."""
-FAR: Final = 5 * SECOND
-"""Between the clocks of two machines, with the time of a message."""
+ROUNDED: Final = SECOND // 100  #: lost by printing a number
+NEAR: Final = 2 * SECOND  #: between the daemons of one machine: each writes whole seconds, at its own moment
+FAR: Final = 5 * SECOND  #: between the clocks of two machines, with the time of a message
 MINUTE: Final = 60 * SECOND
 LINGERING: Final = 5 * MINUTE
 """How long a shadow may outlive its run, if files cannot be moved or the starter does not exit."""

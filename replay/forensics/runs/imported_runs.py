@@ -1,13 +1,10 @@
 """The runs that the records of a real pool tell of, each once, whoever tells of it.
 
-Which records are one job and one run, and which source is believed, is the audit's to say (``audit/statements``,
-``audit/facts``). A run is from when its slot was given to it (else from when its program began) to when it was over; if
-no source tells of its end, it ended at the latest when the job's next run began. It was evicted unless its job was done
-then: by entry 005, by the history, or by an ad of the run that has an exit and no reason of an eviction. Nobody tells
-of the end of a run in the startd's log what came of it.
-
-Why a run was evicted is asked of the code of entry 004 or of the epoch's ad, of what the slot's log says, of the other
-entries at its end, and of daemons that died then: the first that says more than that it was over.
+A run is from when its slot was given to it (else from when its program began) to when it was over; if no source tells
+of its end, it ended at the latest when the job's next run began. It was evicted unless its job was done then: by entry
+005, by the history, or by an ad of the run that has an exit and no reason of an eviction. Why it was is asked of its
+code, of the slot's log, of the entries at its end, and of daemons that died: the first that says more than that it was
+over.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from attrs import define, evolve, field
 
 from ....domain.imported.record_sources import RecordPlace
 from ....domain.ports.log import Log
-from ...listing import EVER
+from ...narration.wording import EVER
 from ...runs.causes import CAUSES, Cause, first, of_code, of_reason
 from ...runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from ..audit.compared_facts import BELIEVED
@@ -35,11 +32,9 @@ from ..why.record_words import SCHEDD_DIED
 from ..why.slot_records import Slots, left_for
 from .run_records import SECOND, Job, Records
 
-SOON: Final = 2 * SECOND
-"""What is written of one end is no further apart."""
+SOON: Final = 2 * SECOND  #: what is written of one end is no further apart
 _BEGINS, _EVICTED, _DONE, _LOST, _FOUND = 1, 4, 5, 22, 23
-_LEFT: Final = ("5", "9")
-"""The entries with which a job leaves the queue."""
+_LEFT: Final = ("5", "9")  #: the entries with which a job leaves the queue
 _ENDS: Final = frozenset({4, 5, 7, 24})
 _REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
 _OF_ENTRIES: Final = {9: CAUSES["removed"], 12: CAUSES["held"], 7: CAUSES["daemon"], 24: CAUSES["disconnected"]}
@@ -81,23 +76,23 @@ class ImportedRuns:
 
     def runs(self) -> list[JobRun]:
         """All of them, in order of their ends. Causes are asked for alone where they tell what came of a run."""
-        slots = Slots(self.log)
-        deaths = Deaths(self.log, PlaceNames(self.log), slots, self.zone)
+        deaths = self._deaths()
         return [
-            _explained(run, hints, slots, deaths) if run.outcome == ENDED and run.slot else run
-            for run, hints in self._told()
+            _explained(run, hints, deaths) if run.outcome == ENDED and run.slot else run for run, hints in self._told()
         ]
 
     def evicted(self) -> list[JobRun]:
         """Those that were evicted between the two instants, with their causes, in order of their ends."""
-        slots = Slots(self.log)
-        deaths = Deaths(self.log, PlaceNames(self.log), slots, self.zone)
+        deaths = self._deaths()
         found = (
-            _explained(run, hints, slots, deaths)
+            _explained(run, hints, deaths)
             for run, hints in self._told()
             if run.outcome in (EVICTED, ENDED) and self.since <= run.ended < self.until
         )
         return [run for run in found if run.outcome == EVICTED]
+
+    def _deaths(self) -> Deaths:
+        return Deaths(self.log, PlaceNames(self.log), Slots(self.log), self.zone)
 
     def _told(self) -> list[tuple[JobRun, Hints]]:
         records = Records(self.since, self.until).read(self.log)
@@ -143,8 +138,7 @@ class _Life:
     job: Job
     life: RecordedJob
     records: Records
-    said: dict[str, Statement]
-    """What is believed of each fact of the job."""
+    said: dict[str, Statement]  #: what is believed of each fact of the job
 
     def _user(self) -> str:
         user, submitter = self.said.get("user"), self.said.get("submitter")
@@ -339,10 +333,10 @@ def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
     return evolve(run, user=next(iter(names))) if len(names) == 1 else run
 
 
-def _explained(run: JobRun, hints: Hints, slots: Slots, deaths: Deaths) -> JobRun:
+def _explained(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     """The run with its cause, and the words of the record that tells of it. One of which nobody tells what came of it
     was evicted if its slot's log tells why."""
-    moves = slots.run(run.slot, run.job, run.began) if run.slot else []
+    moves = deaths.slots.run(run.slot, run.job, run.began) if run.slot else []
     left = left_for(moves, run.ended)
     reasons = [event.reason for _, event in left]
     if left and not hints.entries:

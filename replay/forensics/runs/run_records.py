@@ -15,45 +15,23 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
 from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.ports.log import Log
-from ...listing import EVER
+from ...narration.wording import EVER
 from ..audit.event_log_facts import JobRecord
 from ..sources import Sources
 from ..why.record_words import NOT_STARTED
 
 Job = tuple[int, int]
-ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})
-"""The entries of job event logs that tell of runs."""
+ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the entries of job event logs that tell of runs
 ATTRIBUTES: Final = (
-    "AcctGroup",
-    "ClusterId",
-    "CompletionDate",
-    "EnteredCurrentStatus",
-    "EpochAdType",
-    "EpochWriteDate",
-    "ExitBySignal",
-    "ExitCode",
-    "ExitSignal",
-    "GlobalJobId",
-    "JobCurrentStartDate",
-    "JobCurrentStartExecutingDate",
-    "JobDuration",
-    "JobMaterializeDate",
-    "JobStatus",
-    "JobUniverse",
-    "LastJobStatus",
-    "LastRemoteHost",
-    "ProcId",
-    "QDate",
-    "RemoteHost",
-    "RemoteWallClockTime",
-    "User",
-    "VacateReasonCode",
-)
+    "AcctGroup", "ClusterId", "CompletionDate", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal",
+    "ExitCode", "ExitSignal", "GlobalJobId", "JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobDuration",
+    "JobMaterializeDate", "JobStatus", "JobUniverse", "LastJobStatus", "LastRemoteHost", "ProcId", "QDate",
+    "RemoteHost", "RemoteWallClockTime", "User", "VacateReasonCode",
+)  # fmt: skip
 """What is asked of the ads of jobs."""
 _ADS: Final = frozenset({"history", "epochs", "startd_history"})
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
-_REFUSED: Final = "1006"
-"""FailedToActivateClaim, which a shadow tells by its exit status alone."""
+_REFUSED: Final = "1006"  #: FailedToActivateClaim, which a shadow tells by its exit status alone
 SECOND: Final = 1_000_000
 
 
@@ -64,28 +42,21 @@ class Records:
     since: int = 0
     until: int = EVER
     heard: dict[Job, list[JobRecord]] = field(factory=dict)
-    gaps: dict[int, list[int]] = field(factory=dict)
-    """Where each chain of logs lacks something."""
+    gaps: dict[int, list[int]] = field(factory=dict)  #: where each chain of logs lacks something
     holes: dict[int, list[int]] = field(factory=dict)
     """When that begins which a chain of logs lacks, as far as that is known."""
-    groups: dict[RecordPlace, str] = field(factory=dict)
-    """The accounting groups that ads tell, by the ads' places."""
+    groups: dict[RecordPlace, str] = field(factory=dict)  #: the accounting groups that ads tell, by the ads' places
     codes: dict[RecordPlace, str] = field(factory=dict)
     """The codes of evictions, by the places of the ads that tell them, and of where shadows began that their slots
     refused."""
-    left: dict[RecordPlace, int] = field(factory=dict)
-    """When jobs left the queue, by the places of the history's ads."""
-    users: dict[int, str] = field(factory=dict)
-    """Whose each cluster is, as the negotiator calls the user."""
-    last: int = 0
-    """The instant of the last record."""
-    passed: bool = False
-    """Whether there are ads of jobs that have no part in the window."""
+    left: dict[RecordPlace, int] = field(factory=dict)  #: when jobs left the queue, by the places of the history's ads
+    users: dict[int, str] = field(factory=dict)  #: whose each cluster is, as the negotiator calls the user
+    last: int = 0  #: the instant of the last record
+    passed: bool = False  #: whether there are ads of jobs that have no part in the window
     sources: Sources = field(factory=Sources)
     _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
     """The job that each slot runs, by its startd, and the chain of that one's log."""
-    _said_last: dict[int, int] = field(factory=dict)
-    """When each chain of startd's logs told something last."""
+    _said_last: dict[int, int] = field(factory=dict)  #: when each chain of startd's logs told something last
     _owners: dict[str, str] = field(factory=dict)
     _begun: dict[tuple[int, str], RecordPlace] = field(factory=dict)
     """Where shadows began that are not gone, by their schedd's log and pid."""

@@ -17,9 +17,8 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.imported.record_sources import place_of
 from ....domain.ports.log import Log
-from ...listing import EVER
 from ...narration.sentences import Told
-from ...narration.wording import instant
+from ...narration.wording import EVER, instant
 from ..imported_log import PlaceNames
 from .slot_records import LATER, Slots, left_for
 
@@ -27,8 +26,7 @@ _LOGS: Final = {"schedd": "schedlog", "negotiator": "negotiatorlog"}
 """The daemons of which a pool has few, and the kind of their logs."""
 
 
-Heard = Callable[[], Sequence[Told]]
-"""What else a daemon told, read if it is needed."""
+Heard = Callable[[], Sequence[Told]]  #: what else a daemon told, read if it is needed
 
 
 class Death(NamedTuple):
@@ -58,8 +56,7 @@ class Deaths:
     log: Log
     places: PlaceNames
     slots: Slots
-    zone: tzinfo = UTC
-    """Of the times in words."""
+    zone: tzinfo = UTC  #: of the times in words
     _machines: dict[str, list[Told]] = field(factory=dict)
     _clusters: dict[str, list[Told]] = field(factory=dict)
     _few: dict[str, list[str]] = field(factory=dict)

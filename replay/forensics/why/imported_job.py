@@ -37,7 +37,7 @@ from .job_history import (
     records_of,
 )
 from .match_runs import Matches, unled_matches
-from .record_words import ad_ending, code_words, disagreement, ending, host_of, usage
+from .record_words import ad_ending, code_words, disagreement, ending, host_of, preempted, usage
 from .slot_records import Slots, left_for, moves
 from .unknown_thing import unknown_job
 
@@ -81,41 +81,29 @@ class _Life:
     matches: Matches
     deaths: Deaths
     ads: list[JobAd]
-    ends: list[int]
-    """When the job's log has a run end."""
-    logged: bool
-    """Whether there is a log of the job at all."""
+    ends: list[int]  #: when the job's log has a run end
+    logged: bool  #: whether there is a log of the job at all
     at: int | None
     zone: tzinfo
     chain: list[Sentence] = field(factory=list)
-    status: str = ""
-    """What the head of its answer says (``job_idle`` and the like), or nothing if no record says."""
-    since: Sentence | None = None
-    """What put it there."""
+    status: str = ""  #: what the head of its answer says (``job_idle`` and the like), or nothing if no record says
+    since: Sentence | None = None  #: what put it there
     slot: str = ""
     began: int = 0
-    attended: int = 0
-    """When its shadow found it again in this run, if one did."""
-    lost: Sentence | None = None
-    """What is told of the loss of the connection to it, while that lasts."""
-    run: list[Told] = field(factory=list)
-    """What the slot's log tells of the run."""
+    attended: int = 0  #: when its shadow found it again in this run, if one did
+    lost: Sentence | None = None  #: what is told of the loss of the connection to it, while that lasts
+    run: list[Told] = field(factory=list)  #: what the slot's log tells of the run
     shadows: dict[str, tuple[str, list[Told]]] = field(factory=dict)
     """A shadow's pid -> the slot that it was started for, and the same of that."""
     size: Record | None = None
     rejected: list[Record] = field(factory=list)
-    unled: list[Record] = field(factory=list)
-    """Matches in a row that led to no run of a job of its cluster."""
-    refused: Sentence | None = None
-    """What the negotiator said of it since it last changed its status."""
-    given: int = 0
-    """The second in which it was given a slot last."""
-    told: set[int] = field(factory=set)
-    """The matches that were told."""
+    unled: list[Record] = field(factory=list)  #: matches in a row that led to no run of a job of its cluster
+    refused: Sentence | None = None  #: what the negotiator said of it since it last changed its status
+    given: int = 0  #: the second in which it was given a slot last
+    told: set[int] = field(factory=set)  #: the matches that were told
     user: str = ""
     submitted: bool = False
-    last: int = 0
-    """The instant of the last record."""
+    last: int = 0  #: the instant of the last record
 
     @property
     def name(self) -> str:
@@ -200,11 +188,8 @@ class _Life:
     def _tell_match(self, match: Record) -> None:
         event = match.event
         other = "it" if event.proc == self.job[1] else f"{event.cluster}.{event.proc}, a job like it,"
-        preempted = match.facts.get("preempting", "")
-        if preempted.lower() == "none":
-            preempted = ""
         slot = match.facts.get("slot", "a slot")
-        self._say(match, "log_matched", other=other, slot=slot, preempted=preempted)
+        self._say(match, "log_matched", other=other, slot=slot, preempted=preempted(match.facts))
 
     def on_evicted(self, record: Record) -> None:
         facts = record.facts

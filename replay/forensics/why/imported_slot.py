@@ -16,7 +16,7 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import DELETED, DIALECTS, state
-from ...listing import LETTERS
+from ...listing import transition
 from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer
 from ...narration.wording import instant
 from ...narration.words import TELLING, effect
@@ -24,7 +24,7 @@ from ...runs.causes import meaning
 from ..imported_log import PlaceNames
 from .job_history import APART, SECOND
 from .match_runs import parent_of
-from .record_words import host_of
+from .record_words import host_of, preempted
 from .slot_records import Slots
 from .unknown_thing import unknown_slot
 
@@ -64,23 +64,18 @@ class _Life:
     zone: tzinfo
     at: int | None
     chain: list[Sentence] = field(factory=list)
-    since: Sentence | None = None
-    """What put it where it is."""
+    since: Sentence | None = None  #: what put it where it is
     kind: str = ""
     pair: str = ""
     holder: str = ""
     job: str = ""
-    claimed: int = 0
-    """When its last claim began."""
-    first_job: str = ""
-    """The job that was started first on it."""
+    claimed: int = 0  #: when its last claim began
+    first_job: str = ""  #: the job that was started first on it
     last: int = 0
     dead: bool = False
     parts: set[str] = field(factory=set)
-    _lately: int = 0
-    """Where in the chain stands what was said since it last moved."""
-    _asked: int = 0
-    """Where in the chain somebody first asked for it since then."""
+    _lately: int = 0  #: where in the chain stands what was said since it last moved
+    _asked: int = 0  #: where in the chain somebody first asked for it since then
     _given_back: tuple[int, str] = (0, "")
 
     def read(self, position: int, event: e.Event) -> None:
@@ -110,7 +105,7 @@ class _Life:
             self.claimed, self.first_job = event.at, ""
         facts = _why(event)
         job = self.job
-        facts |= {"job": f"job {job}" if job else "its job", "row": _transition(event.row)}
+        facts |= {"job": f"job {job}" if job else "its job", "row": transition(event.row)}
         facts |= {"source": event.source, "target": "no more" if event.target == DELETED else event.target}
         if state(event.target) not in ("Claimed", "Preempting"):
             self.holder = self.job = ""
@@ -175,10 +170,8 @@ class _Life:
             return
         position, event = found
         like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
-        user, preempted = event.facts.get("user", ""), event.facts.get("preempting", "")
-        facts = {"job": f"{event.cluster}.{event.proc}", "user": user, "like": like}
-        facts["preempted"] = preempted if preempted.lower() != "none" else ""
-        self._say(position, event, "log_slot_matched", **facts)
+        facts = {"job": f"{event.cluster}.{event.proc}", "user": event.facts.get("user", ""), "like": like}
+        self._say(position, event, "log_slot_matched", preempted=preempted(event.facts), **facts)
         self.chain.insert(0, self.chain.pop())
 
     def answer(self) -> Answer:
@@ -236,13 +229,6 @@ def lower(text: str) -> str:
     """Let a sentence go on behind a colon."""
     begins = ("It ", "Its ", "The ", "A ", "Somebody ", "No ")
     return text[:1].lower() + text[1:] if text.startswith(begins) else text
-
-
-def _transition(row: str) -> str:
-    letter = LETTERS.get(row, "")
-    if not row:
-        return "a transition that no rule allows"
-    return f"transition {row} ({letter})" if letter else f"transition {row}"
 
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {

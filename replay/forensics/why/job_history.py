@@ -26,16 +26,11 @@ from ..daemon_tables import DaemonTable, cluster_key, jobs_of
 from ..imported_log import PlaceNames
 
 SECOND: Final = 1_000_000
-APART: Final = 2 * SECOND
-"""Records of the same thing are no further apart, from whichever source."""
-BEFORE: Final = 60 * SECOND
-"""The queue may have known a job so long before its log's first entry was written."""
-ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})
-"""Entries after which a job that ran does not run."""
-BEGIN: Final = "1"
-"""The entry with which a run begins."""
-FOUND: Final = "23"
-"""The entry of a shadow that found its job again."""
+APART: Final = 2 * SECOND  #: records of the same thing are no further apart, from whichever source
+BEFORE: Final = 60 * SECOND  #: the queue may have known a job so long before its log's first entry was written
+ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})  #: entries after which a job that ran does not run
+BEGIN: Final = "1"  #: the entry with which a run begins
+FOUND: Final = "23"  #: the entry of a shadow that found its job again
 KINDS_OF_LOGS: Final = ("userlog", "eventlog")
 
 Job = tuple[int, int]

@@ -16,10 +16,10 @@ from ....domain.imported import job_event_log
 from ...narration.sentences import Told
 from ...narration.wording import counted, instant
 from .job_history import APART, ENDS, SECOND, Record, once, record_of
+from .record_words import preempted
 from .slot_records import Slots
 
-SOON: Final = 600 * SECOND
-"""A match is no older than this when the run begins to which it led."""
+SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led
 
 LEFTOVERS: Final = 20 * SECOND
 """So long after a match of a partitionable slot the access point goes on to claim what is left of it."""
@@ -35,16 +35,13 @@ class Matches:
     """The matches of a cluster's jobs, and the runs that they led to."""
 
     def __init__(self, told: Sequence[Told]) -> None:
-        self.user = ""
-        """Whose jobs they are, as the negotiator calls the user."""
-        self.last_rejected: Record | None = None
-        """The last time that the negotiator had nothing for one of them."""
+        self.user = ""  #: whose jobs they are, as the negotiator calls the user
+        self.last_rejected: Record | None = None  #: the last time that the negotiator had nothing for one of them
         self._of: dict[str, list[Record]] = {}
         self._runs: dict[str, list[int]] = {}
         self._led: dict[tuple[int, str, int], Record] = {}
         """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
-        self._free: dict[str, int] = {}
-        """Slot -> when one of them left it last."""
+        self._free: dict[str, int] = {}  #: slot -> when one of them left it last
         matched: dict[int, dict[str, list[Record]]] = {}
         for position, event in told:
             if not isinstance(event, e.JobReported):
@@ -157,16 +154,14 @@ def unled_matches(
             yield case, _unled(given, list(dict.fromkeys(job for _, job in ran[case])), zone), given
 
 
-_UNLED = ("jobs_like_it", "others_ran", "nothing_ran")
-"""Who ran where a match led to no run of the cluster."""
+_UNLED = ("jobs_like_it", "others_ran", "nothing_ran")  #: who ran where a match led to no run of the cluster
 
 
 def _unled(given: Sequence[Record], jobs: Sequence[str], zone: tzinfo) -> dict[str, str]:
-    preempted = given[0].facts.get("preempting", "") if len(given) == 1 else ""
     return {
         "slots": _some([record.facts.get("slot", "a slot") for record in given]),
         "times": f"{counted(len(given), 'time')} until {instant(given[-1].at, zone)}" if len(given) > 1 else "",
-        "preempted": preempted if preempted.lower() != "none" else "",
+        "preempted": preempted(given[0].facts) if len(given) == 1 else "",
         "jobs": f"{'job' if len(jobs) == 1 else 'jobs'} {_some(jobs)}",
     }
 

@@ -13,8 +13,7 @@ from .job_history import JobAd, Record
 _ALIAS = re.compile(r"[?&]alias=([^&>]+)")
 _ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
 
-SAYS_NOTHING = "Unspecified"
-"""How the reason of an eviction begins that nobody gave a reason for."""
+SAYS_NOTHING = "Unspecified"  #: how the reason of an eviction begins that nobody gave a reason for
 SCHEDD_DIED = "Local schedd and job shadow died"
 """How the reason of a lost connection begins where a schedd that was started anew looks for its jobs (entry 022)."""
 OVER = ("completed", "removed")
@@ -36,8 +35,7 @@ SHADOW_STATUS = {
     "115": ("completed", "the job has ended, and its claim ends"),
     "116": ("idle", "the job was not found again"),
 }
-SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})
-"""Entries that say nothing about why a job is where it is."""
+SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})  #: entries that say nothing about why a job is where it is
 
 
 def host_of(address: str) -> str:
@@ -75,6 +73,12 @@ def ad_ending(ad: JobAd) -> str:
 def said_by(kind: str) -> str:
     """What a kind of source is called in a sentence."""
     return KINDS[kind].name if kind in KINDS else kind
+
+
+def preempted(facts: dict[str, str]) -> str:
+    """Whom a match preempts, as the negotiator's log has it; empty: nobody."""
+    user = facts.get("preempting", "")
+    return "" if user.lower() == "none" else user
 
 
 def usage(record: Record, size: Record | None) -> str:

@@ -16,14 +16,10 @@ from ...narration.sentences import Told
 from ...runs.causes import first, meaning, of_reason
 
 SECOND: Final = 1_000_000
-NEAR: Final = 3 * SECOND
-"""Two daemons of a pool write of the same thing within this time."""
-LATER: Final = 2 * SECOND
-"""A slot's move explains what was written of its job at most so long before it ..."""
-FREE: Final = 10 * SECOND
-"""... and not what was written when the slot had been free of the job for so long."""
-TAKEN: Final = 600 * SECOND
-"""Within this time after its end a job's place is taken by the one that it had to go for."""
+NEAR: Final = 3 * SECOND  #: two daemons of a pool write of the same thing within this time
+LATER: Final = 2 * SECOND  #: a slot's move explains what was written of its job at most so long before it ...
+FREE: Final = 10 * SECOND  #: ... and not what was written when the slot had been free of the job for so long
+TAKEN: Final = 600 * SECOND  #: within this time after its end a job's place is taken by the one that it had to go for
 
 
 class Next(NamedTuple):

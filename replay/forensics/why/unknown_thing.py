@@ -14,8 +14,7 @@ from ...narration.wording import counted, instant
 from ..imported_log import single_entries
 
 NEAR_NAMES = 5
-_KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)
-"""A job's key in the schedd's table; its cluster's begins with 0."""
+_KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)  #: a job's key in the schedd's table; its cluster's begins with 0
 
 
 def unknown_job(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
