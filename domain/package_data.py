@@ -6,7 +6,9 @@ A data file is installed with the code and changes with it alone, so the domain 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import dropwhile
+from typing import NamedTuple
 
 
 def lines(data: bytes | None) -> list[str]:
@@ -17,3 +19,32 @@ def lines(data: bytes | None) -> list[str]:
 
 def _is_comment(line: str) -> bool:
     return line.startswith("#")
+
+
+class Section(NamedTuple):
+    """A section: the two parts of its heading, ``[kind: about]`` or ``[kind]``, and its lines."""
+
+    kind: str
+    about: str
+    lines: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names, of which a line may have several."""
+        return " ".join(self.lines).split()
+
+
+def sections(data: bytes | None) -> list[Section]:
+    """Return the sections of a data file; a ``#`` line is a comment."""
+    found: list[Section] = []
+    for line in lines(data):
+        if line.startswith("["):
+            kind, _, about = line[1:-1].partition(": ")
+            found.append(Section(kind, about, []))
+        elif line and not _is_comment(line):
+            found[-1].lines.append(line)
+    return found
+
+
+def names_of(found: Iterable[Section], kind: str) -> list[str]:
+    return [name for section in found if section.kind == kind for name in section.names]

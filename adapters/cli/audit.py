@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
+from ...replay.narration.wording import counted, instant, interval, iso, shortened
+from ..condor_tools.options import Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, painted, width_of
 from .common import log_of, shown
+from .time_window import here
 
 if TYPE_CHECKING:
     from ...replay.audit_result import Audit, AuditFinding, Contradiction, MissingRecords, UnaccountedTime
@@ -20,24 +22,7 @@ _INDENT = 4
 SHOWN = 20
 """Findings of a kind that are printed unless all are asked for."""
 
-AUDIT = Command(
-    "audit",
-    "[LOG] [options]",
-    "Judges a log: what happened in it, whether the rules allow it, where its sources disagree. Ends with 1 if "
-    "something was not allowed, the log is not as it was written, or nothing was read that could be judged.",
-    (
-        Option("all", 2, "", f"print every finding, not the first {SHOWN} of each kind"),
-        Option("json", 2, "", "the verdict as JSON"),
-        LOG,
-        HELP,
-    ),
-    (
-        ("poolbook audit audit.db", "what `poolbook import` read of a real pool"),
-        ("poolbook audit", "the log of a pool of Poolbook's own"),
-        ("poolbook audit audit.db -json", "all of it, for programs"),
-    ),
-    (("audit.db", "the log: a file's name or a URL, as with -log"),),
-)
+AUDIT = command_table("audit")
 
 
 def audit(argv: Sequence[str]) -> int:
@@ -55,8 +40,7 @@ def audit(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         print(json.dumps(as_json(shown(url), found), indent=2))
     else:
-        zone = datetime.now().astimezone().tzinfo or UTC
-        first, *rest = report(shown(url), found, zone, None if arguments.has("all") else SHOWN)
+        first, *rest = report(shown(url), found, here(), None if arguments.has("all") else SHOWN)
         width = width_of()
         print(folded(painted(first), width))
         for line in rest:
@@ -88,7 +72,6 @@ def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
 
 def verdict(found: Audit) -> str:
     """Return "sound", the number of faults, or that there was nothing to judge."""
-    from ...replay.narration.wording import counted
 
     if found.verdict == "nothing read":
         return "nothing was read that could be judged: no verdict"
@@ -102,8 +85,6 @@ def verdict(found: Audit) -> str:
 
 
 def _read(found: Audit, zone: tzinfo) -> Iterator[str]:
-    from ...replay.narration.wording import counted, instant
-
     if found.imported:
         lines = sum(lines for _, _, lines in found.sources)
         what = f"imported: {counted(len(found.sources), 'file')} with {counted(lines, 'line')}"
@@ -189,8 +170,6 @@ def _section(title: str, count: int, items: Iterable[list[str]], most: int | Non
 
 
 def _finding(finding: AuditFinding, zone: tzinfo) -> list[str]:
-    from ...replay.narration.wording import instant
-
     where = _where(finding.file, finding.line)
     head = (
         f"{instant(finding.at, zone)}  {finding.thing}: {finding.words} ({finding.rule}){f'  [{where}]' * bool(where)}"
@@ -200,7 +179,6 @@ def _finding(finding: AuditFinding, zone: tzinfo) -> list[str]:
 
 def _contradiction(found: Contradiction, zone: tzinfo) -> list[str]:
     from ...domain.imported.record_sources import KINDS
-    from ...replay.narration.wording import instant
 
     run = f", run {found.run}" if found.run else ""
     lines = [f"{instant(found.at, zone)}  {found.thing}{run}: {found.words} ({found.fact})"]
@@ -215,8 +193,6 @@ def _where(file: str, line: int) -> str:
 
 
 def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
-    from ...replay.narration.wording import counted, instant, interval, shortened
-
     refused = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in found.quarantined)
     yield from _section("records that could not be read", len(found.quarantined), refused, most)
 
@@ -240,8 +216,6 @@ def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
 def as_json(name: str, found: Audit) -> dict[str, object]:
     """Return the whole audit with instants in ISO 8601 (UTC), null where an instant is unknown."""
     from attrs import asdict
-
-    from ...replay.narration.wording import iso
 
     def when(at: int) -> str | None:
         return iso(at) if at else None

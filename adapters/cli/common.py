@@ -20,8 +20,7 @@ DEFAULT_LOG = "pool.db"
 
 def log_of(arguments: Arguments) -> str:
     """Return the log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder."""
-    given = arguments.last("log")
-    return given.values[0] if given is not None else os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
+    return arguments.value("log", os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG)
 
 
 def log_option(url: str) -> str:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-from ..condor_tools.options import HELP, Command, UsageError, parse
+from ..condor_tools.options import Command, UsageError, command_table, parse
 from .command_names import PREFIX, aliases
 from .command_tables import FILE_VALUES, options_of, table_of, takes_files
 from .main import COMMANDS
 
-COMPLETION = Command(
-    "completion",
-    "bash | zsh | fish",
-    "Prints the script with which a shell completes poolbook's commands, options and files.",
-    (HELP,),
-    (
-        ('eval "$(poolbook completion bash)"', "now, or for good as a line of ~/.bashrc"),
-        ('eval "$(poolbook completion zsh)"', "as a line of ~/.zshrc, behind compinit"),
-        ("poolbook completion fish > ~/.config/fish/completions/poolbook.fish", ""),
-    ),
-    (("bash, zsh, fish", "the shell"),),
-)
+COMPLETION = command_table("completion")
 
 
 def completion(argv: Sequence[str]) -> int:
     arguments = parse(COMPLETION, argv)
-    if len(arguments.words) != 1 or arguments.words[0] not in _SCRIPTS:
-        raise UsageError(f"poolbook completion: name the shell: {', '.join(_SCRIPTS)}")
-    print("\n".join(_SCRIPTS[arguments.words[0]]([table_of(name) for name in COMMANDS])))
+    if len(arguments.words) != 1 or arguments.words[0] not in _SHELLS:
+        raise UsageError(f"poolbook completion: name the shell: {', '.join(_SHELLS)}")
+    (shell,), tables = arguments.words, [table_of(name) for name in COMMANDS]
+    print("\n".join(_fish(tables)) if shell == "fish" else _script(shell, tables))
     return 0
 
 
+_SHELLS = ("bash", "zsh", "fish")
 _OF_COMMANDS = ("help", "man")
 """Commands that take a command's name."""
 
@@ -42,7 +36,7 @@ def _offers() -> dict[tuple[str, str], Sequence[str]]:
     from .doc import files
 
     dialects = {(name, "dialect"): tuple(DIALECTS) for name in ("play", "run", "serve")}
-    return {("doc", ""): tuple(files()), ("completion", ""): tuple(_SCRIPTS), ("usage", "by"): BY, **dialects}
+    return {("doc", ""): tuple(files()), ("completion", ""): _SHELLS, ("usage", "by"): BY, **dialects}
 
 
 def _valued(tables: Sequence[Command], files: bool) -> str:
@@ -64,100 +58,54 @@ def _renamed() -> Iterator[str]:
     yield "    esac"
 
 
-def _bash(tables: Sequence[Command]) -> Iterator[str]:
-    offers = _offers()
-    yield from (
-        "_poolbook() {",
-        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}",
-        f"    local command=${{COMP_WORDS[1]#{PREFIX}}} options= files= offers=",
-        f"    local commands='{' '.join([*COMMANDS, 'help'])}'",
-        "    COMPREPLY=()",
-        f"    if ((COMP_CWORD == 1)) || [[ $command == @({'|'.join(_OF_COMMANDS)}) ]]; then",
-        '        COMPREPLY=($(compgen -W "$commands" -- "$cur"))',
-        "        return",
-        "    fi",
-        *_renamed(),
-        '    case "$command $prev" in',
-        *(
-            f"        '{name} -{option}') offers='{' '.join(found)}' ;;"
-            for (name, option), found in offers.items()
-            if option
-        ),
-        f"        {_valued(tables, True)}) files=1 ;;",
-        f"        {_valued(tables, False)}) return ;;",
-        "        *)",
-        "            case $command in",
-    )
-    for table in tables:
-        names = " ".join(f"-{option.name}" for option in options_of(table))
-        words = " ".join(offers.get((table.name, ""), ()))
-        files = "1" if takes_files(table) else ""
-        yield f"                {table.name}) options='{names}' files={files} offers='{words}' ;;"
-    yield from (
-        "            esac ;;",
-        "    esac",
-        "    if [[ $cur == -* ]]; then",
-        '        COMPREPLY=($(compgen -W "$options" -- "$cur"))',
-        "    elif [[ $offers ]]; then",
-        '        COMPREPLY=($(compgen -W "$offers" -- "$cur"))',
-        "    elif [[ $files ]]; then",
-        "        compopt -o filenames 2>/dev/null",
-        '        mapfile -t COMPREPLY < <(compgen -f -- "$cur")',
-        "    fi",
-        "}",
-        "complete -F _poolbook poolbook",
-    )
-
-
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", r"'\''") + "'"
 
 
-def _zsh(tables: Sequence[Command]) -> Iterator[str]:
-    def described(name: str, words: str) -> str:
-        return _quoted(f"{name}:{words}")
+class _Words(NamedTuple):
+    """How a shell's script writes a name with its purpose, the words that an option takes, and a command."""
 
-    offers = _offers()
-    commands = " ".join(described(name, entry.words) for name, entry in COMMANDS.items())
-    yield from (
-        "#compdef poolbook",
-        "_poolbook() {",
-        "    local -a commands options offers",
-        f"    local command=${{words[2]#{PREFIX}}} files=",
-        f"    commands=({commands} 'help:the help of a command')",
-        f"    if (( CURRENT == 2 )) || [[ $command == ({'|'.join(_OF_COMMANDS)}) ]]; then",
-        "        _describe command commands",
-        "        return",
-        "    fi",
-        *_renamed(),
-        '    case "$command $words[CURRENT-1]" in',
-        *(
-            f"        ('{name} -{option}') compadd -- {' '.join(found)}; return ;;"
-            for (name, option), found in offers.items()
-            if option
-        ),
-        f"        ({_valued(tables, True)}) _files; return ;;",
-        f"        ({_valued(tables, False)}) return ;;",
-        "    esac",
-        "    case $command in",
-    )
-    for table in tables:
-        options = " ".join(described(f"-{option.name}", option.help) for option in options_of(table))
-        words = " ".join(offers.get((table.name, ""), ()))
-        files = "1" if takes_files(table) else ""
-        yield f"        ({table.name}) options=({options}) files={files} offers=({words}) ;;"
-    yield from (
-        "    esac",
-        "    if [[ $PREFIX == -* ]]; then",
-        "        _describe -o option options",
-        "    elif (( $#offers )); then",
-        "        compadd -- $offers",
-        "    elif [[ -n $files ]]; then",
-        "        _files",
-        "    fi",
-        "}",
-        "compdef _poolbook poolbook",
-    )
+    described: Callable[[str, str], str]
+    offer: str
+    command: str
+
+
+_WORDS = {
+    "bash": _Words(
+        lambda name, purpose: name,
+        "        '{name} -{option}') offers='{words}' ;;",
+        "                {name}) options='{options}' files={files} offers='{words}' ;;",
+    ),
+    "zsh": _Words(
+        lambda name, purpose: _quoted(f"{name}:{purpose}"),
+        "        ('{name} -{option}') compadd -- {words}; return ;;",
+        "        ({name}) options=({options}) files={files} offers=({words}) ;;",
+    ),
+}
+
+
+def _script(shell: str, tables: Sequence[Command]) -> str:
+    """Return a script: the shell's data file, with what the tables say in the places that it names."""
+    described, offer, command = _WORDS[shell]
+    offers = {key: " ".join(words) for key, words in _offers().items()}
+    parts = {
+        "commands": [" ".join(described(name, entry.words) for name, entry in COMMANDS.items())],
+        "renamed": _renamed(),
+        "offers": [offer.format(name=name, option=one, words=words) for (name, one), words in offers.items() if one],
+        "files": [_valued(tables, True)],
+        "values": [_valued(tables, False)],
+        "tables": [
+            command.format(
+                name=table.name,
+                options=" ".join(described(f"-{option.name}", option.help) for option in options_of(table)),
+                files="1" if takes_files(table) else "",
+                words=offers.get((table.name, ""), ""),
+            )
+            for table in tables
+        ],
+    }
+    text = Path(__file__).with_name(f"completion.{shell}").read_text(encoding="utf-8")
+    return re.sub(r"@([a-z]+)@", lambda found: "\n".join(parts[found[1]]), text).rstrip("\n")
 
 
 def _fish(tables: Sequence[Command]) -> Iterator[str]:
@@ -179,6 +127,3 @@ def _fish(tables: Sequence[Command]) -> Iterator[str]:
             if (table.name, option.name) in offers:
                 value += f" -a '{' '.join(offers[table.name, option.name])}'"
             yield f"{seen} -o {option.name}{value} -d {_quoted(option.help)}"
-
-
-_SCRIPTS: dict[str, Callable[[Sequence[Command]], Iterator[str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}

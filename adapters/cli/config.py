@@ -8,59 +8,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
 
 if TYPE_CHECKING:
     from ...domain.config import Configuration
 
-_ASKED_NOBODY = "files are read here, no daemon is asked: `poolbook log machine/NAME` has what a machine follows"
-_FILES_ALONE = "nothing is configured but by files: change the file, then `poolbook reconfig`"
-
-COMMAND = Command(
-    "config",
-    "[NAME ...] [options]",
-    "Shows settings, with their macros expanded; without a name, all that differ from the defaults.",
-    (
-        Option("config", 3, "<file>", "read this file, not poolbook.conf; may be given again, and the last wins"),
-        Option("verbose", 1, "", "where a value comes from, what was written, the default"),
-        Option("dump", 2, "", "all settings whose names match the patterns that stand where names do, unexpanded"),
-        Option("expanded", 2, "", "with -dump: expanded"),
-        Option("raw", 1, "", "values as they were written"),
-        Option("default", 3, "", "the defaults, unexpanded"),
-        Option("macro", 1, "", "expand the words themselves, as if they were values"),
-        Option("slot", 2, "<n:type>", "as slot n of a type has it, by SLOT<n>_NAME and SLOT_TYPE_<type>_NAME"),
-        Option("subsystem", 3, "<daemon>", "as a daemon has it; STARTD unless given"),
-        Option("local-name", 3, "<name>", "as a daemon of this name has it"),
-        Option("json", 1, "", "as JSON"),
-        HELP,
-        Option("name", 1, refused=_ASKED_NOBODY),
-        Option("pool", 3, refused=_ASKED_NOBODY),
-        Option("address", 1, refused=_ASKED_NOBODY),
-        Option("master", 4, refused=_ASKED_NOBODY),
-        Option("set", 2, refused=_FILES_ALONE),
-        Option("unset", 2, refused=_FILES_ALONE),
-        Option("rset", 2, refused=_FILES_ALONE),
-        Option("runset", 2, refused=_FILES_ALONE),
-        Option("root-config", 3, refused="-config FILE names the file to begin with"),
-        Option("writeconfig", 1, refused="without a NAME, what differs from the defaults is printed"),
-        Option("summary", 3, refused="without a NAME, what differs from the defaults is printed"),
-        Option("evaluate", 2, refused="-macro expands, and `poolbook q -af EXPR` evaluates in a job's ad"),
-        Option("mixedcase", 2, refused="names are printed as they are written"),
-        Option("used", 2, refused="docs/coverage.md has who follows which"),
-        Option("unused", 4, refused="what nothing follows is always told"),
-        Option("trace", 2, refused="-verbose says where a value comes from"),
-        Option("debug", 3, refused="-verbose says where a value comes from"),
-        Option("version", 4, refused="use `poolbook -version`"),
-    ),
-    (
-        ("poolbook config START", "its value, expanded"),
-        ("poolbook config -verbose START", "and which line of which file said so"),
-        ("poolbook config -dump '^MAX.*TIME'", "all that match"),
-        ("poolbook config use POLICY:Desktop", "what a template stands for"),
-        ("poolbook log machine/NAME -log pool.db", "what a pool's machine was configured with, and when that changed"),
-    ),
-    (("START", "a setting"), ("use POLICY:Desktop", "a template; use POLICY lists those that there are")),
-)
+COMMAND = command_table("config")
 
 
 def config(argv: Sequence[str]) -> int:
@@ -89,11 +42,10 @@ def config(argv: Sequence[str]) -> int:
 def _loaded(arguments: Arguments) -> Configuration:
     from ..runtime.configuration import load
 
-    subsystem, local_name = arguments.last("subsystem"), arguments.last("local-name")
     found = load(
-        [given.values[0] for given in arguments.every("config")],
-        subsystem=subsystem.values[0].upper() if subsystem else "STARTD",
-        local_name=local_name.values[0] if local_name else "",
+        arguments.values("config"),
+        subsystem=arguments.value("subsystem", "STARTD").upper(),
+        local_name=arguments.value("local-name"),
     )
     slot = arguments.last("slot")
     if slot is None:

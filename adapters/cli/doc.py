@@ -7,29 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
-from ..condor_tools.options import HELP, Command, Option, UsageError, parse
+from ..condor_tools.options import UsageError, command_table, parse
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 """docs/ stands beside the rooms in a checkout and in the package."""
 CONTENTS = "README"
 
-COMMAND = Command(
-    "doc",
-    "[PAGE | EXAMPLE] [options]",
-    "Prints a page of the documentation, or a file of the examples; without a name, what there is.",
-    (
-        Option("folder", 1, "", "only say where the file is; without a name, the folder of all of them"),
-        Option("json", 1, "", "name, file and text as JSON"),
-        HELP,
-    ),
-    (
-        ("poolbook doc tutorial", "from an empty folder to a policy that is tried"),
-        ("poolbook doc questions", "which command answers what"),
-        ("poolbook doc desktop.play > desktop.play", "an example, to be changed"),
-        ('cp -r "$(poolbook doc -folder)/examples" .', "all of them"),
-    ),
-    (("PAGE", "docs/PAGE.md, by its name alone"), ("EXAMPLE", "a file of docs/examples")),
-)
+COMMAND = command_table("doc")
 
 
 def files() -> Mapping[str, Path]:

@@ -10,29 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import HELP, LOG, Command, Option, UsageError, parse
+from ..condor_tools.options import UsageError, command_table, parse
 from .common import log_of
 
 if TYPE_CHECKING:
     from .checkup import Finding
 
-COMMAND = Command(
-    "doctor",
-    "[options]",
-    "Tells what of this machine, its configuration and its log would surprise, and what to do. It changes "
-    "nothing of these, and ends with 1 if something does not work.",
-    (
-        Option("config", 3, "<file>", "the configuration that the pool is to have; may be given again"),
-        Option("quiet", 1, "", "leave out what is in order"),
-        Option("json", 1, "", "what was found, as JSON"),
-        LOG,
-        HELP,
-    ),
-    (
-        ("poolbook doctor", "before the first run, and when something is not as expected"),
-        ("poolbook doctor -config desktop.conf", "before a pool is served under it"),
-    ),
-)
+COMMAND = command_table("doctor")
 
 
 def doctor(argv: Sequence[str]) -> int:
@@ -43,7 +27,7 @@ def doctor(argv: Sequence[str]) -> int:
         )
     from .checkup import Level, examined, gathered
 
-    found = examined(gathered(log_of(arguments), [given.values[0] for given in arguments.every("config")]))
+    found = examined(gathered(log_of(arguments), arguments.values("config")))
     if arguments.has("json"):
         print(json.dumps([one._asdict() for one in found], indent=2))
     else:

@@ -8,56 +8,24 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from attrs import asdict
 
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from ...replay.narration.wording import counted, instant, shortened
+from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import is_live, rewritten
 from .common import log_of, shown
+from .time_window import here
 
 if TYPE_CHECKING:
     from ...replay.audit_result import Audit
     from ..condor_files.importing.result import ImportResult
     from ..condor_files.importing.session import ImportSession
 
-_READING = (
-    Option(
-        "zone", 2, "<zone>", "where the daemons wrote their local times: Europe/Madrid, UTC, +02:00 (default: here)"
-    ),
-    Option(
-        "machine", 2, "<name>", "the host of the daemons, where the files do not say it (default: the folder's name)"
-    ),
-    Option("time-format", 2, "<format>", "the pool's DEBUG_TIME_FORMAT, where it is none of the usual ones"),
-)
-
-IMPORT = Command(
-    "import",
-    "FOLDER... [options]",
-    "Reads what a real HTCondor pool left behind into a log: daemons' logs, job event logs, histories, tables, ads.\n"
-    "What was read before is not read again, whatever it is called now; what has grown is read from there on.",
-    (*_READING, Option("json", 2, "", "what was read, as JSON"), LOG, HELP),
-    (
-        ("poolbook import /var/log/condor /var/lib/condor/spool -log audit.db", ""),
-        ("poolbook audit audit.db", "then: the verdict"),
-    ),
-    (("FOLDER", "a folder with all that is below it, or a file"),),
-)
-FOLLOW = Command(
-    "follow",
-    "FOLDER... [options]",
-    "Imports and audits what a pool writes, as it writes it, and says what is found, until Ctrl-C.",
-    (
-        *_READING,
-        Option("interval", 2, "<seconds>", "how long to wait between two looks (default 2)"),
-        Option("seconds", 2, "<seconds>", "end after this time"),
-        LOG,
-        HELP,
-    ),
-    (("poolbook follow /var/log/condor /var/lib/condor/spool -log audit.db", ""),),
-    (("FOLDER", "a folder with all that is below it, or a file"),),
-)
+IMPORT = command_table("import")
+FOLLOW = command_table("follow")
 _SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing was read that could be judged"}
 SHOWN = 10
 """Refused records that are shown; the audit shows the rest."""
@@ -120,8 +88,7 @@ def _session(command: Command, arguments: Arguments) -> ImportSession:
     name = f"poolbook {command.name}"
     if not arguments.words:
         raise UsageError(f"{name}: name a folder; `{name} -help` has examples")
-    given = {option: arguments.last(option) for option in ("zone", "machine", "time-format")}
-    options = Options(*("" if value is None else value.values[0] for value in given.values()))
+    options = Options(*map(arguments.value, ("zone", "machine", "time-format")))
     try:
         return ImportSession(arguments.words, log_of(arguments), options)
     except ValueError as error:
@@ -179,7 +146,6 @@ def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
 
 def _tell(url: str, result: ImportResult) -> None:
     from ...domain.imported.record_sources import KINDS
-    from ...replay.narration.wording import counted, shortened
 
     print(f"{shown(url)}: {counted(result.events, 'event')} in {result.seconds:.1f} s")
     width = max((len(KINDS[kind].name) for kind in result.counts), default=0)
@@ -211,7 +177,6 @@ def _tell(url: str, result: ImportResult) -> None:
 
 def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
     """Print the findings of an audit that were not printed before."""
-    from ...replay.narration.wording import instant
 
     moves = sum(audit.transitions.values())
     now = datetime.now().strftime("%H:%M:%S")
@@ -221,8 +186,4 @@ def _tell_news(audit: Audit, result: ImportResult, told: set[str]) -> None:
     for at, words, story in sorted(news):
         if words not in told:
             told.add(words)
-            print("\n    ".join([f"  {instant(at, _zone())}  {words}", *story]), flush=True)
-
-
-def _zone() -> tzinfo:
-    return datetime.now().astimezone().tzinfo or UTC
+            print("\n    ".join([f"  {instant(at, here())}  {words}", *story]), flush=True)

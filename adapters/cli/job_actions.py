@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ..condor_tools import actions, job_priorities
 from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, NOT_FOUND, SUCCESS, Result
 from ..condor_tools.job_selection import JobId, Selection
+from ..machine.host import user_name
 from ..runtime.commands import ask
 from ..runtime.requests import Refused, new_id
 from .common import log_of
@@ -17,45 +19,19 @@ from .common import log_of
 # Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.
 _RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED}
 _ALREADY = {"hold": {"Held"}, "remove": {"Removed"}}
+_ACTIONS = {"rm": "remove", "rm -forcex": "remove now", "vacate -fast": "vacate"}
+"""Actions that a request names otherwise than the command does."""
 
 
-def _user() -> str:
-    from ..machine.host import user_name
-
-    return user_name()
-
-
-def remove(argv: Sequence[str]) -> int:
-    request = actions.read("rm", argv)
-    return _act("remove now" if request.arguments.has("forcex") else "remove", request)
-
-
-def hold(argv: Sequence[str]) -> int:
-    return _act("hold", actions.read("hold", argv))
-
-
-def release(argv: Sequence[str]) -> int:
-    return _act("release", actions.read("release", argv))
-
-
-def vacate(argv: Sequence[str]) -> int:
-    return _act("vacate", actions.read("vacate", argv))
-
-
-def suspend(argv: Sequence[str]) -> int:
-    return _act("suspend", actions.read("suspend", argv))
-
-
-def go_on(argv: Sequence[str]) -> int:
-    return _act("continue", actions.read("continue", argv))
-
-
-def _act(action: str, request: actions.Request) -> int:
+def _act(command: str, argv: Sequence[str]) -> int:
+    request = actions.read(command, argv)
+    action = request.action.command
+    action = _ACTIONS.get(action, action)
     url = log_of(request.arguments)
     fast = request.arguments.has("fast")
     body = {
         "kind": "Act",
-        "user": _user(),
+        "user": user_name(),
         "action": action,
         "reason": request.reason,
         "subcode": request.subcode or 0,
@@ -67,13 +43,23 @@ def _act(action: str, request: actions.Request) -> int:
         outcomes = ask(url, {**body, "id": new_id(), "selection": chosen})
         found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in range(o["first"], o["last"] + 1)}
         single += [Result(job, _result(action, found[job.cluster, job.proc or 0])) for job in request.ids]
-    for slot in request.slots:
-        single.append(Result(slot, _of_slot(url, action, slot, fast)))
+    single += [Result(slot, _of_slot(url, action, slot, fast)) for slot in request.slots]
     selected = None
     if request.selection is not None:
         outcomes = ask(url, {**body, "id": new_id(), "selection": _selection(request.selection, request.held)})
         selected = _count(action, outcomes)
-    answer = actions.answer(request, single, selected)
+    return _printed(actions.answer(request, single, selected))
+
+
+remove = partial(_act, "rm")
+hold = partial(_act, "hold")
+release = partial(_act, "release")
+vacate = partial(_act, "vacate")
+suspend = partial(_act, "suspend")
+go_on = partial(_act, "continue")
+
+
+def _printed(answer: actions.Answer) -> int:
     sys.stdout.write(answer.out)
     sys.stderr.write(answer.err)
     return answer.exit_code
@@ -89,7 +75,7 @@ _SLOTS = {
 
 def _of_slot(url: str, action: str, slot: str, fast: bool) -> int:
     kind, done = _SLOTS[action]
-    body = {"kind": kind, "id": new_id(), "user": _user(), "slot": slot}
+    body = {"kind": kind, "id": new_id(), "user": user_name(), "slot": slot}
     try:
         answer = ask(url, {**body, "fast": fast} if action == "vacate" else body)
     except Refused as refused:
@@ -98,10 +84,7 @@ def _of_slot(url: str, action: str, slot: str, fast: bool) -> int:
 
 
 def _result(action: str, outcome: str) -> int:
-    known = _RESULTS.get(outcome)
-    if known is not None:
-        return known
-    return ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS
+    return _RESULTS.get(outcome, ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS)
 
 
 def _count(action: str, outcomes: Iterable[dict[str, Any]]) -> dict[int, int]:
@@ -133,7 +116,7 @@ def prio(argv: Sequence[str]) -> int:
     body = {
         "kind": "Edit",
         "id": new_id(),
-        "user": _user(),
+        "user": user_name(),
         "selection": _selection(request.selection),
         "changes": {"JobPrio": str(request.priority if absolute else request.step)},
         "add": not absolute,
@@ -146,9 +129,7 @@ def prio(argv: Sequence[str]) -> int:
         if outcome["result"] == "done"
         for proc in range(outcome["first"], outcome["last"] + 1)
     ]
-    answer = job_priorities.answer(request, changed)
-    sys.stdout.write(answer.out)
-    sys.stderr.write(answer.err)
+    exit_code = _printed(job_priorities.answer(request, changed))
     for outcome in denied:
         print(f"Permission denied to change the priority of cluster {outcome['cluster']}", file=sys.stderr)
-    return answer.exit_code or int(bool(denied))
+    return exit_code or int(bool(denied))

@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import HELP, LOG, Command, Option, Refusal, UsageError, parse
+from ...replay.narration.wording import counted, instant
+from ..condor_tools.options import Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, folded, painted, width_of
 from .common import calls, log_of, shown
 from .time_window import here, instant_of, window_of
@@ -19,74 +20,10 @@ if TYPE_CHECKING:
     from ...replay.why import Answer
     from ..runtime.verdicts import Verification
 
-WHY = Command(
-    "why",
-    "JOB | CLUSTER | SLOT [options]",
-    "Tells in at most five lines why a job or slot is where it is: what happened, why, and what can be done. Of a "
-    "cluster it tells how its jobs fared.",
-    (
-        Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, 3:00, or 10 min (ago)"),
-        Option("verbose", 1, "", "and its whole life with the evidence: expressions, values, ranks, places of records"),
-        Option("json", 2, "", "as JSON: the lines, and the life with its codes and facts"),
-        LOG,
-        HELP,
-    ),
-    (
-        ("poolbook why 12.3", "why it is idle, was evicted, is held, has ended"),
-        ("poolbook why 12", "how the jobs of a cluster fared, and what to look at first"),
-        ("poolbook why slot1@host", ""),
-    ),
-    (("12.3, 12", "a job, a cluster"), ("slot1@host", "a slot")),
-)
-LOG_COMMAND = Command(
-    "log",
-    "[STREAM] [options]",
-    "Prints what happened, one line for each step of each job and slot.",
-    (
-        Option("since", 2, "<time>", "from an instant on: 2027-01-15T08:00, 3:00, yesterday, or 10 min (ago)"),
-        Option("until", 2, "<time>", "before an instant; 3:30 is the first after -since"),
-        Option("evicted", 2, "", "only the runs that were ended before their jobs were done, and by which causes"),
-        Option("json", 2, "", "as a JSON list; with -evicted an object, times on slots in seconds"),
-        LOG,
-        HELP,
-    ),
-    (
-        ("poolbook log slot1@host", "what a slot did"),
-        ("poolbook log 12 -since '1 hour'", "a cluster, of late"),
-        ("poolbook log -since 3:00 -until 3:30 -evicted", "who was evicted last night, by cause"),
-    ),
-    (
-        ("12.3, 12", "a job, a cluster"),
-        ("slot1@host", "a slot"),
-        ("machine/NAME", "a machine"),
-        ("submitter/alice@example.org", "a submitter: what administrators set of it, and deleted"),
-        (
-            "pool, requests, negotiator, evidence",
-            "the pool itself, what it was asked, what it matched, what policies said",
-        ),
-        ("accountant", "the users' priorities as they changed, and usage that was reset"),
-        ("source/1, submitter/NAME, ads/history", "of an imported log: a file, a submitter, kept ads; table/queue"),
-    ),
-)
-VERIFY = Command(
-    "verify",
-    "[options]",
-    "Checks that a log is as it was written (its seal), and that the rules allow every step in it.",
-    (
-        Option("decisions", 3, "", "take every negotiation cycle again, too, and compare"),
-        Option("json", 2, "", "the verdict as JSON"),
-        LOG,
-        HELP,
-    ),
-    (("poolbook verify", ""), ("poolbook verify -decisions", "do the same jobs still get the same slots?")),
-)
-VIEWS = Command(
-    "views",
-    "[options]",
-    "Rebuilds the tables that q, status and history read from the log. They are kept up to date by themselves.",
-    (Option("json", 2, "", "the position that they reached, as JSON"), LOG, HELP),
-    (("poolbook views", ""),),
-)
+WHY = command_table("why")
+LOG_COMMAND = command_table("log")
+VERIFY = command_table("verify")
+VIEWS = command_table("views")
 
 
 def _dump(items: Iterable[object]) -> None:
@@ -137,7 +74,6 @@ LINE_INDENT = 4
 
 
 def _print_life(found: Answer) -> None:
-    from ...replay.narration.wording import instant
     from ...replay.why import tell
 
     print()
@@ -242,7 +178,6 @@ class _Progress:
 
 def _on_decisions(found: RecheckedCycles) -> Iterator[str]:
     """What came of taking the cycles again, in lines."""
-    from ...replay.narration.wording import counted, instant
 
     again = f"{counted(found.taken, 'negotiation cycle')} {'was' if found.taken == 1 else 'were'} taken again"
     if not found.differing:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, tzinfo
+from collections.abc import Sequence
+from datetime import tzinfo
 from itertools import islice
 
 from ...domain.events import Event
 from ...replay.listing import Member, line, members
 from ..condor_tools.terminal import STATES, folded, painted, width_of
+from .time_window import here
 
 INDENT = 10
 """Columns before a continuation line: the width of the position."""
@@ -29,15 +30,11 @@ def printed(member: Member, zone: tzinfo, width: int | None, place: str = "") ->
 
 def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:
     """Print the transitions and decisions of `events`, the first of which is at position `first`."""
-    zone, width = datetime.now().astimezone().tzinfo or UTC, width_of()
+    zone, width = here(), width_of()
     for position, event in enumerate(events, first):
         told = (member for member in members(position, event) if member.target or member.what in DECISIONS)
         for member in islice(told, MANY):
             print(printed(member, zone, width), flush=True)
-        more = _count(told)
+        more = sum(1 for _ in told)
         if more:
             print(f"{'':{INDENT}}... and {more:,} more like this", flush=True)
-
-
-def _count(rest: Iterable[object]) -> int:
-    return sum(1 for _ in rest)

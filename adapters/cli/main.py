@@ -138,6 +138,14 @@ def _called(entry: Entry, words: Sequence[str]) -> int:
         return _explained(error)
 
 
+_EXPECTED = {
+    "poolbook.domain.decision.draft": "Refusal",
+    "poolbook.domain.submit": "SubmitError",
+    "poolbook.domain.config": "ConfigError",
+}
+"""Errors that are meant for the user, by their modules: what was not loaded has not raised one."""
+
+
 def _explained(error: Exception) -> int:
     """Print an error that is meant for the user and return its exit code; raise any other."""
     from ..condor_tools.options import Help, Refusal, UsageError, usage
@@ -157,21 +165,8 @@ def _explained(error: Exception) -> int:
     if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
         _say(_NO_POOL)
         return 1
-
-    expected: tuple[type[Exception], ...] = (LogError, Refused)
-    if "poolbook.domain.decision" in sys.modules:
-        from ...domain.decision.draft import Refusal as Decided
-
-        expected = (*expected, Decided)
-    if "poolbook.domain.submit" in sys.modules:
-        from ...domain.submit import SubmitError
-
-        expected = (*expected, SubmitError)
-    if "poolbook.domain.config" in sys.modules:
-        from ...domain.config import ConfigError
-
-        expected = (*expected, ConfigError)
-    if not isinstance(error, expected):
+    loaded = [getattr(sys.modules[module], name) for module, name in _EXPECTED.items() if module in sys.modules]
+    if not isinstance(error, (LogError, Refused, *loaded)):
         raise error
     for line in getattr(error, "warnings", ()):
         print(line, file=sys.stderr)

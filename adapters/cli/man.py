@@ -7,24 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..condor_tools.options import HELP, Command, Refusal, parse, spelling
+from ..condor_tools.options import Command, Refusal, command_table, parse, spelling
 from ..machine.host import VERSION
 from .command_names import meant
 from .command_tables import options_of, table_of
 from .main import COMMANDS
 
-MAN = Command(
-    "man",
-    "[COMMAND]",
-    "Shows the manual's page of a command, or of poolbook as a whole. Where no terminal reads it, it prints the page's "
-    "source, for `man -l -` or a folder of pages.",
-    (HELP,),
-    (
-        ("poolbook man run", ""),
-        ("poolbook man run > ~/.local/share/man/man1/poolbook-run.1", "then `man poolbook-run` finds it"),
-    ),
-    (("run", "a command"),),
-)
+MAN = command_table("man")
 
 
 def man(argv: Sequence[str]) -> int:

@@ -8,37 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..condor_tools.options import HELP, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
     from ...replay.scenario.transcript import Transcript
     from ..simulation import PlayEvent, Simulation
 
-COMMAND = Command(
-    "play",
-    "SCENARIO [options]",
-    "Plays machines under a configuration in virtual time: tells each transition of a slot with the expression that\n"
-    "decided it, and exits with 1 if some expectations were not met. The language: `poolbook doc play`.",
-    (
-        Option("config", 3, "<file>", "read this configuration first; may be given again"),
-        Option("dialect", 2, "<name>", "manual or htcondor-25, whatever the scenario says"),
-        Option("seed", 2, "<n>", "the seed of $RANDOM_INTEGER() and $RANDOM_CHOICE(); 0 unless given"),
-        Option("quiet", 1, "", "tell the summary, and what was not as expected"),
-        Option("audit", 1, "", "have every event judged by the rules of the transitions"),
-        Option("trace", 1, "<folder>", "play what was recorded of a real pool, and compare"),
-        Option("cycles", 2, "", "with -trace: compare the priorities and the negotiator's matches"),
-        Option("json", 1, "", "what happened, and the summary, as JSON"),
-        Option("log", 3, "<url>", "keep the log: a new file's name, or another log's URL"),
-        HELP,
-    ),
-    (
-        ("poolbook play desktop.play", ""),
-        ("poolbook play week.play -quiet -dialect htcondor-25", "what a week comes to, as the real startd does it"),
-        ("poolbook play a.play -log a.db; poolbook why slot1@ws1 -log a.db", "and look around in what happened"),
-    ),
-    (("desktop.play", "a scenario's file; - is standard input"),),
-)
+COMMAND = command_table("play")
 
 RECORDED = {
     "config": "it is played under the configuration that was recorded with it, and what would have come of it under "
@@ -56,8 +33,7 @@ def play(argv: Sequence[str]) -> int:
     from ...domain.state_machines import DIALECTS
 
     arguments = parse(COMMAND, argv)
-    given = arguments.last("dialect")
-    dialect = "" if given is None else given.values[0]
+    dialect = arguments.value("dialect")
     if dialect and dialect not in DIALECTS:
         raise UsageError(f"poolbook play -dialect {dialect}: there are {', '.join(DIALECTS)}")
     trace = _trace(arguments)
@@ -86,7 +62,7 @@ def play(argv: Sequence[str]) -> int:
 def _trace(arguments: Arguments) -> Path | None:
     """Return the folder of the trace to be played, if one is named. Raise `UsageError` if another option would have no
     effect."""
-    folders = [given.values[0] for given in arguments.every("trace")]
+    folders = arguments.values("trace")
     if not folders:
         if arguments.has("cycles"):
             raise UsageError("poolbook play -cycles: name the recorded pool whose cycles are meant: -trace FOLDER")
@@ -113,12 +89,11 @@ def _log(arguments: Arguments) -> Log:
     """Return a new log: in memory unless it is to be kept."""
     from ..stores import open_log
 
-    given = arguments.last("log")
-    log = open_log("memory:" if given is None else given.values[0], create=True)
+    url = arguments.value("log", "memory:")
+    log = open_log(url, create=True)
     if log.head.position:
         log.close()
-        assert given is not None
-        raise Refusal(f"poolbook play: the log {given.values[0]} has events already; name one that is not there yet")
+        raise Refusal(f"poolbook play: the log {url} has events already; name one that is not there yet")
     return log
 
 
@@ -126,13 +101,12 @@ def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Argumen
     from ..simulation import ScenarioMachines, Simulation
     from ..simulation import play as perform
 
-    seed = arguments.last("seed")
     machines = ScenarioMachines(
         scenario,
         name,
         Path(name).absolute().parent if name != "-" else Path.cwd(),
-        [Path(given.values[0]) for given in arguments.every("config")],
-        0 if seed is None else whole_number(COMMAND, seed),
+        list(map(Path, arguments.values("config"))),
+        last_number(COMMAND, arguments, "seed") or 0,
     )
     for warning in machines.warnings():
         print(f"poolbook play: warning: {warning}", file=sys.stderr)

@@ -141,8 +141,7 @@ def history(argv: Sequence[str]) -> int:
     # -since is tested on every job, so the search must not be narrowed.
     whole = query.since is not None or query.scan is not None
     selection = Selection() if whole else query.selection._replace(constraints=())
-    texts = [given.values[0] for given in query.arguments.every("constraint")]
-    sieve = Sieve(texts, query.selection.constraints, here.context())
+    sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, here.context())
     useful = None if whole or not sieve.useful else sieve
     with Queries(log_of(query.arguments)) as queries:
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, here))

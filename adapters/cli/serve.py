@@ -9,77 +9,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse, whole_number
+from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewritten, width_of
 from .common import log_of, shown
-from .submit import READING, WORDS, description_of, print_warnings
+from .submit import description_of, print_warnings
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load
     from ..runtime.server import Server
 
-POOL_OPTIONS = (
-    Option(
-        "config", 3, "<file>", "an HTCondor configuration that this machine and its pool follow; may be given again"
-    ),
-    Option(
-        "slots", 2, "<n>", "offer n slots of one size; without it, one slot of which each job takes what it asks for"
-    ),
-    Option("cpus", 2, "<n>", "offer this many cores, whatever the machine has"),
-    Option("memory", 3, "<MiB>", "offer this much memory"),
-    Option("set", 3, "<NAME=value>", "a setting of a new pool, such as MachineMaxVacateTime=20 (seconds)"),
-    Option(
-        "dialect",
-        3,
-        "<name>",
-        "the rules of a new pool's slots: manual (HTCondor's manual) or htcondor-25 (its daemons)",
-    ),
-    Option(
-        "lost", 4, "", "run jobs again that were started on another machine or in another folder: they are lost there"
-    ),
-    Option(
-        "ignore-unenforced",
-        8,
-        "",
-        "start although some rules of the configuration (quotas, limits, submit requirements ...) will not be enforced",
-    ),
-)
-_NEW = ("set", "dialect")
-"""Options that fix a new log's settings; an existing log keeps its own."""
-_QUIET = Option("quiet", 1, "", "print no progress")
-RUN = Command(
-    "run",
-    "FILE.sub [name=value ...] [options]",
-    "Submits a file and runs its jobs on this machine to their end. Ctrl-C stops it; `poolbook resume` goes on.",
-    (*POOL_OPTIONS, _QUIET, *READING, Option("json", 2, "", "print how the jobs fared as JSON"), LOG, HELP),
-    (("poolbook run job.sub", ""), ("poolbook run job.sub -slots 4", "at most four jobs at a time")),
-    WORDS,
-)
-RESUME = Command(
-    "resume",
-    "[options]",
-    "Continues the jobs of a log until none is left that can run.",
-    (
-        *(option for option in POOL_OPTIONS if option.name not in _NEW),
-        _QUIET,
-        Option("json", 2, "", "print how the jobs fared as JSON"),
-        LOG,
-        HELP,
-    ),
-    (("poolbook resume", "after Ctrl-C, a crash, or a power cut"),),
-)
-SERVE = Command(
-    "serve",
-    "[options]",
-    "Runs the pool daemon until Ctrl-C (or SIGTERM): executes jobs and serves the other commands.",
-    (
-        *POOL_OPTIONS,
-        Option("verbose", 1, "", "print what happens to jobs and slots as it does, in the lines of `poolbook log`"),
-        LOG,
-        HELP,
-    ),
-    (("poolbook serve -log pool.db", ""), ("poolbook serve -config desktop.conf", "under an owner's policy")),
-)
+RUN = command_table("run")
+RESUME = command_table("resume")
+SERVE = command_table("serve")
 
 
 def open_server(command: Command, arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
@@ -94,21 +35,20 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
 
     url = log_of(arguments)
     settings = {}
-    for given in arguments.every("set"):
-        name, equals, value = given.values[0].partition("=")
+    for given in arguments.values("set"):
+        name, equals, value = given.partition("=")
         if not equals:
-            raise UsageError(f"-set {given.values[0]}: write NAME=value")
+            raise UsageError(f"-set {given}: write NAME=value")
         settings[name] = value
     _check_enforced(settings, arguments)
-    dialect = arguments.last("dialect")
-    spoken = dialect.values[0] if dialect is not None else DEFAULT_DIALECT
+    dialect = arguments.value("dialect", DEFAULT_DIALECT)
     server = Server(
         url,
-        lambda: open_pool_log(url, create=create, settings=settings, dialect=spoken),
+        lambda: open_pool_log(url, create=create, settings=settings, dialect=dialect),
         lost=arguments.has("lost"),
     )
     try:
-        _warn_of_kept_settings(server, settings, spoken if dialect is not None else "")
+        _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         _offer(command, server, arguments, measured)
         server.begin()
     except BaseException:
@@ -145,13 +85,9 @@ def _offer(command: Command, server: Server, arguments: Arguments, measured: boo
     from ...domain.startd.slot_types import SlotTypeError
     from ..runtime.startd import ExecutionPoint
 
-    given = {}
-    for option, name in (("cpus", "Cpus"), ("memory", "Memory")):
-        wanted = arguments.last(option)
-        if wanted is not None:
-            given[name] = whole_number(command, wanted, 1)
-    slots = arguments.last("slots")
-    static = whole_number(command, slots, 1) if slots is not None else 0
+    amounts = {name: last_number(command, arguments, name.lower(), least=1) for name in _DETECTED}
+    given = {name: amount for name, amount in amounts.items() if amount is not None}
+    static = last_number(command, arguments, "slots", least=1) or 0
     load = _configured(arguments, given)
     if load is not None and static:
         raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
@@ -181,7 +117,7 @@ def _configured(arguments: Arguments, given: Mapping[str, int]) -> Load | None:
     from ..runtime.config_sources import config_files, environment_settings
     from ..runtime.configuration import load
 
-    files = [path.absolute() for path in config_files([given.values[0] for given in arguments.every("config")])]
+    files = [path.absolute() for path in config_files(arguments.values("config"))]
     if not files and not environment_settings():
         return None
     detected = {_DETECTED[name]: str(amount) for name, amount in given.items()}
@@ -206,7 +142,7 @@ def run(argv: Sequence[str]) -> int:
         number = server.engine.state.next_cluster
         found = Reading(description).request(Terms.of(server.engine.state, number), {})
         print_warnings(found.warnings)
-        (answer,) = server.handle([found.request])
+        (answer,) = server.engine.handle([found.request])
         if answer.refusal:
             print(f"poolbook: {answer.refusal}", file=sys.stderr)
             return 1

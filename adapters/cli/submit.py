@@ -8,61 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, UsageError, parse
+from ..condor_tools.options import Arguments, UsageError, command_table, parse
 from ..runtime import commands
 from ..runtime.commands import is_served
 from ..runtime.requests import SubmitDescription, Submitted, Terms, new_id
 from .common import log_of, log_option
 
-READING = (
-    Option("append", 1, "<line>", "a line to be read after the file's own, before its queue statement", also="a"),
-    Option("queue", 1, "<args>...", "what a queue statement would say, for a file that has none: -queue 10"),
-)
-"""Options that say how a submit file is read."""
-OPTIONS = (
-    *READING,
-    Option("terse", 2, "", "print the ids alone: 12.0 - 12.9"),
-    Option("verbose", 1, "", "print the ads of the jobs"),
-    Option("json", 2, "", "print the answer as JSON"),
-    LOG,
-    HELP,
-)
-_ONE_POOL = "a log is one pool; name another with -log"
-_REFUSED = (
-    Option("name", 1, refused=_ONE_POOL),
-    Option("remote", 1, refused=_ONE_POOL),
-    Option("pool", 2, refused=_ONE_POOL),
-    Option("addr", 2, refused=_ONE_POOL),
-    Option("spool", 1, refused="jobs find their files where they are: nothing is copied into a spool yet"),
-    Option("interactive", 1, refused="jobs have no terminal yet; +InteractiveJob = true is what policies ask for"),
-    Option("batch-name", 1, refused="say it in the file, or by -append 'batch_name = NAME'"),
-    Option("file", 3, refused="name the file: poolbook submit FILE"),
-    Option("factory", 3, refused="jobs are made at once, not as they run: late materialization is not there yet"),
-    Option("maxjobs", 4, refused="a submission is taken whole or refused"),
-    Option("single-cluster", 8, refused="a submission is always one cluster"),
-    Option("dump", 2, refused="-dry-run FILE writes the jobs' ads"),
-    Option("unused", 2, refused="commands that nothing reads are always told"),
-    Option("disable", 3, refused="permissions of files are checked when jobs start"),
-    Option("allow-crlf-script", 2, refused="a script with CRLF line ends cannot be run: convert it"),
-    Option("debug", 3, refused="what is wrong is printed"),
-)
-"""Options of condor_submit that Poolbook does not have."""
-WORDS = (("job.sub", "a submit file; - is standard input"), ("name=value", "a macro, known before the first line"))
-SUBMIT = Command(
-    "submit",
-    "[FILE] [name=value ...] [options]",
-    "Puts jobs into the queue, as a submit description asks for.",
-    (
-        *OPTIONS,
-        Option("dry-run", 3, "<file>", "write the jobs' ads to a file (- prints them), and queue nothing", ":full"),
-        *_REFUSED,
-    ),
-    (
-        ("poolbook submit job.sub", ""),
-        ("poolbook submit -dry-run - job.sub", "look before"),
-    ),
-    WORDS,
-)
+SUBMIT = command_table("submit")
 
 
 def description_of(arguments: Arguments) -> SubmitDescription:
@@ -95,7 +47,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         file=name,
         folder=os.getcwd(),
         macros=macros,
-        append=[given.values[0] for given in arguments.every("append")],
+        append=arguments.values("append"),
         queue=None if queue is None else " ".join(queue.values),
         environment=dict(os.environ),
     )

@@ -10,6 +10,7 @@ import time
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...replay.narration.wording import EVER, instant
 from ..condor_tools.options import UsageError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ class Window(NamedTuple):
 
     def words(self, zone: tzinfo) -> str:
         """Return the window as the rest of a sentence; empty if it is all time."""
-        from ...replay.narration.wording import EVER, instant
-
         begin = f" from {instant(self.since, zone)}" if self.since else ""
         return begin + (f" until {instant(self.until, zone)}" if self.until != EVER else "")
 
@@ -57,8 +56,6 @@ def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: i
 def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Log) -> Window:
     """Return the window between two options; all time if neither was given. Raise `UsageError` if one of them is no
     time, or the window ends before it begins."""
-    from ...replay.narration.wording import EVER, instant
-
     since = instant_of(command, arguments, begin, log)
     until = instant_of(command, arguments, end, log, since)
     found = Window(since or 0, EVER if until is None else until)

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...projections.imported_ads import BY
+from ...replay.narration.wording import EVER, instant, iso
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
-from ..condor_tools.options import HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
+from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
 from ..runtime.queries import Queries
 from .common import log_of
 
@@ -21,30 +22,7 @@ if TYPE_CHECKING:
     from ...projections.imported_ads import Spent
     from ...replay.usage.usage_sums import Sum
 
-COMMAND = Command(
-    "usage",
-    "[name ...] [options]",
-    "Shows what the jobs that have left the queue used, the most first. A job that stands in the history twice counts "
-    "once.\nWith -from, -to, or -by machine, slot, day or month: what the jobs' runs used, as far as they lie in that "
-    "time; and how\nmuch of it was wasted, by runs that were ended before their jobs were done.",
-    (
-        Option("by", 2, "<what>", "by user (the default), group (AcctGroup), cluster, machine, slot, day or month; "
-               "several: machine,user"),
-        Option("from", 1, "<time>", "from an instant on: 2027-01-15, 3:00, yesterday, or '7 days' (ago)"),
-        Option("to", 1, "<time>", "before an instant; a date alone is its midnight"),
-        HELP,
-        Option("json", 1, "", "the same as JSON: times are in microseconds; with -from, -to, -by machine, "
-               "slot, day or month in seconds"),
-        LOG,
-    ),
-    examples=(
-        ("poolbook usage", "every user's"),
-        ("poolbook usage alice bob", "two users'"),
-        ("poolbook usage 12 13 -by cluster", "what two clusters used"),
-        ("poolbook usage -from '7 days' -by machine,user", "who wasted what in a week, on which machines"),
-    ),
-    words=(("alice", "a user, with or without the domain; with -by, a group or a cluster; of runs a machine, too"),),
-)  # fmt: skip
+COMMAND = command_table("usage")
 
 _HEADS = ("JOBS", "WALL_TIME", "CPU_TIME", "SLOT_TIME")
 _OF_RUNS = ("JOBS", "RUNS", "TIME", "GOOD", "WASTED", "EVICTIONS")
@@ -52,8 +30,7 @@ _OF_RUNS = ("JOBS", "RUNS", "TIME", "GOOD", "WASTED", "EVICTIONS")
 
 def usage(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
-    given = arguments.last("by")
-    by = "user" if given is None else given.values[0]
+    by = arguments.value("by", "user")
     if by not in BY or arguments.has("from", "to"):
         return _of_runs(arguments, by)
     with Queries(log_of(arguments)) as queries:
@@ -79,7 +56,6 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     """What the runs in a window used."""
     import json
 
-    from ...replay.narration.wording import EVER, iso
     from ...replay.usage.evictions import unknown_as_dict
     from ...replay.usage.run_columns import of_open, of_unknown
     from ...replay.usage.usage_sums import BY as KEYS
@@ -127,7 +103,6 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
 def _span(log: Log) -> str:
     """The time of which a log tells, as the rest of a sentence; empty where it tells of none."""
     from ...replay.forensics.imported_log import time_span
-    from ...replay.narration.wording import instant
     from .time_window import here
 
     first, last = time_span(log)

@@ -1,18 +1,8 @@
-"""Read ads: the history files, and the output of condor_q, condor_status and condor_userprio.
+"""Read ads: the history files, and the output of condor_q, condor_status and condor_userprio (see docs/import.md).
 
-The beginning of a file tells its form:
-
-* Lines ``Name = expression``. In the daemons' history files a line ``*** ...`` ends each ad and names its job. In the
-  output of a tool with -long a blank line does. The next ad follows at once.
-* JSON and XML, as the tools print them: see ``ad_objects``.
-
-An ad is kept as text, and no expression is parsed. It is refused if one of its lines is no attribute, or if an
-attribute stands twice: the daemon died while it wrote, and another ad follows at once. Two kinds of lines may stand
-between ads. Behind ``### ...`` come tables for people, which are skipped. ``## trimmed ...`` between ads, and ``......
-trimmed ...`` within one, say that lines were taken out; this is a gap.
-
-Ads are packed by the hundreds (``domain/imported/packed_ads``). The size of a pack depends on how the file was read;
-the ads do not.
+The beginning of a file tells its form: lines ``Name = expression``, or JSON or XML as the tools print them. An ad is
+kept as text, and no expression is parsed. Ads are packed by the hundreds (``domain/imported/packed_ads``): the size of
+a pack depends on how the file was read; the ads do not.
 """
 
 from __future__ import annotations
@@ -21,12 +11,11 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from ...domain.events import AdsKept, Event, SourceGap
+from ...domain.events import AdsKept, Event
 from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, Group, KeptAd, grouped, pack, plain
 from .reader import SourceFile, State, is_private, without_secrets
 
-LONGEST: Final = 1 << 25
-"""Refuse so many bytes without the end of an ad."""
+LONGEST: Final = 1 << 25  #: refuse so many bytes without the end of an ad
 
 TIMES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("history", "startd_history"), (f"{HEAD}CurrentTime", f"{HEAD}CompletionDate", "CompletionDate")),
@@ -44,9 +33,8 @@ _PAIR = re.compile(r'(\w+) ?= ?("(?:[^"\\]|\\.)*"|\S+)')
 _ATTRIBUTE = re.compile(rf"(?:[A-Za-z_][\w.]*|'[^'\n]+'){BETWEEN}")
 _SECRET = re.compile(rb"#\d{6,}#\d+#(?!\.\.\.)")
 _OBJECTS = re.compile(r"\s*(?:(\[?\s*\{|\[\s*\])|<\?xml|<classads>|<c>)")
-
-
 _UNSURE = re.compile(r"\s*\[?\s*")
+_NO_ATTRIBUTE = "this is no line of an ad (Name = expression)"
 
 
 class AdsReader:
@@ -139,9 +127,7 @@ class AdsReader:
         gap = _GAP.match(mark)
         if gap is not None:
             self._keep()
-            place = f"{self._source.number}:{self.line}"
-            number, now = self._source.number, self._source.now
-            self._events.append(SourceGap(now, "reported", place, number, self.line, gap[1], 0, 0))
+            self._events.append(self._source.gap(self._source.now, self.line, gap[1], cause="reported"))
             self._torn = mark.startswith(".")
         elif mark.startswith("### "):
             self._keep()
@@ -188,7 +174,7 @@ class AdsReader:
             return
         packed, index = pack(ads, groups)
         at = _latest(groups, TIMES[self._source.kind]) or int(self._source.modified) * 1_000_000
-        place = f"{self._source.number}:{ads[0].line}"
+        place = self._source.place(ads[0].line)
         self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed, index))
 
     def _sound(self, ads: list[KeptAd], groups: list[Group]) -> list[KeptAd]:
@@ -216,9 +202,6 @@ class AdsReader:
         self._events.append(self._source.refused(line, words, text))
 
 
-_NO_ATTRIBUTE = "this is no line of an ad (Name = expression)"
-
-
 def _odd(group: Group) -> bool:
     return _odd_names(group.prefixes[: group.own])
 
@@ -236,9 +219,7 @@ def _odd_names(prefixes: tuple[str, ...]) -> bool:
 def _head(mark: str) -> dict[str, str]:
     """Return the attributes of a line ``*** ...``. A word that stands there alone is the type of an epoch ad."""
     words = mark.split(" ")
-    if len(words) % 3 == 1 and words[2::3] == ["="] * (
-        len(words) // 3
-    ):  # the schedd's form: *** Name = value Name = value
+    if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's form: *** Name = value Name = value
         values = [plain(value) if value[:1] == '"' else value for value in words[3::3]]
         return dict(zip(words[1::3], values, strict=True))
     head = {name: plain(value) for name, value in _PAIR.findall(mark)}

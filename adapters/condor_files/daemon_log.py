@@ -30,8 +30,7 @@ class LogMessage:
         return self.found[group] or ""
 
 
-Rows = Sequence[tuple[str, str]]
-"""Pattern, and the name of the method that takes a match. The first word of a pattern is plain text."""
+Rows = Sequence[tuple[str, str]]  #: pattern, whose first word is plain text, and the name of the method for a match
 
 DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
@@ -108,20 +107,17 @@ class DaemonLog:
         """Drop what was remembered: lines are missing, so it may no longer hold."""
         self._remembered = {}
 
-    def place(self, line: int) -> str:
-        return f"{self.source.number}:{line}"
-
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         """Report something of a job: the one that the message names, or `job`."""
         cluster, _, proc = (job or said["job"]).partition(".")
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
-        place = self.place(said.line)
+        place = self.source.place(said.line)
         self._events.append(JobReported(said.at, "reported", place, int(cluster), int(proc), what, facts))
 
     # -- The daemon's start and end
 
     def _daemon(self, said: LogMessage, what: str, facts: dict[str, str], line: int = 0) -> None:
-        place = self.place(line or said.line)
+        place = self.source.place(line or said.line)
         self._events.append(DaemonReported(said.at, "reported", place, self.source.machine, self.DAEMON, what, facts))
 
     def _starting(self, said: LogMessage) -> None:

@@ -1,16 +1,7 @@
 """Read job_queue.log and Accountantnew.log, the transaction logs of the schedd and the negotiator.
 
-A line is an operation: a number and its operands. Operations between 105 and 106 are one transaction, which holds whole
-or not at all. An operation outside of them is a transaction of its own.
-
-* A file begins with 107 (its sequence number, and when the first file was begun). Behind it comes the whole table, then
-  its changes. So a table begins anew at each event with a 107.
-* A transaction without its 106 at the end of the file is left: the daemon may still be writing it. It is refused as a
-  whole if another one begins first.
-* A line of a transaction that makes no sense is refused alone. One outside of transactions is judged when the next line
-  is there: whoever trimmed the file may have cut it.
-* Lines do not say when they were written. An event's instant is the latest that its own or an earlier line states
-  (``DATES``). So it is never too late, and may be too early by as long as no date was written.
+A line is an operation: a number and its operands. docs/import.md says what holds of transactions that are unfinished or
+torn, and when an event happened.
 """
 
 from __future__ import annotations
@@ -18,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from ...domain.events import Event, SourceGap, TableWritten
+from ...domain.events import Event, TableWritten
 from ...domain.imported.table_operations import (
     BEGIN_TRANSACTION,
     DELETE_ATTRIBUTE,
@@ -33,47 +24,21 @@ from .reader import SourceFile, State, is_private, without_secrets
 Operation = tuple[int, str, str, str]
 
 DATES: Final = frozenset(
-    name.lower()
-    for name in (
-        # of jobs
-        "CompletionDate",
-        "EnteredCurrentStatus",
-        "FirstJobMatchDate",
-        "JobCurrentFinishTransferInputDate",
-        "JobCurrentFinishTransferOutputDate",
-        "JobCurrentStartDate",
-        "JobCurrentStartExecutingDate",
-        "JobCurrentStartTransferInputDate",
-        "JobCurrentStartTransferOutputDate",
-        "JobFinishedHookDone",
-        "JobLastStartDate",
-        "JobStartDate",
-        "JobSuspendedDate",
-        "LastJobLeaseRenewal",
-        "LastMatchTime",
-        "LastRejMatchTime",
-        "LastRemoteStatusUpdate",
-        "LastSuspensionTime",
-        "LastVacateTime",
-        "QDate",
-        "ShadowBday",
-        "TransferInFinished",
-        "TransferInQueued",
-        "TransferInStarted",
-        "TransferOutFinished",
-        "TransferOutQueued",
-        "TransferOutStarted",
-        # of submitters, slots and the accountant
-        "BeginUsageTime",
-        "LastUpdateTime",
-        "LastUsageTime",
-        "StartTime",
-    )
-)
-"""The attributes (lower case) that hold a date which a daemon writes (seconds since the epoch)."""
+    """
+    CompletionDate EnteredCurrentStatus FirstJobMatchDate JobCurrentFinishTransferInputDate
+    JobCurrentFinishTransferOutputDate JobCurrentStartDate JobCurrentStartExecutingDate JobCurrentStartTransferInputDate
+    JobCurrentStartTransferOutputDate JobFinishedHookDone JobLastStartDate JobStartDate JobSuspendedDate
+    LastJobLeaseRenewal LastMatchTime LastRejMatchTime LastRemoteStatusUpdate LastSuspensionTime LastVacateTime QDate
+    ShadowBday TransferInFinished TransferInQueued TransferInStarted TransferOutFinished TransferOutQueued
+    TransferOutStarted
 
-LATER = 86_400
-"""Ignore a date that is later than the import by more than this (seconds): it is a mistake."""
+    BeginUsageTime LastUpdateTime LastUsageTime StartTime
+    """.lower().split()
+)
+"""The attributes (lower case) that hold a date which a daemon writes (seconds since the epoch): of jobs; of submitters,
+slots and the accountant."""
+
+LATER = 86_400  #: ignore a date that is later than the import by more than this (seconds): it is a mistake
 
 # Operation -> its operands: key, attribute, text. A group () stands for an operand that it lacks.
 _FORMS: Final = {
@@ -135,7 +100,7 @@ class TableReader:
     def _take(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
         """Read what begins with `line`; return where it ends, or None if it is not complete."""
         if _TRIMMED.match(line.text):
-            events.append(self._gap(line))
+            events.append(self._source.gap(self._at, line.number, "lines were taken out of the file", self._at))
             self._cut = True
             self.line = line.number
             return line.end
@@ -217,7 +182,7 @@ class TableReader:
                 self._date(text)
             kept.append((number, key, name, without_secrets(text)))
         self._number += 1
-        place = f"{self._source.number}:{line}"
+        place = self._source.place(line)
         return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(kept))
 
     def _date(self, text: str) -> None:
@@ -231,7 +196,3 @@ class TableReader:
 
     def _refused(self, line: _TableLine, words: str) -> Event:
         return self._source.refused(line.number, words, line.text.decode("utf-8", "backslashreplace"), self._at)
-
-    def _gap(self, line: _TableLine) -> SourceGap:
-        place, words = f"{self._source.number}:{line.number}", "lines were taken out of the file"
-        return SourceGap(self._at, "read", place, self._source.number, line.number, words, self._at, 0)

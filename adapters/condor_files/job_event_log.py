@@ -1,19 +1,9 @@
 """Read job event logs, a user's own and the pool-wide EventLog, including torn entries.
 
 An entry has one of three forms, and a file may mix them: the classic one (a header line, a body, a line of three dots),
-an XML ad, or a JSON object (``job_event_log_ads`` turns both into the classic text). The rules:
-
-* An entry that does not end before the next one begins was torn: it is refused, and the next one is read. A torn
-  classic entry may end in the middle of a line, with the next header right behind it. Such headers are searched only in
-  lines that daemons write: a reason, a note or a path is its user's text, whatever it looks like. A header within a
-  line must have 0 as its third number, as in all that HTCondor writes of jobs.
-* A time without a year, or in the hour that is repeated when daylight saving ends, follows from the time before it
-  (``log_times.LogClock``). The first time of an EventLog follows from its header's ``ctime``, any other from when the
-  file was modified.
-* The EventLog's header (an entry 008 of no job) becomes no event: HTCondor rewrites it in place when it rotates the
-  log.
-* A marker that lines were taken out becomes a ``SourceGap`` in front of the next entry.
-* Bytes that are no UTF-8 stand in the text as ``\\xff``.
+an XML ad, or a JSON object (``job_event_log_ads`` turns both into the classic text). A time without a year, or in the
+hour that is repeated when daylight saving ends, follows from the time before it (``log_times.LogClock``); the first one
+follows from the EventLog's header, or from when the file was modified.
 """
 
 from __future__ import annotations
@@ -24,23 +14,20 @@ from datetime import datetime
 from typing import Any, Final
 
 from ...domain.events import Entry as Taken
-from ...domain.events import Event, JobsLogged, SourceGap
+from ...domain.events import Event, JobsLogged
 from .job_event_log_ads import Unreadable, entry_of_json, entry_of_xml
 from .log_times import LogClock, compiled
 from .reader import SourceFile, State, without_secrets
 
-LONGEST: Final = 1 << 22
-"""Refuse so many bytes without the end of an entry. Real entries are below 100 kB."""
-_REMEMBERED: Final = 10_000
-"""The number of times whose instants are cached."""
+LONGEST: Final = 1 << 22  #: refuse so many bytes without the end of an entry. Real entries are below 100 kB.
+_REMEMBERED: Final = 10_000  #: the number of times whose instants are cached
 
 _HEADER: Final = re.compile(
     r"(\d{3}) \((-?\d{1,9})\.(-?\d{1,9})\.(-?\d{1,9})\) "
     r"((?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d )\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)(?: |(?=\n)|$)",
     re.ASCII,
 )
-_WITHIN: Final = ".000) "
-"""A part of every header that may begin an entry within another."""
+_WITHIN: Final = ".000) "  #: a part of every header that may begin an entry within another
 _TIME: Final = re.compile(
     r"(?:\d\d(?P<old>/)\d\d|\d{4}-\d\d-\d\d)(?P<t>[ T])[\d:]{8}(?:\.(?P<fraction>\d{1,6}))?(?P<offset>Z|[+-][\d:]+)?",
     re.ASCII,
@@ -59,11 +46,9 @@ _OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
 _NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
 _OWN_LINE: Final = re.compile(r"\t\tUsr |\t\d+  -  |\t   \S|\tPartitionable |\.{1,3}\d{3} ")
 
-_MARKED: Final = "trimmed"
-"""A part of every marker."""
+_MARKED: Final = "trimmed"  #: a part of every marker
 
-_Entry = tuple[int, int, int, int, str, str]
-"""Number, cluster, proc, subproc, time, text."""
+_Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, time, text
 
 
 class _Segment:
@@ -152,14 +137,12 @@ class JobEventLogReader:
             return "there is no such time"
         if self._gap is not None:
             missing, words, since = self._gap
-            place = f"{self._source.number}:{missing}"
-            events.append(SourceGap(since or at, "read", place, self._source.number, missing, words, since, at))
+            events.append(self._source.gap(since or at, missing, words, since, at))
             self._gap = None
         if header is None:
             taken: Taken = (at, line, proc, subproc, number, without_secrets(text))
-            events.append(
-                JobsLogged(at, "reported", f"{self._source.number}:{line}", cluster, self._source.number, (taken,))
-            )
+            place = self._source.place(line)
+            events.append(JobsLogged(at, "reported", place, cluster, self._source.number, (taken,)))
         return ""
 
     def _instant(self, when: str) -> int:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeGuard
 from xml.etree import ElementTree
 
-Values = dict[str, Any]
-"""An ad's attributes by name: texts, numbers, booleans, None, nested ads, and ``ExpressionText``."""
-Entry = tuple[int, int, int, int, str, str]
-"""Number, cluster, proc, subproc, time, text."""
+Values = dict[str, Any]  #: an ad's attributes: texts, numbers, booleans, None, nested ads, and ``ExpressionText``
+Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, time, text
 
 
 class Unreadable(Exception):
@@ -27,15 +26,11 @@ class ExpressionText(str):
 
 
 _ABOUT: Final = frozenset({"MyType", "EventTypeNumber", "EventTime", "Cluster", "Proc", "Subproc", "TargetType"})
-_NOT_RESOURCES: Final = frozenset(
-    {
-        *_ABOUT,
-        *("Checkpointed", "TerminatedAndRequeued", "TerminatedNormally", "ReturnValue", "TerminatedBySignal"),
-        *("CoreFile", "Reason", "ReasonCode", "ReasonSubCode", "Node", "ToE"),
-        *("RunLocalUsage", "RunRemoteUsage", "TotalLocalUsage", "TotalRemoteUsage"),
-        *("SentBytes", "ReceivedBytes", "TotalSentBytes", "TotalReceivedBytes"),
-    }
-)
+_NOT_RESOURCES: Final = _ABOUT | {
+    "Checkpointed", "TerminatedAndRequeued", "TerminatedNormally", "ReturnValue", "TerminatedBySignal", "CoreFile",
+    "Reason", "ReasonCode", "ReasonSubCode", "Node", "ToE", "RunLocalUsage", "RunRemoteUsage", "TotalLocalUsage",
+    "TotalRemoteUsage", "SentBytes", "ReceivedBytes", "TotalSentBytes", "TotalReceivedBytes",
+}  # fmt: skip
 _UNITS: Final = {"Memory": "(MB)", "Disk": "(KB)", "TimeExecute": "(s)", "TimeSlotBusy": "(s)"}
 
 
@@ -96,7 +91,7 @@ def _xml_value(part: ElementTree.Element) -> Any:
 def _entry(ad: Values) -> Entry:
     number, when = ad.get("EventTypeNumber"), ad.get("EventTime")
     ids = [ad.get(name, missing) for name, missing in (("Cluster", -1), ("Proc", -1), ("Subproc", 0))]
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= 999:
+    if not _is_number(number) or not 0 <= number <= 999:
         raise Unreadable("it does not say what kind of entry it is")
     if not isinstance(when, str):
         raise Unreadable("it does not say when it was written")
@@ -109,7 +104,7 @@ def _entry(ad: Values) -> Entry:
     return number, ids[0], ids[1], ids[2], when, text
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -145,29 +140,23 @@ def _attributes(ad: Values, before: str = "\n\t") -> str:
     return "".join(f"{before}{name} = {_unparsed(ad[name])}" for name in sorted(ad, key=str.lower))
 
 
-def _submitted(words: str) -> Callable[[Values], str]:
-    def text(ad: Values) -> str:
-        notes = ad.get("StructuredNotes")
-        return (
-            f"{words} submitted from host: {ad.get('SubmitHost', '')}"
-            + (f"\n    {_unparsed(notes)}" if isinstance(notes, dict) else _text(ad, "LogNotes", "\n    "))
-            + _text(ad, "UserNotes", "\n    ")
-            + _text(ad, "Warnings", "\n    WARNING: ")
-        )
-
-    return text
+def _submitted(words: str, ad: Values) -> str:
+    notes = ad.get("StructuredNotes")
+    return (
+        f"{words} submitted from host: {ad.get('SubmitHost', '')}"
+        + (f"\n    {_unparsed(notes)}" if isinstance(notes, dict) else _text(ad, "LogNotes", "\n    "))
+        + _text(ad, "UserNotes", "\n    ")
+        + _text(ad, "Warnings", "\n    WARNING: ")
+    )
 
 
-def _executing(words: str) -> Callable[[Values], str]:
-    def text(ad: Values) -> str:
-        properties = ad.get("ExecuteProps")
-        return (
-            f"{words.format(**{'Node': 0} | ad)} executing on host: {ad.get('ExecuteHost', '')}"
-            + _text(ad, "SlotName", "\n\tSlotName: ")
-            + (_attributes(properties) if isinstance(properties, dict) else "")
-        )
-
-    return text
+def _executing(words: str, ad: Values) -> str:
+    properties = ad.get("ExecuteProps")
+    return (
+        f"{words.format(**{'Node': 0} | ad)} executing on host: {ad.get('ExecuteHost', '')}"
+        + _text(ad, "SlotName", "\n\tSlotName: ")
+        + (_attributes(properties) if isinstance(properties, dict) else "")
+    )
 
 
 def _usage(ad: Values, *kinds: str) -> str:
@@ -209,21 +198,15 @@ def _cell(value: Any) -> str:
 
 
 def _bytes(ad: Values, of: str = "Job") -> str:
-    return (
-        _amount(ad, "SentBytes", f"Run Bytes Sent By {of}")
-        + _amount(ad, "ReceivedBytes", f"Run Bytes Received By {of}")
-        + _amount(ad, "TotalSentBytes", f"Total Bytes Sent By {of}")
-        + _amount(ad, "TotalReceivedBytes", f"Total Bytes Received By {of}")
-    )
+    amounts = (("", "Run", "Sent"), ("", "Run", "Received"), ("Total", "Total", "Sent"), ("Total", "Total", "Received"))
+    return "".join(_amount(ad, f"{total}{way}Bytes", f"{span} Bytes {way} By {of}") for total, span, way in amounts)
 
 
 def _evicted(ad: Values) -> str:
     codes = f" Code {ad['ReasonCode']} Subcode {ad.get('ReasonSubCode', 0)}" if ad.get("ReasonCode") else ""
     requeued = ad.get("TerminatedAndRequeued") in (True, 1)
-    if requeued:
-        how = "(0) Job terminated and was requeued"
-    else:
-        how = "(1) Job was checkpointed." if ad.get("Checkpointed") in (True, 1) else "(0) CPU times"
+    how = "(1) Job was checkpointed." if ad.get("Checkpointed") in (True, 1) else "(0) CPU times"
+    how = "(0) Job terminated and was requeued" if requeued else how
     return (
         f"Job was evicted.{codes}\n\t{how}"
         + _usage(ad, "Run Remote", "Run Local")
@@ -234,12 +217,9 @@ def _evicted(ad: Values) -> str:
     )
 
 
-def _terminated(words: str, of: str) -> Callable[[Values], str]:
-    def text(ad: Values) -> str:
-        usage = _usage(ad, "Run Remote", "Run Local", "Total Remote", "Total Local")
-        return words.format(**{"Node": 0} | ad) + _how_ended(ad) + usage + _bytes(ad, of) + _resources(ad)
-
-    return text
+def _terminated(words: str, of: str, ad: Values) -> str:
+    usage = _usage(ad, "Run Remote", "Run Local", "Total Remote", "Total Local")
+    return words.format(**{"Node": 0} | ad) + _how_ended(ad) + usage + _bytes(ad, of) + _resources(ad)
 
 
 def _image_size(ad: Values) -> str:
@@ -260,10 +240,6 @@ def _remote_error(ad: Values) -> str:
     severity = "Message" if ad.get("CriticalError") in (0, False) else "Error"
     lines = "".join(f"\n\t{line}" for line in str(ad.get("ErrorMsg", "")).splitlines())
     return f"{severity} from {ad.get('Daemon', '')} on {ad.get('ExecuteHost', '')}:{lines}{_codes(ad)}"
-
-
-def _reasoned(words: str, name: str = "Reason") -> Callable[[Values], str]:
-    return lambda ad: words + _text(ad, name)
 
 
 def _disconnected(ad: Values) -> str:
@@ -288,9 +264,8 @@ def _reconnected(ad: Values) -> str:
 
 
 def _changed(ad: Values) -> str:
-    old = ad.get("OldValue")
-    begin = f"Setting job attribute {ad.get('Attribute', '')}" if old is None else ""
-    begin = begin or f"Changing job attribute {ad.get('Attribute', '')} from {old}"
+    name, old = ad.get("Attribute", ""), ad.get("OldValue")
+    begin = f"Setting job attribute {name}" if old is None else f"Changing job attribute {name} from {old}"
     return f"{begin} to {ad.get('Value', '')}"
 
 
@@ -301,21 +276,21 @@ def _other(ad: Values) -> str:
 
 
 _TEXTS: Final[dict[int, Callable[[Values], str]]] = {
-    0: _submitted("Job"),
-    1: _executing("Job"),
+    0: partial(_submitted, "Job"),
+    1: partial(_executing, "Job"),
     3: lambda ad: "Job was checkpointed." + _usage(ad, "Run Remote", "Run Local") + _bytes(ad, "Job For Checkpoint"),
     4: _evicted,
-    5: _terminated("Job terminated.", "Job"),
+    5: partial(_terminated, "Job terminated.", "Job"),
     6: _image_size,
     7: lambda ad: "Shadow exception!" + _text(ad, "Message") + _bytes(ad),
     8: lambda ad: str(ad.get("Info", "")),
-    9: _reasoned("Job was aborted."),
+    9: lambda ad: "Job was aborted." + _text(ad, "Reason"),
     10: lambda ad: f"Job was suspended.\n\tNumber of processes actually suspended: {ad.get('NumberOfPIDs', 0)}",
     11: lambda ad: "Job was unsuspended.",
     12: lambda ad: "Job was held." + (_text(ad, "HoldReason") or "\n\tReason unspecified") + _codes(ad),
-    13: _reasoned("Job was released."),
-    14: _executing("Node {Node}"),
-    15: _terminated("Node {Node} terminated.", "Node"),
+    13: lambda ad: "Job was released." + _text(ad, "Reason"),
+    14: partial(_executing, "Node {Node}"),
+    15: partial(_terminated, "Node {Node} terminated.", "Node"),
     16: lambda ad: "POST Script terminated." + _how_ended(ad) + _text(ad, "DAGNodeName", "\n    DAG Node: "),
     21: _remote_error,
     22: _disconnected,
@@ -323,8 +298,8 @@ _TEXTS: Final[dict[int, Callable[[Values], str]]] = {
     24: _not_reconnected,
     28: lambda ad: "Job ad information event triggered." + _attributes(ad, "\n"),
     33: _changed,
-    35: _submitted("Cluster"),
-    38: _reasoned("Job Materialization Resumed"),
-    46: _reasoned("Dataflow job was skipped."),
+    35: partial(_submitted, "Cluster"),
+    38: lambda ad: "Job Materialization Resumed" + _text(ad, "Reason"),
+    46: lambda ad: "Dataflow job was skipped." + _text(ad, "Reason"),
 }
 """Event type -> the function that writes its text in the classic form."""

@@ -1,13 +1,6 @@
-"""Cut the logs of all daemons into records: a line with a time.
+"""Cut the logs of all daemons into records: a line with a time (docs/import.md says what may stand behind it).
 
-A line begins with its time (``log_times``), its milliseconds with D_SUB_SECOND, then what DEBUG's flags ask for, in
-this order: ``(fd:7)``, ``(pid:123)``, ``(tid:1)``, ``(cid:4)``, ``(bt:a3f0:7)``, ``(D_ALWAYS:2)``; then the message. A
-line without a time continues the message before it, and is skipped: no message that is read says more than its first
-line.
-
-A line that says that lines were taken out is a gap: it becomes a ``SourceGap``, and the reader gets ``GAP``. The
-beginning of a rotated log's next part is a gap, too, unless the part before it was saved at the same moment: daemons
-name parts by the second, so two of one second overwrite each other.
+A gap, where lines were taken out or a rotated part is missing, becomes a ``SourceGap``, and the reader gets ``GAP``.
 """
 
 from __future__ import annotations
@@ -17,22 +10,17 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from ...domain.events import Event, SourceGap
+from ...domain.events import Event
 from .log_times import KNOWN, LogClock, TimeFormat, compiled
 from .reader import SourceFile, State
 
-GAP: Final = "\0gap"
-"""The text of a record that stands for a gap: what was known from the log may no longer hold."""
+GAP: Final = "\0gap"  #: the text of a record that stands for a gap: what was known from the log may no longer hold
 
-LONGEST = 1 << 20
-"""Refuse a line of so many bytes, and skip the rest of it."""
-ODD = 8
-"""After so many odd lines in a piece, the rest of the piece is read line by line."""
-PATIENCE = 100
-"""After so many lines without a known time, a file's times count as not understood."""
+LONGEST = 1 << 20  #: refuse a line of so many bytes, and skip the rest of it
+ODD = 8  #: after so many odd lines in a piece, the rest of the piece is read line by line
+PATIENCE = 100  #: after so many lines without a known time, a file's times count as not understood
 
-Record = tuple[int, int, str]
-"""Line, instant (microseconds), message."""
+Record = tuple[int, int, str]  #: line, instant (microseconds), message
 
 _FLAGS = r"(?:\((?:(?:fd|pid|tid|cid|bt):[\w:-]+|D_\w+(?::\d+)?(?:\|D_\w+)?)\) )*"
 _MARKER = re.compile(
@@ -204,8 +192,8 @@ class LogLines:
         self._follows, self._last = False, message
         if self._gap or lost:
             words = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
-            self._gap, place = False, f"{self.source.number}:{self.line}"
-            events.append(SourceGap(since or at, "read", place, self.source.number, self.line, words, since, at))
+            self._gap = False
+            events.append(self.source.gap(since or at, self.line, words, since, at))
             yield self.line, at, GAP
         yield self.line, at + int(fraction.ljust(6, "0")), message
 

@@ -27,8 +27,7 @@ KNOWN: Final = (
 """The formats that are recognized: HTCondor's, its older one without a year, ISO 8601, LOGS_USE_TIMESTAMP's."""
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_BACK = 60_000_000
-"""A clock set back by up to this (microseconds) in the repeated hour does not begin its second pass."""
+_BACK = 60_000_000  #: a clock set back by up to this (microseconds) in the repeated hour does not begin its second pass
 _DAY = 86_400
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -51,17 +50,11 @@ _DIRECTIVES: Final[dict[str, tuple[str, str]]] = {
     "s": (r"\d{9,11}", "epoch"),
     "a": (r"[A-Za-z]{3}", ""),
     "A": (r"[A-Za-z]{6,9}", ""),
-    "u": (r"\d", ""),
-    "w": (r"\d", ""),
-    "C": (r"\d\d", ""),
-    "U": (r"\d\d", ""),
-    "W": (r"\d\d", ""),
-    "V": (r"\d\d", ""),
     "G": (r"\d{4}", ""),
-    "g": (r"\d\d", ""),
     "%": (r"%", ""),
-    "n": (r"\s", ""),
-    "t": (r"\s", ""),
+    **dict.fromkeys("uw", (r"\d", "")),
+    **dict.fromkeys("CUWVg", (r"\d\d", "")),
+    **dict.fromkeys("nt", (r"\s", "")),
 }
 _LIKE: Final = {"e": "d", "k": "H", "l": "I", "h": "b", "P": "p"}
 _SHORT: Final = {

@@ -1,8 +1,6 @@
-"""Read the MatchLog: matches, and rejections with their reasons.
+"""Read the MatchLog, whose lines the NegotiatorLog may have, too: matches, and rejections with their reasons.
 
-The NegotiatorLog has the same lines if the negotiator was told to log matches. A request stands for all jobs of an
-autocluster: the job that a line names is the first of them, and need not be the one that runs on the slot. ``source``
-is the address of the job's schedd, ``startd`` that of the slot's startd.
+``source`` is the address of the job's schedd, ``startd`` that of the slot's startd.
 """
 
 from __future__ import annotations

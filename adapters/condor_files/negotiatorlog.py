@@ -1,8 +1,7 @@
 """Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and condor_userprio's settings.
 
-NEGOTIATOR_DEBUG decides how much stands there. The lines of matches are MatchLog's and are here only if matches are
-logged. Otherwise the lines of the request and of "Successfully matched with" give the matches, but no rejections. The
-numbers of the pie and its slices need D_FULLDEBUG; they keep the negotiator's names.
+NEGOTIATOR_DEBUG decides how much stands there (see docs/import.md). The numbers of the pie and its slices keep the
+negotiator's names.
 """
 
 from __future__ import annotations
@@ -14,14 +13,9 @@ from .matchlog import MATCHES, MatchLogReader
 _VALUE = r" += (?P<value>\S+)(?: \((?P<more>after trimming|starved)[= ](?P<other>\S+)\))?"
 _PIE = ("numSlots", "slotWeightTotal", "minSlotWeight", "pieLeft", "NormalFactor", "MaxPrioValue", "NumSubmitterAds")
 _SLICE = (
-    "SubmitterPrio",
-    "SubmitterPrioFactor",
-    "submitterShare",
-    "submitterAbsShare",
-    "submitterLimit",
-    "submitterCeiling remaining",
-    "submitterUsage",
-)
+    "SubmitterPrio", "SubmitterPrioFactor", "submitterShare", "submitterAbsShare", "submitterLimit",
+    "submitterCeiling remaining", "submitterUsage",
+)  # fmt: skip
 """The names in the order in which they are written: the last one ends a block."""
 
 _SETTINGS = "priority factor|priority|ceiling|floor|accumulated usage|begin usage time|last usage time"
@@ -34,16 +28,14 @@ CYCLES: Rows = (
     (r"Request (?P<cluster>\d{1,10})\.(?P<proc>-?\d{1,10}):.*", "_request"),
     (r"Preempting (?P<preempting>\S+) \(.*\) on (?P<slot>\S+) for .*", "_preempting"),
     (r"Successfully matched with (?P<slot>\S+)(?P<offline> \(offline\))?", "_successfully"),
-    *((rf"{name}{_VALUE}", "_of_pie") for name in _PIE),
-    *((rf"{name}{_VALUE}", "_of_slice") for name in _SLICE),
+    *((rf"{name}{_VALUE}", "_number") for name in (*_PIE, *_SLICE)),
 )
 SETTINGS: Rows = (
     (rf"Setting the (?P<what>{_SETTINGS}) of (?P<user>\S+) to (?P<value>.+)", "_set"),
     (r"Resetting the usage of (?P<user>all users|\S+)", "_reset"),
     (r"Deleting accounting record of (?P<user>\S+)", "_deleted"),
 )
-EVERYONE = "*"
-"""The submitter of an event that is about all of them."""
+EVERYONE = "*"  #: the submitter of an event that is about all of them
 
 
 class NegotiatorLogReader(MatchLogReader):
@@ -76,7 +68,7 @@ class NegotiatorLogReader(MatchLogReader):
             self._remembered["cycle"] |= {"slots": said["slots"], "submitters": said["submitters"]}
 
     def _cycle(self, at: int, line: int, what: str, facts: dict[str, str]) -> None:
-        self._events.append(CycleReported(at, "reported", self.place(line), what, facts))
+        self._events.append(CycleReported(at, "reported", self.source.place(line), what, facts))
 
     def _count(self, what: str) -> None:
         if "cycle" in self._remembered:
@@ -109,11 +101,7 @@ class NegotiatorLogReader(MatchLogReader):
         """Report a match, unless its "Matched" line did already."""
         if self._remembered.pop("matched", None) == said["slot"] or "job" not in self._remembered:
             return
-        facts = {
-            "slot": said["slot"],
-            "user": self._remembered.get("user", ""),
-            "source": self._remembered.get("source", ""),
-        }
+        facts = {"slot": said["slot"]} | {name: self._remembered.get(name, "") for name in ("user", "source")}
         slot, user = self._remembered.pop("preempting", ("", ""))
         if slot == said["slot"]:
             facts["preempting"] = user
@@ -129,16 +117,12 @@ class NegotiatorLogReader(MatchLogReader):
         if "block" in self._remembered and text.split(None, 1)[:1] not in _WORDS[self._remembered["block"]["of"]]:
             self._block_over()
 
-    def _of_pie(self, said: LogMessage) -> None:
-        self._number(said, "pie", _PIE)
-
-    def _of_slice(self, said: LogMessage) -> None:
-        if "user" in self._remembered:
-            self._number(said, "slice", _SLICE)
-
-    def _number(self, said: LogMessage, of: str, names: tuple[str, ...]) -> None:
-        block = self._remembered.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
+    def _number(self, said: LogMessage) -> None:
         name = said.found[0].partition("=")[0].strip()
+        of, names = ("pie", _PIE) if name in _PIE else ("slice", _SLICE)
+        if of == "slice" and "user" not in self._remembered:
+            return
+        block = self._remembered.setdefault("block", {"of": of, "at": said.at, "line": said.line, "facts": {}})
         block["facts"][name] = said["value"]
         if said["more"]:
             block["facts"][said["more"]] = said["other"]
@@ -146,19 +130,16 @@ class NegotiatorLogReader(MatchLogReader):
             self._block_over()
 
     def _block_over(self) -> None:
-        block = self._remembered.pop("block", None)
-        if block is None:
-            return
-        at, line, facts = block["at"], block["line"], block["facts"]
+        block = self._remembered.pop("block", {"of": ""})
         if block["of"] == "pie":
-            self._cycle(at, line, "pie", facts)
-        else:
-            self._submitter(at, line, self._remembered["user"], "slice", facts)
+            self._cycle(block["at"], block["line"], "pie", block["facts"])
+        elif block["of"] == "slice":
+            self._submitter(block["at"], block["line"], self._remembered["user"], "slice", block["facts"])
 
     # -- what is set
 
     def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
-        self._events.append(SubmitterReported(at, "reported", self.place(line), user, what, facts))
+        self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, what, facts))
 
     def _set(self, said: LogMessage) -> None:
         self._submitter(said.at, said.line, said["user"], "set", {"what": said["what"], "value": said["value"]})

@@ -18,13 +18,11 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from ...domain.events import Event, SourceRefused
+from ...domain.events import Event, SourceGap, SourceRefused
 
-State = dict[str, Any]
-"""JSON: texts, numbers, lists, and dicts with texts as keys."""
+State = dict[str, Any]  #: JSON: texts, numbers, lists, and dicts with texts as keys
 
-KEPT = 200
-"""Characters of a refused record that are kept."""
+KEPT = 200  #: characters of a refused record that are kept
 
 
 @frozen
@@ -41,10 +39,18 @@ class SourceFile:
     now: int
     time_format: str = ""
 
+    def place(self, line: int) -> str:
+        """Return a line's place, as events name it."""
+        return f"{self.number}:{line}"
+
     def refused(self, line: int, words: str, text: str, at: int = 0) -> SourceRefused:
         """Return the event of a record that could not be read."""
         text = without_secrets(text[:KEPT])
-        return SourceRefused(at or self.now, "refused", f"{self.number}:{line}", self.number, line, words, text)
+        return SourceRefused(at or self.now, "refused", self.place(line), self.number, line, words, text)
+
+    def gap(self, at: int, line: int, words: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
+        """Return the event of records that are missing before a line."""
+        return SourceGap(at, cause, self.place(line), self.number, line, words, since, until)
 
 
 class SourceReader(Protocol):
@@ -63,17 +69,9 @@ class SourceReader(Protocol):
 
 
 PRIVATE = frozenset(
-    name.lower()
-    for name in (
-        "Capability",
-        "ChildClaimIds",
-        "ClaimId",
-        "ClaimIdList",
-        "ClaimIds",
-        "PairedClaimId",
-        "PreemptingClaimId",
-        "TransferKey",
-    )
+    """
+    Capability ChildClaimIds ClaimId ClaimIdList ClaimIds PairedClaimId PreemptingClaimId TransferKey
+    """.lower().split()
 )
 """The attributes of ads that hold secrets, in lower case (HTCondor's own list of private attributes)."""
 

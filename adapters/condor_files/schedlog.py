@@ -1,14 +1,11 @@
-"""Read the SchedLog: the shadow of each job and slot, its exit, and the release of claims.
+"""Read the SchedLog: the shadow of each job and slot, its exit, and the release of claims (see docs/import.md).
 
-* A shadow that has ended one job may be given the next one on the same claim: it reports how the first ended, and
-  switches. When it exits it reports its last job again.
-* The line of a shadow that was killed names no job: it is that of the line in which it was started.
-* A schedd that finds its jobs running when it starts knows their claims, but not their slots' names. With D_FULLDEBUG
-  the claim's id leads to the earlier name. Without, there is none.
-* Users and slots are as written there: a user without the domain.
+Users and slots are as written there: a user without the domain.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 from ...domain.events import SlotReported
 from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
@@ -27,8 +24,7 @@ SHADOWS: Rows = (
     (rf"Completed RELEASE_CLAIM to startd {_CLAIM}", "_released"),
 )
 
-Held = dict[str, str]
-"""The claim that a shadow uses: slot, user and claim, as far as they are known."""
+Held = dict[str, str]  #: the claim that a shadow uses: slot, user and claim, as far as they are known
 
 
 class SchedLogReader(DaemonLog):
@@ -42,12 +38,10 @@ class SchedLogReader(DaemonLog):
         self._remembered = {"claims": self._claims()}
 
     def _claims(self) -> dict[str, str]:
-        claims: dict[str, str] = self._remembered.get("claims", {})
-        return claims
+        return cast(dict[str, str], self._remembered.get("claims", {}))
 
     def _shadows(self) -> dict[str, tuple[str, Held]]:
-        shadows: dict[str, tuple[str, Held]] = self._remembered.setdefault("shadows", {})
-        return shadows
+        return cast(dict[str, tuple[str, Held]], self._remembered.setdefault("shadows", {}))
 
     def _held(self, said: LogMessage) -> Held:
         claim = f"{said['address']}{said['claim']}" if said["claim"] else ""
@@ -96,4 +90,6 @@ class SchedLogReader(DaemonLog):
         self._claims().pop(held["claim"], None)
         if slot := held.pop("slot"):
             facts = {name: text for name, text in held.items() if text}
-            self._events.append(SlotReported(said.at, "reported", self.place(said.line), slot, "released", facts))
+            self._events.append(
+                SlotReported(said.at, "reported", self.source.place(said.line), slot, "released", facts)
+            )

@@ -1,26 +1,14 @@
 """Read the StartLog: a slot's transitions, its claims and starters, and the startd's start and end.
 
 A slot's lines begin with its name, ``slot1_1: `` or, with its job, ``slot1_1[12.0]: ``. Its full name has the machine's
-behind an ``@``; the log gives that as the alias of the startd's address. These lines are read:
-
-* "Changing state", "Changing activity", "Changing state and activity" (or "Reverting", when a claim is taken back): a
-  transition. Whatever is not named stays as it is. If the slot's state is unknown (the log begins in the middle, or
-  lines were taken out) or impossible here, the HTCondor table decides what is possible. The line holds even if it does
-  not follow from the one before: the audit judges that.
-* "State change", "Called deactivate_claim()" and the like: the reasons of the transition that follows. Reasons without
-  one are reported when the slot or the startd ends.
-* "no longer needed, deleting": the deletion of a slot, which is a transition, too; some logs also have a line to
-  Delete.
-* The creation of slots, the steps of a claim, the starters; the startd's start and end.
-
-A startd that starts has only new slots, in Owner/Idle. Those of the one before are gone, which no line says.
+behind an ``@``; the log gives that as the alias of the startd's address. docs/import.md says what the lines mean.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from attrs import Factory, define
 
@@ -33,11 +21,9 @@ from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 
 CAUSE: Final = "reported"
 DAEMON: Final = "startd"
-REASONS: Final = 8
-"""The number of reasons that are kept for the next transition: the last ones."""
+REASONS: Final = 8  #: the number of reasons that are kept for the next transition: the last ones
 UNREADABLE: Final = "a transition that cannot be read"
-GENERAL: Final = 1_000_000
-"""The time (microseconds) for which a message about the whole machine is the reason of transitions without one."""
+GENERAL: Final = 1_000_000  #: microseconds for which a message about the machine is the reason of its transitions
 
 _STEP = re.compile(r"(?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
 _OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL)
@@ -64,8 +50,7 @@ class _LoggedSlot:
     schedd: str = ""
 
 
-@define
-class _StartdBanner:
+class _StartdBanner(NamedTuple):
     """The banner of a startd that starts, as far as it was read."""
 
     place: str
@@ -73,8 +58,7 @@ class _StartdBanner:
     facts: dict[str, str]
 
 
-@define
-class _NewSlot:
+class _NewSlot(NamedTuple):
     """A new slot, until the line of its resources."""
 
     place: str
@@ -91,8 +75,7 @@ class StartLogReader:
         self.lines = LogLines(source, state.get("lines"), line)
         self.source = source
         self.machine = str(state.get("machine", source.machine))
-        self._fresh = bool(state.get("fresh", False))
-        """True if everything that this startd's slots did was read."""
+        self._fresh = bool(state.get("fresh", False))  #: true if everything that this startd's slots did was read
         self._slots = {
             name: _LoggedSlot(full, pair, [tuple(reason) for reason in reasons], job, schedd)
             for name, (full, pair, reasons, job, schedd) in state.get("slots", {}).items()
@@ -124,9 +107,10 @@ class StartLogReader:
             "general": list(self._general),
             "how": self._how,
         }
-        for name, held in (("begun", self._begun), ("birth", self._birth)):
-            if held is not None:
-                state[name] = {field: getattr(held, field) for field in held.__slots__ if field != "__weakref__"}
+        if self._begun is not None:
+            state["begun"] = self._begun._asdict()
+        if self._birth is not None:
+            state["birth"] = self._birth._asdict()
         return state
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
@@ -173,7 +157,7 @@ class StartLogReader:
     # -- State
 
     def _place(self) -> str:
-        return f"{self.source.number}:{self._line}"
+        return self.source.place(self._line)
 
     def _settle(self) -> None:
         """Report a start or a new slot that was waiting for lines that did not come."""
@@ -186,12 +170,12 @@ class StartLogReader:
     def _slot(self, name: str) -> _LoggedSlot:
         """Return the slot by its name in the log; a new one is in Owner/Idle if the startd's start was read."""
         self._settle()
-        slot = self._slots.get(name)
-        return self._add(name, BORN if self._fresh else "") if slot is None else slot
+        if name not in self._slots:
+            self._add(name, BORN if self._fresh else "")
+        return self._slots[name]
 
-    def _add(self, name: str, pair: str) -> _LoggedSlot:
-        slot = self._slots[name] = _LoggedSlot(name if "@" in name else f"{name}@{self.machine}", pair)
-        return slot
+    def _add(self, name: str, pair: str) -> None:
+        self._slots[name] = _LoggedSlot(name if "@" in name else f"{name}@{self.machine}", pair)
 
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
         """Return the reason of a transition: what was said before it."""
@@ -244,15 +228,15 @@ class StartLogReader:
     def on_reason(self, name: str, job: str, text: str) -> None:
         words = reason_of(text)
         slot = self._slot(name)
-        reasons = slot.reasons
-        reasons.append((self._place(), self._at, words))
-        if len(reasons) > REASONS:
-            del reasons[0]
+        slot.reasons.append((self._place(), self._at, words))
+        del slot.reasons[:-REASONS]
         if words.startswith("claim-activation protocol successful"):
-            starter = words.rpartition("Starter ")[2] if "Starter " in words else ""
-            if starter.isdecimal():
+            starter = words.rpartition("Starter ")[2]
+            if not starter.isdecimal():
+                starter = ""
+            else:
                 self._starters[starter] = name
-            self._report(slot, "activated", {"job": slot.job, "starter": starter if starter.isdecimal() else ""})
+            self._report(slot, "activated", {"job": slot.job, "starter": starter})
 
     def on_called(self, name: str, job: str, text: str) -> None:
         if text.startswith("Called deactivate_claim"):

@@ -6,11 +6,12 @@ request, which gets one line and has failed only if no job was changed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from .job_selection import JobId, Selection, read_job_id, select
-from .options import HELP, LOG, Arguments, Command, Given, Option, UsageError, parse
+from .options import Arguments, UsageError, command_table, parse
 
 # -- results -------------------------------------------------------------------------------------------------------
 
@@ -18,6 +19,11 @@ ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = range(6)
 """The result for one job, with HTCondor's numbers."""
 
 RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied")
+_TOTALS = {
+    SUCCESS: "Succeeded", ERROR: "Failed", NOT_FOUND: "Not Found", BAD_STATUS: "Bad Status",
+    ALREADY_DONE: "Already Done", DENIED: "Permission Denied",
+}  # fmt: skip
+"""The results in the order and the words of -totals."""
 
 
 class Answer(NamedTuple):
@@ -36,174 +42,55 @@ class Result(NamedTuple):
 
 
 class Action(NamedTuple):
-    """The words and rules of a command.
-
-    :param does: its verb, ``done`` its participle
-    :param denied: the verb of a refusal
-    :param number: HTCondor's number of the action, for -long
-    :param unfit: the message for a job in an unsuitable state, after its id
-    :param already: the message for a job to which it was done before
-    :param reason: the reason that is recorded if none is given
-    """
+    """The words and rules of a command."""
 
     command: str
-    does: str
+    does: str  #: its verb, ``done`` its participle
     done: str
-    denied: str
-    number: int
-    unfit: str = ""
-    already: str = ""
-    reason: str = ""
+    denied: str  #: the verb of a refusal
+    number: int  #: HTCondor's number of the action, for -long
+    unfit: str = ""  #: the message for a job in an unsuitable state, after its id
+    already: str = ""  #: the message for a job to which it was done before
+    reason: str = ""  #: the reason that is recorded if none is given
 
 
 ACTIONS = {
     action.command: action
     for action in (
-        Action("hold", "hold", "held", "hold", 1, already="already held", reason="via poolbook hold"),
+        Action("hold", "hold", "held", "hold", 1, "", "already held", "via poolbook hold"),
         Action("release", "release", "released", "release", 2, "not held to be released", "", "via poolbook release"),
+        Action("rm", "remove", "marked for removal", "remove", 3, "", "already marked for removal", "via poolbook rm"),
         Action(
-            "rm",
-            "remove",
-            "marked for removal",
-            "remove",
-            3,
-            already="already marked for removal",
-            reason="via poolbook rm",
-        ),
-        Action(
-            "rm -forcex",
-            "remove",
-            "removed locally (remote state unknown)",
-            "force removal of",
-            4,
-            "not in `X' state to be forcibly removed",
-            "already marked for forced removal",
-            "via poolbook rm -forcex",
+            "rm -forcex", "remove", "removed locally (remote state unknown)", "force removal of", 4,
+            "not in `X' state to be forcibly removed", "already marked for forced removal", "via poolbook rm -forcex",
         ),
         Action("vacate", "vacate", "vacated", "vacate", 5, "not running to be vacated"),
         Action("suspend", "suspend", "suspended", "suspend", 8, "not running to be suspended"),
         Action("continue", "continue", "continued", "continue", 9, "not suspended to be continued"),
         Action("vacate -fast", "fast-vacate", "fast-vacated", "fast-vacate", 6, "not running to be fast-vacated"),
     )
-}
+}  # fmt: skip
 """The actions, by command and the option that changes it."""
 
-MODES = {"forcex": ("rm", "-forcex"), "fast": ("vacate", "-fast")}
-"""Options that make another action of a command."""
+MODES = {"forcex": "rm", "fast": "vacate"}
+"""Options that make another action of a command, and the command."""
 
 # -- options -------------------------------------------------------------------------------------------------------
 
-_WORDS = (("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user"))
-_ONE_POOL = "a log is one pool; name another with -log"
-
-
-def _command(
-    name: str,
-    purpose: str,
-    *own: Option,
-    examples: tuple[tuple[str, str], ...],
-    words: tuple[tuple[str, str], ...] = _WORDS,
-) -> Command:
-    return Command(
-        name,
-        "[job | owner ...] [options]",
-        purpose,
-        (
-            Option("debug", 1, colon=":", refused="the server's log says what it does"),
-            Option("long", 1, "", "the result as an ad, with the result of each job"),
-            Option("totals", 3, "", "how many jobs were changed, and how many not, and why"),
-            Option("constraint", 1, "<expr>", "all jobs for which the expression is true"),
-            Option("all", 1, "", "all jobs; cannot be combined with others", also="a"),
-            Option("held", 3, "", "of these only the held ones"),
-            Option("hold", 3, "", "the same as -held"),
-            *own,
-            HELP,
-            Option("json", 4, "", "the results as JSON, a list with an object for each job"),
-            LOG,
-            Option("addr", 2, refused=_ONE_POOL),
-            Option("name", 1, refused=_ONE_POOL),
-            Option("pool", 1, refused=_ONE_POOL),
-            Option("version", 1, refused="use `poolbook -version`"),
-        ),
-        examples,
-        words,
-    )
-
-
-_SLOTS = (*_WORDS, ("slot1@host", "whatever runs in a slot"))
-_MACHINE = Option("machine", 2, "<name>", "whatever runs on a machine")
-_REASON = Option("reason", 1, "<text>", "why; it stands in the log and in the job's ad")
-
-COMMANDS = {
-    command.name: command
-    for command in (
-        _command(
-            "rm",
-            "Removes jobs from the queue.",
-            _REASON,
-            Option("forcex", 1, "", "forget jobs that are being removed and cannot be reached"),
-            Option("transfer", 2, refused="files are not fetched from removed jobs yet"),
-            examples=(("poolbook rm 12", "a cluster"), ("poolbook rm -constraint 'JobPrio < 0'", "by a condition")),
-        ),
-        _command(
-            "hold",
-            "Puts jobs on hold: they do not run until they are released.",
-            _REASON,
-            Option("subcode", 1, "<n>", "a number of your own, HoldReasonSubCode"),
-            examples=(("poolbook hold 12.3 -reason 'wrong input'", "one job, and why"),),
-        ),
-        _command(
-            "release",
-            "Releases held jobs: they are idle again.",
-            _REASON,
-            examples=(("poolbook release alice", "all of a user's"),),
-        ),
-        _command(
-            "suspend",
-            "Stops running jobs where they are. They keep their slots.",
-            _MACHINE,
-            examples=(("poolbook suspend 12.3", "one job"), ("poolbook suspend slot1_2@here", "what runs in a slot")),
-            words=_SLOTS,
-        ),
-        _command(
-            "continue",
-            "Lets jobs go on that were suspended by request.",
-            _MACHINE,
-            examples=(("poolbook continue 12.3", "one job"),),
-            words=_SLOTS,
-        ),
-        _command(
-            "vacate",
-            "Takes running jobs from their slots. They go back to idle, and may run again at once.",
-            Option("fast", 1, "", "kill at once, without the time to finish that a job has otherwise"),
-            Option("graceful", 1, "", "let jobs have that time (the default)"),
-            _MACHINE,
-            examples=(("poolbook vacate 12.3", "one job"), ("poolbook vacate slot1_2@here", "what runs in a slot")),
-            words=_SLOTS,
-        ),
-    )
-}
+COMMANDS = {name: command_table(name) for name in ("rm", "hold", "release", "suspend", "continue", "vacate")}
 
 
 class Request(NamedTuple):
-    """A parsed command line.
-
-    :param ids: single jobs, each with a result and an answer of its own
-    :param slots: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
-    :param selection: all other jobs, as one request; None for none
-    :param whose: how an answer names the jobs of the selection: `` in cluster 12``
-    :param held: whether only held jobs are meant
-    :param subcode: HoldReasonSubCode; None if none was given
-    """
+    """A parsed command line."""
 
     action: Action
-    ids: tuple[JobId, ...]
-    slots: tuple[str, ...]
-    selection: Selection | None
-    whose: str
-    held: bool
+    ids: tuple[JobId, ...]  #: single jobs, each with a result and an answer of its own
+    slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
+    selection: Selection | None  #: all other jobs, as one request; None for none
+    whose: str  #: how an answer names the jobs of the selection: `` in cluster 12``
+    held: bool  #: whether only held jobs are meant
     reason: str
-    subcode: int | None
+    subcode: int | None  #: HoldReasonSubCode; None if none was given
     arguments: Arguments
 
 
@@ -215,11 +102,11 @@ def read(command: str, argv: Sequence[str]) -> Request:
     """
     table = COMMANDS[command]
     arguments = parse(table, argv)
-    constraints = [given.values[0] for given in arguments.every("constraint")]
+    constraints = arguments.values("constraint")
     everything, held = arguments.has("all"), arguments.has("held", "hold")
     if everything and (arguments.words or constraints):
         raise UsageError(f"poolbook {command}: -all means every job: leave the others out, or -all")
-    machines = [given.values[0] for given in arguments.every("machine")]
+    machines = arguments.values("machine")
     if not (everything or held or arguments.words or constraints or machines):
         raise UsageError(f"poolbook {command}: no job is named. Name jobs (12.3), clusters (12), users, or -all")
     of_slots = any(option.name == "machine" for option in table.options)
@@ -228,12 +115,8 @@ def read(command: str, argv: Sequence[str]) -> Request:
     # With -held single jobs, too, are a matter of what holds for them.
     ids, others = ((), words) if held else _sorted_words(words)
     selected = bool(others or constraints or everything or held)
-    subcode = arguments.last("subcode")
-    mode = next(
-        (f"{of} {flag}" for name, (of, flag) in MODES.items() if of == command and arguments.has(name)), command
-    )
-    action = ACTIONS[mode]
-    reason = arguments.last("reason")
+    mode = next((f" -{name}" for name, of in MODES.items() if of == command and arguments.has(name)), "")
+    action = ACTIONS[command + mode]
     return Request(
         action,
         ids,
@@ -241,29 +124,25 @@ def read(command: str, argv: Sequence[str]) -> Request:
         select(others, constraints) if selected else None,
         _whose(others, constraints),
         held,
-        action.reason if reason is None else reason.values[0],
-        None if subcode is None else _subcode(subcode),
+        arguments.value("reason", action.reason),
+        _subcode(arguments),
         arguments,
     )
 
 
 def _sorted_words(words: Iterable[str]) -> tuple[tuple[JobId, ...], list[str]]:
     """Return the single jobs among the words, and the other words."""
-    ids, others = [], []
-    for word in words:
-        wanted = read_job_id(word)
-        if wanted is not None and wanted.proc is not None:
-            ids.append(wanted)
-        else:
-            others.append(word)
-    return tuple(ids), others
+    meant = [(word, read_job_id(word)) for word in words]
+    single = tuple(wanted for _, wanted in meant if wanted is not None and wanted.proc is not None)
+    return single, [word for word, wanted in meant if wanted is None or wanted.proc is None]
 
 
-def _subcode(given: Given) -> int:
+def _subcode(arguments: Arguments) -> int | None:
+    value = arguments.value("subcode")
     try:
-        return int(given.values[0])
+        return int(value) if arguments.has("subcode") else None
     except ValueError:
-        raise UsageError(f"-subcode takes a whole number, not {given.values[0]!r}") from None
+        raise UsageError(f"-subcode takes a whole number, not {value!r}") from None
 
 
 def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
@@ -322,19 +201,17 @@ def answer(
     out, err = "", ""
     failed = False
     if single:
-        changed = sum(result.result == SUCCESS for result in single)
-        out += _details(request, _count(single), changed > 0, queued, single)
+        counts = Counter(result.result for result in single)
+        changed = counts[SUCCESS]
+        out += _details(request, counts, changed > 0, queued, single)
         failed = changed == 0
         err += "\n" if failed else ""  # where HTCondor's tools print connection errors
-        for result in single:
-            line = message(request.action, result) + "\n"
-            if result.result == SUCCESS:
-                out += line
-            else:
-                err += line
+        lines = [(result.result, message(request.action, result) + "\n") for result in single]
+        out += "".join(line for result, line in lines if result == SUCCESS)
+        err += "".join(line for result, line in lines if result != SUCCESS)
     if request.selection is not None:
-        counts = selected or {}
-        changed = counts.get(SUCCESS, 0)
+        counts = Counter(selected or {})
+        changed = counts[SUCCESS]
         out += _details(request, counts, changed > 0, queued)
         which = ("held jobs" if request.held else "jobs") + request.whose
         if changed:
@@ -347,16 +224,7 @@ def answer(
     return Answer(out, err, int(failed))
 
 
-def _count(results: Iterable[Result]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for result in results:
-        counts[result.result] = counts.get(result.result, 0) + 1
-    return counts
-
-
-def _details(
-    request: Request, counts: Mapping[int, int], changed: bool, queued: int, single: Sequence[Result] = ()
-) -> str:
+def _details(request: Request, counts: Counter[int], changed: bool, queued: int, single: Sequence[Result] = ()) -> str:
     """Return the lines of -long and -totals before the answer."""
     if request.arguments.has("long"):
         ad: dict[str, object] = {
@@ -369,18 +237,10 @@ def _details(
         if single:
             ad |= {f"job_{str(result.job).replace('.', '_')}": result.result for result in single}
         else:
-            ad |= {f"result_total_{result}": counts.get(result, 0) for result in range(len(RESULT_NAMES))}
+            ad |= {f"result_total_{result}": counts[result] for result in range(len(RESULT_NAMES))}
         return "".join(f"{name} = {value}\n" for name, value in ad.items()) + "\n"
     if request.arguments.has("totals"):
-        ends = (
-            (SUCCESS, "Succeeded"),
-            (ERROR, "Failed"),
-            (NOT_FOUND, "Not Found"),
-            (BAD_STATUS, "Bad Status"),
-            (ALREADY_DONE, "Already Done"),
-            (DENIED, "Permission Denied"),
-        )
-        return ", ".join(f"{counts.get(result, 0)} {name}" for result, name in ends) + "\n"
+        return ", ".join(f"{counts[result]} {name}" for result, name in _TOTALS.items()) + "\n"
     return ""
 
 
@@ -388,12 +248,8 @@ def _as_json(request: Request, single: Sequence[Result], selected: Mapping[int, 
     from json import dumps
 
     rows: list[dict[str, object]] = [
-        {
-            **_named(result.job),
-            "Result": RESULT_NAMES[result.result],
-            "Message": message(request.action, result),
-        }
-        for result in single
+        {**_named(one.job), "Result": RESULT_NAMES[one.result], "Message": message(request.action, one)}
+        for one in single
     ]
     rows += [
         {"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in sorted((selected or {}).items()) if count

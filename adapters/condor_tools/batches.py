@@ -6,22 +6,11 @@ output.)
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import (
-    COMPLETED,
-    HELD,
-    IDLE,
-    REMOVED,
-    RUNNING,
-    SUSPENDED,
-    TRANSFERRING_OUTPUT,
-    Setting,
-    date,
-    number,
-    text,
-)
+from .cells import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, Setting, date, number, text
 from .layout import Column, Layout, laid_out
 
 if TYPE_CHECKING:
@@ -32,25 +21,17 @@ Counts = Mapping[int, int]
 
 
 class ClusterRow(NamedTuple):
-    """A cluster, as the batch table needs it.
-
-    :param batch: JobBatchName; None if it has none
-    :param qdate: when it was submitted, seconds since the epoch
-    :param counts: its selected jobs in the queue, by status
-    :param lowest: the lowest proc of these, ``highest`` the highest
-    :param submitted: the number of jobs submitted (TotalSubmitProcs); None if unknown
-    :param materialized: how many of them have been made so far; None if all were made at once
-    """
+    """A cluster, as the batch table needs it."""
 
     owner: str
-    batch: str | None
+    batch: str | None  #: JobBatchName; None if it has none
     cluster: int
-    qdate: int
-    counts: Counts
-    lowest: int
+    qdate: int  #: when it was submitted, seconds since the epoch
+    counts: Counts  #: its selected jobs in the queue, by status
+    lowest: int  #: the lowest proc of these, ``highest`` the highest
     highest: int
-    submitted: int | None
-    materialized: int | None = None
+    submitted: int | None  #: the number of jobs submitted (TotalSubmitProcs); None if unknown
+    materialized: int | None = None  #: how many of them have been made so far; None if all were made at once
 
     @property
     def jobs(self) -> int:
@@ -176,8 +157,7 @@ def batch_table(rows: Iterable[ClusterRow], setting: Setting, *, partial: bool =
         ]
         for at, batch in enumerate(listed)
     ]
-    limit = None if setting.width is None else setting.width - 1
-    yield from laid_out(Layout(columns, trimmed=True, limit=limit), texts)
+    yield from laid_out(Layout(columns, trimmed=True, limit=setting.longest), texts)
 
 
 def _name_widths(listed: list[Batch], width: int | None) -> tuple[int, int]:
@@ -219,11 +199,7 @@ _TOTALS = (
 
 
 def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for ad in ads:
-        status = int(number(ad, "JobStatus") or 0)
-        counts[status] = counts.get(status, 0) + 1
-    return counts
+    return Counter(int(number(ad, "JobStatus") or 0) for ad in ads)
 
 
 def totals(census: Census, me: str) -> str:

@@ -12,22 +12,19 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """What a command knows beyond its ads.
+    """What a command knows beyond its ads."""
 
-    :param now: the time, in seconds since the epoch
-    :param timezone: the zone in which times are shown
-    :param schedd: the name of the queue, for titles
-    :param address: its address, ``<127.0.0.1:9618?addrs=...>``, shown without the question mark and what follows
-    :param me: the user, ``alice@localhost``; empty for none, who sees all jobs
-    :param width: the columns of the terminal; None if the output is no terminal, and nothing is cut
-    """
+    now: int  #: the time, in seconds since the epoch
+    timezone: tzinfo = UTC  #: the zone in which times are shown
+    schedd: str = "localhost"  #: the name of the queue, for titles
+    address: str = "<127.0.0.1:0>"  #: its address, of which what follows a question mark is not shown
+    me: str = ""  #: the user, ``alice@localhost``; empty for none, who sees all jobs
+    width: int | None = None  #: the columns of the terminal; None if the output is no terminal, and nothing is cut
 
-    now: int
-    timezone: tzinfo = UTC
-    schedd: str = "localhost"
-    address: str = "<127.0.0.1:0>"
-    me: str = ""
-    width: int | None = None
+    @property
+    def longest(self) -> int | None:
+        """Return the length of the longest line; None if nothing is cut."""
+        return None if self.width is None else self.width - 1
 
     @property
     def owner(self) -> str:
@@ -129,6 +126,14 @@ def date(seconds: float, zone: tzinfo) -> str:
     return f"{at.month:2d}/{at.day:<2d} {at.hour:02d}:{at.minute:02d}"
 
 
+def number_of(name: str, shown: Callable[[float], str]) -> Cell:
+    def cell(ad: ClassAd, _: Setting) -> str | None:
+        value = number(ad, name)
+        return None if value is None else shown(value)
+
+    return cell
+
+
 def date_of(name: str) -> Cell:
     def cell(ad: ClassAd, setting: Setting) -> str | None:
         seconds = number(ad, name)
@@ -178,11 +183,6 @@ def job_status(ad: ClassAd, _: Setting) -> str | None:
     if flag(ad, "TransferringOutput") or status == TRANSFERRING_OUTPUT:
         letters = queued + ">"
     return letters
-
-
-def universe(ad: ClassAd, _: Setting) -> str | None:
-    which = number(ad, "JobUniverse")
-    return None if which is None else UNIVERSES.get(int(which), "Unknown")
 
 
 def memory(ad: ClassAd) -> float | None:

@@ -9,65 +9,12 @@ from .cells import Setting, date_of, description, job_id, job_status, text_of
 from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
 from .job_selection import Selection, holds, read_job_id, select
 from .layout import Column, Layout, lines
-from .options import FORMS, HELP, LOG, Arguments, Command, Option, UsageError, line_width, parse, whole_number
+from .options import Arguments, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_FROM_LOG = "history is read from the log: name it with -log"
-_NOW = (
-    "the history is kept as it is now alone; -constraint 'EnteredCurrentStatus <= TIME' (in seconds since 1970) leaves "
-    "the jobs that had ended by then, and `poolbook why JOB -at TIME` tells of one"
-)
-
-COMMAND = Command(
-    "history",
-    "[job | owner ...] [options]",
-    "Shows the jobs that have left the queue, the last one first.",
-    (
-        Option("long", 1, "", "whole ads, one attribute to a line"),
-        Option("backwards", 1, "", "the last job first: the default"),
-        Option("nobackwards", 3, "", "the same as -forwards"),
-        Option("forwards", 4, "", "the first job first"),
-        Option("wide", 1, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
-        Option("match", 1, "<n>", "an older name of -limit"),
-        Option("limit", 3, "<n>", "at most so many jobs"),
-        Option("scanlimit", 4, "<n>", "look at no more than so many jobs"),
-        HELP,
-        *[option._replace(least=4) if option.name == "json" else option for option in FORMS],
-        Option("constraint", 1, "<expr>", "only jobs for which the expression is true"),
-        Option("since", 4, "<job|expr>", "stop at this job, or where the expression is true"),
-        Option("completedsince", 3, "<time>", "stop at the first job that completed no later (seconds since 1970)"),
-        LOG,
-        Option("schedd", 3, "", "the queue's history: the default"),
-        Option("local", 2, "", "accepted and ignored: the log is the history"),
-        Option("at", 2, refused=_NOW),
-        Option("file", 2, refused=_FROM_LOG),
-        Option("userlog", 1, refused=_FROM_LOG),
-        Option("search", 3, refused=_FROM_LOG),
-        Option("directory", 3, refused=_FROM_LOG),
-        Option("name", 1, refused=_FROM_LOG),
-        Option("pool", 1, refused=_FROM_LOG),
-        Option("startd", 3, refused="a slot's past is in the log: `poolbook log SLOT`"),
-        Option("epochs", 2, colon=":", refused="a job's runs are in the log: `poolbook log JOB`"),
-        Option("transfer-history", 2, colon=":", refused="file transfers are not recorded yet"),
-        Option("daemon", 3, colon=":", refused="there are no daemons' ads of the past"),
-        Option("debug", 3, colon=":", refused="the server's log says what it does"),
-        Option("extract", 2, refused="use -long and redirect the output"),
-        Option("print-format", 2, refused="use -af or -format"),
-        Option("diagnostic", 4, refused="-verbose and -long show what there is"),
-        Option("inherit", 3, refused="there is no program that this one answers for"),
-        Option("stream-results", 2, refused="results need no streaming"),
-        Option("type", 3, refused="there is one kind of history: of jobs that have left the queue"),
-        Option("no-librarian", 12, refused="there is no index to leave out"),
-    ),
-    examples=(
-        ("poolbook history -limit 10", "the ten last jobs"),
-        ("poolbook history 12", "the jobs of cluster 12"),
-        ("poolbook history -constraint 'ExitCode != 0' -af:j ExitCode", "what failed, and how"),
-    ),
-    words=(("12", "the jobs of cluster 12"), ("12.3", "one job"), ("alice", "the jobs of a user")),
-)
+COMMAND = command_table("history")
 
 TABLE = (
     Column(" ID         ", job_id, -12, grow=True),
@@ -81,24 +28,19 @@ TABLE = (
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param since: stop at the first job for which this is true
-    :param limit: the most jobs that are printed, ``scan`` the most that are read
-    """
+    """A parsed command line."""
 
     arguments: Arguments
     selection: Selection
-    since: Expression | None
-    limit: int | None
+    since: Expression | None  #: stop at the first job for which this is true
+    limit: int | None  #: the most jobs that are printed, ``scan`` the most that are read
     scan: int | None
     layout: Layout | None
     form: str | None
 
     @property
     def forwards(self) -> bool:
-        given = self.arguments.last("backwards", "forwards", "nobackwards")
-        return given is not None and given.name != "backwards"
+        return self.arguments.chosen("backwards", "forwards", "nobackwards") not in ("", "backwards")
 
 
 def read(argv: Sequence[str]) -> Query:
@@ -107,15 +49,14 @@ def read(argv: Sequence[str]) -> Query:
     since = arguments.last("since")
     if since is not None and arguments.has("forwards", "nobackwards"):
         raise UsageError("poolbook history: -since stops on the way back: it cannot be combined with -forwards")
-    numbers = {}
-    for name, given in (("limit", arguments.last("limit", "match")), ("scan", arguments.last("scanlimit"))):
-        numbers[name] = None if given is None else whole_number(COMMAND, given, 1)
+    limit = last_number(COMMAND, arguments, "limit", "match", least=1)
+    scan = last_number(COMMAND, arguments, "scanlimit", least=1)
     return Query(
         arguments,
-        select(arguments.words, [given.values[0] for given in arguments.every("constraint")]),
+        select(arguments.words, arguments.values("constraint")),
         _stop(arguments),
-        numbers["limit"],
-        numbers["scan"],
+        limit,
+        scan,
         custom_layout(arguments),
         ads_form(arguments),
     )
@@ -147,9 +88,8 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
     elif query.layout is not None:
         yield from lines(query.layout._replace(streamed=True), jobs, setting)
     else:
-        width = line_width(COMMAND, query.arguments, setting.width)
-        limit = None if width is None else width - 1
-        yield from lines(Layout(TABLE, streamed=True, limit=limit), jobs, setting)
+        fitted = setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
+        yield from lines(Layout(TABLE, streamed=True, limit=fitted.longest), jobs, setting)
 
 
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[ClassAd]:

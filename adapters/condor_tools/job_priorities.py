@@ -8,41 +8,18 @@ from typing import NamedTuple
 
 from .actions import Answer
 from .job_selection import JobId, Selection, select
-from .options import HELP, LOG, Arguments, Command, Option, UsageError, find, parse, whole_number
+from .options import Arguments, UsageError, command_table, find, last_number, parse
 
-COMMAND = Command(
-    "prio",
-    "{+n | -n | -p n} job | owner ... | -a",
-    "Changes the order of one user's jobs: a higher priority runs first. The default is 0.",
-    (
-        Option("p", 1, "<n>", "the new priority"),
-        Option("a", 1, "", "all jobs"),
-        HELP,
-        Option("json", 4, "", "the new priorities as JSON"),
-        LOG,
-        Option("n", 1, refused="a log is one pool; name another with -log"),
-        Option("pool", 4, refused="a log is one pool; name another with -log"),
-    ),
-    examples=(
-        ("poolbook prio -p 10 12", "10 for the jobs of cluster 12"),
-        ("poolbook prio +5 12.3", "5 more than before"),
-        ("poolbook prio -5 alice", "5 less, for all of a user's"),
-    ),
-    words=(("12.3", "one job"), ("12", "the jobs of cluster 12"), ("alice", "the jobs of a user")),
-)
+COMMAND = command_table("prio")
 
 _STEP = re.compile(r"[-+]\d+", re.ASCII)
 
 
 class Request(NamedTuple):
-    """A parsed command line.
+    """A parsed command line."""
 
-    :param priority: the new priority; None if it is changed by ``step``
-    :param step: the change
-    """
-
-    priority: int | None
-    step: int
+    priority: int | None  #: the new priority; None if it is changed by ``step``
+    step: int  #: the change
     selection: Selection
     arguments: Arguments
 
@@ -59,14 +36,13 @@ def read(argv: Sequence[str]) -> Request:
     steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_value(argv, at)]
     rest = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
     arguments = parse(COMMAND, rest)
-    given = arguments.last("p")
-    if given is None and not steps:
+    if not arguments.has("p") and not steps:
         raise UsageError(f"poolbook prio: name the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
     if not arguments.words and not arguments.has("a"):
         raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
     words = () if arguments.has("a") else arguments.words
     return Request(
-        None if given is None else whole_number(COMMAND, given, -(2**31)),
+        last_number(COMMAND, arguments, "p", least=-(2**31)),
         int(steps[-1]) if steps else 0,
         select(words, ()),
         arguments,

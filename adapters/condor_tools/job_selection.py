@@ -80,16 +80,10 @@ def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
 def select(words: Iterable[str], constraints: Iterable[str], together: bool = True) -> Selection:
     """Return the selection of words (ids and owners) and the values of -constraint options. Raise `UsageError` if a
     word is no id and no name, or a constraint is no expression."""
-    ids: list[JobId] = []
-    owners: list[str] = []
-    for word in words:
-        wanted = read_job_id(word)
-        if wanted is None:
-            owners.append(word)
-        else:
-            ids.append(wanted)
-    read = tuple(parsed("-constraint", constraint) for constraint in constraints)
-    return Selection(tuple(ids), tuple(owners), read, together)
+    meant = [(word, read_job_id(word)) for word in words]
+    ids = tuple(wanted for _, wanted in meant if wanted is not None)
+    owners = tuple(word for word, wanted in meant if wanted is None)
+    return Selection(ids, owners, tuple(parsed("-constraint", constraint) for constraint in constraints), together)
 
 
 def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:

@@ -36,12 +36,7 @@ class Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Columns and their separators.
-
-    :param streamed: the heading is printed before the data is seen: widths grow from line to line
-    :param trimmed: no blanks at the end of a line
-    :param limit: the longest line; None for no limit
-    """
+    """Columns and their separators."""
 
     columns: tuple[Column, ...]
     before_row: str = ""
@@ -49,9 +44,9 @@ class Layout(NamedTuple):
     after: str = ""
     after_row: str = "\n"
     headed: bool = True
-    streamed: bool = False
-    trimmed: bool = False
-    limit: int | None = None
+    streamed: bool = False  #: the heading is printed before the data is seen: widths grow from line to line
+    trimmed: bool = False  #: no blanks at the end of a line
+    limit: int | None = None  #: the longest line; None for no limit
 
 
 Row = Sequence[str | None]

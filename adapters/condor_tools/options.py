@@ -1,14 +1,13 @@
 """Options as HTCondor's tools spell them: one dash, long names, any abbreviation down to a least length.
 
-A command's options are a table, from which parsing, help and error messages are made. As in HTCondor's tools, the order
-matters: the first option whose name fits an abbreviation is meant (``-l`` is -long, not -limit). The full name of
-another command's option is no abbreviation (``ELSEWHERE``). The values are NamedTuples, not attrs classes: importing
-attrs takes a third of a short command's time.
+A command's options are a table, a file of ``commands/``, from which parsing, help and error messages are made. The
+values are NamedTuples, not attrs classes: importing attrs takes a third of a short command's time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .terminal import columns, folded
@@ -42,25 +41,15 @@ class Help(Exception):
 
 
 class Option(NamedTuple):
-    """One row of a command's table.
+    """One row of a command's table."""
 
-    :param name: the long name, without its dash
-    :param least: the letters of it that are needed (condor_q and its kin accept exactly these abbreviations)
-    :param values: its values, as the help shows them: ``<expr>``, ``<fmt> <attr>``; a name that ends in ... takes all
-        words up to the next option
-    :param help: its purpose, for the help
-    :param colon: what may follow the name after a colon, as the help shows it
-    :param refused: for an option of HTCondor's that Poolbook does not have: why, and what to do instead
-    :param also: another full name of it, which HTCondor's users type although it is the name of an option elsewhere
-    """
-
-    name: str
-    least: int
-    values: str = ""
-    help: str = ""
-    colon: str = ""
-    refused: str = ""
-    also: str = ""
+    name: str  #: the long name, without its dash
+    least: int  #: the letters of it that are needed
+    values: str = ""  #: its values, as the help shows them: ``<expr>``, ``<fmt> <attr>``, ``<attr>...``
+    help: str = ""  #: its purpose, for the help
+    colon: str = ""  #: what may follow the name after a colon, as the help shows it
+    refused: str = ""  #: for an option of HTCondor's that Poolbook does not have: why, and what to do instead
+    also: str = ""  #: another full name of it
 
     @property
     def arity(self) -> int:
@@ -106,51 +95,71 @@ class Arguments(NamedTuple):
         """Return the last of these options that was given: it wins."""
         return next((given for given in reversed(self.given) if given.name in names), None)
 
+    def chosen(self, *names: str) -> str:
+        """Return the name of the last of these options that was given; empty if none was."""
+        given = self.last(*names)
+        return "" if given is None else given.name
 
-LOG = Option("log", 3, "<url>", "the pool's log: sqlite:///pool.db, postgresql://..., or a file's name")
-HELP = Option("help", 1, "", "print this help and exit")
-FORMS = (
-    Option("json", 2, "", "whole ads as JSON; --json is valid JSON even where there is no ad"),
-    Option("jsonl", 5, "", "whole ads as JSON, one ad to a line"),
-    Option("xml", 3, "", "whole ads as XML"),
-    Option("attributes", 2, "<X,Y,...>", "only these attributes in -long, -json, -jsonl and -xml"),
-    Option("format", 1, "<fmt> <attr>", "print an attribute or expression by a printf format"),
-    Option("autoformat", 5, "<attr>...", "the same as -af", ":jlhVrTY,tng"),
-    Option("af", 2, "<attr>...", "print attributes or expressions; see the letters below", ":jlhVrTY,tng"),
-)
-"""The options that choose how ads are written, the same in every command that prints ads (-long stands before)."""
+    def value(self, name: str, otherwise: str = "") -> str:
+        """Return the value of an option, the last one that was given."""
+        given = self.last(name)
+        return otherwise if given is None else given.values[0]
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of an option that may be given again."""
+        return [given.values[0] for given in self.every(name)]
 
 
-LETTERS = {
-    "j": "the job's id first",
-    "l": "a label before each value",
-    "h": "column headings",
-    "V": "strings in quotes",
-    "r": "expressions unevaluated",
-    "T": "lengths of time",
-    "Y": "dates",
-    ",": "a comma after each value",
-    "t": "a tab before each value",
-    "n": "a new line after each value",
-    "g": "an empty line between ads, nothing before values",
-}
+def sections(name: str) -> dict[str, list[str]]:
+    """Return the rows of a data file's sections, by their headings."""
+    with open(os.path.join(os.path.dirname(__file__), "commands", f"{name}.txt"), encoding="utf-8") as file:
+        blocks = file.read().replace("\n    ", " ").strip().split("\n\n")
+    return {heading: rows for heading, *rows in (block.split("\n") for block in blocks)}
+
+
+def pair(row: str) -> tuple[str, str]:
+    left, _, right = row.partition("  ")
+    return left, right
+
+
+_SHARED = sections("shared")
+LETTERS = dict(map(pair, _SHARED["letters after -af:"]))
 """The meanings of the letters after ``-af:``."""
-
-
-ELSEWHERE = {
-    "a": "prio",
-    "at": "why, q and userprio",
-    "cancel": "drain",
-    "local": "history",
-    "set": "run and serve",
-    "slot": "config",
-    "sort": "status",
-    "start": "drain",
-    "to": "usage",
-}
+ELSEWHERE = dict(map(pair, _SHARED["names of options elsewhere:"]))
 """Full names of options, and the commands that have them, that another command would take for an abbreviation of its
-own option: it refuses them. They stand here because a short command does not load the other tables; a test compares
-them with these."""
+own option: it refuses them. They are kept because a short command does not load the other tables; a test compares them
+with these."""
+_REFUSED = "not supported: "
+
+
+def command_table(name: str) -> Command:
+    """Return the table of a command, from its data file. ``commands/shared.txt`` tells how these are written."""
+    parts = sections(name)
+    (call, purpose), *_ = parts.items()
+    return Command(
+        name,
+        call.removeprefix(f"poolbook {name} "),
+        "\n".join(purpose),
+        tuple(_options(parts["options:"])),
+        tuple(map(pair, parts.get("examples:", ()))),
+        tuple(map(pair, parts.get("arguments:", ()))),
+    )
+
+
+def _options(rows: Iterable[str]) -> Iterator[Option]:
+    for row in rows:
+        if row.startswith("@"):
+            yield from _options(_SHARED[f"{row[1:]}:"])
+            continue
+        spellings, about = pair(row)
+        help, refused = ("", about.removeprefix(_REFUSED)) if about.startswith(_REFUSED) else (about, "")
+        for spelling in spellings.split(", "):
+            name, _, values = spelling.partition(" ")
+            name, _, also = name.partition("/-")
+            name, colon, qualifier = name.partition("[:")
+            needed, _, rest = name.removeprefix("-").removesuffix("]").partition("[")
+            colon = colon[1:] + qualifier.removesuffix("]")
+            yield Option(needed + rest, len(needed), values, help, colon, refused, also)
 
 
 def parse(command: Command, argv: Sequence[str]) -> Arguments:
@@ -239,6 +248,12 @@ def whole_number(command: Command, given: Given, least: int = 0) -> int:
     if number < least:
         raise UsageError(f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}")
     return number
+
+
+def last_number(command: Command, arguments: Arguments, *names: str, least: int = 0) -> int | None:
+    """Return the value of the last of these options that was given, as `whole_number` reads it; None if none was."""
+    given = arguments.last(*names)
+    return None if given is None else whole_number(command, given, least)
 
 
 def line_width(command: Command, arguments: Arguments, terminal: int | None) -> int | None:

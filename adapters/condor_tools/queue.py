@@ -13,6 +13,7 @@ from .cells import (
     RUNNING,
     SUSPENDED,
     TRANSFERRING_OUTPUT,
+    UNIVERSES,
     Cell,
     Setting,
     date_of,
@@ -24,100 +25,27 @@ from .cells import (
     memory_usage,
     metric,
     number,
+    number_of,
     text,
     text_of,
-    universe,
     wall_time,
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
 from .job_selection import Selection, chosen_jobs, select
 from .layout import Column, Layout, lines
-from .options import FORMS, HELP, LOG, Arguments, Command, Option, UsageError, line_width, parse, whole_number
+from .options import Arguments, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from .analyze import Judged
 
-_WHY = "ask `poolbook why JOB`, which says why a job does not run"
-_ONE_POOL = "a log is one pool with one queue; name another with -log"
 OF_THE_PAST = (
     "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
     "happened"
 )
 """Alternatives where the queue of an instant is unknown."""
 
-COMMAND = Command(
-    "q",
-    "[job | owner ...] [options]",
-    "Shows the jobs in the queue: one line for each batch of jobs, or one for each job.",
-    (
-        HELP,
-        Option("wide", 1, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
-        Option("long", 1, "", "whole ads, one attribute to a line"),
-        Option("limit", 3, "<n>", "at most so many jobs"),
-        Option("hold", 2, "", "held jobs: since when and why"),
-        Option("held", 2, "", "the same as -hold"),
-        Option("constraint", 1, "<expr>", "only jobs for which the expression is true"),
-        Option("nobatch", 3, "", "one line for each job"),
-        Option("batch", 2, "", "one line for each batch: the default"),
-        Option("run", 1, "", "running jobs: where they run"),
-        Option("idle", 3, "", "idle jobs: what they ask for"),
-        Option("io", 2, "", "jobs that transfer files"),
-        Option("dag", 2, "", "one line for each job, with room for the names of DAG nodes"),
-        Option("totals", 3, "", "the totals alone"),
-        Option("allusers", 2, "", "everyone's jobs", also="all"),
-        Option("all-users", 2, "", "the same as -allusers"),
-        Option("global", 1, "", "all queues of the pool; a pool in Poolbook has one"),
-        Option("cputime", 2, "", "CPU time instead of run time"),
-        Option("currentrun", 3, "", "the run time of the present or last run alone"),
-        Option("cumulative-time", 3, "", "the run time of all runs: the default"),
-        Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
-        Option("at", 2, "<time>", "the queue of an imported log at an instant: 2027-01-15T08:00, 3:00, 10 min (ago)"),
-        *FORMS,
-        LOG,
-        Option("better-analyze", 2, "", "why jobs do not run, by what the last cycle that refused them found"),
-        Option("better-analyse", 2, "", "the same as -better-analyze"),
-        Option("analyze", 2, "", "the same as -better-analyze"),
-        Option("analyse", 2, "", "the same as -better-analyze"),
-        Option("reverse-analyze", 3, colon=":", refused=_WHY),
-        Option("unmatchable", 5, refused=_WHY),
-        Option("machine", 2, refused=_WHY),
-        Option("mconstraint", 2, refused=_WHY),
-        Option("slotads", 1, colon=":", refused=_WHY),
-        Option("userprios", 5, refused=_WHY),
-        Option("nouserprios", 7, refused=_WHY),
-        Option("verbose", 4, refused=_WHY),
-        Option("debug", 3, colon=":", refused="the server's log says what it does"),
-        Option("pool", 1, refused=_ONE_POOL),
-        Option("name", 1, refused=_ONE_POOL),
-        Option("submitter", 1, refused="name the owner instead: poolbook q OWNER"),
-        Option("schedd-constraint", 5, refused=_ONE_POOL),
-        Option("grid", 2, colon=":", refused="there are no grid jobs"),
-        Option("factory", 4, colon=":", refused="late materialization comes with the submit language"),
-        Option("jobset", 5, refused="there are no job sets"),
-        Option("autocluster", 2, refused="what the negotiator takes together is not shown yet"),
-        Option("group-by", 2, refused="use -af and sort | uniq -c"),
-        Option("hold-codes", 6, colon=":", refused="use -hold -af HoldReasonCode HoldReasonSubCode"),
-        Option("aaf", 3, colon=":", refused="use -af with all columns wanted"),
-        Option("print-format", 2, refused="use -af or -format"),
-        Option("jobads", 1, refused="ads are read from the log"),
-        Option("userlog", 1, refused="a job's log is read with `poolbook log`"),
-        Option("stream-results", 2, refused="results need no streaming"),
-        Option("version", 1, refused="use `poolbook -version`"),
-    ),
-    examples=(
-        ("poolbook q -nobatch", "my jobs, one to a line"),
-        ("poolbook q 12 -hold", "why the jobs of cluster 12 are held"),
-        ("poolbook q -all -totals", "how many jobs there are, and in what state"),
-        ("poolbook q -af:jh JobStatus RequestMemory", "attributes in columns, with the job's id and headings"),
-        ("poolbook q -constraint 'RequestCpus > 4' --json", "whole ads, for programs"),
-    ),
-    words=(
-        ("12", "the jobs of cluster 12"),
-        ("12.3", "one job"),
-        ("alice", "the jobs of a user; without any of these, your own"),
-    ),
-)
+COMMAND = command_table("q")
 
 # -- columns -------------------------------------------------------------------------------------------------------
 
@@ -128,11 +56,6 @@ def _time(current: bool) -> Cell:
         return None if seconds is None else length(seconds)
 
     return run_time
-
-
-def _cpu_time(ad: ClassAd, _: Setting) -> str | None:
-    seconds = number(ad, "RemoteUserCpu")
-    return None if seconds is None else length(seconds)
 
 
 def _bytes(*names: str) -> Cell:
@@ -155,6 +78,7 @@ def _owner(width: int) -> Column:
 
 _SUBMITTED = Column("  SUBMITTED", date_of("QDate"), 11, missing="??")
 _RUN_TIME = Column("    RUN_TIME", _time(False), 12, missing="??")
+_CPU_TIME = Column("    CPU_TIME", number_of("RemoteUserCpu", length), 12)
 _STATUS = Column("ST", job_status)
 _COMMAND = (
     _STATUS,
@@ -176,7 +100,7 @@ VIEWS: dict[str, tuple[Column, ...]] = {
     ),
     "idle": (
         _owner(14),
-        Column("UNIVERSE ", universe),
+        Column("UNIVERSE ", number_of("JobUniverse", lambda which: UNIVERSES.get(int(which), "Unknown"))),
         Column("CPUS", "RequestCpus", form="%4d"),
         Column("MEMORY", "RequestMemory", form="%6d"),
         Column("STARTS", "NumShadowStarts ?: 0", form="%6d"),
@@ -208,20 +132,14 @@ STATES = {
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param view: ``batch``, ``totals``, ``analysis``, a name of ``VIEWS``, ``custom`` (-af, -format), or a form of whole
-        ads (``long``, ``json``, ``jsonl``, ``xml``)
-    :param everyone: whether the jobs of others are meant, too
-    :param layout: for the view ``custom``
-    """
+    """A parsed command line."""
 
     arguments: Arguments
-    view: str
+    view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name of ``VIEWS``, a form of ads
     selection: Selection
-    everyone: bool
+    everyone: bool  #: whether the jobs of others are meant, too
     limit: int | None
-    layout: Layout | None
+    layout: Layout | None  #: for the view ``custom``
 
     @property
     def partial(self) -> bool:
@@ -259,22 +177,19 @@ def read(argv: Sequence[str]) -> Query:
         raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} exclude each other: a job has one state")
     if arguments.has("currentrun") and arguments.has("cumulative-time"):
         raise UsageError("poolbook q: -currentrun and -cumulative-time exclude each other")
-    constraints = [given.values[0] for given in arguments.every("constraint")]
-    selection = select(arguments.words, constraints, together=False)
-    limit = arguments.last("limit")
+    selection = select(arguments.words, arguments.values("constraint"), together=False)
     layout = custom_layout(arguments)
     form = ads_form(arguments)
-    grouping = arguments.last("batch", "nobatch")
-    batched = grouping is not None and grouping.name == "batch"
-    if batched and layout is not None:
+    grouping = arguments.chosen("batch", "nobatch")
+    if grouping == "batch" and layout is not None:
         raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
     everyone = bool(arguments.words) or arguments.has("allusers", "all-users")
     return Query(
         arguments,
-        form or ("custom" if layout is not None else _view(arguments, states, grouping is None or batched)),
+        form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch")),
         selection,
         everyone,
-        None if limit is None else whole_number(COMMAND, limit, 1),
+        last_number(COMMAND, arguments, "limit", least=1),
         layout,
     )
 
@@ -284,9 +199,8 @@ def _states(arguments: Arguments) -> list[str]:
 
 
 def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
-    chosen = arguments.last("totals", "io")
-    if chosen is not None:
-        return chosen.name
+    if chosen := arguments.chosen("totals", "io"):
+        return chosen
     if arguments.has(*ANALYSES):
         return "analysis"
     if states:
@@ -426,12 +340,12 @@ def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]
             room = 14 + setting.width - 80
             columns[0] = columns[0]._replace(width=-max(abs(columns[0].width or 0), min(max(names), room)))
     if query.arguments.has("cputime"):
-        columns = [column if column is not _RUN_TIME else Column("    CPU_TIME", _cpu_time, 12) for column in columns]
+        columns = [_CPU_TIME if column is _RUN_TIME else column for column in columns]
     elif query.arguments.has("currentrun"):
         columns = [column._replace(value=_time(True)) if column is _RUN_TIME else column for column in columns]
     ids = (
         Column(" ID", "ClusterId", cluster + 1, form=f"%{cluster}d."),
         Column(" ", "ProcId", -proc, form=f"%-{proc}d", joined=True),
     )
-    limit = None if setting.width is None or query.view == "hold" else setting.width - 1
+    limit = None if query.view == "hold" else setting.longest
     yield from lines(Layout((*ids, *columns), trimmed=True, limit=limit), jobs, setting)

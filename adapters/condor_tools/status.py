@@ -10,7 +10,7 @@ from .cells import Setting, evaluate, shown, text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
 from .job_selection import holds
 from .layout import Layout, lines
-from .options import FORMS, HELP, LOG, Arguments, Command, Option, Refusal, UsageError, line_width, parse, whole_number
+from .options import Arguments, Refusal, UsageError, command_table, last_number, line_width, parse
 from .status_compact import CONSTRAINT as COMPACT_CONSTRAINT
 from .status_compact import compact_table, compact_totals
 from .status_tables import ACTIVITY_TIME, VIEWS, WIDE_ACTIVITY_TIME
@@ -19,108 +19,19 @@ from .status_totals import totals_lines
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_ONE_POOL = "a log is one pool; name another with -log"
-_NOW = (
-    "the slots are kept as they are now alone; `poolbook why SLOT -at TIME` tells of a slot at an instant, `poolbook "
-    "log SLOT` of all that it did"
-)
-_NO_COD = "there is no Computing On Demand"
-
-COMMAND = Command(
-    "status",
-    "[slot | machine ...] [options]",
-    "Shows the pool: its slots, and on request its machines, queue, users and daemons.",
-    (
-        Option("avail", 2, "", "slots that a job could have now"),
-        Option("format", 1, "<fmt> <attr>", "print an attribute or expression by a printf format"),
-        *[option for option in FORMS if option.name in ("autoformat", "af")],
-        Option("wide", 3, "", "do not cut lines to the terminal's width, or cut them to another", ":<width>"),
-        Option("natural", 3, "", "sort slot1_10 after slot1_9: the default", ":off"),
-        Option("constraint", 3, "<expr>", "only ads for which the expression is true"),
-        HELP,
-        Option("limit", 2, "<n>", "at most so many ads"),
-        Option("long", 1, "", "whole ads, one attribute to a line"),
-        Option("xml", 1, "", "whole ads as XML"),
-        Option("jsonl", 5, "", "whole ads as JSON, one ad to a line"),
-        Option("json", 2, "", "whole ads as JSON; --json is valid JSON even where there is no ad"),
-        Option("attributes", 2, "<X,Y,...>", "only these attributes in -long, -json, -jsonl and -xml"),
-        Option("claimed", 2, "", "claimed slots: whose jobs run there"),
-        Option("run", 1, "", "how many jobs run and wait; with -slots, whose job runs in which slot"),
-        Option("slots", 2, "", "the slots: the default", also="slot"),
-        Option("compact", 3, "", "one line for each machine"),
-        Option("nocompact", 5, "", "one line for each slot: the default"),
-        Option("server", 2, "", "memory, disk and speed of the slots"),
-        Option("state", 4, "", "since when each slot is in its state and activity"),
-        Option("startd", 4, "", "the machines"),
-        Option("schedd", 2, "", "the queue"),
-        Option("negotiator", 1, "", "the last negotiation cycle"),
-        Option("any", 2, "", "all ads of the pool"),
-        Option("sort", 2, "<expr>", "by the value of an expression; `no` for the order in which ads came"),
-        Option("submitters", 4, "", "users with jobs"),
-        Option("master", 1, "", "the master daemon's ad"),
-        Option("collector", 3, "", "the pool as a whole"),
-        Option("totals", 1, "", "the totals alone"),
-        Option("expert", 1, "", "accepted and ignored: messages are short anyway"),
-        LOG,
-        Option("at", 2, refused=_NOW),
-        Option("pool", 1, refused=_ONE_POOL),
-        Option("direct", 3, refused=_ONE_POOL),
-        Option("ads", 2, colon=":", refused="ads are read from the log"),
-        Option("absent", 2, refused="absent ads come with the service for many machines"),
-        Option("offline", 2, refused="offline ads come with the service for many machines"),
-        Option("cod", 3, refused=_NO_COD),
-        Option("gpus", 3, refused="use -af Name GPUs AssignedGPUs"),
-        Option("java", 1, refused="the Java universe is out of scope; use -constraint HasJava"),
-        Option("vm", 2, refused="there is no VM universe"),
-        Option("defrag", 3, refused="there is no defragmentation daemon"),
-        Option("broken", 4, refused="broken resources are not reported yet"),
-        Option("healthy", 4, colon=":", refused="health checks are not reported yet"),
-        Option("lvm", 3, colon=":", refused="LVM disk limits are out of scope"),
-        Option("subsystem", 4, refused="name the kind: -schedd, -master, -startd, ..."),
-        Option("snapshot", 3, refused="`poolbook log SLOT` and `poolbook why SLOT -at TIME` tell of the past"),
-        Option("merge", 5, refused="compare two logs with `poolbook log`"),
-        Option("target", 4, refused="ask `poolbook why JOB` how a job and a slot match"),
-        Option("aaf", 3, colon=":", refused="use -af with all columns wanted"),
-        Option("print-format", 2, refused="use -af or -format"),
-        Option("statistics", 5, refused="statistics of daemons are not kept"),
-        Option("annex-slots", 5, refused="there are no annexes"),
-        Option("annex-name", 10, refused="there are no annexes"),
-        Option("grid", 1, refused="there are no grid resources"),
-        Option("generic", 2, refused="there are no generic ads"),
-        Option("data", 2, refused="file transfers are not reported yet"),
-        Option("storage", 3, refused="there is no network storage"),
-        Option("license", 2, refused="there are no licenses"),
-        Option("ckptsrvr", 2, refused="there is no checkpoint server"),
-        Option("debug", 2, colon=":", refused="the server's log says what it does"),
-        Option("diagnose", 3, colon=":", refused="nothing is queried over a network"),
-        Option("version", 3, refused="use `poolbook -version`"),
-    ),
-    examples=(
-        ("poolbook status -compact", "one line for each machine"),
-        ("poolbook status -constraint 'Memory > 4096' -sort Memory", "large slots, the smallest first"),
-        ("poolbook status -af:h Name State Activity", "attributes in columns, with headings"),
-        ("poolbook status -totals", "how many slots there are in each state"),
-    ),
-    words=(("slot1@host", "one slot"), ("host", "the slots of a machine")),
-)
+COMMAND = command_table("status")
 
 # -- the query -----------------------------------------------------------------------------------------------------
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param view: a name of ``VIEWS``
-    :param compact: whether the slots of a machine share a line
-    :param constraints: the expressions that must be true for each ad
-    :param order: the expressions by which ads are sorted; None for the order of the input
-    """
+    """A parsed command line."""
 
     arguments: Arguments
-    view: str
-    compact: bool
-    constraints: tuple[Expression, ...]
-    order: tuple[str, ...] | None
+    view: str  #: a name of ``VIEWS``
+    compact: bool  #: whether the slots of a machine share a line
+    constraints: tuple[Expression, ...]  #: the expressions that must be true for each ad
+    order: tuple[str, ...] | None  #: the expressions by which ads are sorted; None for the order of the input
     limit: int | None
     layout: Layout | None
     form: str | None
@@ -140,23 +51,21 @@ def read(argv: Sequence[str]) -> Query:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     view = _view(arguments)
-    compact = arguments.last("compact", "nocompact", "slots")
-    compacted = compact is not None and compact.name == "compact"
+    compacted = arguments.chosen("compact", "nocompact", "slots") == "compact"
     if compacted and VIEWS[view].kind != "Machine":
         raise UsageError(f"poolbook status: -compact shows slots, and not what -{view} shows")
     if compacted and view not in ("slots", "avail"):
         raise UsageError(f"poolbook status: -compact has no columns for -{view}: leave one of them out")
-    constraints = [given.values[0] for given in arguments.every("constraint")]
+    constraints = arguments.values("constraint")
     # With -totals the machine's slots are not taken together, but are those that -compact would show.
     constraints += [VIEWS[view].constraint, COMPACT_CONSTRAINT if compacted else ""]
-    limit = arguments.last("limit")
     return Query(
         arguments,
         view,
         compacted,
         tuple(parsed("-constraint", constraint) for constraint in constraints if constraint),
         _order(arguments),
-        None if limit is None else whole_number(COMMAND, limit, 1),
+        last_number(COMMAND, arguments, "limit", least=1),
         custom_layout(arguments),
         ads_form(arguments),
     )
@@ -176,7 +85,7 @@ def _view(arguments: Arguments) -> str:
 
 
 def _order(arguments: Arguments) -> tuple[str, ...] | None:
-    given = [option.values[0] for option in arguments.every("sort")]
+    given = arguments.values("sort")
     if any(value.lower() in ("no", "none", "false", "0") for value in given):
         return None
     for value in given:
@@ -195,8 +104,7 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
     """
     asked = _asked(ads, query, setting)
     if query.arguments.has("totals"):
-        view = VIEWS[query.view]
-        if asked and view.totals is not None:
+        if asked:
             yield from _totals(asked, query, compact=False)
     elif query.layout is not None:
         yield from lines(query.layout, asked, setting)
@@ -217,23 +125,20 @@ def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str
     wide = query.arguments.last("wide")
     if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
         columns = tuple(WIDE_ACTIVITY_TIME if column is ACTIVITY_TIME else column for column in columns)
-    limit = None if setting.width is None else setting.width - 1
-    heading, *rows = lines(Layout(columns, limit=limit), asked, setting)
+    heading, *rows = lines(Layout(columns, limit=setting.longest), asked, setting)
     yield heading + "\n"
     yield from rows
-    if view.totals is not None:
-        yield from _totals(asked, query, compact=False)
+    yield from _totals(asked, query, compact=False)
 
 
 def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[str]:
     view = VIEWS[query.view]
     wide = query.arguments.last("wide")
     width = None if wide is not None and wide.qualifier is None else view.keys
-    yield "\n"
     if compact:
-        yield from compact_totals(asked, width)
-    elif view.totals is not None:
-        yield from totals_lines(view.totals, ((view.totals.key(ad), view.totals.sums(ad)) for ad in asked), width)
+        yield from ("\n", *compact_totals(asked, width))
+    elif (totals := view.totals) is not None:
+        yield from ("\n", *totals_lines(totals, ((totals.key(ad), totals.sums(ad)) for ad in asked), width))
 
 
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:

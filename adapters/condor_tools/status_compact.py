@@ -13,26 +13,13 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd
 
 STATES = {
-    "Owner": "O",
-    "Unclaimed": "U",
-    "Matched": "M",
-    "Claimed": "C",
-    "Preempting": "P",
-    "Shutdown": "S",
-    "Delete": "X",
-    "Backfill": "F",
-    "Drained": "D",
-}
+    "Owner": "O", "Unclaimed": "U", "Matched": "M", "Claimed": "C", "Preempting": "P", "Shutdown": "S", "Delete": "X",
+    "Backfill": "F", "Drained": "D",
+}  # fmt: skip
 ACTIVITIES = {
-    "Idle": "i",
-    "Busy": "b",
-    "Retiring": "r",
-    "Vacating": "v",
-    "Suspended": "s",
-    "Benchmarking": "e",
-    "Killing": "k",
+    "Idle": "i", "Busy": "b", "Retiring": "r", "Vacating": "v", "Suspended": "s", "Benchmarking": "e", "Killing": "k",
     "Cleaning": "c",
-}
+}  # fmt: skip
 """The letters of the column ST: the state's and the activity's; ``*`` if the slots differ."""
 
 CONSTRAINT = "PartitionableSlot =?= true || DynamicSlot =!= true"
@@ -166,8 +153,7 @@ def compact_table(ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
         rows.append(machine.row(setting, f"   {slot}" if name == above else name))
         above = name
     if rows:
-        limit = None if setting.width is None else setting.width - 1
-        heading, *lines = laid_out(Layout(COLUMNS, limit=limit), rows)
+        heading, *lines = laid_out(Layout(COLUMNS, limit=setting.longest), rows)
         yield heading + "\n"
         yield from lines
 

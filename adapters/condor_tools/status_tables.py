@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import Cell, Setting, date_of, evaluate, length, metric, number, text, text_of
+from .cells import Cell, Setting, date_of, evaluate, length, metric, number, number_of, text, text_of
 from .layout import Column
 from .status_totals import ACTIVITIES, CLAIMS, MACHINES, QUEUES, SERVERS, SLOTS, USERS, Totals, short_platform
 
@@ -28,19 +28,9 @@ def _since(name: str, *clocks: str) -> Cell:
     return cell
 
 
-def _load(ad: ClassAd, _: Setting) -> str | None:
-    load = number(ad, "CondorLoadAvg")
-    return None if load is None else f"{load:.3f}"
-
-
 def _keyboard(ad: ClassAd, setting: Setting) -> str | None:
     idle = evaluate(ad, "KeyboardIdle", setting.context())  # the time since an instant
     return length(idle) if isinstance(idle, int | float) else None
-
-
-def _memory_size(ad: ClassAd, _: Setting) -> str | None:
-    size = number(ad, "DetectedMemory")
-    return None if size is None else metric(size * 1024 * 1024)
 
 
 def _gpus(ad: ClassAd, _: Setting) -> str | None:
@@ -74,7 +64,7 @@ def _activity(ad: ClassAd, _: Setting) -> str | None:
 _NAME = Column("Name", text_of("Name"), -34, missing="??", grow=True)
 _SYSTEM = Column("OpSys", "OpSys", -10, "")
 _ARCH = Column("Arch", "Arch", -8, "")
-_LOAD = Column("LoadAv", _load, 6, missing="??", cut=True)
+_LOAD = Column("LoadAv", number_of("CondorLoadAvg", "{:.3f}".format), 6, missing="??", cut=True)
 ACTIVITY_TIME = Column(
     "  ActvtyTime",
     _since("EnteredCurrentActivity", "MyCurrentTime", "LastHeardFrom"),
@@ -84,6 +74,7 @@ ACTIVITY_TIME = Column(
     joined=True,
 )
 WIDE_ACTIVITY_TIME = ACTIVITY_TIME._replace(heading="ActivityTime", joined=False)
+_MEMORY = Column("  Memory", number_of("DetectedMemory", lambda size: metric(size * 1024 * 1024)), 10, missing="??")
 _DAEMON = Column("Name", "Name", -15, grow=True)
 _PLACE = Column("Machine", "Machine", -12, grow=True)
 _UPTIME = Column("   Uptime", _since("DaemonStartTime", "LastHeardFrom"), 13)
@@ -158,7 +149,7 @@ VIEWS: dict[str, View] = {
             Column("Platform", short_platform),
             Column("Version", _version(True)),
             Column("Cpus", "DetectedCpus", 4, "%4d", missing="??"),
-            Column("  Memory", _memory_size, 10, missing="??"),
+            _MEMORY,
             Column("GPUs", _gpus, 5, missing=" "),
             _UPTIME,
         ),
@@ -206,7 +197,7 @@ VIEWS: dict[str, View] = {
             _SHORT,
             Column("Version", _version(True), -14),
             Column("Cpus", "DetectedCpus", 4, "%4d", missing="??"),
-            Column("  Memory", _memory_size, 10, missing="??"),
+            _MEMORY,
             _UPTIME,
         ),
     ),

@@ -19,19 +19,13 @@ MALFORMED = "malformed"
 
 
 class Totals(NamedTuple):
-    """One kind of totals.
-
-    :param key: returns the key of an ad's line; None if it cannot be counted
-    :param sums: returns the ad's part of the sums
-    :param show: returns a line's texts
-    :param total_only: whether only the line of all is filled
-    """
+    """One kind of totals."""
 
     headings: tuple[tuple[str, int], ...]
-    key: Callable[[ClassAd], str | None]
-    sums: Callable[[ClassAd], Sums | None]
-    show: Callable[[Mapping[str, float]], Sequence[str]]
-    total_only: bool = False
+    key: Callable[[ClassAd], str | None]  #: returns the key of an ad's line; None if it cannot be counted
+    sums: Callable[[ClassAd], Sums | None]  #: returns the ad's part of the sums
+    show: Callable[[Mapping[str, float]], Sequence[str]]  #: returns a line's texts
+    total_only: bool = False  #: whether only the line of all is filled
 
 
 def totals_lines(totals: Totals, counted: Iterable[tuple[str | None, Sums | None]], width: int | None) -> Iterator[str]:
@@ -70,6 +64,16 @@ def totals_lines(totals: Totals, counted: Iterable[tuple[str | None, Sums | None
         yield f"\n{' ' * width}(Omitted {malformed} malformed ads in computed attribute totals)\n\n"
 
 
+def _counting(
+    headings: tuple[tuple[str, int], ...],
+    key: Callable[[ClassAd], str | None],
+    sums: Callable[[ClassAd], Sums | None],
+    total_only: bool = False,
+) -> Totals:
+    """Return totals that show a whole number under each of the headings."""
+    return Totals(headings, key, sums, whole(*(name for name, _ in headings)), total_only)
+
+
 def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
     """Return a formatter of these sums as whole numbers."""
     return lambda sums: [str(int(sums.get(name, 0))) for name in names]
@@ -77,15 +81,8 @@ def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
 
 # -- slots by state ------------------------------------------------------------------------------------------------
 
-STATES = {
-    "Owner": "Owner",
-    "Claimed": "Claimed",
-    "Unclaimed": "Unclaimed",
-    "Matched": "Matched",
-    "Preempting": "Preempting",
-    "Drained": "Drain",
-    "Backfill": "Backfill",
-}
+_LIKEWISE = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Backfill")
+STATES = {state: state for state in _LIKEWISE} | {"Drained": "Drain"}
 """A slot's state -> the heading under which it is counted."""
 
 
@@ -120,17 +117,8 @@ _BY_ACTIVITY = (("Total", 6), ("Owner", 5), ("Unclaimed", 9), ("Claimed", 7), ("
 _REST = (("Drain", 6), ("Backfill", 8), ("BkIdle", 6))
 
 
-def _names(headings: Iterable[tuple[str, int]]) -> list[str]:
-    return [name for name, _ in headings]
-
-
-SLOTS = Totals((*_BY_STATE, *_REST), platform, slot_state, whole(*_names((*_BY_STATE, *_REST))))
-ACTIVITIES = Totals(
-    (*_BY_ACTIVITY, *_REST),
-    lambda ad: text(ad, "Activity"),
-    _activity_state,
-    whole(*_names((*_BY_ACTIVITY, *_REST))),
-)
+SLOTS = _counting((*_BY_STATE, *_REST), platform, slot_state)
+ACTIVITIES = _counting((*_BY_ACTIVITY, *_REST), lambda ad: text(ad, "Activity"), _activity_state)
 
 # -- machines, queues and users ------------------------------------------------------------------------------------
 
@@ -170,35 +158,20 @@ def _show_server(sums: Mapping[str, float]) -> list[str]:
 
 
 CLAIMS = Totals((("Machines", 9), ("MIPS", 12), ("KFLOPS", 12), ("  AvgLoadAvg", 0)), platform, _power, _show_power)
-SERVERS = Totals(
-    (("Slots", 9), ("Avail", 5), ("Memory", 7), ("Disk", 11), ("MIPS", 11), ("KFLOPS", 11)),
-    platform,
-    _server,
-    _show_server,
+_SERVERS = (("Slots", 9), ("Avail", 5), ("Memory", 7), ("Disk", 11), ("MIPS", 11), ("KFLOPS", 11))
+SERVERS = Totals(_SERVERS, platform, _server, _show_server)
+_QUEUES = (("TotalRunningJobs", 18), ("TotalIdleJobs", 18), ("TotalHeldJobs", 18))
+QUEUES = _counting(
+    _QUEUES, lambda _: " ", lambda ad: _sums(ad, {name: name for name, _ in _QUEUES}, {}), total_only=True
 )
-QUEUES = Totals(
-    (("TotalRunningJobs", 18), ("TotalIdleJobs", 18), ("TotalHeldJobs", 18)),
-    lambda _: " ",
-    lambda ad: _sums(ad, {name: name for name in ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs")}, {}),
-    whole("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
-    total_only=True,
-)
-USERS = Totals(
-    (("RunningJobs", 11), ("IdleJobs", 10), ("HeldJobs", 10)),
-    lambda ad: text(ad, "Name"),
-    lambda ad: _sums(ad, {name: name for name in ("RunningJobs", "IdleJobs", "HeldJobs")}, {}),
-    whole("RunningJobs", "IdleJobs", "HeldJobs"),
-)
+_USERS = (("RunningJobs", 11), ("IdleJobs", 10), ("HeldJobs", 10))
+USERS = _counting(_USERS, lambda ad: text(ad, "Name"), lambda ad: _sums(ad, {name: name for name, _ in _USERS}, {}))
 
 _MACHINE = {
     "Slots": "TotalSlots",
-    "Cpus": "TotalCpus",
-    "BusyCpus": "TotalInUseCpus",
-    "BkCpus": "TotalBackfillInUseCpus",
-    "GPUs": "TotalGPUs",
-    "BusyGPUs": "TotalInUseGPUs",
-    "BkGPUs": "TotalBackfillInUseGPUs",
-}
+    "Cpus": "TotalCpus", "BusyCpus": "TotalInUseCpus", "BkCpus": "TotalBackfillInUseCpus",
+    "GPUs": "TotalGPUs", "BusyGPUs": "TotalInUseGPUs", "BkGPUs": "TotalBackfillInUseGPUs",
+}  # fmt: skip
 _NEEDED = ("TotalSlots", "TotalCpus", "TotalGPUs", "TotalMemory")
 
 
@@ -230,9 +203,5 @@ def short_platform(ad: ClassAd, _: Any = None) -> str | None:
     return None if name is None else f"{_ARCHITECTURES.get(arch, arch)}/{name}"
 
 
-MACHINES = Totals(
-    tuple((name, 8) for name in ("Machines", *_MACHINE, "Memory%", "BkMem%")),
-    short_platform,
-    _machine,
-    _show_machine,
-)
+_MACHINES = tuple((name, 8) for name in ("Machines", *_MACHINE, "Memory%", "BkMem%"))
+MACHINES = Totals(_MACHINES, short_platform, _machine, _show_machine)

@@ -10,8 +10,8 @@ from .cells import Setting, date, length
 from .formats import ads_form, attribute_list, bare_json, custom_layout, long_text, old_lines, parsed, whole_ads
 from .job_selection import holds
 from .layout import Layout, lines
-from .options import FORMS, HELP, LOG, Arguments, Command, Option, Refusal, UsageError, parse
-from .userprio_edits import DURATION, Request, submitter
+from .options import Arguments, Refusal, UsageError, command_table, parse
+from .userprio_edits import Request, submitter
 from .userprio_edits import read as read_edit
 from .userprio_records import Record, ad_of, rolled_up
 from .userprio_table import DETAILS, MOST, Wanted, table
@@ -19,89 +19,21 @@ from .userprio_table import DETAILS, MOST, Wanted, table
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-_ONE_POOL = "a log is one pool; name another with -log"
 _DAY = 86400
 
-COMMAND = Command(
-    "userprio",
-    "[user ...] [options]",
-    "Shows what users are granted and have used, the best effective priority first; an administrator sets it. Without "
-    "-allusers or names, only those are shown who had a slot within the last day.",
-    (
-        Option("setprio", 1, "<user> <n>", "set a user's real priority, at least 0.5"),
-        Option("setfactor", 4, "<user> <n>", "set a user's priority factor, at least 1"),
-        Option("setfloor", 5, "<user> <n>", "set how many cores a user gets before others do; 0: none"),
-        Option("setceiling", 4, "<user> <n>", "set how many cores a user gets at most; -1: no limit"),
-        DURATION,
-        Option("cancelceilinglease", 1, "<user>", "end the time for which a ceiling was set"),
-        Option("cancelfloorlease", 7, "<user>", "end the time for which a floor was set"),
-        Option("cancelfactorlease", 8, "<user>", "end the time for which a factor was set"),
-        Option("setbegin", 4, "<user> <n>", "set since when a user's usage counts, in seconds since 1970"),
-        Option("setaccum", 4, "<user> <n>", "set a user's weighted usage, in seconds"),
-        Option("setlast", 4, "<user> <n>", "set when a user used something last, in seconds since 1970"),
-        Option("resetusage", 1, "<user>", "let a user's usage count from now on"),
-        Option("delete", 3, "<user>", "forget a user: priority, usage, and what was set"),
-        Option("resetall", 6, "", "let everybody's usage count from now on"),
-        HELP,
-        Option("json", 2, "", "the records as JSON (--json: also where there is none), or the answer to a change"),
-        LOG,
-        Option("long", 1, "", "the records, one attribute to a line"),
-        Option("constraint", 1, "<expr>", "only records for which the expression is true"),
-        Option("legacy", 3, "", "accepted for HTCondor's sake, and changes nothing"),
-        Option("modular", 3, "", "with -long: an empty line before each record, rather than behind it"),
-        *[option for option in FORMS if option.name in ("af", "autoformat")],
-        Option("debug", 1, colon=":", refused="the server's log says what it does"),
-        Option("hierarchical", 2, "", "users under their groups: the default where there are groups"),
-        Option("flat", 2, "", "users and groups in one list"),
-        Option("grouprollup", 1, "", "let groups count what the groups within them do"),
-        Option("grouporder", 6, "", "groups first, then users"),
-        Option("quotas", 1, "", "the groups' quotas"),
-        Option("surplus", 2, "", "whether groups use what others leave"),
-        Option("sortkey", 2, "", "by what groups are ordered"),
-        Option("all", 1, "", "all columns", also="a"),
-        Option("most", 2, "", "the most useful columns: the default"),
-        Option("groupid", 6, "", "the groups' numbers"),
-        Option("order", 1, "", "the groups' order"),
-        Option("activefrom", 2, "<month> <day> <year>", "who used something since that day"),
-        Option("allusers", 4, "", "all users"),
-        Option("usage", 2, "", "the usage"),
-        Option("priority", 4, "", "the priorities"),
-        Option("getreslist", 6, "<user>", "the slots that a user has"),
-        Option("inputfile", 2, "<file>", "show the records that -long wrote into a file"),
-        Option("pool", 1, refused=_ONE_POOL),
-        Option("name", 1, refused=_ONE_POOL),
-        Option("collector", 3, "", "as without: the log is the only source"),
-        Option("negotiator", 3, "", "accepted for HTCondor's sake, and changes nothing"),
-        Option("at", 2, "<time>", "as of an instant: 2027-01-15T08:00, 3:00, or 10 min (ago)"),
-        *[option for option in FORMS if option.name in ("jsonl", "xml", "attributes", "format")],
-    ),
-    examples=(
-        ("poolbook userprio -all -allusers", "everything, of everybody"),
-        ("poolbook userprio alice -af Name Priority", "one user, by name"),
-        ("poolbook userprio -setfactor alice@example.org 100", "alice gets ten times her default share"),
-        ("poolbook userprio -setceiling bob@example.org 8 -duration 3600", "bob has at most 8 cores for an hour"),
-    ),
-    words=(("alice, alice@example.org", "a user, with or without the domain"),),
-)
+COMMAND = command_table("userprio")
 
 
 class Query(NamedTuple):
-    """A parsed command line.
-
-    :param edit: the change that it asks for, if any
-    :param holder: the submitter whose slots are to be listed; empty: none
-    :param file: the file of the records; empty: the log
-    :param constraints: the expressions that must be true for each record
-    :param form: the form of whole records; None for a table
-    """
+    """A parsed command line."""
 
     arguments: Arguments
-    edit: Request | None
-    holder: str
-    file: str
-    constraints: tuple[Expression, ...]
+    edit: Request | None  #: the change that it asks for, if any
+    holder: str  #: the submitter whose slots are to be listed; empty: none
+    file: str  #: the file of the records; empty: the log
+    constraints: tuple[Expression, ...]  #: the expressions that must be true for each record
     layout: Layout | None
-    form: str | None
+    form: str | None  #: the form of whole records; None for a table
 
     @property
     def whole(self) -> bool:
@@ -113,13 +45,13 @@ def read(argv: Sequence[str]) -> Query:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     edit = read_edit(COMMAND, arguments)
-    holder, file = arguments.last("getreslist"), arguments.last("inputfile")
+    holder = arguments.last("getreslist")
     _date(arguments)
     return Query(
         arguments,
         edit,
         "" if holder is None else submitter(holder.spelled, holder.values[0]),
-        "" if file is None else file.values[0],
+        arguments.value("inputfile"),
         tuple(parsed(given.spelled, given.values[0]) for given in arguments.every("constraint")),
         custom_layout(arguments),
         ads_form(arguments),
@@ -182,10 +114,9 @@ def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]
 def _wanted(query: Query, setting: Setting) -> Wanted:
     arguments = query.arguments
     details = frozenset[str]().union(*(DETAILS[given.name] for given in arguments.every(*DETAILS)))
-    layout = arguments.last("hierarchical", "flat", "grouporder")
     return Wanted(
         details or MOST,
-        "" if layout is None else layout.name,
+        arguments.chosen("hierarchical", "flat", "grouporder"),
         arguments.has("quotas", "surplus"),
         _since(query, setting),
     )

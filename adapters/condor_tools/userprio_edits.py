@@ -5,27 +5,18 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any, NamedTuple
 
-from .options import Arguments, Command, Given, Option, UsageError, whole_number
-
-DURATION = Option("duration", 1, "<secs>", "with -setfactor, -setfloor, -setceiling: only for so long")
+from .options import Arguments, Command, Given, UsageError, whole_number
 
 
 class _Edit(NamedTuple):
-    """An option that changes something.
+    """An option that changes something."""
 
-    :param kind: the request that it makes
-    :param name: the field of ``SetSubmitter`` that is set
-    :param done: the answer, with the user and the value
-    :param whole: whether the value is a whole number, from ``least``; else any number
-    :param lent: the answer if the value has a duration in seconds; empty: it can have none
-    """
-
-    kind: str
-    name: str
-    done: str
-    whole: bool = False
+    kind: str  #: the request that it makes
+    name: str  #: the field of ``SetSubmitter`` that is set
+    done: str  #: the answer, with the user and the value
+    whole: bool = False  #: whether the value is a whole number, from ``least``; else any number
     least: int = 0
-    lent: str = ""
+    lent: str = ""  #: the answer if the value has a duration in seconds; empty: it can have none
 
 
 _SET, _RESET, _DELETE = "SetSubmitter", "ResetUsage", "DeleteSubmitter"

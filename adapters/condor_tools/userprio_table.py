@@ -44,38 +44,27 @@ _HOUR = 3600
 
 
 class Wanted(NamedTuple):
-    """The columns and lines of a table.
-
-    :param layout: hierarchical, flat or grouporder; empty: as the records have it
-    :param quotas: quotas were asked for, so that their columns are always shown
-    :param since: only submitters with usage since then, in seconds; None: all
-    """
+    """The columns and lines of a table."""
 
     details: frozenset[str] = MOST
-    layout: str = ""
-    quotas: bool = False
-    since: float | None = None
+    layout: str = ""  #: hierarchical, flat or grouporder; empty: as the records have it
+    quotas: bool = False  #: quotas were asked for, so that their columns are always shown
+    since: float | None = None  #: only submitters with usage since then, in seconds; None: all
 
 
 class _Line(NamedTuple):
-    """A record with its place in the table.
-
-    :param place: its number among the records
-    :param has: the details that it has
-    :param group: a number of its group, 0 for none
-    :param order: the sort key of its group
-    """
+    """A record with its place in the table."""
 
     record: Record
-    place: int
+    place: int  #: its number among the records
     name: str
     is_group: bool
     of: str
-    has: frozenset[str]
+    has: frozenset[str]  #: the details that it has
     last: float
     surplus: str
-    group: int = 0
-    order: float = 0.0
+    group: int = 0  #: a number of its group, 0 for none
+    order: float = 0.0  #: the sort key of its group
 
     def number(self, name: str) -> float:
         return number(self.record, name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from datetime import UTC
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +17,8 @@ from attrs import frozen
 
 from ...domain.events import SlotTransitioned
 from ...domain.state_machines import SlotRow
-from ..condor_files.reader import SourceFile
 from ..condor_files.startlog import StartLogReader
-from .trace_files import TraceFiles
+from .trace_files import TraceFiles, ended, source
 from .trace_play import PlayedTransition, RefusedStimulus, TracePlay
 from .trace_runs import startd_runs
 from .trace_startd import MACHINE
@@ -37,15 +35,16 @@ class Trace:
     runs: tuple[StartdRun, ...]
 
 
+Moves = list[PlayedTransition]
+
+
 @frozen
 class ComparisonRule:
     """A difference that is not the policy's: ``apply`` removes it from a slot's real transitions and from ours."""
 
     name: str
     why: str
-    apply: Callable[
-        [list[PlayedTransition], list[PlayedTransition]], tuple[list[PlayedTransition], list[PlayedTransition]]
-    ]
+    apply: Callable[[Moves, Moves], tuple[Moves, Moves]]
 
 
 @frozen
@@ -63,15 +62,14 @@ class TraceDifference:
 
 @frozen
 class TraceComparison:
-    """The result of a folder. ``same`` counts, of the real ``entries``, those before the first difference of each slot;
-    ``rewrites`` counts the uses of each rule."""
+    """The result of a folder."""
 
     folder: str
     slots: int
-    entries: int
-    same: int
+    entries: int  #: the real ones
+    same: int  #: of these, those before the first difference of each slot
     differences: tuple[TraceDifference, ...]
-    rewrites: dict[str, int]
+    rewrites: dict[str, int]  #: how often each rule was used
     refused: tuple[RefusedStimulus, ...]
 
     @property
@@ -82,16 +80,10 @@ class TraceComparison:
 _ECHO = (SlotRow.START_BENCHMARKS, SlotRow.END_BENCHMARKS)
 
 
-def _without_echoes(
-    real: list[PlayedTransition], ours: list[PlayedTransition]
-) -> tuple[list[PlayedTransition], list[PlayedTransition]]:
-    kept: list[PlayedTransition] = []
+def _without_echoes(real: Moves, ours: Moves) -> tuple[Moves, Moves]:
+    kept: Moves = []
     for move in real:
-        if (
-            kept
-            and move.at == kept[-1].at
-            and (kept[-1].row, move.row) == (SlotRow.START_BENCHMARKS, SlotRow.END_BENCHMARKS)
-        ):
+        if kept and move.at == kept[-1].at and (kept[-1].row, move.row) == _ECHO:
             kept.pop()
         else:
             kept.append(move)
@@ -123,32 +115,24 @@ def trace(folder: Path) -> Trace:
     return Trace(files, found)
 
 
-def play(found: Trace, dialect: str = DIALECT) -> list[tuple[list[PlayedTransition], list[RefusedStimulus]]]:
+def play(found: Trace, dialect: str = DIALECT) -> list[tuple[Moves, list[RefusedStimulus]]]:
     """Return our transitions, and the refused stimuli, for each startd of the trace."""
-    played = []
-    for run in found.runs:
-        if run.slots:
-            one = TracePlay(found.files, run, dialect)
-            played.append((one.moves(), one.refused))
-        else:
-            played.append(([], []))
-    return played
+    plays = (TracePlay(found.files, run, dialect) if run.slots else None for run in found.runs)
+    return [(one.moves(), one.refused) if one else ([], []) for one in plays]
 
 
-def recorded(found: Trace) -> list[list[PlayedTransition]]:
+def recorded(found: Trace) -> list[Moves]:
     """Return the recorded transitions for each startd of the trace."""
-    source = SourceFile(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
-    data = found.files.data("StartLog") or b""
-    events, _ = StartLogReader(source, None, 0).read(data if data.endswith(b"\n") else data + b"\n")
-    moves: list[list[PlayedTransition]] = [[] for _ in found.runs]
+    reader = StartLogReader(source("StartLog", "startlog", MACHINE), None, 0)
+    events, _ = reader.read(ended(found.files.data("StartLog") or b""))
+    moves: list[Moves] = [[] for _ in found.runs]
     for event in events:
         if isinstance(event, SlotTransitioned):
             line = int(event.stimulus.partition(":")[2])
             for run, some in zip(found.runs, moves, strict=True):
                 if run.first <= line <= run.last:
-                    some.append(
-                        PlayedTransition(event.at, event.slot, event.source, event.target, event.row, event.reason)
-                    )
+                    move = event.at, event.slot, event.source, event.target, event.row, event.reason
+                    some.append(PlayedTransition(*move))
     return moves
 
 
@@ -171,16 +155,14 @@ def compare(folder: Path, dialect: str = DIALECT) -> TraceComparison:
     return TraceComparison(folder.name, slots, entries, equal, tuple(differences), dict(rewrites), tuple(refused))
 
 
-def _by_slot(moves: Sequence[PlayedTransition]) -> dict[str, list[PlayedTransition]]:
-    found: dict[str, list[PlayedTransition]] = defaultdict(list)
+def _by_slot(moves: Sequence[PlayedTransition]) -> dict[str, Moves]:
+    found: dict[str, Moves] = defaultdict(list)
     for move in moves:
         found[move.slot].append(move)
     return found
 
 
-def _rewritten(
-    real: list[PlayedTransition], ours: list[PlayedTransition], rewrites: dict[str, int]
-) -> tuple[list[PlayedTransition], list[PlayedTransition]]:
+def _rewritten(real: Moves, ours: Moves, rewrites: dict[str, int]) -> tuple[Moves, Moves]:
     for rewrite in COMPARISON_RULES:
         before = len(real) + len(ours)
         real, ours = rewrite.apply(real, ours)
@@ -189,12 +171,12 @@ def _rewritten(
     return real, ours
 
 
-def _same(real: list[PlayedTransition], ours: list[PlayedTransition]) -> int:
+def _same(real: Moves, ours: Moves) -> int:
     """Return the number of equal entries before the first difference."""
     pairs = zip(real, ours, strict=False)
     found = (n for n, (a, b) in enumerate(pairs) if (a.source, a.target) != (b.source, b.target))
     return next(found, min(len(real), len(ours)))
 
 
-def _entry(moves: list[PlayedTransition], number: int) -> str:
+def _entry(moves: Moves, number: int) -> str:
     return f"{moves[number].source} -> {moves[number].target}" if number < len(moves) else "(none)"

@@ -127,11 +127,11 @@ class TraceFiles:
             if _RECONFIGURED.match(entry.words):
                 reconfigurations += 1
             elif number := _SNAPSHOT.fullmatch(entry.words):
-                ads = [ad for ad in self.ads(f"machine-ads-{number[1]}.txt") if _is_of_the_machine(ad)]
+                name = f"machine-ads-{number[1]}.txt"
+                ads = [ad for ad in self.ads(name) if ad.get("SlotType", "").lower() in _STATIC]
                 if ads:
-                    found.append(
-                        AdSnapshot(int(ads[0].get("MyCurrentTime", "0")) * SECOND, tuple(ads), reconfigurations)
-                    )
+                    at = int(ads[0].get("MyCurrentTime", "0")) * SECOND
+                    found.append(AdSnapshot(at, tuple(ads), reconfigurations))
         return found
 
     def ads(self, name: str) -> Iterator[Ad]:
@@ -139,8 +139,7 @@ class TraceFiles:
         data = self.data(name)
         if not data:
             return
-        source = SourceFile(1, name, "job_ads", "", UTC, 0.0, 0)
-        events, _ = AdsReader(source, None, 0).read(data if data.endswith(b"\n") else data + b"\n")
+        events, _ = AdsReader(source(name, "job_ads"), None, 0).read(ended(data))
         for event in events:
             if isinstance(event, AdsKept):
                 for kept in unpack(event):
@@ -167,8 +166,14 @@ def number(ads: tuple[Ad, ...], name: str) -> float | None:
     return min(values, default=None)
 
 
-def _is_of_the_machine(ad: Ad) -> bool:
-    return ad.get("SlotType", "").lower() in _STATIC
+def source(name: str, kind: str, machine: str = "", modified: float = 0.0) -> SourceFile:
+    """Return a file as the readers of HTCondor's files take it: its times are in UTC."""
+    return SourceFile(1, name, kind, machine, UTC, modified, 1 << 62)
+
+
+def ended(data: bytes) -> bytes:
+    """Return the data with its last line ended, as readers take no other."""
+    return data if data.endswith(b"\n") else data + b"\n"
 
 
 def _unzipped(path: Path) -> bytes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC
 from math import isfinite, isnan, nan
 from typing import Final
 
@@ -40,20 +39,14 @@ from ..condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
 from ..condor_files.daemon_tables import TableReader
 from ..condor_files.matchlog import MATCHES
 from ..condor_files.negotiatorlog import CYCLES, EVERYONE, SETTINGS, NegotiatorLogReader
-from ..condor_files.reader import SourceFile
-from .trace_files import SECOND, TraceFiles
+from .trace_files import SECOND, TraceFiles, ended, source
 
 LOG: Final = "NegotiatorLog"
 ADMINISTRATOR: Final = "root"
 _SET: Final = {
-    "priority factor": "factor",
-    "priority": "priority",
-    "ceiling": "ceiling",
-    "floor": "floor",
-    "accumulated usage": "usage",
-    "begin usage time": "begin",
-    "last usage time": "last",
-}
+    "priority factor": "factor", "priority": "priority", "ceiling": "ceiling", "floor": "floor",
+    "accumulated usage": "usage", "begin usage time": "begin", "last usage time": "last",
+}  # fmt: skip
 """The log's name of a submitter's setting -> ours."""
 _LIMITED: Final = (
     r"This submitter hit its submitterLimit\.",
@@ -102,12 +95,12 @@ class CycleReader(NegotiatorLogReader):
     PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
 
     def __init__(self, data: bytes) -> None:
-        super().__init__(_source(LOG, "negotiatorlog"), None, 0)
+        super().__init__(source(LOG, "negotiatorlog"), None, 0)
         self._all: list[_Cycle] = []
         self._cut = True
         self.settings: list[Event] = []
         self.reconfigured: list[int] = []
-        self.read(_ended(data))
+        self.read(ended(data))
 
     @property
     def cycles(self) -> tuple[RecordedCycle, ...]:
@@ -241,10 +234,10 @@ class AccountReader:
         self.known: tuple[KnownAccount, ...] = ()
         self.counted: dict[int, RecordedAccounting] = {}
         for name in files.names("Accountantnew*.log"):
-            self._read(_ended(files.data(name) or b""))
+            self._read(ended(files.data(name) or b""))
 
     def _read(self, data: bytes) -> None:
-        events, _ = TableReader(_source("Accountantnew.log", "accountant"), None, 0).read(data)
+        events, _ = TableReader(source("Accountantnew.log", "accountant"), None, 0).read(data)
         first: dict[str, Ad] = {}
         begins, now = True, _AccountingRead()
         for event in events:
@@ -382,11 +375,3 @@ def samples(files: TraceFiles) -> Iterator[UserprioSample]:
                     float(ad["PriorityFactor"]),
                     float(ad.get("WeightedAccumulatedUsage", "0")),
                 )
-
-
-def _source(path: str, kind: str) -> SourceFile:
-    return SourceFile(1, path, kind, "", UTC, 0.0, 1 << 62)
-
-
-def _ended(data: bytes) -> bytes:
-    return data if data.endswith(b"\n") else data + b"\n"

@@ -13,7 +13,6 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
 from itertools import pairwise
 from typing import Final
 
@@ -33,9 +32,8 @@ from ...domain.state_machines import job_machine, slot_machine
 from ...domain.submit import Facts, SubmitError, parse_submit
 from ...replay.conformance.recording import JobMove, RecordedSubmission
 from ..condor_files.job_event_log import JobEventLogReader
-from ..condor_files.reader import SourceFile
 from ..machine.host import CONDOR_VERSION
-from .trace_files import SECOND, TraceFiles
+from .trace_files import SECOND, TraceFiles, source
 from .trace_settings import system
 
 _COMMAND: Final = re.compile(r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (\w+)\$ condor_submit (.*)")
@@ -50,11 +48,11 @@ _NEAR: Final = 5 * SECOND
 
 @frozen
 class SubmitCommand:
-    """A submission of the timeline; ``arguments`` are condor_submit's."""
+    """A submission of the timeline."""
 
     at: int
     user: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...]  #: condor_submit's
     cluster: int
 
 
@@ -175,9 +173,8 @@ def _entries(files: TraceFiles, last: int) -> _Entries:
     """Return the entries of the job event logs, which end about ``last``; an entry of several logs counts once."""
     found: dict[int, set[tuple[int, int, int]]] = defaultdict(set)
     for name in (*files.names("EventLog"), *files.names("*job.log")):
-        source = SourceFile(1, name, "userlog", "", UTC, last / SECOND, 1 << 62)
-        data = files.data(name) or b""
-        for event in JobEventLogReader(source, None, 0).read(data)[0]:
+        read = JobEventLogReader(source(name, "userlog", modified=last / SECOND), None, 0).read
+        for event in read(files.data(name) or b"")[0]:
             if isinstance(event, JobsLogged):
                 found[event.cluster] |= {(at, proc, number) for at, _, proc, _, number, _ in event.entries}
     return {cluster: sorted(entries) for cluster, entries in found.items()}
@@ -201,10 +198,9 @@ def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[JobMove
     by_cluster: dict[int, list[JobMove]] = defaultdict(list)
     for (cluster, _), moves in found.items():
         by_cluster[cluster] += moves
-    return {
-        cluster: sorted(moves, key=lambda one: (one.at, one.status == "Running"))
-        for cluster, moves in by_cluster.items()
-    }
+    for moves in by_cluster.values():
+        moves.sort(key=lambda one: (one.at, one.status == "Running"))
+    return by_cluster
 
 
 def _of_machines(pool: Iterable[e.Event]) -> dict[tuple[int, int], list[JobMove]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC
+from collections.abc import Mapping
 from typing import Final
 
 from ...domain.events import Ad
-from ..condor_files.log_lines import GAP, LogLines, Record
-from ..condor_files.reader import SourceFile
-from .trace_files import SECOND
+from ..condor_files.log_lines import GAP, LogLines
+from .trace_files import SECOND, ended, source
 from .trace_startd import MACHINE, StimulusExtraction
 from .trace_steps import StartdRun
 
@@ -22,7 +20,7 @@ def startd_runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]
     found: list[StartdRun] = []
     extraction: StimulusExtraction | None = None
     rest = _rest(data)
-    for line, instant, text in _records(data):
+    for line, instant, text in LogLines(source("StartLog", "startlog", MACHINE), None, 0).split(ended(data), []):
         at = instant - instant % SECOND
         if text.startswith("** ") and text.endswith("STARTING UP"):
             configured = 0 if extraction is None else extraction.reconfigured
@@ -39,11 +37,6 @@ def startd_runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]
 
 
 _ALIAS: Final = re.compile(r"[?&]alias=([^&>\s]+)")
-
-
-def _records(data: bytes) -> Iterator[Record]:
-    source = SourceFile(1, "StartLog", "startlog", MACHINE, UTC, 0.0, 1 << 62)
-    return LogLines(source, None, 0).split(data if data.endswith(b"\n") else data + b"\n", [])
 
 
 def _rest(data: bytes) -> dict[int, Ad]:

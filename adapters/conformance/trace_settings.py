@@ -28,15 +28,9 @@ SHOWN: Final = {"MaxJobRetirementTime": "MAXJOBRETIREMENTTIME", "MachineMaxVacat
                 "Start": "START", "Rank": "RANK"}  # fmt: skip
 """The policy's expressions in published ads -> their settings."""
 SYSTEM: Final[tuple[str, ...]] = (
-    "Arch",
-    "OpSys",
-    "OpSysAndVer",
-    "FileSystemDomain",
-    "UidDomain",
-    "CondorVersion",
-    "HasFileTransfer",
+    "Arch", "OpSys", "OpSysAndVer", "FileSystemDomain", "UidDomain", "CondorVersion", "HasFileTransfer",
     "HasJobDeferral",
-)
+)  # fmt: skip
 """The attributes of a machine that jobs ask for, beside its resources."""
 SAMPLED: Final = 5
 """Seconds between two samples of a kernel's load average."""

@@ -3,19 +3,9 @@
 Lines about requests to the startd, its starters and its timers become stimuli. Lines about its decisions (the
 transitions, and its policy's reasons) do not: ours has to decide them. So IS_OWNER, PREEMPT, SUSPEND, CONTINUE and
 KILL, the end of a retirement, of a claim's worklife or of a drain leave no stimulus. Where the log shows an evaluation
-of the policy, an ``EvaluatePolicies`` stands, whatever the policy said. The rules:
-
-* A claim's request stands where it was accepted; later lines give its user and job. Refused requests say too little of
-  themselves and are left out.
-* A better match's claim is requested when the log says that it preempts; when it takes over is the startd's decision.
-* The schedd's word that its job is done ends nothing while the job's starter is still there.
-* The report of a starter that is already being reaped comes too late to count.
-* The owner's sensor reads its input each second. A change within the second of a run counts from the next run, unless
-  the policy decided something before it.
-* A lease that expires shows a silent schedd: it was last heard at least one lease before.
-* A slot that stops benchmarking has done so because its benchmarks are over.
-
-All lines of a second happen at that second, in their order: most logs are no finer, nor is the startd's policy.
+of the policy, an ``EvaluatePolicies`` stands, whatever the policy said. Refused requests say too little of themselves
+and are left out. All lines of a second happen at that second, in their order: most logs are no finer, nor is the
+startd's policy.
 """
 
 from __future__ import annotations
@@ -40,17 +30,15 @@ MACHINE: Final = "localhost"
 
 @define
 class _StartdSlot:
-    """A slot as far as it is known at a line. ``request`` is the line of its last claim's request (0: complete),
-    ``waiting`` whether that is a better match which has to wait, ``accepted`` whether another was accepted at once.
-    ``job`` is the last one to start. A starter is ``reaped`` before all that it started is gone."""
+    """A slot as far as it is known at a line."""
 
-    request: int = 0
-    waiting: bool = False
-    accepted: bool = False
+    request: int = 0  #: the line of its last claim's request (0: complete)
+    waiting: bool = False  #: whether that is a better match, which has to wait
+    accepted: bool = False  #: whether another was accepted at once
     user: str = ""
-    job: str = ""
+    job: str = ""  #: the last one to start
     starter: str = ""
-    reaped: bool = False
+    reaped: bool = False  #: the starter is, before all that it started is gone
     lease: int = LEASE
     matched: bool = False
     benchmarking: int = 0
@@ -254,6 +242,7 @@ class StimulusExtraction:
         self._step(s.ActivateClaim(self._id("activate"), self._full(name), slot.job, ad))
 
     def on_report(self, name: str, found: re.Match[str]) -> None:
+        """Take the report of a starter: that of one that is already being reaped comes too late to count."""
         slot = self._slot(name)
         if slot.starter and not slot.reaped:
             self._step(s.StarterReported(self._id("report"), self._full(name)))
@@ -274,6 +263,7 @@ class StimulusExtraction:
         self._slot(name).lease = int(found[1])
 
     def on_expired(self, name: str, found: re.Match[str]) -> None:
+        """End a lease: it shows a silent schedd, which was last heard at least one lease before."""
         slot = self._slot(name)
         lease = max(LEASE, slot.lease, int(self._ad(slot, slot.job, "").get("JobLeaseDuration", "0")))
         self._step(s.HolderSilent(self._id("unheard"), self._full(name), self.at - lease * SECOND))

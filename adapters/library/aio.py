@@ -27,8 +27,7 @@ S = TypeVar("S")
 T = TypeVar("T", Pool, Log)
 A = TypeVar("A", bound="_InThread[Any]")
 
-_AT_ONCE = 500
-"""Events that are fetched from the thread at a time."""
+_AT_ONCE = 500  #: events that are fetched from the thread at a time
 
 
 def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from threading import Event as Signal
-from types import TracebackType
 from typing import Any, Self
 
 from ...domain.events import Event
@@ -52,12 +51,6 @@ class Log(LogQueries):
         if self._store is not None:
             self._store.close()
             self._store = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
 
     def _opened(self) -> Store:
         if self._store is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import Self
 
 from ...domain.events import Event
 from ...domain.ports.log import Log
 
-JobId = str | int | tuple[int, int]
-"""A job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name."""
+JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name
 
 
 class LogQueries(ABC):
@@ -19,6 +19,16 @@ class LogQueries(ABC):
     @abstractmethod
     def _log(self) -> Log:
         """Return the log, whose head is known."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the log; later calls fail."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
         """Yield the events of the log behind a position, each with its own; `poolbook.events` has their classes.

@@ -14,8 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ...domain.classad import Context
 from ...domain.coverage.settings import unenforced
@@ -122,12 +121,6 @@ class Pool(Submitters, LogQueries):
             self._closed = True
             self._close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self.close()
-
     # Changing
 
     def submit(
@@ -143,6 +136,7 @@ class Pool(Submitters, LogQueries):
         :raises Refusal: the pool does not accept it
         :warns SubmitWarning: a command has no effect, or another one than may be meant
         """
+        from ..runtime.disk import Disk
         from ..runtime.requests import Terms
         from ..runtime.submission import submission_of, submit_request
 
@@ -153,7 +147,7 @@ class Pool(Submitters, LogQueries):
         who = user or self._user
         number = self.state.next_cluster
         parsed = submission_of(
-            description, count=count, user=who, folder=Path(folder), terms=Terms.of(self.state, number),
+            description, count=count, user=who, disk=Disk(Path(folder)), terms=Terms.of(self.state, number),
             now=self._engine.world.now() // SECOND,
         )  # fmt: skip
         for warning in parsed.warnings:

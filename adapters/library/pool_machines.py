@@ -233,8 +233,7 @@ class Machines:
         world.set_readings(machine, Readings(_instant(typed), _instant(at_console), load, attributes=others))
 
 
-_INSTANTS = ("KeyboardIdle", "ConsoleIdle")
-"""Readings of a time since something: the instant is stored."""
+_INSTANTS = ("KeyboardIdle", "ConsoleIdle")  #: readings of a time since something: the instant is stored
 
 
 def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:

@@ -60,8 +60,7 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
     return Equipment(found["Cpus"], found["Memory"], swap, volumes, {**system, **system_names()}, told)
 
 
-_PATIENCE = 60
-"""Seconds that an inventory command may take."""
+_PATIENCE = 60  #: seconds that an inventory command may take
 _GPU_DISCOVERY = "condor_gpu_discovery"
 """HTCondor's program that `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
 
@@ -152,10 +151,8 @@ def machine(
 ) -> AddMachine:
     """Return the command that adds a machine, under a configuration or under no policy of its own: then with one
     partitionable slot, or with `static` equal slots, of which there may be more than cores. `attributes` override those
-    of its slots' ads; ``domains``: see ``system_ad``.
-
-    :raises ValueError: the resources do not suffice for these slots
-    """
+    of its slots' ads; ``domains``: see ``system_ad``. Raise `ValueError` if the resources do not suffice for these
+    slots."""
     here = _made_up(resources, domains, max(resources["Cpus"], static))
     joins = offer(id, name, plain(static) if configuration is None else configuration, here)
     if not attributes:

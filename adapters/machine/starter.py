@@ -19,8 +19,7 @@ from ...domain.state.expression_cache import ad_of
 
 RENICE: Final = "JOB_RENICE_INCREMENT"
 _NICEST = 19
-_NO_NUMBER = 10
-"""The increment where the expression gives no number, as in HTCondor."""
+_NO_NUMBER = 10  #: the increment where the expression gives no number, as in HTCondor
 
 
 @frozen

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..condor_tools.userprio_records import Cycle, Groups, Record, records, weight
 
 if TYPE_CHECKING:
-    from ...domain.negotiator.accounting.standing import Book
+    from ...domain.negotiator.accounting import Book
     from ...domain.ports.log import Log
     from ...domain.state.state import State
     from ...projections.views import Views

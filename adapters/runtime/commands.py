@@ -15,10 +15,9 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...domain.ports.log import LogError
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from ...domain.ports.log import Log
     from .engine import Engine
 
-PATIENCE = 30.0
-"""Seconds that a command waits for the server, or for another short command, at most."""
+T = TypeVar("T")
+PATIENCE = 30.0  #: seconds that a command waits for the server, or for another short command, at most
 _PEER = struct.Struct("3i")
 
 
@@ -37,44 +36,32 @@ class Door(Protocol):
     """A pool that takes requests: this process as the log's writer, or the log's server."""
 
     def ask(self, request: Request) -> Any:
-        """Return the answer.
-
-        :raises Refused: the pool refuses the request
-        :raises LogError: the log cannot be read or written
-        :raises ConnectionError: the server is gone; ask again, with the same id
-        """
+        """Return the answer. Raise `Refused` if the pool refuses the request, `LogError` if the log cannot be read or
+        written, `ConnectionError` if the server is gone; ask again, with the same id."""
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
-        """Submit the jobs of a submit file. With `keep`, return what was parsed, too.
+        """Submit the jobs of a submit file. With `keep`, return what was parsed, too. Raise as `ask`."""
 
-        :raises: as `ask`
-        """
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None: ...
+    def close(self) -> None: ...
 
 
 def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
     """Execute `request` and return the answer. With `create`, begin a missing log with these settings. Raise `Refused`
     if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer does not answer."""
-    for door in _doors(url, create):
-        with door, suppress(ConnectionError):
-            return door.ask(request)
-    raise AssertionError("unreachable: the doors end with an error")
+    return _asked(url, create, lambda door: door.ask(request))
 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
     """Submit the jobs of a submit file; begin a missing log. With `keep`, read the submit file in this process and
-    return what was parsed, too.
+    return what was parsed, too. Raise `SubmitError` if the submit file is wrong, `ConfigError` if the user's own
+    configuration cannot be read, and as `ask`."""
+    return _asked(url, None, lambda door: door.submit(description, keep=keep))
 
-    :raises SubmitError: the submit file is wrong
-    :raises ConfigError: the user's own configuration cannot be read
-    :raises Refused, LogError: as `ask`
-    """
-    for door in _doors(url, None):
-        with door, suppress(ConnectionError):
-            return door.submit(description, keep=keep)
+
+def _asked(url: str, create: Mapping[str, str] | None, question: Callable[[Door], T]) -> T:
+    for door in _doors(url, create):
+        with closing(door), suppress(ConnectionError):
+            return question(door)
     raise AssertionError("unreachable: the doors end with an error")
 
 
@@ -135,8 +122,7 @@ def is_written(url: str) -> bool:
 def peer_of(connection: socket.socket) -> int:
     """Return the user id of the process at the other end."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    uid: int = _PEER.unpack(credentials)[1]
-    return uid
+    return int(_PEER.unpack(credentials)[1])
 
 
 class _Connection:
@@ -152,10 +138,7 @@ class _Connection:
             raise
         self._stream = self._socket.makefile("rwb")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         with suppress(OSError):  # what could not be sent is of no use any more
             self._stream.close()
         self._socket.close()
@@ -205,10 +188,7 @@ class _Writer:
         self._url, self._lock, self._create = url, lock, create
         self._log: Log | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def close(self) -> None:
         try:
             if self._log is not None:
                 self._log.close()

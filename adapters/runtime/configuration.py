@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.config import ConfigError, Configuration, read
-from ...domain.submit.quoting import in_new_syntax, unquoted
 from ..machine.host import architecture, host_name, operating_system, user_name
 from .config_sources import VARIABLE, config_files
-
-_LONGEST_RUN = 60  # seconds that an included command may take; HTCondor waits forever
+from .disk import Disk
 
 
 def load(
@@ -29,7 +25,6 @@ def load(
     detected: Mapping[str, str] | None = None,
     subsystem: str = "STARTD",
     local_name: str = "",
-    seed: int = 0,
     text: str | None = None,
     disk: Disk | None = None,
 ) -> Configuration:
@@ -54,15 +49,8 @@ def load(
             words = f"{problem.strerror or problem}; name another with -config or {VARIABLE}"
             raise ConfigError(f"the configuration cannot be read: {words}", str(path)) from None
     root = {"CONFIG_ROOT": str((disk.folder / sources[0][0]).absolute().parent)} if sources and text is None else {}
-    return read(
-        sources,
-        files=disk,
-        environment=given,
-        detected={**this_machine(given), **root, **_with_cores(detected or {})},
-        subsystem=subsystem,
-        local_name=local_name,
-        seed=seed,
-    )
+    found = {**this_machine(given), **root, **_with_cores(detected or {})}
+    return read(sources, files=disk, environment=given, detected=found, subsystem=subsystem, local_name=local_name)
 
 
 def _with_cores(detected: Mapping[str, str]) -> dict[str, str]:
@@ -101,40 +89,3 @@ def this_machine(environment: Mapping[str, str] | None = None) -> dict[str, str]
         "PPID": str(os.getppid()),
         "TILDE": (environment or {}).get("HOME") or str(Path.home()),
     }
-
-
-class Disk:
-    """The real disk as seen from a folder, and real commands; see ``domain.config.Files``."""
-
-    def __init__(self, folder: Path = Path()) -> None:
-        self.folder = folder
-
-    def read(self, path: str) -> str:
-        return (self.folder / path).read_text(encoding="utf-8", errors="surrogateescape")
-
-    def listing(self, path: str) -> list[str]:
-        try:
-            entries = (self.folder / path).iterdir()
-            return sorted(str(Path(path) / entry.name) for entry in entries if not entry.is_dir())
-        except OSError:
-            return []
-
-    def run(self, command: str) -> str:
-        """Return a command's output. As in HTCondor, no shell reads the command, and its exit code is ignored. Raise
-        `OSError` if it cannot be started, or takes too long."""
-        try:
-            words = split(unquoted(command)) if in_new_syntax(command) else command.split()
-        except QuotingError as problem:
-            raise OSError(str(problem)) from None
-        if not words:
-            raise OSError("there is no command before the |")
-        try:
-            done = subprocess.run(
-                words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_LONGEST_RUN
-            )
-        except subprocess.TimeoutExpired:
-            raise OSError(f"it did not end within {_LONGEST_RUN} seconds") from None
-        return done.stdout.decode("utf-8", errors="surrogateescape")
-
-    def write(self, path: str, text: str) -> None:
-        (self.folder / path).write_text(text, encoding="utf-8", errors="surrogateescape")

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from ...domain.config import ConfigError
 from ...domain.submit import SubmitError
-from .configuration import Disk
+from .disk import Disk
 from .requests import LONGEST_DESCRIPTION, Refused, SubmitDescription, Terms
-from .submission import DiskFiles, ReadDescription, Reading
+from .submission import ReadDescription, Reading
 
-MOST_AT_ONCE = 4
-"""Submit files that are read at once; further clients read their own."""
+MOST_AT_ONCE = 4  #: submit files that are read at once; further clients read their own
 
 
 class LeftToClientError(Exception):
@@ -64,7 +63,7 @@ class DescriptionReader:
 
 
 def _read(client: Any, description: SubmitDescription, terms: Terms) -> FinishedReading:
-    reading = _ServersReading(description)
+    reading = Reading(description, _ShortDisk(Path(description.folder)))
     try:
         own, _ = reading.configured()  # the server has printed its warnings
         return FinishedReading(client, reading.request(terms, own), {})
@@ -81,23 +80,9 @@ def left_to_client(terms: Terms) -> dict[str, Any]:
     return {"answer": {"terms": terms._asdict()}}
 
 
-class _ServersReading(Reading):
-    """A submit file that a server reads."""
-
-    def files(self) -> DiskFiles:
-        return _ShortFiles(self.folder)
-
-    def config_disk(self) -> Disk:
-        return _ShortDisk(self.folder)
-
-
-class _ShortFiles(DiskFiles):
-    def read(self, path: str) -> str:
-        _check_short(self._folder / path)
-        return super().read(path)
-
-
 class _ShortDisk(Disk):
+    """The disk as far as a server reads it for a client."""
+
     def read(self, path: str) -> str:
         _check_short(self.folder / path)
         return super().read(path)

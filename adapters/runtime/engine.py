@@ -20,10 +20,7 @@ from attrs import define, evolve, field
 
 from ...domain.decide import Refusal, Tables, decide
 from ...domain.decide.timers import next_deadline
-from ...domain.events import (
-    CycleHeld,
-    Event,
-)
+from ...domain.events import CycleHeld, Event
 from ...domain.negotiator.schedule import CycleSchedule
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects, ending
@@ -39,13 +36,10 @@ from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
 from .leave_in_queue import LeaveInQueue
 from .round_schedule import RoundSchedule
 
-Subscriber = Callable[[int, Sequence[Event]], None]
-"""Is called with each append: the position of its first event, and its events."""
-_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone
-"""What the world says once and will not say again."""
+Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
+_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone  #: what the world says once and will not say again
 SECOND = 1_000_000
-RETRY = SECOND
-"""Microseconds until what the world said is tried again after its append has failed."""
+RETRY = SECOND  #: microseconds until what the world said is tried again after its append has failed
 
 
 @define
@@ -61,17 +55,12 @@ class Engine:
     log: Log
     world: World
     tables: Tables | None = None
-    executing: bool = True
-    """Whether jobs are run: if not, requests are decided and nothing is matched."""
-    matching: bool = True
-    """Whether the pool negotiates and claims for its own queue."""
-    zone: tzinfo = UTC
-    """The time zone of the machines' local times (ClockMin, ClockDay)."""
+    executing: bool = True  #: whether jobs are run: if not, requests are decided and nothing is matched
+    matching: bool = True  #: whether the pool negotiates and claims for its own queue
+    zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
     _state: State = field(factory=State)
-    _caches: Caches = field(factory=Caches)
-    """What was computed of the state: it goes with it."""
-    _stale: bool = True
-    """Whether the state has to be folded anew: nothing was read yet, or an append has failed."""
+    _caches: Caches = field(factory=Caches)  #: what was computed of the state: it goes with it
+    _stale: bool = True  #: whether the state has to be folded anew: nothing was read yet, or an append has failed
     _cycle_schedule: CycleSchedule = field(factory=CycleSchedule)
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
@@ -80,12 +69,9 @@ class Engine:
     _publishing: bool = False
     _round_schedule: RoundSchedule = field(init=False)
     _leave_in_queue: LeaveInQueue = field(factory=LeaveInQueue)
-    _woken_by_world: bool = False
-    """Whether what is handled next is what the world said at this instant."""
-    _readings: dict[str, Readings] = field(factory=dict)
-    """The readings of this instant: a machine is asked once for all that is decided together."""
-    _unlogged: list[s.Stimulus] = field(factory=list)
-    """What the world said once and will not say again, and the log could not take."""
+    _woken_by_world: bool = False  #: whether what is handled next is what the world said at this instant
+    _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
+    unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
 
     def __attrs_post_init__(self) -> None:
         self._round_schedule = RoundSchedule(self.world.simulated)
@@ -128,11 +114,6 @@ class Engine:
         """Fold what is behind the state's position in the log."""
         fold(self.log.read(self.state.position), self.state)
 
-    @property
-    def unlogged(self) -> Sequence[s.Stimulus]:
-        """What the world said and the log could not take: it is said again at the next wait."""
-        return self._unlogged
-
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 
@@ -161,7 +142,7 @@ class Engine:
                 self.log.append(events)
         except Exception:
             self._stale = True  # the state has folded what is not in the log
-            self._unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
+            self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
             raise
         if held:
             self._cycle_schedule.rest(self.state, now, self.now())
@@ -361,11 +342,11 @@ class Engine:
             wake -= self._clock_lead
         if until is not None:
             wake = until if wake is None else min(wake, until)
-        if self._unlogged:
+        if self.unlogged:
             retry = self.world.now() + RETRY
             wake = retry if wake is None else min(wake, retry)
-        came = [*self._unlogged, *map(self._in_log_time, self.world.wait(wake))]
-        self._unlogged = []
+        came = [*self.unlogged, *map(self._in_log_time, self.world.wait(wake))]
+        self.unlogged = []
         now = self.now()
         due = next_deadline(self.state)
         if due is not None and due <= now:

@@ -26,10 +26,8 @@ from ..machine.sensors.cron import Cron, cron_jobs
 from ..machine.starter import Starter
 
 SOFT_KILL = int(signal.SIGTERM)
-PLAIN = Starter()
-"""Without a configuration jobs run beside the log, with the pool's own niceness."""
-WARM_UP = 2_000_000
-"""Microseconds that a pool waits at its start, at most, for the first readings of the startd's sensors."""
+PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness
+WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, for its sensors' first readings
 
 
 class _Read:
@@ -154,11 +152,8 @@ _LIMITS = {
 
 
 class LocalWorld:
-    """Jobs as processes of this machine. The sensors start once a configuration names them (``configure``).
-
-    :param folder: where the supervisor keeps claims, records and scratch directories
-    :param tell: called with messages for the machine's administrator
-    """
+    """Jobs as processes of this machine. The supervisor keeps claims, records and scratch directories in ``folder``;
+    ``tell`` is called with messages for the machine's administrator. Sensors start when a configuration names them."""
 
     simulated = False
 
@@ -181,10 +176,8 @@ class LocalWorld:
     # The machine
 
     def configure(self, configuration: Configuration) -> None:
-        """Use the sensors of a configuration, its STARTD_CRON jobs included, and start jobs as it says.
-
-        :raises ConfigError: see ``check``; then nothing has changed
-        """
+        """Use the sensors of a configuration, its STARTD_CRON jobs included, and start jobs as it says. Raise
+        `ConfigError` as ``check``; then nothing has changed."""
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
         self._starter = Starter.configured(configuration, self._folder)
         if self._sensors is not None:
@@ -230,9 +223,8 @@ class LocalWorld:
             self._came.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
 
         try:
-            self._benchmarks[slot] = Child(
-                command, self.watch, self.unwatch, said.append, ended, environment=environment
-            )
+            child = Child(command, self.watch, self.unwatch, said.append, ended, environment=environment)
+            self._benchmarks[slot] = child
         except OSError:
             ended()
 

@@ -28,11 +28,9 @@ def open_pool_log(
     now: int | None = None,
 ) -> Log:
     """Open the log at `url`, and begin it if it is new. Its first event fixes the pool's `dialect`, `settings` and
-    names; for an existing log these arguments are ignored.
-
-    :raises LogError: there is no log and `create` is not set, it cannot be opened, or it was imported
-    :raises Refusal: a dialect or a setting that does not exist
-    """
+    names; for an existing log these arguments are ignored. Raise `LogError` if there is no log and `create` is not set,
+    it cannot be opened, or it was imported, `Refusal` for a dialect or a
+    setting that does not exist."""
     log = open_log(url, create=create)
     if log.head.position:
         return _of_a_pool(log, url)

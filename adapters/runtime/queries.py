@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from ...projections.job_query import ALL
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
     from .verdicts import Verification
 
 T = TypeVar("T")
-_IMPORTED = "Imported"
-"""The setting of an imported log (``imported_log.IMPORTED``, whose module takes long to load)."""
+_IMPORTED = "Imported"  #: the setting of an imported log (``imported_log.IMPORTED``, whose module takes long to load)
 
 
 class NotRecorded(Exception):
@@ -76,7 +74,7 @@ class Queries:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if "views" in self.__dict__:
             self.views.close()
         if "log" in self.__dict__ and self._given is None:
@@ -109,11 +107,8 @@ class Queries:
 
     def queue(self, selection: Selection = ALL, at: int | None = None) -> Queue:
         """Return the jobs in the queue; of an import, all jobs of the queue at an instant or of the last recorded
-        queue.
-
-        :raises NotRecorded: a pool's own log has only its present queue
-        :raises NotKnown: nothing that was imported tells of the queue
-        """
+        queue. Raise `NotRecorded` for another instant of a pool's own log, `NotKnown` if nothing that was
+        imported tells of the queue."""
         if not self.imported:
             if at is not None:
                 raise NotRecorded(f"{shown(self.url)} is a pool's own log, and its queue is kept as it is now alone")
@@ -160,11 +155,8 @@ class Queries:
 
     def accounting(self, now: int, at: int | None = None, *, whole: bool = True) -> AccountantRecords:
         """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an import, the
-        last ones. With `whole`, also fields that no table shows.
-
-        :raises LogBeginsLater: the log begins after the instant
-        :raises NotKnown: nothing that was imported tells of priorities
-        """
+        last ones. With `whole`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
+        instant, `NotKnown` if nothing that was imported tells of priorities."""
         from .accounting_records import current_records, past_records
 
         if self.imported:
@@ -240,10 +232,8 @@ class Queries:
 
     def why(self, name: str, at: int | None, zone: tzinfo) -> Answer:
         """Return why a job, cluster or slot is in its state, in at most five lines, and its life with the evidence.
-
-        :raises UnknownThingError: the log knows no such thing
-        :raises ValueError: the name is none of a job, cluster or slot
-        """
+        Raise `UnknownThingError` if the log knows no such thing, `ValueError` if the name is none of a job, cluster or
+        slot."""
         from ...replay.why.answer import why
 
         return why(self.log, name, at, zone)

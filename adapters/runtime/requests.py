@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from ...domain.state.state import State
 
 Request = Mapping[str, Any]
-LONGEST_DESCRIPTION = 256 << 10
-"""Characters of a submit file, or bytes of a file that it reads, that a server reads for a client."""
+LONGEST_DESCRIPTION = 256 << 10  #: characters of a submit file, or bytes of a file in it, that a server reads
 
 
 class Terms(NamedTuple):
@@ -38,12 +37,9 @@ class SubmitDescription(NamedTuple):
 
     id: str
     text: str
-    file: str
-    """The submit file's name, as the user gave it."""
-    folder: str
-    """The absolute path that relative paths are relative to."""
-    macros: Mapping[str, str]
-    """The macros of the command line."""
+    file: str  #: the submit file's name, as the user gave it
+    folder: str  #: the absolute path that relative paths are relative to
+    macros: Mapping[str, str]  #: the macros of the command line
     append: Sequence[str]
     queue: str | None
     environment: Mapping[str, str]
@@ -58,10 +54,8 @@ class Submitted(NamedTuple):
 
     cluster: int
     jobs: int
-    warnings: Sequence[str]
-    """Lines for the user."""
-    parsed: Any = None
-    """The ``Submission``, unless the server read the submit file."""
+    warnings: Sequence[str]  #: lines for the user
+    parsed: Any = None  #: the ``Submission``, unless the server read the submit file
 
 
 class Refused(Exception):

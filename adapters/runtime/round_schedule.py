@@ -34,14 +34,10 @@ class RoundSchedule:
 
     simulated: bool
     caches: Caches = field(factory=Caches)
-    looked: int = 0
-    """The instant up to which every round that was due has been held."""
-    _held: dict[str, int] = field(factory=dict)
-    """When each machine's last round was."""
-    _due: dict[str, int | None] = field(factory=dict)
-    """When each machine's next round is; None: never, unless something happens."""
-    _apart: dict[str, int] = field(factory=dict)
-    """How far apart each machine's rounds were when its next one was planned."""
+    looked: int = 0  #: the instant up to which every round that was due has been held
+    _held: dict[str, int] = field(factory=dict)  #: when each machine's last round was
+    _due: dict[str, int | None] = field(factory=dict)  #: each machine's next round; None: none unless something happens
+    _apart: dict[str, int] = field(factory=dict)  #: how far apart each machine's rounds were at the last planning
     _agenda: list[tuple[int, str]] = field(factory=list)
     _horizons: dict[str, dict[str, int | None]] = field(factory=dict)
     _stale: dict[str, set[str] | None] = field(factory=dict)

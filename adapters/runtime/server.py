@@ -35,10 +35,8 @@ from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
 
-PATIENCE = 10.0
-"""Seconds that a server waits for a short command to release the log."""
-SLOW_CLIENTS = 20_000
-"""Microseconds between two tries to send to a client that does not read."""
+PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
+SLOW_CLIENTS = 20_000  #: microseconds between two tries to send to a client that does not read
 LONGEST_LINE = 64 << 20
 MOST_UNSENT = 64 << 20
 
@@ -49,8 +47,7 @@ class _Asked:
 
     client: _Client
     stimulus: s.Stimulus
-    warnings: list[str] | None = None
-    """The warnings of a submit file that was read here."""
+    warnings: list[str] | None = None  #: the warnings of a submit file that was read here
 
     def reply(self, answer: Answer) -> dict[str, Any]:
         more = {} if self.warnings is None else {"warnings": self.warnings}
@@ -145,8 +142,7 @@ class Server:
         self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn)
         self.stopping = False
         self._catching = False
-        self.point: ExecutionPoint | None = None
-        """This machine, if it is a member of the pool."""
+        self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
         self._machine_requests: list[tuple[_Client | None, str]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
@@ -423,9 +419,6 @@ class Server:
         """Print a warning for the user who runs the server."""
         with suppress(OSError):  # nobody may be reading any more
             print(f"poolbook: {text}", flush=True)
-
-    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
-        return self.engine.handle(stimuli)
 
     def shut_down(self, patience: float = 10.0) -> None:
         """Vacate all jobs without regard to their retirement times, wait `patience` seconds until they end, then kill

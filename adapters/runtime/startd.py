@@ -27,31 +27,20 @@ from .local_world import LocalWorld
 
 @define
 class ExecutionPoint:
-    """A machine in the pool.
-
-    :param load: reads the configuration; None: there is none, and START is true
-    :param static: without a configuration, the number of equal slots; 0: one partitionable slot
-    :param benchmarks: without a configuration, whether the machine's speed is measured
-    :param given: Cpus and Memory to offer in place of those detected
-    :param folder: where jobs run
-    :param tell: called with messages for the machine's administrator
-    :param ignore_unenforced: accept a configuration whose policy Poolbook does not enforce
-    """
+    """A machine in the pool."""
 
     engine: Engine
     world: LocalWorld
-    folder: Path
-    tell: Callable[[str], None]
-    load: Load | None = None
-    static: int = 0
-    given: Mapping[str, int] = field(factory=dict)
-    ignore_unenforced: bool = False
-    benchmarks: bool = False
+    folder: Path  #: where jobs run
+    tell: Callable[[str], None]  #: called with messages for the machine's administrator
+    load: Load | None = None  #: reads the configuration; None: there is none, and START is true
+    static: int = 0  #: without a configuration, the number of equal slots; 0: one partitionable slot
+    given: Mapping[str, int] = field(factory=dict)  #: Cpus and Memory to offer in place of those detected
+    ignore_unenforced: bool = False  #: accept a configuration whose policy Poolbook does not enforce
+    benchmarks: bool = False  #: without a configuration, whether the machine's speed is measured
     name: str = field(factory=host_name)
-    _completion: str = ""
-    """The action after the present drain."""
-    _again: bool = False
-    """Whether to read the configuration again because a drain has ended."""
+    _completion: str = ""  #: the action after the present drain
+    _again: bool = False  #: whether to read the configuration again because a drain has ended
 
     def __attrs_post_init__(self) -> None:
         machine = self._machine()
@@ -85,11 +74,8 @@ class ExecutionPoint:
 
     def join(self) -> None:
         """Join the pool with the slots of the configuration. A member keeps its slots while jobs run in them, even if
-        they are to change; a message then says so.
-
-        :raises ConfigError: the configuration cannot be taken
-        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
-        """
+        they are to change; a message then says so. Raise `ConfigError` if the configuration cannot be taken,
+        `SlotTypeError` if the slots that it asks for cannot be made of this machine."""
         configuration = self._configuration()
         self._configure_pool(self._followed())
         if self._machine() is None:
@@ -106,12 +92,9 @@ class ExecutionPoint:
         self.come_back()
 
     def come_back(self) -> list[str]:
-        """Join a pool that the machine has left; return warnings for the client.
-
-        :raises Refusal: it is a member
-        :raises ConfigError: the configuration cannot be taken
-        :raises SlotTypeError: the slots that it asks for cannot be made of this machine
-        """
+        """Join a pool that the machine has left; return warnings for the client. Raise `Refusal` if it is a member,
+        `ConfigError` if the configuration cannot be taken, `SlotTypeError` if the slots that it asks for cannot be made
+        of this machine."""
         machine = self._machine()
         if machine is not None:
             going = " still, and leaves it when its jobs have gone" if machine.shutdown else " already"
@@ -126,11 +109,8 @@ class ExecutionPoint:
 
     def reconfigure(self) -> list[str]:
         """Take the configuration as it reads now, and return warnings for the client. One that cannot be taken leaves
-        the present one in force.
-
-        :raises Refusal: the machine is not in the pool, or its slots would change
-        :raises ConfigError: the configuration cannot be taken
-        """
+        the present one in force. Raise `Refusal` if the machine is not in the pool, or its slots would change,
+        `ConfigError` if the configuration cannot be taken."""
         settings = self._followed()
         warnings = self._reconfigure_machine()
         self._configure_pool(settings)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import glob
 import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from attrs import evolve
+from attrs import asdict, evolve
 
 from ...domain.ports.stimuli import Submit
 from ...domain.state.job_ad import quoted, unquoted
@@ -19,43 +18,11 @@ from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissi
 from ...domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
 from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
 from .config_sources import config_files, environment_settings
+from .disk import Disk
 from .requests import Refused, SubmitDescription, Terms
 from .userlog.files import unwritable
 
-if TYPE_CHECKING:
-    from .configuration import Disk
-
-UNWRITABLE_LOG = 22
-"""HoldReasonCode of a job whose user log cannot be written."""
-
-
-class DiskFiles:
-    """The disk as seen by a submission made in `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def read(self, path: str) -> str:
-        return (self._folder / path).read_text(encoding="utf-8", errors="surrogateescape")
-
-    def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        found = []
-        for path in sorted(glob.glob(pattern, root_dir=self._folder)):
-            folder = (self._folder / path).is_dir()
-            if directories is None or folder == directories:
-                found.append(f"{path}/" if folder else path)
-        return found
-
-    def size(self, path: str) -> int | None:
-        whole = self._folder / path
-        try:
-            if not whole.is_dir():
-                return whole.stat().st_size
-            return sum(
-                os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(whole) for name in names
-            )
-        except OSError:
-            return None
+UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
 
 
 def not_followed(own: Mapping[str, str], terms: Terms) -> list[str]:
@@ -72,7 +39,7 @@ def submission_of(
     description: str | Mapping[str, object],
     *,
     user: str,
-    folder: Path,
+    disk: Disk,
     terms: Terms,
     now: int,
     file: str = "",
@@ -82,19 +49,16 @@ def submission_of(
     queue: str | None = None,
     own: Mapping[str, str] | None = None,
     environment: Mapping[str, str] = os.environ,
-    files: DiskFiles | None = None,
 ) -> Submission:
-    """Parse a description, a text or a mapping of commands. Relative paths in it are relative to `folder`. `own` are
-    the submitter's settings: they count where the pool's ``terms`` say nothing.
-
-    :raises SubmitError: the description is wrong
-    """
+    """Parse a description, a text or a mapping of commands. Relative paths in it are relative to the disk's folder.
+    `own` are the submitter's settings: they count where the pool's ``terms`` say nothing. Raise `SubmitError` if the
+    description is wrong."""
     facts = Facts(
         now=now,
         owner=user,
         uid_domain=terms.settings[UID_DOMAIN],
         filesystem_domain=terms.settings[FILESYSTEM_DOMAIN],
-        iwd=str(folder.absolute()),
+        iwd=str(disk.folder.absolute()),
         version=CONDOR_VERSION,
         platform=condor_platform(),
         arch=architecture(),
@@ -104,7 +68,6 @@ def submission_of(
         cluster=terms.cluster,
         settings={**(own or {}), **terms.settings},
     )
-    disk = DiskFiles(folder) if files is None else files
     if isinstance(description, str):
         return parse_submit(description, facts, disk, macros=macros, append=append, queue=queue)
     return from_mapping(description, facts, disk, count=count)
@@ -142,28 +105,20 @@ def _check_executable(path: str) -> None:
 class Reading:
     """What a submit file needs of its user's environment, looked up in this process."""
 
-    def __init__(self, description: SubmitDescription) -> None:
+    def __init__(self, description: SubmitDescription, disk: Disk | None = None) -> None:
         self.description = description
-        self.folder = Path(description.folder)
-
-    def files(self) -> DiskFiles:
-        return DiskFiles(self.folder)
-
-    def config_disk(self) -> Disk:
-        from .configuration import Disk
-
-        return Disk(self.folder)
+        self.disk = disk or Disk(Path(description.folder))
 
     def configured(self) -> tuple[dict[str, str], list[str]]:
         """Return the submission settings of the user's own configuration, and its warnings. Raise `ConfigError` if it
         cannot be read."""
         environment = self.description.environment
-        if not config_files((), environment, self.folder) and not environment_settings(environment):
+        if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}, []
         from ...domain.negotiator.pool_configuration import submissions
         from .configuration import load
 
-        configuration = load(environment=environment, subsystem="SUBMIT", disk=self.config_disk())
+        configuration = load(environment=environment, subsystem="SUBMIT", disk=self.disk)
         return for_submissions(submissions(configuration)), configuration.warnings
 
     def parsed(self, terms: Terms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
@@ -171,9 +126,8 @@ class Reading:
         if the submit file is wrong."""
         said = self.description
         found = submission_of(
-            said.text, user=user_name(), folder=self.folder, terms=terms, now=int(time.time()), file=said.file,
+            said.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=said.file,
             macros=said.macros, append=said.append, queue=said.queue, own=own, environment=said.environment,
-            files=self.files(),
         )  # fmt: skip
         return found, [f"WARNING: {warning}" for warning in (*found.warnings, *not_followed(own, terms))]
 
@@ -202,13 +156,5 @@ def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: s
 
 
 def as_json(request: Submit) -> dict[str, Any]:
-    return {
-        "kind": "Submit",
-        "id": request.id,
-        "user": request.user,
-        "cluster": request.cluster,
-        "ad": request.ad,
-        "count": request.count,
-        "columns": [base64.b64encode(chunk).decode() for chunk in request.columns],
-        "file": request.file,
-    }
+    columns = [base64.b64encode(chunk).decode() for chunk in request.columns]
+    return {"kind": "Submit", **asdict(request, recurse=False), "columns": columns}

@@ -15,12 +15,9 @@ from ...domain.ports.log import Log, LogError
 from .userlog import UserLogError, UserLogWriter
 from .views import catch_up, open_tables, views_path
 
-VIEWS_EVERY = 500_000
-"""Microseconds between two updates of the views. Readers update views that are behind themselves."""
-VIEWS_PATIENCE = 5_000_000
-"""Microseconds that the update may be late while the pool is busy."""
-RETRY = 5_000_000
-"""Microseconds until a failed update is retried."""
+VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
+VIEWS_PATIENCE = 5_000_000  #: microseconds that the update may be late while the pool is busy
+RETRY = 5_000_000  #: microseconds until a failed update is retried
 
 
 class Subscribers:
@@ -33,11 +30,11 @@ class Subscribers:
         self._views: sqlite3.Connection | None = None
         self._again = {"user logs": 0, "views": 0}
         self._told: set[str] = set()
-        self._behind = True
+        self.behind = True  #: whether the views are behind the log
 
     def follow(self, first: int, events: Sequence[Event], now: int) -> None:
         """Take the events that were appended from position `first` on."""
-        self._behind = True
+        self.behind = True
         writer = self._writer(now)
         if writer is None:
             return
@@ -47,11 +44,6 @@ class Subscribers:
             self._failed("user logs", str(error), now)
             self._user_logs = None
         self._complain(writer)
-
-    @property
-    def behind(self) -> bool:
-        """Tell whether the views are behind the log."""
-        return self._behind
 
     def _writer(self, now: int) -> UserLogWriter | None:
         if self._user_logs is None and now >= self._again["user logs"]:
@@ -76,7 +68,7 @@ class Subscribers:
 
     def keep_views(self, now: int, busy: bool) -> None:
         """Update the views if that is due: soon while little happens, later while the pool is busy."""
-        if not self._behind or now < self._again["views"] + (VIEWS_PATIENCE if busy else 0):
+        if not self.behind or now < self._again["views"] + (VIEWS_PATIENCE if busy else 0):
             return
         self._update_views(now)
 
@@ -85,7 +77,7 @@ class Subscribers:
             if self._views is None:
                 self._views = open_tables(views_path(self._url))
             catch_up(self._log, self._views)
-            self._behind = False
+            self.behind = False
             self._again["views"] = now + VIEWS_EVERY
         except (sqlite3.Error, LogError) as error:
             self._failed("views", f"the views cannot be written: {error}", now)
@@ -106,6 +98,6 @@ class Subscribers:
             self._views = None
 
     def close(self, now: int) -> None:
-        if self._behind:
+        if self.behind:
             self._update_views(now)
         self._close_views()

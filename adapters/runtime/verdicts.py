@@ -22,16 +22,11 @@ from ..stores import Problem, open_log, verify_seal
 class Verification:
     """Whether a log is as it was written, and every transition in it is legal."""
 
-    imported: bool = False
-    """Whether the log was imported: then only the audit judges its events."""
-    seal: list[Problem] = Factory(list)
-    """Faults of the seal, each with its position (None: the log as a whole) and a text."""
-    verdict: Verdict = Factory(Verdict)
-    """What the judge counted, and the events that no rule allows."""
-    decisions: RecheckedCycles | None = None
-    """The result of deciding the negotiation cycles again; None if that was not requested."""
-    unreadable: str = ""
-    """Why the events could not be read; the seal then says where it is broken."""
+    imported: bool = False  #: whether the log was imported: then only the audit judges its events
+    seal: list[Problem] = Factory(list)  #: faults of the seal, each with its position (None: the whole log) and a text
+    verdict: Verdict = Factory(Verdict)  #: what the judge counted, and the events that no rule allows
+    decisions: RecheckedCycles | None = None  #: the cycles decided again; None if that was not requested
+    unreadable: str = ""  #: why the events could not be read; the seal then says where it is broken
 
     @property
     def violations(self) -> list[Violation]:

@@ -25,10 +25,8 @@ from ..stores.location import locate
 if TYPE_CHECKING:
     from ...domain.ports.log import Head, Log
 
-BATCH = 10_000
-"""Events in a transaction: a crash costs no more work than this, and another process waits no longer."""
-LOCK_TIMEOUT = 60
-"""Seconds to wait for another process that is updating the views."""
+BATCH = 10_000  #: events in a transaction: a crash costs no more work than this, and another process waits no longer
+LOCK_TIMEOUT = 60  #: seconds to wait for another process that is updating the views
 
 
 def views_path(url: str) -> str | None:

@@ -27,10 +27,6 @@ def _of_jobs(step: ScenarioStep) -> s.Selection:
     return s.Selection(jobs=((int(cluster), int(proc)),)) if dot else s.Selection(clusters=(int(cluster),))
 
 
-def _of_a_job(step: ScenarioStep) -> bool:
-    return step.thing[:1].isdigit()
-
-
 # Jobs
 
 
@@ -75,29 +71,23 @@ def _edit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     yield s.Edit(simulation.engine.id("edit"), simulation.owner(step.thing), _of_jobs(step), dict(step.attributes))
 
 
-def _vacate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    if _of_a_job(step):
-        yield from _act(simulation, step)
-        return
-    for slot in simulation.slots(step):
-        yield s.VacateSlot(simulation.engine.id("vacate"), ROOT, slot, "fast" in step.flags)
+# Slots
 
 
-def _suspend(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    if _of_a_job(step):
-        yield from _act(simulation, step)
-        return
-    for slot in simulation.slots(step):
-        kind = s.SuspendClaim if step.verb == "suspend" else s.ContinueClaim
-        yield kind(simulation.engine.id(step.verb), ROOT, slot)
+def _of_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -> ScenarioAction:
+    """Return an action with a stimulus for each slot that the line names: made of an id, the slot and the line."""
+
+    def action(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+        for slot in simulation.slots(step):
+            yield stimulus(simulation.engine.id(step.verb), slot, step)
+
+    return action
 
 
-def _release(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    if _of_a_job(step):
-        yield from _act(simulation, step)
-        return
-    for slot in simulation.slots(step):
-        yield s.ReleaseClaim(simulation.engine.id("release"), slot)
+def _of_job_or_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -> ScenarioAction:
+    """Return an action on the job that the line names, or on its slots."""
+    of_slots = _of_slots(stimulus)
+    return lambda simulation, step: (_act if step.thing[:1].isdigit() else of_slots)(simulation, step)
 
 
 # Machines
@@ -117,16 +107,8 @@ def _drain(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     schedules = [name for name in ("graceful", "quick", "fast") if name in step.flags] or ["graceful"]
     completion = next((name for name in COMPLETIONS[1:] if name in step.flags), "")
     reason, check, start = (_option(step, name) for name in ("reason", "check", "start"))
-    yield s.Drain(
-        simulation.engine.id("drain"),
-        ROOT,
-        _machine(simulation, step),
-        schedules[0].capitalize(),
-        reason,
-        completion,
-        check,
-        start,
-    )
+    id, machine, schedule = simulation.engine.id("drain"), _machine(simulation, step), schedules[0].capitalize()
+    yield s.Drain(id, ROOT, machine, schedule, reason, completion, check, start)
 
 
 def _cancel(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
@@ -194,21 +176,6 @@ def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus
         yield s.ActivateClaim(simulation.engine.id("activate"), slot, f"{simulation.remote_schedds.number()}.0", ad)
 
 
-def _deactivate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    for slot in simulation.slots(step):
-        yield s.DeactivateClaim(simulation.engine.id("deactivate"), slot, "fast" in step.flags, "closing" in step.flags)
-
-
-def _slot_message(kind: Callable[[str, str], s.Stimulus]) -> ScenarioAction:
-    """Return an action whose stimulus names a slot and nothing else."""
-
-    def action(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-        for slot in simulation.slots(step):
-            yield kind(simulation.engine.id(step.verb), slot)
-
-    return action
-
-
 def _access_point(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     for slot in simulation.claimed():
         if "silent" in step.flags:
@@ -223,10 +190,10 @@ ACTIONS: dict[str, ScenarioAction] = {
     "remove": _act,
     "measure": _measure,
     "edit": _edit,
-    "vacate": _vacate,
-    "suspend": _suspend,
-    "continue": _suspend,
-    "release": _release,
+    "vacate": _of_job_or_slots(lambda id, slot, step: s.VacateSlot(id, ROOT, slot, "fast" in step.flags)),
+    "suspend": _of_job_or_slots(lambda id, slot, _: s.SuspendClaim(id, ROOT, slot)),
+    "continue": _of_job_or_slots(lambda id, slot, _: s.ContinueClaim(id, ROOT, slot)),
+    "release": _of_job_or_slots(lambda id, slot, _: s.ReleaseClaim(id, slot)),
     "drain": _drain,
     "cancel-drain": _cancel,
     "off": _off,
@@ -234,11 +201,13 @@ ACTIONS: dict[str, ScenarioAction] = {
     "benchmarks": _benchmarks,
     "reconfigure": _reconfigure,
     "set": _reconfigure,
-    "match": _slot_message(s.NotifyMatch),
+    "match": _of_slots(lambda id, slot, _: s.NotifyMatch(id, slot)),
     "claim": _claim,
     "activate": _activate,
-    "deactivate": _deactivate,
-    "withdraw": _slot_message(s.WithdrawClaim),
-    "fail": _slot_message(s.FailClaim),
+    "deactivate": _of_slots(
+        lambda id, slot, step: s.DeactivateClaim(id, slot, "fast" in step.flags, "closing" in step.flags)
+    ),
+    "withdraw": _of_slots(lambda id, slot, _: s.WithdrawClaim(id, slot)),
+    "fail": _of_slots(lambda id, slot, _: s.FailClaim(id, slot)),
     "access-point": _access_point,
 }

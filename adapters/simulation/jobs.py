@@ -16,8 +16,7 @@ from ...replay.virtual_world import Behaviour
 from ..machine.host import CONDOR_VERSION
 from .machines import ARCH, OPSYS, PLATFORM
 
-RUN = 60
-"""Default run time of a job in seconds."""
+RUN = 60  #: default run time of a job in seconds
 LEASE = "JobLeaseDuration"
 _WISHES = {"cpus": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
 

@@ -21,13 +21,12 @@ from ...domain.state.job_ad import quoted
 from ...domain.state.state import State
 from ...replay.scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine
 from ..machine.host import CONDOR_VERSION
-from ..runtime.configuration import Disk
+from ..runtime.disk import Disk
 
 DOMAIN = "example.org"
 ARCH, OPSYS = "X86_64", "LINUX"
 PLATFORM = "$CondorPlatform: x86_64_Linux $"
-Text = tuple[str, str]
-"""The place and the text of a part of a configuration."""
+Text = tuple[str, str]  #: the place and the text of a part of a configuration
 
 
 def system() -> Ad:
@@ -87,13 +86,11 @@ class ScenarioMachines:
         named = any("HOSTNAME" in text.upper() for _, text in texts)
         key = (texts, machine.cores, machine.memory, machine.name if named else "", daemon)
         if key not in self._read:
+            counts = ("DETECTED_CORES", "DETECTED_CPUS", "DETECTED_PHYSICAL_CPUS", "DETECTED_CPUS_LIMIT")
             detected = {
                 "ARCH": ARCH,
                 "OPSYS": OPSYS,
-                "DETECTED_CORES": str(machine.cores),
-                "DETECTED_CPUS": str(machine.cores),
-                "DETECTED_PHYSICAL_CPUS": str(machine.cores),
-                "DETECTED_CPUS_LIMIT": str(machine.cores),
+                **dict.fromkeys(counts, str(machine.cores)),
                 "DETECTED_MEMORY": str(machine.memory),
                 "HOSTNAME": machine.name.partition(".")[0],
                 "FULL_HOSTNAME": machine.name,

@@ -31,14 +31,10 @@ class RemoteJob:
 class RemoteSchedds:
     world: VirtualWorld
     _serial: int = 0
-    _jobs: dict[str, RemoteJob] = field(factory=dict)
-    """Claim -> the job that comes with it."""
-    _next: dict[str, Behaviour] = field(factory=dict)
-    """Slot -> the behaviour of the next job activated there."""
-    _running: dict[str, str] = field(factory=dict)
-    """Slot -> the key of its job in the world."""
-    _ending: dict[str, str] = field(factory=dict)
-    """Slot -> the claim that ends with its job."""
+    _jobs: dict[str, RemoteJob] = field(factory=dict)  #: claim -> the job that comes with it
+    _next: dict[str, Behaviour] = field(factory=dict)  #: slot -> the behaviour of the next job activated there
+    _running: dict[str, str] = field(factory=dict)  #: slot -> the key of its job in the world
+    _ending: dict[str, str] = field(factory=dict)  #: slot -> the claim that ends with its job
 
     def number(self) -> int:
         """Return a number that no claim or job had before."""

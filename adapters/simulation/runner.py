@@ -14,8 +14,7 @@ from .actions import ACTIONS
 from .sensors import ScenarioSensors
 from .simulation import FailedExpectation, RefusedStep, Simulation
 
-MOST_AT_ONCE = 10_000
-"""Turns that the pool may take at one instant. A policy that takes back at once what it grants would take more."""
+MOST_AT_ONCE = 10_000  #: turns at one instant: a policy that takes back at once what it grants would take more
 
 
 def play(simulation: Simulation) -> bool:
@@ -86,21 +85,16 @@ def _as_expected(simulation: Simulation, step: ScenarioStep) -> bool:
 def _slots_not_as_expected(
     simulation: Simulation, step: ScenarioStep, wanted: str, row: list[str]
 ) -> list[FailedExpectation]:
-    known = simulation.engine.state.slots
+    known, transcript = simulation.engine.state.slots, simulation.transcript
     names = [name for name in known if fnmatchcase(name, step.thing)]
-    failed = []
     if not names and wanted != GONE:
-        failed.append(FailedExpectation(step, f"there is no slot {step.thing}", simulation.transcript.of(step.thing)))
+        return [FailedExpectation(step, f"there is no slot {step.thing}", transcript.of(step.thing))]
+    failed = []
     for name in names:
-        by = simulation.transcript.last_row.get(name, "")
-        if known[name].state_activity != wanted or (row and row != [by]):
-            failed.append(
-                FailedExpectation(
-                    step,
-                    f"{name} is {known[name].state_activity}{f' by {by}' if by else ''}",
-                    simulation.transcript.of(name),
-                )
-            )
+        found, by = known[name].state_activity, transcript.last_row.get(name, "")
+        if found != wanted or (row and row != [by]):
+            words = f"{name} is {found}{f' by {by}' if by else ''}"
+            failed.append(FailedExpectation(step, words, transcript.of(name)))
     return failed
 
 

@@ -41,8 +41,7 @@ class FailedExpectation:
     story: tuple[TranscriptEntry, ...] = ()
 
 
-PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | FailedExpectation
-"""Anything that a simulation reports."""
+PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | FailedExpectation  #: anything that a simulation reports
 
 
 @define
@@ -54,16 +53,13 @@ class Simulation:
     log: Log
     hear: Callable[[PlayEvent], None]
     dialect: str = ""
-    steady: bool = True
-    """True: time jumps to when a rule of the policy may hold. False: each round is held, which takes long."""
+    steady: bool = True  #: jump to when a rule of the policy may hold; False: hold each round, which takes long
     transcript: Transcript = field(init=False)
     world: VirtualWorld = field(init=False)
     engine: Engine = field(init=False)
     remote_schedds: RemoteSchedds = field(init=False)
-    behaviours: dict[int, Behaviour] = field(factory=dict)
-    """Cluster -> the behaviour of its jobs."""
-    sensors: dict[str, ScenarioSensors] = field(factory=dict)
-    """Machine -> its sensors, if a line gave them readings."""
+    behaviours: dict[int, Behaviour] = field(factory=dict)  #: cluster -> the behaviour of its jobs
+    sensors: dict[str, ScenarioSensors] = field(factory=dict)  #: machine -> its sensors, if a line gave them readings
 
     def __attrs_post_init__(self) -> None:
         self.transcript = Transcript(self.scenario)
@@ -78,19 +74,15 @@ class Simulation:
         return self.scenario.calendar.start
 
     def begin(self) -> None:
-        """Found the pool, and let the machines join it."""
+        """Found the pool, configure it as its first machine, and let the machines join it."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
         self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}))
-        self._configure()
-        for machine in self.scenario.machines:
-            self.join(machine.name)
-
-    def _configure(self) -> None:
-        """Configure the pool by the first machine's configuration."""
         line = self.scenario.machines[0].line
         refused = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
         if refused:
             raise PlayError(refused, line)
+        for machine in self.scenario.machines:
+            self.join(machine.name)
 
     def join(self, name: str) -> None:
         refused = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))

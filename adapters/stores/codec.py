@@ -16,8 +16,7 @@ from ...domain.events import TOPICS, CycleHeld, Event
 from ...domain.ports.log import LogDamaged, LogError, LogNewer
 from .format import FORMAT
 
-Fields = dict[str, Any]
-"""An event as JSON: dicts, lists, texts, numbers, booleans and None."""
+Fields = dict[str, Any]  #: an event as JSON: dicts, lists, texts, numbers, booleans and None
 Upcast = tuple[str, Callable[[Fields], Fields] | None]
 """The topic that replaced a retired one, and the upcaster of the old form's fields; None if only the topic has changed.
 """
@@ -33,65 +32,28 @@ def _with_flags(fields: Fields) -> Fields:
     return {"flags" if name == "marks" else name: value for name, value in fields.items()}
 
 
+_RENAMED = {
+    "founded": "pool.founded", "writer": "writer.began", "answered": "request.answered", "evidence": "evaluation",
+    "pool=": "pool.configured", "machine+": "machine.joined", "machine=": "machine.configured",
+    "machine-": "machine.left", "benchmarks": "benchmarks.ran", "busy": "cpu.busy", "drain+": "drain.began",
+    "drain": "drain.moved", "drain!": "drain.final", "drain=": "drain.badput", "off": "shutdown.began",
+    "slot+": "slot.created", "slot": "slot.moved", "slot=": "slot.changed", "slot-": "slot.destroyed",
+    "claim+": "claim.made", "claim?": "claim.queued", "claim?-": "claim.withdrawn", "claim!": "claim.activated",
+    "claim!-": "claim.deactivated", "claim~": "claim.silent", "starter!": "starter.signalled",
+    "claim-": "claim.ended", "cycle": "cycle.held", "match-": "match.voided", "priorities": "priorities.updated",
+    "submitter=": "submitter.set", "submitter0": "submitters.reset", "submitter-": "submitter.deleted",
+    "submit": "cluster.submitted", "moved": "jobs.moved", "jobs=": "jobs.edited", "run+": "job.activated",
+    "run": "job.began", "run=": "job.measured", "run!": "job.signalled", "exited": "job.exited",
+    "source+": "source.found", "source": "source.read", "source!": "source.refused", "source?": "source.gap",
+    "of-daemon": "daemon.reported", "of-slot": "slot.reported", "entries": "jobs.logged", "of-job": "job.reported",
+    "of-submitter": "submitter.reported", "of-cycle": "cycle.reported", "ads": "ads.kept", "table": "table.written",
+}  # fmt: skip
+"""The topics of formats 1 and 2 that name the same form of event as today's."""
 UPCASTS: dict[str, Upcast] = {
-    # of format 1
-    "jobs": ("moved", _with_leaving),
-    "run-": ("exited", _with_leaving),
-    # of formats 1 and 2
-    "founded": ("pool.founded", None),
-    "writer": ("writer.began", None),
-    "answered": ("request.answered", None),
-    "evidence": ("evaluation", None),
-    "pool=": ("pool.configured", None),
-    "machine+": ("machine.joined", None),
-    "machine=": ("machine.configured", None),
-    "machine-": ("machine.left", None),
-    "benchmarks": ("benchmarks.ran", None),
-    "busy": ("cpu.busy", None),
-    "drain+": ("drain.began", None),
-    "drain": ("drain.moved", None),
-    "drain!": ("drain.final", None),
-    "drain=": ("drain.badput", None),
-    "off": ("shutdown.began", None),
-    "slot+": ("slot.created", None),
-    "slot": ("slot.moved", None),
-    "slot=": ("slot.changed", None),
-    "slot-": ("slot.destroyed", None),
-    "claim+": ("claim.made", None),
-    "claim?": ("claim.queued", None),
-    "claim?-": ("claim.withdrawn", None),
+    "jobs": ("moved", _with_leaving),  # of format 1
+    "run-": ("exited", _with_leaving),  # of format 1
     "claim=": ("claim.flagged", _with_flags),
-    "claim!": ("claim.activated", None),
-    "claim!-": ("claim.deactivated", None),
-    "claim~": ("claim.silent", None),
-    "starter!": ("starter.signalled", None),
-    "claim-": ("claim.ended", None),
-    "cycle": ("cycle.held", None),
-    "match-": ("match.voided", None),
-    "priorities": ("priorities.updated", None),
-    "submitter=": ("submitter.set", None),
-    "submitter0": ("submitters.reset", None),
-    "submitter-": ("submitter.deleted", None),
-    "submit": ("cluster.submitted", None),
-    "moved": ("jobs.moved", None),
-    "jobs=": ("jobs.edited", None),
-    "run+": ("job.activated", None),
-    "run": ("job.began", None),
-    "run=": ("job.measured", None),
-    "run!": ("job.signalled", None),
-    "exited": ("job.exited", None),
-    "source+": ("source.found", None),
-    "source": ("source.read", None),
-    "source!": ("source.refused", None),
-    "source?": ("source.gap", None),
-    "of-daemon": ("daemon.reported", None),
-    "of-slot": ("slot.reported", None),
-    "entries": ("jobs.logged", None),
-    "of-job": ("job.reported", None),
-    "of-submitter": ("submitter.reported", None),
-    "of-cycle": ("cycle.reported", None),
-    "ads": ("ads.kept", None),
-    "table": ("table.written", None),
+    **{topic: (today, None) for topic, today in _RENAMED.items()},
 }
 """Upcasts by retired topic. A chain is followed to its end."""
 
@@ -205,5 +167,4 @@ def _upcasting(
     return decode
 
 
-CODEC = Codec()
-"""The codec of this release."""
+CODEC = Codec()  #: the codec of this release

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 from .format import FORMAT
 from .location import locate
@@ -30,11 +31,8 @@ def _of_file(path: str) -> tuple[int, int, str] | None:
     from urllib.parse import quote
 
     try:
-        connection = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True)
-        try:
+        with closing(sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True)) as connection:
             rows = connection.execute("SELECT format, epoch, position, digest FROM head").fetchall()
-        finally:
-            connection.close()
     except sqlite3.Error:
         return None
     return (rows[0][1], rows[0][2], rows[0][3]) if len(rows) == 1 and rows[0][0] == FORMAT else None

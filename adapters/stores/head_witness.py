@@ -16,8 +16,7 @@ from ...domain.ports.log import Head, LogDamaged, LogUnavailable
 
 _WORD = "poolbook-mark"
 _ROOM = 160  # bytes: every mark fills its line, so that a shorter one leaves nothing of a longer one behind
-Sealed = Callable[[int], tuple[int, str] | None]
-"""Returns the epoch and the digest of the append that ended at a position."""
+Sealed = Callable[[int], tuple[int, str] | None]  #: epoch and digest of the append that ended at a position
 
 
 def _line(head: Head) -> bytes:

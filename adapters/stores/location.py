@@ -7,8 +7,7 @@ from typing import NamedTuple, NoReturn
 
 WAYS = "memory:, a file's path, sqlite:///file.db, or postgresql://user@host/database?schema=name"
 DEFAULT_SCHEMA = "poolbook"
-EXTRA = "postgres"
-"""The extra of the package with PostgreSQL's libraries, those below."""
+EXTRA = "postgres"  #: the extra of the package with PostgreSQL's libraries, those below
 _OF_EXTRA = ("psycopg", "psycopg_pool")
 
 

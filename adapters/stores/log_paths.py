@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from .location import locate
 
-# The kernel takes no longer name for a socket.
-_SOCKET_NAME_LIMIT = 100
+_SOCKET_NAME_LIMIT = 100  #: the kernel takes no longer name for a socket
 
 
 class LogPaths(NamedTuple):

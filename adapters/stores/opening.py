@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from hashlib import blake2b
 
 from ...domain.ports.log import Head, Log, LogDamaged, LogMissing
+from .head_witness import read_mark
 from .location import Location, locate
 from .stored_log import Tables, head_in, marked_head, opened
 from .verification import Problem, problems_of
@@ -47,8 +49,6 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
     found: list[Problem] = []
     marked = None
     try:
-        from .head_witness import read_mark
-
         marked = read_mark(mark) if mark else None
     except LogDamaged as damage:
         found.append(Problem(None, str(damage)))
@@ -60,10 +60,8 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
         if marked is not None and marked.position:
             return [*found, Problem(None, f"{_named(location)} is gone: it had reached position {marked.position}")]
         raise LogMissing(_named(location))
-    try:
+    with closing(tables):
         return found + problems_of(tables, marked)
-    finally:
-        tables.close()
 
 
 def check_mark(url: str) -> None:
@@ -74,11 +72,9 @@ def check_mark(url: str) -> None:
     tables = _tables(location, False, True)
     if tables is None:
         raise LogMissing(_named(location))
-    try:
+    with closing(tables):
         if mark is not None:
             marked_head(tables, mark)
-    finally:
-        tables.close()
 
 
 def mark_of(location: Location) -> str | None:
@@ -101,10 +97,8 @@ def stored_head(location: Location) -> Head | None:
     tables = _tables(location, False, True)
     if tables is None:
         return None
-    try:
+    with closing(tables):
         return head_in(tables)
-    finally:
-        tables.close()
 
 
 def _tables(location: Location, create: bool, read_only: bool, lenient: bool = False) -> Tables | None:
@@ -125,8 +119,6 @@ def _refuse_if_gone(location: Location, mark: str | None) -> None:
     """Refuse to begin a log in place of a missing one that has a mark: that would hide the loss."""
     if mark is None:
         return
-    from .head_witness import read_mark
-
     marked = read_mark(mark)
     if marked is not None and marked.position:
         raise LogDamaged(

@@ -22,12 +22,10 @@ from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailab
 from .format import FORMAT
 from .recorder import SealedInserts
 from .seal import GENESIS, Batch
-from .stored_log import Appended, Row, Stored
+from .sql_tables import SqlTables
 
-LOCK_TIMEOUT = 5
-"""Seconds that an append waits while another process writes."""
-CONNECT_TIMEOUT = 5
-"""Seconds to wait for a server's answer."""
+LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
+CONNECT_TIMEOUT = 5  #: seconds to wait for a server's answer
 
 TABLES = (
     "CREATE TABLE {schema}.stored_events ("
@@ -39,6 +37,8 @@ TABLES = (
     "format integer NOT NULL, epoch bigint NOT NULL, position bigint NOT NULL, digest text NOT NULL)",
     "INSERT INTO {schema}.head VALUES ({format}, 0, 0, {genesis})",
 )
+
+_TABLE_NAMES = {"events": "stored_events", "by_stream": "stored_events", "appends": "appends", "head": "head"}
 
 # The beginning of PostgreSQL's SQLSTATE -> what it means for a log, and the way out. The first that fits holds.
 _FAILURES: tuple[tuple[str, type[LogError], str], ...] = (
@@ -72,25 +72,24 @@ def _told(name: str) -> Iterator[None]:
         raise kind(f"{name}: {words} (PostgreSQL: {str(cause or error).strip()})") from error
 
 
-class PostgresTables(SealedInserts, PostgresApplicationRecorder):
+class PostgresTables(SqlTables, SealedInserts, PostgresApplicationRecorder):
     """A log in a schema; also a recorder of the library: `insert_events`, `select_events`, `select_notifications`."""
 
     def __init__(self, datastore: PostgresDatastore, name: str) -> None:
         super().__init__(datastore)
         self.name = name
-        schema = Identifier(datastore.schema)
+        schema = datastore.schema
+        names = {name: Identifier(schema, table) for name, table in _TABLE_NAMES.items()}
+        self._names = {**names, "position": Identifier("notification_id"), "schema": Identifier(schema)}
         self.sql_create_statements = [self._sql(text) for text in TABLES]
-        self._schema = schema
         self._insert = self._sql(
             "INSERT INTO {schema}.stored_events (notification_id, originator_id, originator_version, topic, state) "
             "SELECT * FROM unnest(%b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::bytea[])"
         )
 
     def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> NoReturn:
-        """Refuse: a NOTIFY at each append would make all appends of a server wait for one another.
-
-        :raises NotImplementedError: always
-        """
+        """Raise `NotImplementedError`: a NOTIFY at each append would make all appends of a server wait for one
+        another."""
         raise NotImplementedError("appends notify nobody: poll select_notifications(), or refresh() and read() the log")
 
     def append(self, old: Head, new: Head, batch: Batch) -> None:
@@ -111,29 +110,6 @@ class PostgresTables(SealedInserts, PostgresApplicationRecorder):
                 (new.position, FORMAT, new.epoch, new.digest),
             )
 
-    def heads(self) -> list[tuple[int, Head]]:
-        found = self._select("SELECT format, epoch, position, digest FROM {schema}.head")
-        return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in found]
-
-    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
-        return self._select(
-            "SELECT notification_id, topic, state FROM {schema}.stored_events "
-            "WHERE notification_id>%s AND notification_id<=%s ORDER BY notification_id LIMIT %s",
-            after,
-            upto,
-            most,
-        )
-
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
-        return self._select(
-            "SELECT notification_id, topic, state FROM {schema}.stored_events WHERE originator_id=%s "
-            "AND notification_id>%s AND notification_id<=%s ORDER BY originator_version LIMIT %s",
-            stream,
-            after,
-            upto,
-            most,
-        )
-
     def versions(self, streams: Collection[str]) -> dict[str, int]:
         found = self._select(
             "SELECT originator_id, MAX(originator_version) FROM {schema}.stored_events "
@@ -142,26 +118,6 @@ class PostgresTables(SealedInserts, PostgresApplicationRecorder):
         )
         return dict(found)
 
-    def sealed(self, position: int) -> tuple[int, str] | None:
-        found: list[tuple[int, str]]
-        found = self._select("SELECT epoch, digest FROM {schema}.appends WHERE position=%s", position)
-        return found[0] if found else None
-
-    def rows(self, after: int, most: int) -> list[Row]:
-        return self._select(
-            "SELECT notification_id, originator_id, originator_version, topic, state FROM {schema}.stored_events "
-            "WHERE notification_id>%s ORDER BY notification_id LIMIT %s",
-            after,
-            most,
-        )
-
-    def appends(self, after: int, most: int) -> list[Appended]:
-        return self._select(
-            "SELECT position, format, epoch, digest FROM {schema}.appends WHERE position>%s ORDER BY position LIMIT %s",
-            after,
-            most,
-        )
-
     def faults(self) -> list[str]:
         return []
 
@@ -169,7 +125,7 @@ class PostgresTables(SealedInserts, PostgresApplicationRecorder):
         self.datastore.close()
 
     def _sql(self, text: str) -> Composed:
-        return SQL(text).format(schema=Identifier(self.datastore.schema), format=FORMAT, genesis=GENESIS)
+        return SQL(text.replace("?", "%s")).format(format=FORMAT, genesis=GENESIS, **self._names)
 
     def _select(self, text: str, *parameters: object) -> list[Any]:
         with (
@@ -217,15 +173,7 @@ def _options(url: str) -> dict[str, str]:
 def _tables(options: dict[str, str], schema: str, name: str, read_only: bool) -> PostgresTables:
     named = {key: options.get(key, "") for key in ("dbname", "host", "port", "user", "password")}
     datastore = PostgresDatastore(
-        named["dbname"],
-        named["host"],
-        named["port"],
-        named["user"],
-        named["password"],
-        schema=schema,
-        max_overflow=3,
-        connect_timeout=CONNECT_TIMEOUT,
-        originator_id_type="text",
+        *named.values(), schema=schema, max_overflow=3, connect_timeout=CONNECT_TIMEOUT, originator_id_type="text"
     )
     extra = {key: value for key, value in options.items() if key not in named}
     if read_only:

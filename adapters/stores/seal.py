@@ -22,11 +22,9 @@ _pack = msgspec.msgpack.Encoder().encode
 class Batch(NamedTuple):
     """The events of an append, in columns, as databases take them."""
 
-    first: int
-    """The position of the first event; the others follow."""
+    first: int  #: the position of the first event; the others follow
     streams: list[str]
-    versions: list[int]
-    """The events' numbers in their streams, from 1."""
+    versions: list[int]  #: the events' numbers in their streams, from 1
     topics: list[str]
     states: list[bytes]
 
@@ -40,5 +38,4 @@ def seal(before: str, format: int, epoch: int, batch: Batch) -> str:
     return blake2b(_pack((before, format, epoch, *batch)), digest_size=32).hexdigest()
 
 
-GENESIS = blake2b(_pack(()), digest_size=32).hexdigest()
-"""The digest of an empty log."""
+GENESIS = blake2b(_pack(()), digest_size=32).hexdigest()  #: the digest of an empty log

@@ -29,12 +29,10 @@ from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailab
 from .format import FORMAT
 from .recorder import SealedInserts
 from .seal import GENESIS, Batch
-from .stored_log import Appended, Row, Stored
+from .sql_tables import SqlTables
 
-APPLICATION_ID = 0x506F6F6C
-"""The application id in the file's header: "Pool"."""
-LOCK_TIMEOUT = 5
-"""Seconds that an append waits while another process writes."""
+APPLICATION_ID = 0x506F6F6C  #: the application id in the file's header: "Pool"
+LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS stored_events ("
@@ -48,6 +46,14 @@ TABLES = (
     f"PRAGMA application_id={APPLICATION_ID}",
 )
 
+_NAMES = {
+    "events": "stored_events",
+    "by_stream": "stored_events INDEXED BY sqlite_autoindex_stored_events_1",
+    "appends": "appends",
+    "head": "head",
+    "position": "rowid",
+}
+"""The names in statements (see ``SqlTables``)."""
 _NO_CODE = -1  # an error of the driver: it found a text that is not UTF-8
 # SQLite's primary result code -> what it means for a log, and the way out.
 _FAILURES: dict[int, tuple[type[LogError], str]] = {
@@ -132,7 +138,7 @@ class _Datastore(SQLiteDatastore):
                 raise
 
 
-class SQLiteTables(SealedInserts, SQLiteApplicationRecorder):
+class SQLiteTables(SqlTables, SealedInserts, SQLiteApplicationRecorder):
     """A log in an SQLite file; also a recorder of the library: `insert_events`, `select_events`,
     `select_notifications`."""
 
@@ -156,28 +162,6 @@ class SQLiteTables(SealedInserts, SQLiteApplicationRecorder):
             c.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", zip(count(first), *columns, strict=False))
             c.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
 
-    def heads(self) -> list[tuple[int, Head]]:
-        found = self._select("SELECT format, epoch, position, digest FROM head")
-        return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in found]
-
-    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
-        return self._select(
-            "SELECT rowid, topic, state FROM stored_events WHERE rowid>? AND rowid<=? ORDER BY rowid LIMIT ?",
-            after,
-            upto,
-            most,
-        )
-
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
-        return self._select(
-            "SELECT rowid, topic, state FROM stored_events INDEXED BY sqlite_autoindex_stored_events_1 "
-            "WHERE originator_id=? AND rowid>? AND rowid<=? ORDER BY originator_version LIMIT ?",
-            stream,
-            after,
-            upto,
-            most,
-        )
-
     def versions(self, streams: Collection[str]) -> dict[str, int]:
         with _told(self.name), self.datastore.transaction(commit=False) as c:
             found = {}
@@ -185,16 +169,6 @@ class SQLiteTables(SealedInserts, SQLiteApplicationRecorder):
                 c.execute("SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?", (stream,))
                 found[stream] = c.fetchone()[0] or 0
             return found
-
-    def sealed(self, position: int) -> tuple[int, str] | None:
-        found: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM appends WHERE position=?", position)
-        return found[0] if found else None
-
-    def rows(self, after: int, most: int) -> list[Row]:
-        return self._select("SELECT * FROM stored_events WHERE rowid>? ORDER BY rowid LIMIT ?", after, most)
-
-    def appends(self, after: int, most: int) -> list[Appended]:
-        return self._select("SELECT * FROM appends WHERE position>? ORDER BY position LIMIT ?", after, most)
 
     def faults(self) -> list[str]:
         faults = [fault for (fault,) in self._select("PRAGMA integrity_check(10)") if fault != "ok"]
@@ -208,7 +182,7 @@ class SQLiteTables(SealedInserts, SQLiteApplicationRecorder):
         with _told(self.name), self.datastore.transaction(commit=False) as c:
             plain = _plain(c)
             plain.row_factory = None
-            return plain.execute(statement, parameters).fetchall()
+            return plain.execute(statement.format(**_NAMES), parameters).fetchall()
 
 
 def _plain(cursor: SQLiteCursor | sqlite3.Cursor) -> sqlite3.Cursor:

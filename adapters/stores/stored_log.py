@@ -19,15 +19,12 @@ from ...domain.events import Event, WriterBegan
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogNewer, LogUnavailable
 from .codec import CODEC, Codec
 from .format import FORMAT
-from .head_witness import Mark, disagreement
+from .head_witness import Mark, disagreement, read_mark
 from .seal import Batch, seal
 
-Row = tuple[int, str, int, str, bytes]
-"""A stored event: position, stream, version, topic, state."""
-Stored = tuple[int, str, bytes]
-"""The part of a row that reading needs: position, topic, state."""
-Appended = tuple[int, int, int, str]
-"""A row of the table of appends: position of its last event, format, epoch, digest."""
+Row = tuple[int, str, int, str, bytes]  #: a stored event: position, stream, version, topic, state
+Stored = tuple[int, str, bytes]  #: the part of a row that reading needs: position, topic, state
+Appended = tuple[int, int, int, str]  #: an append: position of its last event, format, epoch, digest
 
 _STREAMS_KEPT = 100_000  # streams whose version is remembered: some 20 MB
 _CHUNK = 1024  # rows fetched at once, fewer where they are large
@@ -39,8 +36,7 @@ _TAKEOVERS = 100  # how often a new writer tries again because the old one still
 class Tables(Protocol):
     """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` with the store's own message."""
 
-    name: str
-    """The log's name in messages."""
+    name: str  #: the log's name in messages
 
     def heads(self) -> list[tuple[int, Head]]:
         """Return the rows of the table of heads, each with its format: one, in a sound log."""
@@ -254,22 +250,16 @@ def _next_count(rows: list[Stored]) -> int:
 
 
 def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
-    """Open the log in `tables`; for writing only if it agrees with its mark.
-
-    :raises LogDamaged, LogNewer: as `head_in`, or the mark disagrees
-    """
+    """Open the log in `tables`; for writing only if it agrees with its mark. Raise as `head_in`, and
+    `LogDamaged` if the mark disagrees."""
     if read_only or mark_path is None:
         return StoredLog(tables, head_in(tables), None, read_only)
     return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path))
 
 
 def marked_head(tables: Tables, mark_path: str) -> Head:
-    """Return the head of the log in `tables`, which must agree with its mark.
-
-    :raises LogDamaged, LogNewer: as `head_in`, or the mark disagrees
-    """
-    from .head_witness import read_mark
-
+    """Return the head of the log in `tables`, which must agree with its mark. Raise as `head_in`, and
+    `LogDamaged` if the mark disagrees."""
     marked = read_mark(mark_path)
     head = head_in(tables)
     wrong = disagreement(marked, head, tables.sealed)

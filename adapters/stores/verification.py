@@ -20,8 +20,7 @@ from .head_witness import disagreement
 from .seal import GENESIS, Batch, seal
 from .stored_log import Appended, Row, Tables, head_in
 
-MOST = 100
-"""Problems that are reported; one fault may cause as many as there are events."""
+MOST = 100  #: problems that are reported; one fault may cause as many as there are events
 _CHUNK = 512
 _LOWEST = -(2**63)  # what stands at a position that no log has must show, too
 _WRITER = topics_of(WriterBegan)

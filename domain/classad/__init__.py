@@ -1,18 +1,10 @@
 """Evaluate the ClassAd language as HTCondor's daemons do: expressions, ads, matches, and whole pools at once.
 
 Nothing here knows jobs, slot states or the log, and nothing asks the machine: a ``Context`` holds all that an
-evaluation may know of the outside world. The modules, lowest first; each imports only from the lines above its own:
-
-- ``values``; ``function_registry``: the table of built-in functions; ``context``; ``tree``: the nodes of an expression
-- ``times``, ``tokens`` and ``syntax`` (text to tree), ``unparse`` (tree to text), ``json_form``, ``ad``
-- ``environment``: name look-up; ``operators``; ``survey``: how deep an expression nests
-- ``scalar``: the compiler, and the evaluation in one ad against one other; ``operator_compilers``, ``node_compilers``,
-  ``attribute_compilers``: its evaluators; ``functions_*``: the built-in functions
-- ``match``; ``analysis`` and ``simplify``: references of an expression, and partial evaluation
-- ``time_functions``, ``time_operators``, ``time_dependence``, ``time_evaluation``, ``time_evaluation_functions``,
-  ``next_change``: when a value may change by time passing
-- ``columns``, ``vectors``, ``slot_columns``, ``columnar`` and ``columnar_*``, ``plans``, ``table``: one expression over
-  all slots at once, in arrays; ``scalar`` evaluates the rest
+evaluation may know of the outside world. ``syntax`` makes a ``tree`` of a text and ``unparse`` a text of it; ``scalar``
+compiles it for one ad against one other, with ``functions_*`` and ``*_compilers``; ``time_*`` and ``next_change`` tell
+when a value may change by time passing; ``columns``, ``columnar*``, ``plans`` and ``table`` evaluate one expression
+over all slots at once, in arrays.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -49,37 +41,11 @@ if TYPE_CHECKING:
     from .table import Cells, SlotTable
 
 __all__ = [
-    "DEFAULT",
-    "ERROR",
-    "NEVER",
-    "POLL",
-    "UNDEFINED",
-    "AbsTime",
-    "Cells",
-    "ClassAd",
-    "ClassAdSyntaxError",
-    "Clause",
-    "ClauseCount",
-    "Context",
-    "ContextError",
-    "EvaluationError",
-    "Exceptional",
-    "Expression",
-    "Kind",
-    "ListValue",
-    "Moving",
-    "Plan",
-    "Poll",
-    "References",
-    "RelTime",
-    "SlotTable",
-    "Value",
-    "explain",
-    "next_change",
-    "parse",
-    "symmetric_match",
-    "unparse",
-]
+    "DEFAULT", "ERROR", "NEVER", "POLL", "UNDEFINED", "AbsTime", "Cells", "ClassAd", "ClassAdSyntaxError", "Clause",
+    "ClauseCount", "Context", "ContextError", "EvaluationError", "Exceptional", "Expression", "Kind", "ListValue",
+    "Moving", "Plan", "Poll", "References", "RelTime", "SlotTable", "Value", "explain", "next_change", "parse",
+    "symmetric_match", "unparse",
+]  # fmt: skip
 
 # The columnar part needs numpy, which takes longer to import than all the rest: it is loaded on first use.
 _COLUMNAR = {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"}

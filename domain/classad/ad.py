@@ -53,7 +53,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         """
         ad = cls()
         cells = ad._cells
-        known = _KNOWN_LINES.get if not strict else _nothing_known
+        known = ({} if strict else _KNOWN_LINES).get
         skipping = False
         # A carriage return is part of its line's end; at the end of the text it is a blank like others.
         for number, line in enumerate(text.replace("\r\n", "\n").split("\n")):
@@ -123,19 +123,15 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return None
 
     def __getitem__(self, name: str) -> Expression:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of an attribute is a string, not {name!r}")
-        cell = self._find(lower(name))
+        cell = self._find(_key(name))
         if cell is None:
             raise KeyError(name)
         return cell[1]
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of an attribute is a string, not {name!r}")
+        key = _key(name)
         if not name:
             raise ValueError("an attribute needs a name")
-        key = lower(name)
         old = self._cells.get(key)
         try:
             expression = to_expression(value)
@@ -166,9 +162,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
             self[name] = value
 
     def __delitem__(self, name: str) -> None:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of an attribute is a string, not {name!r}")
-        key = lower(name)
+        key = _key(name)
         inherited = self._chain is not None and self._chain._find(key) is not None
         if key not in self._cells and not inherited:
             raise KeyError(name)
@@ -233,6 +227,12 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     def __reduce__(self) -> Any:
         return _restore, (list(self._cells.values()), self._chain)
+
+
+def _key(name: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of an attribute is a string, not {name!r}")
+    return name.lower() if name.isascii() else lower(name)
 
 
 def _restore(cells: list[Cell], chain: ClassAd | None) -> ClassAd:
@@ -308,10 +308,6 @@ def _remember(line: str, meaning: tuple[str, Cell]) -> None:
 _SIMPLE_LINE = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*) *= *(?:([1-9][0-9]{0,17}|0)|\"([^\"\\]*)\"|([0-9]+\.[0-9]+)|(true|false)) *\r?"
 )
-
-
-def _nothing_known(line: str) -> tuple[str, Cell] | None:
-    return None
 
 
 def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:

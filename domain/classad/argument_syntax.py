@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable
 
 _PIECES = re.compile(r"[^' \t\n\r]+|'(?:[^']|'')*+'|[ \t\n\r]+")
-_NEEDS_QUOTES = re.compile(r"[' \t\n\r]")
 
 
 class QuotingError(ValueError):
@@ -39,6 +38,12 @@ def split(text: str) -> list[str]:
     return [*found, "".join(current)] if current else found
 
 
+def old_entries(text: str, delimiter: str) -> list[str]:
+    """Return the entries of an environment in the old syntax: each ends at the delimiter or a line feed."""
+    entries = (entry.lstrip(" \t\r") for entry in re.split(f"[\n{re.escape(delimiter)}]", text))
+    return [entry for entry in entries if entry]
+
+
 def join(arguments: Iterable[str]) -> str:
     """Write arguments as an ad holds them. Like HTCondor, quote each special character on its own."""
     return " ".join(_quoted(argument) for argument in arguments)
@@ -47,7 +52,4 @@ def join(arguments: Iterable[str]) -> str:
 def _quoted(argument: str) -> str:
     if not argument:
         return "''"
-    if not _NEEDS_QUOTES.search(argument):
-        return argument
-    text = re.sub(r"[' \t\n\r]+", lambda run: "'" + run[0].replace("'", "''") + "'", argument)
-    return text
+    return re.sub(r"[' \t\n\r]+", lambda run: "'" + run[0].replace("'", "''") + "'", argument)

@@ -7,7 +7,7 @@ from typing import Any
 from .ad import ClassAd, as_expression
 from .environment import Environment, Evaluator, lookup
 from .scalar import BUILDERS, CAREFUL_BUILDERS, enter, member
-from .tree import AdExpression, Attribute, Expression, ListExpression, ListValue, Literal
+from .tree import AdExpression, Attribute, Expression, ListExpression, ListValue, Literal, scope_of
 from .values import ERROR, UNDEFINED, EvaluationFailed
 
 
@@ -40,13 +40,12 @@ def _attribute(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     key = node.key
     if node.base is None:
         return _absolute(key, depth) if node.absolute else _unscoped(key, depth)
-    base = node.base
-    if type(base) is Attribute and base.base is None and not base.absolute:
-        if base.key == "my":
-            return _in_my(key, depth, parts[0])
-        if base.key == "target":
-            return _in_target(key, depth, parts[0])
     (value_of_base,) = parts
+    scope = scope_of(node)
+    if scope == "my":
+        return _in_my(key, depth, value_of_base)
+    if scope == "target":
+        return _in_target(key, depth, value_of_base)
     return lambda env, ad: _select(env, ad, value_of_base(env, ad), key, depth)
 
 

@@ -1,12 +1,10 @@
 """Evaluate one expression over all slots of a table, in arrays.
 
-The compiler walks the tree once and asks each node for a vector. Two ads are in play: one job, and the slot, which is a
-table. ``side`` says in which of them an expression stands. Names are looked up there first, then in the other ad, so
-slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too, once per distinct text.
-
-A node that is no array operation is computed once per distinct combination of its arguments (``distinct``); a function
-of one column of versions runs once a version. A node that depends on more than its arguments' values (``countMatches``,
-nested ads ...) is evaluated slot by slot by the scalar compiler, and counted.
+``side`` says in which of the two ads, the job's or the slot's, an expression stands. Names are looked up there first,
+then in the other ad, so slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too,
+once per distinct text. A node that is no array operation is computed once per distinct combination of its arguments
+(``distinct``), a function of one column once a version; one that depends on more than its arguments' values is
+evaluated slot by slot by the scalar compiler, and counted.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from .environment import MATCH_NAMES, Environment
 from .scalar import evaluate_in
 from .slot_columns import SlotColumns
 from .survey import strays, survey
-from .tree import Attribute, Expression, ListExpression, ListValue, Literal, Parentheses, TimeLiteral
+from .tree import Attribute, Expression, ListExpression, ListValue, Literal, Parentheses, TimeLiteral, scope_of
 from .values import EvaluationFailed, RelTime
 from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, take
 
@@ -40,12 +38,7 @@ HANDLERS: dict[type, Handler] = {}
 
 
 class Columnar:
-    """One evaluation of expressions over a table, against one job.
-
-    :ivar scalar: how many times the scalar compiler was called, once per slot
-    :ivar depends: the versions of the columns that were read
-    :ivar lasting: whether the result depends on the columns alone, not on the job or the context
-    """
+    """One evaluation of expressions over a table, against one job."""
 
     def __init__(self, table: SlotColumns, job: ClassAd, context: Context, job_is_left: bool = True) -> None:
         self.table = table
@@ -53,10 +46,10 @@ class Columnar:
         self.context = context
         self.job_is_left = job_is_left
         self.arena = Arena(table.heap)
-        self.scalar = 0
+        self.scalar = 0  # how many times the scalar compiler was called, once per slot
         self.scalar_allowed = True
-        self.depends: dict[str, int] = {}
-        self.lasting = True
+        self.depends: dict[str, int] = {}  # the versions of the columns that were read
+        self.lasting = True  # the result depends on the columns alone, not on the job or the context
         self.steps = 0  # of HTCondor's depth, taken by the expressions under evaluation
 
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
@@ -115,24 +108,17 @@ class Columnar:
     # -- attributes ----------------------------------------------------------------------------------------------------
 
     def _attribute(self, node: Any, side: str, rows: Rows, marks: Marks) -> Vector:
-        key, base = node.key, node.base
+        key, scope = node.key, scope_of(node)
         if key in MATCH_NAMES or node.absolute:
             raise Unsupported
-        if base is None:
+        if scope == "":
             if side == JOB:
                 return self._of_job(key, rows, marks) or self._of_slots(key, rows, marks)
             return self._of_slots(key, rows, marks, or_job=True)
-        if (
-            not isinstance(base, Attribute)
-            or base.base is not None
-            or base.absolute
-            or base.key not in ("my", "target")
-        ):
-            raise Unsupported
         # An ad with an attribute called MY or TARGET is left to the scalar compiler.
-        if base.key in self.table.columns or self.job._find(base.key) is not None:
+        if scope not in ("my", "target") or scope in self.table.columns or self.job._find(scope) is not None:
             raise Unsupported
-        if (base.key == "my") == (side == JOB):
+        if (scope == "my") == (side == JOB):
             return self._of_job(key, rows, marks) or ALL_UNDEFINED
         return self._of_slots(key, rows, marks)
 
@@ -197,20 +183,20 @@ class Columnar:
 
     def column_of(self, node: Any, side: str) -> str | None:
         """Return the column that a reference means; "" for a plain value of the job, None for neither."""
-        base = node.base
         if node.absolute or node.key in MATCH_NAMES:
             return None
+        scope = scope_of(node)
         in_job = self.job._find(node.key)
         in_table = node.key in self.table.columns
-        if base is None:
+        if scope == "":
             # Where both ads have it, either may be meant, slot by slot.
             own = in_job is not None if side == JOB else not in_table
             if side == SLOT and in_table and in_job is not None:
                 return None
-        elif type(base) is Attribute and base.base is None and not base.absolute and base.key in ("my", "target"):
-            if base.key in self.table.columns or self.job._find(base.key) is not None:
+        elif scope in ("my", "target"):
+            if scope in self.table.columns or self.job._find(scope) is not None:
                 return None
-            own = (base.key == "my") == (side == JOB)
+            own = (scope == "my") == (side == JOB)
         else:
             return None
         if not own:

@@ -1,8 +1,7 @@
 """Hold one attribute over all slots in two arrays: a kind for each cell, and 64 bits of payload.
 
 An attribute that is the same in every slot, as most are, takes no array. Strings are codes of a dictionary that the
-whole table shares: equal strings are equal numbers in every column. Other values (an expression, a list, an ad, a time)
-are indexes into the table's list of expressions.
+whole table shares. Expressions, lists, ads and times are indexes into the table's list of expressions.
 """
 
 from __future__ import annotations

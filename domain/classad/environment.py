@@ -1,8 +1,7 @@
 """Hold the environment of one evaluation, the two ads of a match, and look names up in it.
 
 An ad's scope is its own attributes, then those of the ad it is nested in, outwards. As in HTCondor's MatchClassAd, each
-ad of a match is placed in a small context ad that defines TARGET, OTHER and AD, and both contexts in the match itself,
-whose attributes are LEFT and RIGHT. So the match's names are visible from inside without a rule of their own.
+ad of a match is placed in a small context ad that defines TARGET, OTHER and AD, and both contexts in the match itself.
 """
 
 from __future__ import annotations
@@ -44,7 +43,8 @@ MAX_DEPTH = 400
 MAX_STEPS = 1_000_000
 
 
-Evaluator = Callable[["Environment", ClassAd | None], Any]
+Ad = ClassAd | None
+Evaluator = Callable[["Environment", Ad], Any]
 
 
 class Environment:

@@ -1,10 +1,8 @@
-"""Register the built-in functions, eager and lazy. The modules ``functions_*`` fill the table.
-
-Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is silent or wrong, HTCondor's
-behaviour.
+"""Register the built-in functions; the modules ``functions_*`` fill the table.
 
 An eager function takes values, a lazy one the evaluators of its arguments. For either, a wrong number of arguments is
-an ``ERROR``, and nothing is evaluated.
+an ``ERROR``, and nothing is evaluated. Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it
+is silent or wrong, HTCondor's behaviour.
 """
 
 from __future__ import annotations

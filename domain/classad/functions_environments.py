@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .ad import ClassAd
-from .argument_syntax import QuotingError, join, split
-from .environment import Environment
+from .argument_syntax import QuotingError, join, old_entries, split
+from .environment import Ad, Environment
 from .function_registry import MANY, Needs, eager, lazy
 from .functions_lists import shared_list
 from .functions_string_lists import items_of
 from .scalar import member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
-
-Ad = ClassAd | None
 
 _BLANKS = " \t\n\r"
 _DELIMITERS = "!#$%&*+,-/:;<>?@^`|~\x1f"
@@ -55,24 +52,8 @@ def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
     delimiter = ";"
     if text and text[0] in _DELIMITERS:
         delimiter, text = text[0], text[1:]
-    entries = (entry.lstrip(_BLANKS) for entry in _old_entries(text, delimiter))
     table: dict[str, str] = {}
-    return _environment_line(table) if _merge(table, (entry for entry in entries if entry)) else ERROR
-
-
-def _old_entries(text: str, delimiter: str) -> list[str]:
-    """Return the entries of an environment in the old syntax: each ends at the delimiter or a newline."""
-    out: list[str] = []
-    at = 0
-    while at < len(text):
-        while at < len(text) and text[at] in _BLANKS:
-            at += 1
-        start = at
-        while at < len(text) and text[at] != "\n" and text[at] != delimiter:
-            at += 1
-        out.append(text[start:at])
-        at += 1
-    return out
+    return _environment_line(table) if _merge(table, old_entries(text, delimiter)) else ERROR
 
 
 @lazy("mergeenvironment", 0, MANY, needs=Needs.ARGUMENTS)
@@ -126,10 +107,7 @@ def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
         return join(words)
     if any(blank in word for word in words for blank in _BLANKS):
         return ERROR
-    out = ""
-    for argument in words:
-        out += (" " if out else "") + argument
-    return out
+    return " ".join(words).lstrip(" ")
 
 
 @eager("usermap", 2, 4, needs=Needs.CONTEXT)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .ad import ClassAd, as_expression
 from .analysis import external_references
-from .environment import Environment, lookup, root_of
+from .environment import Ad, Environment, lookup, root_of
 from .function_registry import Needs, lazy
 from .functions_patterns import matches, matches_something
 from .scalar import evaluate_in, member
@@ -14,8 +14,6 @@ from .syntax import ClassAdSyntaxError, parse_evaluated
 from .tree import Attribute, Constant, Expression, ListExpression, ListValue
 from .unparse import pretty, to_string, unparse
 from .values import ERROR, UNDEFINED, EvaluationFailed, lower, truth
-
-Ad = ClassAd | None
 
 
 @lazy("ifthenelse", 3, needs=Needs.ARGUMENTS)

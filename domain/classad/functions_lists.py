@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import Needs, eager, lazy
 from .operators import BINARY
 from .scalar import member
 from .tree import ListValue, Literal
 from .values import ERROR, UNDEFINED, is_number
-
-Ad = ClassAd | None
 
 
 def shared_list(items: list[str]) -> ListValue:

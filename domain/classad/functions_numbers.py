@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import Needs, eager
 from .operators import divide_reals
 from .scalar import member
@@ -26,22 +25,9 @@ from .values import (
     wrap64,
 )
 
-Ad = ClassAd | None
-
-
-@eager("int", 1)
-def _int(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    return to_integer(values[0])
-
-
-@eager("real", 1)
-def _real(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    return to_real(values[0])
-
-
-@eager("string", 1)
-def _string(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    return to_string(values[0])
+eager("int", 1)(lambda env, ad, values: to_integer(values[0]))
+eager("real", 1)(lambda env, ad, values: to_real(values[0]))
+eager("string", 1)(lambda env, ad, values: to_string(values[0]))
 
 
 @eager("bool", 1)

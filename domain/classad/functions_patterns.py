@@ -6,15 +6,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import eager
-from .functions_string_lists import items_of
+from .functions_string_lists import exceptional, items_of, not_strings
 from .scalar import member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes
-
-Ad = ClassAd | None
 
 # Where the binding differs from HTCondor's library: escapes that are errors there, and {,n}, which is text.
 _REFUSED_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
@@ -59,28 +56,17 @@ def matches_something(pattern: str, text: str) -> bool:
     return matches("(*NOTEMPTY)" + pattern, text, "i") is True
 
 
-def _exceptional(values: list[Any]) -> Any:
-    """Return ERROR or UNDEFINED, where an argument is one."""
-    if any(value is ERROR for value in values):
-        return ERROR
-    return UNDEFINED if any(value is UNDEFINED for value in values) else None
-
-
 @eager("regexp", 2, 3)
 def _regexp(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    exceptional = _exceptional(values)
-    if exceptional is not None:
-        return exceptional
-    if any(type(value) is not str for value in values):
-        return ERROR
+    if (unfit := not_strings(values)) is not None:
+        return unfit
     return matches(values[0], values[1], values[2] if len(values) == 3 else "")
 
 
 @eager("regexpmember", 2, 3, members={2: 1, 3: 1})
 def _regexp_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    exceptional = _exceptional(values)
-    if exceptional is not None:
-        return exceptional
+    if (found := exceptional(values)) is not None:
+        return found
     pattern, members = values[:2]
     options = values[2] if len(values) == 3 else ""
     if type(pattern) is not str or type(options) is not str or type(members) is not ListValue:
@@ -114,11 +100,8 @@ def _string_list_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
 def _declare_substitution(name: str, always: str) -> None:
     @eager(name, 3, 4)
     def _substitution(env: Environment, ad: Ad, values: list[Any]) -> Any:
-        exceptional = _exceptional(values)
-        if exceptional is not None:
-            return exceptional
-        if any(type(value) is not str for value in values):
-            return ERROR
+        if (unfit := not_strings(values)) is not None:
+            return unfit
         pattern, text, replacement = values[:3]
         return substitute(pattern, text, replacement, (values[3] if len(values) == 4 else "") + always)
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import Needs, eager, lazy
 from .values import ERROR, UNDEFINED, EvaluationFailed, lower, strtod, truncate64
-
-Ad = ClassAd | None
 
 _BLANKS = " \t\n\v\f\r"
 _FLT_MAX = 3.4028234663852886e38
@@ -39,6 +36,19 @@ def _strings(values: list[Any], separators: str) -> tuple[str, str] | None:
     if len(values) > 1:
         separators = values[1]
     return (text, separators) if type(text) is str and type(separators) is str else None
+
+
+def exceptional(values: list[Any]) -> Any:
+    """Return ERROR or UNDEFINED, where an argument is one."""
+    if any(value is ERROR for value in values):
+        return ERROR
+    return UNDEFINED if any(value is UNDEFINED for value in values) else None
+
+
+def not_strings(values: list[Any]) -> Any:
+    """Return the result for arguments that are not all strings; None where they are."""
+    found = exceptional(values)
+    return ERROR if found is None and any(type(value) is not str for value in values) else found
 
 
 @eager("stringlistsize", 1, 2)
@@ -112,12 +122,8 @@ def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any
         values = [argument(env, ad) for argument in arguments]
     except EvaluationFailed:
         return ERROR  # only this function does so in HTCondor
-    if any(value is ERROR for value in values):
-        return ERROR
-    if any(value is UNDEFINED for value in values):
-        return UNDEFINED
-    if any(type(value) is not str for value in values):
-        return ERROR
+    if (unfit := not_strings(values)) is not None:
+        return unfit
     separators = (values[2] if len(values) == 3 else "") or " ,"
     table = str.maketrans(dict.fromkeys(separators, separators[0]))
     first, second = ({*text.translate(table).split(separators[0])} - {""} for text in values[:2])

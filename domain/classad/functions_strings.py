@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import MANY, Needs, eager, lazy
 from .scalar import member
 from .tree import ListValue
 from .unparse import to_string
 from .values import ERROR, UNDEFINED, compare_text, concatenate, from_bytes, low32, lower, to_bytes, upper
-
-Ad = ClassAd | None
 
 
 @lazy("strcat", 0, MANY, needs=Needs.ARGUMENTS)
@@ -103,25 +102,6 @@ def _texts(values: list[Any]) -> list[str] | None:
     return None if any(type(text) is not str for text in texts) else texts  # type: ignore[return-value]
 
 
-def _declare_compare(name: str, folded: bool) -> None:
-    @eager(name, 2)
-    def _compare(env: Environment, ad: Ad, values: list[Any]) -> Any:
-        if values[0] is UNDEFINED or values[1] is UNDEFINED:
-            return UNDEFINED
-        texts = _texts(values)
-        if texts is None:
-            return ERROR
-        return compare_text(lower(texts[0]), lower(texts[1])) if folded else compare_text(texts[0], texts[1])
-
-
-_declare_compare("strcmp", False)
-_declare_compare("stricmp", True)
-
-
-def _is_digit(byte: int) -> bool:
-    return 48 <= byte <= 57
-
-
 def natural_compare(a: str, b: str) -> int:
     """Compare versions as HTCondor: digit runs are numbers, fewer leading zeros come first. Only the sign counts."""
     if a == b:
@@ -132,60 +112,52 @@ def natural_compare(a: str, b: str) -> int:
     while x[at] == y[at]:
         at += 1
     start = at
-    while start > 0 and _is_digit(x[start - 1]):
+    while x[start - 1 : start].isdigit():
         start -= 1
     difference = _signed(x[at]) - _signed(y[at])
-    if start == at and not (_is_digit(x[at]) and _is_digit(y[at])):
+    lengths = [_run(text[start:], b"0123456789") for text in (x, y)]
+    if start == at and not all(lengths):
         return difference
-    zeros = [_leading_zeros(text, start) for text in (x, y)]
+    runs = [_run(text[start:], b"0") for text in (x, y)]
+    # A number's last zero is no leading one.
+    zeros = [run - (run == length > 0) for run, length in zip(runs, lengths, strict=True)]
     if zeros[0] != zeros[1]:
         return zeros[1] - zeros[0]
-    if zeros[0] > 0:
-        return difference
-    lengths = [_run_of_digits(text, start) for text in (x, y)]
-    return lengths[0] - lengths[1] if lengths[0] != lengths[1] else difference
+    return difference if zeros[0] > 0 or lengths[0] == lengths[1] else lengths[0] - lengths[1]
 
 
 def _signed(byte: int) -> int:
     return byte - 256 if byte > 127 else byte
 
 
-def _leading_zeros(text: bytes, start: int) -> int:
-    end = start
-    while text[end] == 48:
-        end += 1
-    # A number's last zero is no leading one.
-    return end - start - (1 if end > start and not _is_digit(text[end]) else 0)
+def _run(text: bytes, digits: bytes) -> int:
+    """Return how many of these digits a text begins with."""
+    return len(text) - len(text.lstrip(digits))
 
 
-def _run_of_digits(text: bytes, start: int) -> int:
-    end = start
-    while _is_digit(text[end]):
-        end += 1
-    return end - start
-
-
-_VERSION_TESTS: dict[str, Any] = {
-    "versioncmp": lambda order: order,
-    "versionlt": lambda order: order < 0,
-    "versionle": lambda order: order <= 0,
-    "versiongt": lambda order: order > 0,
-    "versionge": lambda order: order >= 0,
-    "versioneq": lambda order: order == 0,
+_COMPARISONS: dict[str, Callable[[str, str], int]] = {
+    "strcmp": compare_text,
+    "stricmp": lambda a, b: compare_text(lower(a), lower(b)),
+    "versioncmp": natural_compare,
+    "versionlt": lambda a, b: natural_compare(a, b) < 0,
+    "versionle": lambda a, b: natural_compare(a, b) <= 0,
+    "versiongt": lambda a, b: natural_compare(a, b) > 0,
+    "versionge": lambda a, b: natural_compare(a, b) >= 0,
+    "versioneq": lambda a, b: natural_compare(a, b) == 0,
 }
 
 
-def _declare_version(name: str, test: Any) -> None:
+def _declare_comparison(name: str, compare: Callable[[str, str], int]) -> None:
     @eager(name, 2)
-    def _version(env: Environment, ad: Ad, values: list[Any]) -> Any:
+    def _compared(env: Environment, ad: Ad, values: list[Any]) -> Any:
         if values[0] is UNDEFINED or values[1] is UNDEFINED:
             return UNDEFINED
         texts = _texts(values)
-        return ERROR if texts is None else test(natural_compare(*texts))
+        return ERROR if texts is None else compare(*texts)
 
 
-for _name, _test in _VERSION_TESTS.items():
-    _declare_version(_name, _test)
+for _name, _compare in _COMPARISONS.items():
+    _declare_comparison(_name, _compare)
 
 
 @eager("version_in_range", 3)

@@ -6,14 +6,11 @@ import math
 from typing import Any
 
 from .ad import ClassAd
-from .environment import Environment
+from .environment import Ad, Environment
 from .function_registry import Needs, eager, lazy
-from .times import Calendar, calendar, days_before, format_time
+from .times import DAY, Calendar, calendar, days_before, format_time, length_parts
 from .tree import Literal
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, low32, to_integer, truncate32
-
-Ad = ClassAd | None
-DAY = 86400
 
 
 @eager("time", 0, needs=Needs.CONTEXT)
@@ -147,31 +144,15 @@ def split_time(env: Environment, value: Any) -> ClassAd | None:
         value, kind = AbsTime(seconds, env.context.offset(seconds)), AbsTime
     if kind is AbsTime:
         t = calendar(value.seconds + value.offset)
-        return _ad_of(
-            {
-                "Type": "AbsoluteTime",
-                "Year": t.year,
-                "Month": t.month,
-                "Day": t.day,
-                "Hours": t.hour,
-                "Minutes": t.minute,
-                "Seconds": t.second,
-                "Offset": value.offset,
-            }
-        )
+        day = {"Type": "AbsoluteTime", "Year": t.year, "Month": t.month, "Day": t.day}
+        return _ad_of({**day, "Hours": t.hour, "Minutes": t.minute, "Seconds": t.second, "Offset": value.offset})
     return _split_length(value.seconds) if kind is RelTime else None
 
 
 def _split_length(seconds: float) -> ClassAd:
-    negative = seconds < 0
-    seconds = abs(seconds)
-    fraction = seconds - math.floor(seconds) if math.isfinite(seconds) else math.nan
-    whole = truncate32(seconds)
-    days, of_day = int(whole / DAY), int(math.fmod(whole, DAY))
-    hours, of_hour = int(of_day / 3600), int(math.fmod(of_day, 3600))
-    minutes, rest = int(of_hour / 60), int(math.fmod(of_hour, 60))
+    days, hours, minutes, rest, fraction = length_parts(abs(seconds))
     parts: dict[str, Any] = {"Days": days, "Hours": hours, "Minutes": minutes, "Seconds": rest + fraction}
-    if negative:
+    if seconds < 0:
         # Only the largest non-zero part carries the sign.
         signed = next((name for name in ("Days", "Hours", "Minutes") if parts[name] > 0), "Seconds")
         parts[signed] = -parts[signed]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .ad import ClassAd
 from .function_registry import eager
 from .tree import ListValue
@@ -29,11 +27,5 @@ for _name, _type in _TYPES.items():
     _declare(_name, _type)
 
 
-@eager("isundefined", 1)
-def _is_undefined(env: Any, ad: Any, values: list[Any]) -> Any:
-    return values[0] is UNDEFINED
-
-
-@eager("iserror", 1)
-def _is_error(env: Any, ad: Any, values: list[Any]) -> Any:
-    return values[0] is ERROR
+eager("isundefined", 1)(lambda env, ad, values: values[0] is UNDEFINED)
+eager("iserror", 1)(lambda env, ad, values: values[0] is ERROR)

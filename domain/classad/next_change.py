@@ -1,8 +1,7 @@
 """Find when the value of an expression may next differ from now's.
 
-``next_change`` evaluates an expression over time (``time_evaluation``) for as long as its value is known. At the first
-unknown instant it evaluates again, and goes on while the value is still the same; so a comparison that turns where it
-does not matter is skipped. An expression that may see the clock but cannot be evaluated over time gives ``POLL``.
+The expression is evaluated over time (``time_evaluation``) for as long as its value is known, and again from there
+while it is still the same; so a comparison that turns where it does not matter is skipped.
 """
 
 from __future__ import annotations

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
 from .environment import Environment, Evaluator
-from .operators import BINARY, UNARY
+from .operators import ARITHMETIC, BINARY, ORDER, UNARY
 from .tree import Binary, Literal, Parentheses, Unary
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, Exceptional, lower, truth, wrap64
-
-_FAST: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    ">": operator.gt,
-}
-
 
 NOT_CONSTANT = object()
 _ARITHMETIC_OPS = frozenset({"+", "-", "*", "/", "%"})
@@ -60,7 +48,7 @@ def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
     compute = BINARY[op]
     if constant is not NOT_CONSTANT:
         return _with_constant(op, left, constant)
-    if op in _ARITHMETIC:
+    if op in ARITHMETIC:
         return _arithmetic(op, left, right)
     return lambda env, ad: compute(left(env, ad), right(env, ad))
 
@@ -69,8 +57,8 @@ def _with_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
     """Compile an operator on a constant, as in most policy clauses. A value of the constant's type needs no rules."""
     compute = BINARY[op]
     kind = type(constant)
-    if op in _FAST and (kind is int or kind is float):
-        test = _FAST[op]
+    if op in ORDER and (kind is int or kind is float):
+        test = ORDER[op]
 
         def with_number(env: Environment, ad: ClassAd | None) -> Any:
             value = left(env, ad)
@@ -95,12 +83,9 @@ def _with_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
     return lambda env, ad: compute(left(env, ad), constant)
 
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-
-
 def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
     """Compute with two integers or two reals in Python, unless the result leaves their range."""
-    compute, direct = BINARY[op], _ARITHMETIC[op]
+    compute, direct = BINARY[op], ARITHMETIC[op]
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
         a, b = left(env, ad), right(env, ad)

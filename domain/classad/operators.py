@@ -7,6 +7,7 @@ are strict unless they say otherwise: an error on the left wins, then one on the
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -31,19 +32,14 @@ Operator = Callable[[Any, Any], Any]
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    ">=": lambda a, b: a >= b,
-    ">": lambda a, b: a > b,
-}
+ORDER: dict[str, Operator] = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
+}  # fmt: skip
 
 
 def _comparison(op: str) -> Operator:
     """Compare numbers (booleans are 0 and 1), strings without case, or times of one type; all else is an error."""
-    test = _ORDER[op]
+    test = ORDER[op]
 
     def compare(a: Any, b: Any) -> Any:
         ka, kb = type(a), type(b)
@@ -99,21 +95,12 @@ def different(a: Any, b: Any) -> Any:
 # -- arithmetic --------------------------------------------------------------------------------------------------------
 
 
+ARITHMETIC: dict[str, Operator] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+
+
 def _real(number: float) -> Any:
     # HTCondor makes positive infinity an error, and negative infinity not.
     return ERROR if number == math.inf else number
-
-
-def _add(a: Any, b: Any) -> Any:
-    return a + b
-
-
-def _subtract(a: Any, b: Any) -> Any:
-    return a - b
-
-
-def _multiply(a: Any, b: Any) -> Any:
-    return a * b
 
 
 def _divide_integers(a: int, b: int) -> Any:
@@ -139,10 +126,6 @@ def _modulo_integers(a: int, b: int) -> Any:
         return ERROR
     rest = abs(a) % abs(b)
     return -rest if a < 0 else rest
-
-
-def _modulo_reals(a: float, b: float) -> Any:
-    return ERROR
 
 
 def _times_only(op: str, a: Any, b: Any) -> Any:
@@ -174,7 +157,7 @@ def _arithmetic(op: str, integers: Operator, reals: Operator) -> Operator:
                 return result
             return wrap64(result)
         if ka is float and kb is float:
-            return _real(reals(a, b)) if op != "%" else ERROR
+            return _real(reals(a, b))
         if ka is Exceptional or kb is Exceptional:
             return ERROR if a is ERROR or b is ERROR else UNDEFINED
         if (ka is int or ka is float or ka is bool) and (kb is int or kb is float or kb is bool):
@@ -274,14 +257,12 @@ def _connective(a: Any, b: Any, decisive: bool) -> Any:
 
 
 BINARY: dict[str, Operator] = {
-    **{op: _comparison(op) for op in _ORDER},
+    **{op: _comparison(op) for op in ORDER},
     "is": identical,
     "isnt": different,
-    "+": _arithmetic("+", _add, _add),
-    "-": _arithmetic("-", _subtract, _subtract),
-    "*": _arithmetic("*", _multiply, _multiply),
+    **{op: _arithmetic(op, compute, compute) for op, compute in ARITHMETIC.items()},
     "/": _arithmetic("/", _divide_integers, divide_reals),
-    "%": _arithmetic("%", _modulo_integers, _modulo_reals),
+    "%": _arithmetic("%", _modulo_integers, lambda a, b: ERROR),
     "&": _bitwise(lambda a, b: a & b),
     "|": _bitwise(lambda a, b: a | b),
     "^": _bitwise(lambda a, b: a ^ b),

@@ -20,7 +20,7 @@ from .match import accepts, symmetric_match
 from .simplify import Known, rewrite
 from .slot_columns import SlotColumns
 from .survey import strays, survey
-from .tree import Attribute, Binary, Expression, Literal, Parentheses, shape
+from .tree import Attribute, Binary, Expression, Literal, Parentheses, scope_of, shape
 from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
 from .vectors import COMPARE, Mask, Unsupported, true_cells
 
@@ -143,10 +143,7 @@ def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], 
         op, column, constant = _TURNED[op], constant, column
     if not isinstance(column, Attribute) or not isinstance(constant, Literal):
         return None
-    base = column.base
-    if not isinstance(base, Attribute) or base.base is not None or base.absolute:
-        return None
-    if base.key != ("target" if side == JOB else "my") or column.key in MATCH_NAMES:
+    if scope_of(column) != ("target" if side == JOB else "my") or column.key in MATCH_NAMES:
         return None
     number = constant.value
     if type(number) is int or type(number) is float:
@@ -318,16 +315,10 @@ class Plan:
 
     def _whose(self, node: Attribute, side: str) -> str | None:
         """Return whose attribute a reference means: the job's, the slot's, EITHER (its own ad first); None: unknown."""
-        base = node.base
-        if node.absolute or node.key in MATCH_NAMES:
+        if node.absolute or node.key in MATCH_NAMES or not self._plain:
             return None
-        if base is None:
-            return EITHER if self._plain else None
-        if not isinstance(base, Attribute) or base.base is not None or base.absolute or not self._plain:
-            return None
-        if base.key not in ("my", "target"):
-            return None
-        return side if base.key == "my" else SLOT if side == JOB else JOB
+        meant: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
+        return meant.get(scope_of(node))
 
     def _of_all_slots(self, key: str) -> Literal | None:
         """Return the value of an attribute that is the same plain value in all slots."""

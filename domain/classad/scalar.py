@@ -1,12 +1,10 @@
 """Compile a tree into one closure, evaluated in one ad against one other.
 
 A closure takes the environment of the whole evaluation and the ad in which the expression stands. Names are resolved at
-run time by HTCondor's scopes (``lookup``). Keys, operators, literals and the depth of each part are settled at compile
-time.
-
-Depth: HTCondor allows 400 nested steps, an operator or an attribute each. The depth of a part within its expression is
-known at compile time, so only the step into an attribute counts at run time. An expression taller than the remaining
-depth is compiled a second time, carefully: every operator of it checks.
+run time by HTCondor's scopes (``lookup``); all else is settled at compile time. HTCondor allows 400 nested steps, an
+operator or an attribute each. Only the step into an attribute counts at run time: the depth of a part within its
+expression is known. An expression taller than the remaining depth is compiled a second time, carefully: every operator
+checks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Simplify an expression, given a part of what it reads (partial evaluation).
+"""Simplify an expression, given a part of what it reads (partial evaluation), from the leaves up.
 
-A tree is rewritten from the leaves up. A rule given by the caller (``resolve``) replaces attributes; constants are then
-folded, and connectives lose operands that no longer matter. Results never change: lists and ads keep their members as
-written, and an attribute of uncertain value stays a name, because a circular reference is found by name.
+A caller's rule (``resolve``) replaces attributes; constants are folded, and connectives lose operands that no longer
+matter. Results never change: lists and ads keep their members, and an attribute of uncertain value stays a name.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from .tree import (
     Unary,
     children,
     operations,
+    scope_of,
 )
 from .values import ERROR, UNDEFINED, EvaluationFailed, truth
 
@@ -63,19 +63,15 @@ class Known:
     def resolve(self, node: Attribute) -> Expression:
         """Return the value of a reference that stays within the ad; else return the reference."""
         key = node.key
-        if node.base is None:
-            if node.absolute or key in MATCH_NAMES:
-                return node
-            # The other ad may have what this one lacks.
-            return self.value(key) or node
-        base = node.base
-        if isinstance(base, Attribute) and base.base is None and base.key == "my" and not base.absolute and self.scoped:
-            if key in MATCH_NAMES:
+        if node.absolute or key in MATCH_NAMES:
+            return node
+        if node.base is not None:
+            if not self.scoped or scope_of(node) != "my":
                 return node
             if self.my._find(key) is None:
                 return Literal(UNDEFINED)
-            return self.value(key) or node
-        return node
+        # Without a scope, the other ad may have what this one lacks.
+        return self.value(key) or node
 
     def value(self, key: str) -> Literal | None:
         """Return the attribute's value where no target can change it."""

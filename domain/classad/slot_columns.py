@@ -95,9 +95,19 @@ class SlotColumns:
 
     def update(self, slot: Slot, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
         """Replace a slot's ad; with ``merge`` set only the attributes in ``changes``."""
-        place = self._place(slot)
-        ad = changes if isinstance(changes, ClassAd) else ClassAd(changes)
-        self._write(place, ad, merge)
+        place, columns, heap, rows = self._place(slot), self.columns, self.heap, self._rows
+        cells = (changes if isinstance(changes, ClassAd) else ClassAd(changes))._all()
+        for key, cell in cells.items():
+            column = columns.get(key)
+            if column is None:
+                column = columns[key] = Column(cell[0])
+            elif column.cell is cell:
+                continue
+            column.set(rows, place, *heap.encode(cell[1]))
+        if not merge and len(columns) > len(cells):
+            for key in columns.keys() - cells.keys():
+                columns[key].set(rows, place, ABSENT, 0)
+        self.version += 1
 
     def remove(self, slots: Slot | Iterable[Slot]) -> None:
         """Remove one or several slots; those behind them move up."""
@@ -218,23 +228,6 @@ class SlotColumns:
         texts = self.heap.strings.texts
         cells = (column.at(place) for place in range(self._rows))
         return {texts[payload]: place for place, (kind, payload) in enumerate(cells) if kind == STRING}
-
-    def _write(self, place: int, ad: ClassAd, merge: bool = False) -> None:
-        columns, heap = self.columns, self.heap
-        rows = self._rows
-        cells = ad._all()
-        for key, cell in cells.items():
-            column = columns.get(key)
-            if column is None:
-                column = columns[key] = Column(cell[0])
-            elif column.cell is cell:
-                continue
-            kind, payload = heap.encode(cell[1])
-            column.set(rows, place, kind, payload)
-        if not merge and len(columns) > len(cells):
-            for key in columns.keys() - cells.keys():
-                columns[key].set(rows, place, ABSENT, 0)
-        self.version += 1
 
     def vector(self, column: Column, rows: Rows) -> Vector:
         """Return a column over some rows, in natural form."""

@@ -18,6 +18,7 @@ from .tree import (
     Parentheses,
     Unary,
     children,
+    scope_of,
 )
 
 
@@ -45,9 +46,7 @@ def strays(expression: Expression, has: Callable[[str], object]) -> bool:
     if found.draws or found.height > MAX_DEPTH - 100:
         return True
     for reference in found.leaving:
-        base = reference.base
-        own = base is None or (type(base) is Attribute and base.base is None and base.key == "my" and not base.absolute)
-        if not own or reference.absolute or not has(reference.key) or has("my"):
+        if scope_of(reference) not in ("", "my") or reference.absolute or not has(reference.key) or has("my"):
             return True
     return False
 

@@ -2,9 +2,7 @@
 
 One regular expression cuts the text into tokens, then one loop builds the tree with an explicit stack of operators.
 HTCondor's recursive parser refuses text nested deeper than 500 of its calls; ``_nest`` counts alike, so that both
-refuse the same texts. Chains of operators may have any length.
-
-Source: the grammar in docs/classads of the HTCondor manual, and HTCondor's behaviour where that is silent.
+refuse the same texts. Source: docs/classads of the HTCondor manual, and HTCondor's behaviour where that is silent.
 """
 
 from __future__ import annotations

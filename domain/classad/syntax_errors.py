@@ -1,8 +1,7 @@
 """Find expressions that are an error for whatever ads, by the types of their values.
 
-Each part is given a few sample values, one per type: an attribute any of them; an operator those that it yields for its
-operands' samples, with one of a type all of that type. An operator that is an error for each sample is one for all
-values. A function, a list or a subscript may be anything.
+Each part is given a few sample values, one per type: an attribute any of them, an operator those that it yields for its
+operands' samples. One that is an error for each is one for all. A function, a list or a subscript may be anything.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from .slot_columns import SlotColumns
 from .tree import Expression
 from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed
 from .vectors import Mask, Vector, natural
+
+Numbers = npt.NDArray[np.float64]
 
 
 class Cells(NamedTuple):
@@ -45,7 +48,7 @@ class SlotTable(SlotColumns):
         """Return for each slot whether it and the job accept each other: HTCondor's symmetricMatch."""
         return self.plan(job).matches()
 
-    def rank(self, job: ClassAd, among: Integers | None = None) -> npt.NDArray[np.float64]:
+    def rank(self, job: ClassAd, among: Integers | None = None) -> Numbers:
         """Return the job's Rank of each slot (of ``among``, by their places); 0.0 where it is no number."""
         cell, ranks = job._find("rank"), np.zeros(self._rows if among is None else len(among))
         if cell is None or not len(ranks):
@@ -55,22 +58,12 @@ class SlotTable(SlotColumns):
             vector = run.whole(Known(job).rewrite(cell[1]), JOB, among)
             self.scalar_evaluations += run.scalar
         except GIVES_UP:
-            return self._rank_of_each(job, cell[1], range(self._rows) if among is None else among.tolist())
+            expression = cell[1]
+            rank = partial(expression.evaluate, job, context=self.context)
+            return self._one_by_one(rank, EvaluationFailed, among, ranks)
         return _as_numbers(vector, ranks)
 
-    def _rank_of_each(self, job: ClassAd, expression: Expression, places: Sequence[int]) -> npt.NDArray[np.float64]:
-        self.scalar_evaluations += len(places)
-        ranks = np.zeros(len(places))
-        for number, place in enumerate(places):
-            try:
-                value = expression.evaluate(job, self.ad(place), self.context)
-            except EvaluationFailed:
-                continue
-            if isinstance(value, int | float):
-                ranks[number] = value
-        return ranks
-
-    def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> npt.NDArray[np.float64]:
+    def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> Numbers:
         """Evaluate an expression of each slot (or of those at places ``among``), with a job as TARGET.
 
         Return NaN where it is no number, 1 and 0 for true and false.
@@ -84,17 +77,20 @@ class SlotTable(SlotColumns):
             vector = run.whole(expression, SLOT, among)
             self.scalar_evaluations += run.scalar
         except GIVES_UP:
-            return self._of_each_slot(expression, job, among)
+            value_in = partial(expression.evaluate, target=job, context=self.context)
+            return self._one_by_one(value_in, EvaluationError, among, found)
         return _as_numbers(vector, found)
 
-    def _of_each_slot(self, expression: Expression, job: ClassAd, among: Integers | None) -> npt.NDArray[np.float64]:
+    def _one_by_one(
+        self, value_of: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, found: Numbers
+    ) -> Numbers:
+        """Return ``found`` with the numbers that slots' ads yield; one that fails keeps what stands there."""
         places = range(self._rows) if among is None else among.tolist()
         self.scalar_evaluations += len(places)
-        found = np.full(len(places), np.nan)
         for number, place in enumerate(places):
             try:
-                value = expression.evaluate(self.ad(place), job, self.context)
-            except EvaluationError:
+                value = value_of(self.ad(place))
+            except failure:
                 continue
             if isinstance(value, int | float):
                 found[number] = value
@@ -153,7 +149,7 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
     return out
 
 
-def _as_numbers(vector: Vector, found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _as_numbers(vector: Vector, found: Numbers) -> Numbers:
     """Return ``found`` with the vector's numbers and booleans filled in."""
     if not vector.mixed:
         if vector.kind in (BOOLEAN, INTEGER, REAL):

@@ -1,9 +1,8 @@
 """Evaluate expressions over time: compiled as in ``scalar``, with functions of time for results (``time_functions``).
 
 A node's time evaluator takes the evaluation (of one expression, from an instant on) and the ad in which the expression
-stands. Names mean what they mean in ``scalar``. Nested ads, and functions that read expressions rather than values,
-have no time evaluator: if neither they nor the attributes that they may read depend on the time, they have the value
-that ``scalar`` gives; else ``Unknown`` is raised.
+stands. Nodes without one (nested ads, functions that read expressions) have the value that ``scalar`` gives, if nothing
+that they may read depends on the time; else ``Unknown`` is raised.
 """
 
 from __future__ import annotations
@@ -21,7 +20,19 @@ from .survey import LEAVERS, chain, survey
 from .time_dependence import sees_the_clock
 from .time_functions import END, TIME_FUNCTIONS, ConstantUntil, Moving, StepFunction, limited
 from .time_operators import combined, condition, negated
-from .tree import Attribute, Binary, Call, Conditional, Expression, Literal, Parentheses, TimeLiteral, Unary, children
+from .tree import (
+    Attribute,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    Literal,
+    Parentheses,
+    TimeLiteral,
+    Unary,
+    children,
+    scope_of,
+)
 from .values import ERROR, UNDEFINED, truth
 
 # Trees and attribute chains that nest more deeply than this are not evaluated over time.
@@ -135,11 +146,10 @@ _MISSING = object()
 
 
 def _attribute(node: Attribute) -> Evaluator:
-    key = node.key
-    base = node.base
-    if node.absolute:
-        return opaque(node)
-    if base is None:
+    key, scope, whole = node.key, scope_of(node), opaque(node)
+    if node.absolute or scope not in ("", "my", "target"):
+        return whole
+    if scope == "":
 
         def unscoped(env: Any, ad: ClassAd | None) -> Any:
             if ad is None:
@@ -151,15 +161,12 @@ def _attribute(node: Attribute) -> Evaluator:
             return UNDEFINED if f is _MISSING else f
 
         return unscoped
-    whole = opaque(node)
-    if type(base) is not Attribute or base.base is not None or base.absolute or base.key not in ("my", "target"):
-        return whole
-    scope, mine = base.key, base.key == "my"
+    name, mine = scope, scope == "my"
 
     def scoped(env: Any, ad: ClassAd | None) -> Any:
         if ad is None:
             return UNDEFINED
-        if ad._find(scope) is not None or ad._outer is not None:
+        if ad._find(name) is not None or ad._outer is not None:
             return whole(env, ad)
         place = ad if mine else env.other(ad)
         if place is None:

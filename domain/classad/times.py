@@ -81,15 +81,9 @@ def abstime_text(time: AbsTime) -> str:
 
 def reltime_text(seconds: float) -> str:
     """Return ``[-][days+][hh:][mm:]ss[.fff]``, without leading zero parts."""
-    sign = ""
-    if seconds < 0:
-        sign, seconds = "-", -seconds
-    fraction = seconds - math.floor(seconds) if math.isfinite(seconds) else math.nan
-    whole = truncate32(seconds)
-    days, of_day = _divide(whole, DAY)
-    hours, of_hour = _divide(of_day, 3600)
-    minutes, rest = _divide(of_hour, 60)
-    last = f"{rest:02}" if fraction == 0 else f"{_general(rest + fraction):>02}"
+    sign = "-" if seconds < 0 else ""
+    days, hours, minutes, rest, fraction = length_parts(abs(seconds))
+    last = f"{rest:02}" if fraction == 0 else f"{f'{rest + fraction:g}':>02}"
     if days:
         return f"{sign}{days}+{hours:02}:{minutes:02}:{last}"
     if hours:
@@ -99,16 +93,20 @@ def reltime_text(seconds: float) -> str:
     return f"{sign}{last}"
 
 
+def length_parts(seconds: float) -> tuple[int, int, int, int, float]:
+    """Return the days, hours, minutes and whole seconds of a length of time, and its fraction of a second."""
+    fraction = seconds - math.floor(seconds) if math.isfinite(seconds) else math.nan
+    days, of_day = _divide(truncate32(seconds), DAY)
+    hours, of_hour = _divide(of_day, 3600)
+    return days, hours, *_divide(of_hour, 60), fraction
+
+
 def _divide(number: int, by: int) -> tuple[int, int]:
     """Return quotient and remainder, truncated towards zero as in C."""
     quotient = abs(number) // by
     if number < 0:
         quotient = -quotient
     return quotient, number - quotient * by
-
-
-def _general(number: float) -> str:
-    return f"{number:g}"
 
 
 # -- literals ------------------------------------------------------------------------------------------------------

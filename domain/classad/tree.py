@@ -1,8 +1,7 @@
 """Define the expression tree, which the parser makes and the compilers, the unparser and the analysis read.
 
 Nodes are immutable and know nothing of the ad in which they stand: one parsed text serves any number of ads.
-``Expression`` is both the public face of an expression and the base of all nodes, so a part of an expression is an
-expression.
+``Expression`` is the face of an expression and the base of all nodes, so a part of an expression is one.
 """
 
 from __future__ import annotations
@@ -270,8 +269,6 @@ class ListValue(Sequence[Any]):
         return self._member(self.expressions[index])
 
     def _member(self, expression: Expression) -> Any:
-        if self.context is None:
-            return expression.evaluate(self.scope)
         return expression.evaluate(self.scope, None, self.context)
 
     def __eq__(self, other: object) -> bool:
@@ -298,6 +295,14 @@ class References(NamedTuple):
 
     internal: tuple[str, ...]  # those that the ad has
     external: tuple[str, ...]  # all others
+
+
+def scope_of(node: Attribute) -> str | None:
+    """Return the name before an attribute's dot, in lower case: ``my`` of ``MY.Cpus``; "" for none, None for more."""
+    base = node.base
+    if base is None:
+        return ""
+    return base.key if type(base) is Attribute and base.base is None and not base.absolute else None
 
 
 def children(node: Expression) -> tuple[Expression, ...]:

@@ -62,7 +62,7 @@ def _write(value: Any, old: bool, exact: bool = False) -> str:
     while stack:
         piece = stack.pop()
         if type(piece) is _Text:
-            out.append(piece.text)
+            out.append(piece)
         elif exact and (isinstance(piece, float) or type(piece) is TimeLiteral):
             out.append(_exact(piece))
         elif exact and type(piece) is Literal and isinstance(piece.value, float):
@@ -99,13 +99,10 @@ def _exact_pieces(node: Expression) -> list[_Piece]:
     return _pieces(node, False)
 
 
-class _Text:
+class _Text(str):
     """A finished piece of output; a bare ``str`` is a value yet to be quoted."""
 
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    __slots__ = ()
 
 
 def _value_pieces(value: Any, old: bool) -> list[_Piece]:
@@ -248,7 +245,7 @@ def pretty(value: Any) -> str:
         if type(piece) is int and not isinstance(piece, bool):
             indent += piece
         elif type(piece) is _Text:
-            out.append(piece.text.replace("\0", "\n" + " " * indent))
+            out.append(piece.replace("\0", "\n" + " " * indent))
         elif isinstance(piece, Literal) and type(piece.value) is int:
             out.append(str(piece.value))
         else:

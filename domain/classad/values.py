@@ -1,11 +1,9 @@
 """Define the values of the ClassAd language and the conversions between them.
 
-A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str`` or ``bool``, one of the two exceptional values
-``UNDEFINED`` and ``ERROR``, an ``AbsTime``, a ``RelTime``, a ``ListValue`` (``tree``) or a ``ClassAd`` (``ad``). The
-engine always tests for the exact type, because ``bool`` is a subclass of ``int`` in Python and not in ClassAds.
-
-Strings of the language are bytes. Here they are ``str``, with ``surrogateescape`` for bytes that are not UTF-8; code
-that counts or cuts works on the bytes (``to_bytes``).
+A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str``, ``bool``, ``UNDEFINED``, ``ERROR``, ``AbsTime``,
+``RelTime``, ``ListValue`` or ``ClassAd``. The engine always tests for the exact type, because ``bool`` is a subclass of
+``int`` in Python and not in ClassAds. Strings of the language are bytes. Here they are ``str``, with
+``surrogateescape`` for bytes that are not UTF-8; code that counts or cuts works on the bytes (``to_bytes``).
 """
 
 from __future__ import annotations

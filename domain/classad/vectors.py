@@ -1,8 +1,7 @@
 """Hold the values of one expression over many slots, and apply operators to them.
 
-A vector has either one kind for all cells, with data in its natural form (booleans, integers, reals, string codes), or
-a kind for each cell, with 64 bits of payload. Either may be a single value for all cells. Binary operators work on one
-pair of kinds at a time: few pairs occur, and for each an operator is one array operation, or one value.
+A vector has one kind for all cells, with data in its natural form, or a kind for each, with 64 bits of payload. Either
+may be a single value for all cells. Binary operators work on one pair of kinds at a time, as one array operation.
 """
 
 from __future__ import annotations

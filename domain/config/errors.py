@@ -28,20 +28,13 @@ class ConfigWarning(UserWarning):
 
 @frozen
 class Source:
-    """The place where the value of a setting was written.
+    """The place where the value of a setting was written."""
 
-    :ivar file: the file's name as it was given; ``<Default>``, ``<Detected>`` or ``<Environment>`` elsewhere
-    :ivar line: the number of the line, from 1, on which the value ends; 0 outside of files
-    :ivar kind: ``file``, ``template``, ``environment``, ``detected`` or ``default``
-    :ivar template: within a template its name and the number of its line from 0, as in ``POLICY:DESKTOP+10``
-    :ivar used: within a template the name of the one that the file's line uses, which may use others
-    """
-
-    file: str
-    line: int = 0
-    kind: str = "file"
-    template: str = ""
-    used: str = ""
+    file: str  #: the file's name as it was given; ``<Default>``, ``<Detected>`` or ``<Environment>`` elsewhere
+    line: int = 0  #: the number of the line, from 1, on which the value ends; 0 outside of files
+    kind: str = "file"  #: ``file``, ``template``, ``environment``, ``detected`` or ``default``
+    template: str = ""  #: within one its name and the number of its line from 0, as in ``POLICY:DESKTOP+10``
+    used: str = ""  #: within a template the name of the one that the file's line uses, which may use others
 
     def __str__(self) -> str:
         """Return the source as condor_config_val names it."""

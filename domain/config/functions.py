@@ -1,9 +1,8 @@
 """Evaluate function macros of configurations, where they differ from those of submit descriptions.
 
-An argument that is no macro's name stands for itself, also where submit descriptions take nothing; ``$BASENAME`` takes
-a suffix to leave out; ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE`` draw. The draw depends on the seed and the macro's
-text alone, so that a configuration is a value. Source: the manual's page "Introduction to Configuration"; HTCondor's
-behaviour where it is silent.
+An argument that is no macro's name stands for itself; ``$BASENAME`` takes a suffix to leave out; ``$RANDOM_INTEGER``
+and ``$RANDOM_CHOICE`` draw by the seed and the macro's text alone, so that a configuration is a value. Source: the
+manual's page "Introduction to Configuration"; HTCondor's behaviour where it is silent.
 """
 
 from __future__ import annotations

@@ -10,68 +10,22 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 # Policy expressions: each must parse, whatever it evaluates to.
-EXPRESSIONS = frozenset(
-    [
-        "start",
-        "suspend",
-        "continue",
-        "preempt",
-        "kill",
-        "want_suspend",
-        "want_vacate",
-        "want_hold",
-        "want_hold_reason",
-        "want_hold_subcode",
-        "is_owner",
-        "isowner",
-        "cpubusy",
-        "cpu_busy",
-        "claim_worklife",
-        "default_draining_start_expr",
-        "rank",
-        "maxjobretirementtime",
-        "machinemaxvacatetime",
-        "start_backfill",
-        "evict_backfill",
-        "slot_weight",
-        "slotweight",
-        "runbenchmarks",
-        "periodic_checkpoint",
-        "preemption_requirements",
-        "preemption_rank",
-        "negotiator_pre_job_rank",
-        "negotiator_post_job_rank",
-        "withinresourcelimits",
-        "startd_ad_reeval_expr",
-        "defrag_requirements",
-        "defrag_draining_start_expr",
-        "defrag_rank",
-        "defrag_whole_machine_expr",
-        "defrag_cancel_requirements",
-    ]
-)
+EXPRESSIONS = frozenset({
+    "start", "suspend", "continue", "preempt", "kill", "want_suspend", "want_vacate", "want_hold", "want_hold_reason",
+    "want_hold_subcode", "is_owner", "isowner", "cpubusy", "cpu_busy", "claim_worklife", "default_draining_start_expr",
+    "rank", "maxjobretirementtime", "machinemaxvacatetime", "start_backfill", "evict_backfill", "slot_weight",
+    "slotweight", "runbenchmarks", "periodic_checkpoint", "preemption_requirements", "preemption_rank",
+    "negotiator_pre_job_rank", "negotiator_post_job_rank", "withinresourcelimits", "startd_ad_reeval_expr",
+    "defrag_requirements", "defrag_draining_start_expr", "defrag_rank", "defrag_whole_machine_expr",
+    "defrag_cancel_requirements",
+})  # fmt: skip
 _EXPRESSIONS_OF_EACH_RESOURCE = ("consumption_", "modify_request_expr_")
 
 # Detection overrides the configuration of these.
-PREDEFINED = frozenset(
-    [
-        "TILDE",
-        "HOSTNAME",
-        "FULL_HOSTNAME",
-        "SUBSYSTEM",
-        "LOCALNAME",
-        "USERNAME",
-        "REAL_UID",
-        "REAL_GID",
-        "PID",
-        "PPID",
-        "IP_ADDRESS",
-        "IP_ADDRESS_IS_IPV6",
-        "IPV4_ADDRESS",
-        "IPV6_ADDRESS",
-        "DETECTED_CPUS",
-    ]
-)
+PREDEFINED = frozenset({
+    "TILDE", "HOSTNAME", "FULL_HOSTNAME", "SUBSYSTEM", "LOCALNAME", "USERNAME", "REAL_UID", "REAL_GID", "PID", "PPID",
+    "IP_ADDRESS", "IP_ADDRESS_IS_IPV6", "IPV4_ADDRESS", "IPV6_ADDRESS", "DETECTED_CPUS",
+})  # fmt: skip
 
 # Least and greatest value, by upper-case name; a setting outside of them is refused.
 RANGES: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(

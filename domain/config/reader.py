@@ -1,10 +1,8 @@
 """Read the lines of files and templates into settings.
 
-A line is a condition (see ``macros.conditions``); ``include : FILE`` with ``ifexist``, ``command`` or ``into``; ``use
-CATEGORY : TEMPLATE``; ``warning : ...`` or ``error : ...``; a heading in square brackets, which is ignored; or a
-setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``. Source: the manual's page
-"Introduction to Configuration"; HTCondor decides the order in which they are tried, and what it ignores between a name
-and its operator.
+A line is a condition (see ``macros.conditions``), ``include``, ``use``, ``warning`` or ``error``, a heading in square
+brackets, which is ignored, or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``.
+Source: the manual's page "Introduction to Configuration"; HTCondor decides the order in which they are tried.
 """
 
 from __future__ import annotations
@@ -135,14 +133,8 @@ class Reader:
         if operator == "@=":
             value = _until(value, place)
         elif operator.startswith("+"):
-            value = self._added(name, operator[1:-1], value)
+            value = self.values.appended(name, operator[1:-1], value)
         self.values.put(name, value, place.source())
-
-    def _added(self, name: str, separator: str, value: str) -> str:
-        before = self.values.lookup(name)
-        if not before:
-            return value
-        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
 
     # -- include -----------------------------------------------------------------------------------------------------
 
@@ -220,20 +212,9 @@ def _until(tag: str, place: _Place) -> str:
     raise ConfigError(f"the lines that '@={tag}' begins have no '@{tag}' at their end", begun.file, begun.line)
 
 
-class _Place(Protocol):
-    """The place of a statement; ``literal`` where names are taken as they stand, macros and all."""
-
-    @property
-    def literal(self) -> bool: ...
-
-    def next(self) -> str | None:
-        """Return the next line that is neither blank nor a comment."""
-
-    def source(self) -> Source:
-        """Return the present line."""
-
-
 class _InFile:
+    """The place of a statement: ``next`` is the next line that is no comment, ``source`` the present one."""
+
     literal = False
 
     def __init__(self, lines: Lines) -> None:
@@ -248,6 +229,8 @@ class _InFile:
 
 
 class _InTemplate:
+    """The same in a template, where names are taken as they stand, macros and all."""
+
     literal = True
 
     def __init__(self, template: Template, lines: list[str], source: Source) -> None:
@@ -267,3 +250,6 @@ class _InTemplate:
     def source(self) -> Source:
         used = self._source.used or self._name
         return Source(self._source.file, self._source.line, "template", f"{self._name}+{self._at}", used)
+
+
+_Place = _InFile | _InTemplate

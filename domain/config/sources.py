@@ -1,8 +1,7 @@
 """Read the sources of a configuration, in HTCondor's order.
 
-Detected names come first; then the files, the files that LOCAL_CONFIG_DIR and LOCAL_CONFIG_FILE name, the environment
-(``_CONDOR_NAME``), names that nobody may override (HOSTNAME ...), and the templates of ``AUTO_USE_CATEGORY_NAME``.
-Source: the manual's page "Introduction to Configuration"; for the order, HTCondor's behaviour.
+Detected names come first; then the files, their local files, the environment (``_CONDOR_NAME``), names that nobody may
+override (HOSTNAME ...), and ``AUTO_USE_CATEGORY_NAME``. Source: as ``reader``'s; for the order, HTCondor.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 In a template ``$(1)`` is the first argument, ``$(0)`` all of them, ``$(0#)`` their number, ``$(2+)`` all from the
 second on, ``$(2?)`` 1 or 0 for whether there is a second; ``$(1:x)`` is x where there is none. Source: the manual's
-page "Introduction to Configuration". HTCondor differs or decides as follows: an empty argument is skipped, not counted;
-a template named without arguments gets those of the one before it in the same line; within a default an opening bracket
-is closed by the first closing one, whatever opens between them.
+page "Introduction to Configuration". As in HTCondor, an empty argument is skipped, and a template named without
+arguments gets those of the one before it in the line.
 """
 
 from __future__ import annotations

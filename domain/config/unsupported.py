@@ -1,8 +1,7 @@
 """Warn of settings of a person that HTCondor knows and Poolbook does not follow.
 
-A person's setting is one to which a file, a template that a file uses, or the environment gives a value other than its
-default. It is not reported if a setting that Poolbook follows refers to it by ``$(NAME)`` or lists it as an attribute
-of slots.
+A file, a template that it uses, or the environment gives them a value other than the default, and no setting that
+Poolbook follows refers to them by ``$(NAME)`` or lists them as attributes of slots.
 """
 
 from __future__ import annotations
@@ -26,17 +25,12 @@ from .values import Values
 
 @frozen
 class UnsupportedSetting:
-    """A setting that is not followed.
+    """A setting that is not followed."""
 
-    :ivar name: as it was written
-    :ivar about: what HTCondor does by it; of one that is ``unenforced``, what it is part of
-    :ivar unenforced: whether it keeps something out of a pool that is let in here
-    """
-
-    name: str
+    name: str  #: as it was written
     source: Source
-    about: str
-    unenforced: bool
+    about: str  #: what HTCondor does by it; of one that is ``unenforced``, what it is part of
+    unenforced: bool  #: whether it keeps something out of a pool that is let in here
 
 
 def unsupported_settings(values: Values) -> list[UnsupportedSetting]:

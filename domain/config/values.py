@@ -1,13 +1,9 @@
-"""Hold the definitions of a configuration, and find the value of a name.
+"""Hold the definitions of a configuration, and find the value of a name: by the rules of ``macros.macros``, and beyond.
 
-The rules are those of macros in submit descriptions (see ``macros.macros``), and beyond them:
-
-- A daemon's own settings go before the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else
-  ``X``; at each step a set value goes before a default.
-- In its own definition a name stands for its value so far; within ``STARTD.X`` so does ``X``.
-- A value that equals the default is not kept, unless the name was set before: it stays a default.
-
-Source: the manual's page "Introduction to Configuration"; HTCondor's behaviour where it is silent (the third rule).
+A daemon's own settings go before the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else ``X``;
+at each step a set value goes before a default. In its own definition a name stands for its value so far; within
+``STARTD.X`` so does ``X``. A value that equals the default is not kept, unless the name was set before. Source: the
+manual's page "Introduction to Configuration"; HTCondor's behaviour for the last rule.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from functools import cache
 from pkgutil import get_data
 from typing import Literal
 
-from .sections import Section, names_of, sections
+from ..package_data import Section, names_of, sections
 
 
 @cache

@@ -6,8 +6,8 @@ from functools import cache
 from pkgutil import get_data
 from typing import Final, Literal
 
+from ..package_data import Section, names_of, sections
 from .patterns import Names
-from .sections import Section, names_of, sections
 
 Kind = Literal["followed", "macro", "unenforced", "subject"]
 

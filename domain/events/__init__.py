@@ -1,20 +1,11 @@
-"""Every kind of event that a log may hold.
+"""Every kind of event that a log may hold; docs/events.md is made of the classes.
 
-The rules of this package:
-
-* An event is a fact, named in the past tense, and is never edited once a release has written it: a new field gets a
-  default, and a changed meaning gets a new class with an upcast (``adapters/stores/codec.py``).
-* ``at`` is the instant in microseconds since the epoch, UTC. Ads are attribute -> expression text, so that an event
-  reads the same whatever the version of the language's implementation.
-* ``cause`` is one of ``CAUSES``; ``stimulus`` is the id of what came in and made the pool decide; ``poolbook why``
-  follows both.
-* An event knows its stream (``stream``), the log of one thing: a slot, a machine, a cluster of jobs.
-* ``Procs``, ranges of process numbers with both ends included, makes one event of a change of many jobs.
-* What a field means, and its unit, stands behind it (``#:``); docs/events.md is made of that
-  (``python docs/generate_events.py``).
-* A class under ``@event(topic)`` is a kind of event: tables, exports and pages follow from that. A new kind also needs
-  its fold (``domain/state/evolve.py``), its rules (``replay/validation/``) and its line (``replay/listing.py``); one
-  that only imports write needs the line alone. ``tests/domain/test_events_page.py`` names what is missing.
+An event is a fact, named in the past tense, and is never edited once a release has written it: a new field gets a
+default, and a changed meaning a new class with an upcast (``adapters/stores/codec.py``). A class under
+``@event(topic)`` is a kind of event: tables, exports and pages follow from that. A new kind also needs its fold
+(``domain/state/evolve.py``), its rules (``replay/validation/``) and its line (``replay/listing.py``); one that only
+imports write needs the line alone. Ads are attribute -> expression text, so that an event reads the same whatever the
+version of the language's implementation.
 """
 
 from __future__ import annotations

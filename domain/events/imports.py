@@ -1,8 +1,7 @@
 """What the records of a real HTCondor pool say.
 
 Their ``at`` is the instant that the record states, and their ``stimulus`` is where it stands: the number of the source
-and the line, "3:1201" (``domain/imported/record_sources.py``). A log of these stands in the order of reading, not of
-time.
+and the line, "3:1201". A log of these stands in the order of reading, not of time.
 """
 
 from __future__ import annotations

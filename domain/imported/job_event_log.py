@@ -1,16 +1,15 @@
 """Read the entries of a job event log: the table of their types, and the facts that each states.
 
-An entry's text is what follows its time: the rest of the header line, then the lines of the body with their tabs,
-without the line of three dots. ``facts`` reads it on demand, by the table ``SHAPES``; an import reads nothing of it. A
-part that is missing or makes no sense states no fact; no text is an error.
-
-Facts are texts. CPU times are in microseconds (HTCondor writes whole seconds). The shapes were read in HTCondor's
-``condor_event.cpp`` (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
+An entry's text is what follows its time: the rest of the header line, then the lines of the body with their tabs.
+``facts`` reads it on demand, by the table ``SHAPES``. A part that is missing or makes no sense states no fact; no text
+is an error. Facts are texts; CPU times are in microseconds. The shapes were read in HTCondor's ``condor_event.cpp``
+(25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
 """
 
 from __future__ import annotations
 
 import re
+from pkgutil import get_data
 from typing import Final, NamedTuple
 
 
@@ -21,70 +20,14 @@ class EntryType(NamedTuple):
     words: str
 
 
-ENTRIES: Final[dict[int, EntryType]] = {
-    0: EntryType("SUBMIT", "it was submitted"),
-    1: EntryType("EXECUTE", "it began to run"),
-    2: EntryType("EXECUTABLE_ERROR", "its executable could not be run"),
-    3: EntryType("CHECKPOINTED", "its state was saved"),
-    4: EntryType("JOB_EVICTED", "its run was ended before it was done"),
-    5: EntryType("JOB_TERMINATED", "it ended"),
-    6: EntryType("IMAGE_SIZE", "its size was measured"),
-    7: EntryType("SHADOW_EXCEPTION", "its shadow gave up"),
-    8: EntryType("GENERIC", "somebody wrote a remark"),
-    9: EntryType("JOB_ABORTED", "it was removed"),
-    10: EntryType("JOB_SUSPENDED", "its processes were stopped"),
-    11: EntryType("JOB_UNSUSPENDED", "its processes went on"),
-    12: EntryType("JOB_HELD", "it was put on hold"),
-    13: EntryType("JOB_RELEASED", "it was released"),
-    14: EntryType("NODE_EXECUTE", "one of its nodes began to run"),
-    15: EntryType("NODE_TERMINATED", "one of its nodes ended"),
-    16: EntryType("POST_SCRIPT_TERMINATED", "the POST script of its DAG node ended"),
-    17: EntryType("GLOBUS_SUBMIT", "it was submitted to Globus"),
-    18: EntryType("GLOBUS_SUBMIT_FAILED", "it could not be submitted to Globus"),
-    19: EntryType("GLOBUS_RESOURCE_UP", "its Globus resource came back"),
-    20: EntryType("GLOBUS_RESOURCE_DOWN", "its Globus resource went away"),
-    21: EntryType("REMOTE_ERROR", "a daemon at the other end reported an error"),
-    22: EntryType("JOB_DISCONNECTED", "its shadow lost the connection to it"),
-    23: EntryType("JOB_RECONNECTED", "its shadow found it again"),
-    24: EntryType("JOB_RECONNECT_FAILED", "its shadow did not find it again"),
-    25: EntryType("GRID_RESOURCE_UP", "its grid resource came back"),
-    26: EntryType("GRID_RESOURCE_DOWN", "its grid resource went away"),
-    27: EntryType("GRID_SUBMIT", "it was submitted to a grid resource"),
-    28: EntryType("JOB_AD_INFORMATION", "some of its attributes, told with another entry"),
-    29: EntryType("JOB_STATUS_UNKNOWN", "its remote status became unknown"),
-    30: EntryType("JOB_STATUS_KNOWN", "its remote status became known again"),
-    31: EntryType("JOB_STAGE_IN", "its input files were staged in"),
-    32: EntryType("JOB_STAGE_OUT", "its output files were staged out"),
-    33: EntryType("ATTRIBUTE_UPDATE", "one of its attributes was changed"),
-    34: EntryType("PRESKIP", "the PRE script had its DAG node skipped"),
-    35: EntryType("CLUSTER_SUBMIT", "its cluster was submitted"),
-    36: EntryType("CLUSTER_REMOVE", "its cluster left the queue"),
-    37: EntryType("FACTORY_PAUSED", "no more of its cluster's jobs are made for now"),
-    38: EntryType("FACTORY_RESUMED", "its cluster's jobs are made again"),
-    39: EntryType("NONE", "nothing"),
-    40: EntryType("FILE_TRANSFER", "a transfer of its files moved on"),
-    41: EntryType("RESERVE_SPACE", "space was reserved for its files"),
-    42: EntryType("RELEASE_SPACE", "reserved space was given back"),
-    43: EntryType("FILE_COMPLETE", "one of its files arrived"),
-    44: EntryType("FILE_USED", "a file that was there already was used"),
-    45: EntryType("FILE_REMOVED", "a file that was kept for others was removed"),
-    46: EntryType("DATAFLOW_JOB_SKIPPED", "it was skipped, its output being newer than its input"),
-    47: EntryType("COMMON_FILES", "files that it shares with other jobs moved on"),
-    # An execution point's own event log has the same form; its ids name slots, not jobs.
-    100: EntryType("EP_STARTUP", "the execution point started"),
-    101: EntryType("EP_READY", "the execution point was ready"),
-    102: EntryType("EP_RECONFIG", "the execution point read its configuration anew"),
-    103: EntryType("EP_SHUTDOWN", "the execution point shut down"),
-    104: EntryType("EP_REQUEST_CLAIM", "a claim was requested"),
-    105: EntryType("EP_RELEASE_CLAIM", "a claim was released"),
-    106: EntryType("EP_ACTIVATE_CLAIM", "a claim was activated"),
-    107: EntryType("EP_DEACTIVATE_CLAIM", "a claim was deactivated"),
-    108: EntryType("EP_VACATE_CLAIM", "a claim was vacated"),
-    109: EntryType("EP_DRAIN", "the execution point was told to drain"),
-    110: EntryType("EP_RESOURCE_BREAK", "a resource broke"),
-    111: EntryType("EP_RESOURCE_MEND", "a resource was mended"),
-}
-"""Every type of entry that HTCondor 25 knows, by its number. It no longer writes 17 to 20; older ones did."""
+def _entry_types(data: bytes | None) -> dict[int, EntryType]:
+    assert data is not None
+    lines = (line.split(" ", 2) for line in data.decode().splitlines() if not line.startswith("#"))
+    return {int(number): EntryType(name, words) for number, name, words in lines}
+
+
+ENTRIES: Final = _entry_types(get_data(__package__, "entry_types.txt"))
+"""Every type of entry that HTCondor 25 knows, by its number."""
 
 OF_EXECUTION_POINTS: Final = 100
 """Types from this number on are of execution points, not of jobs."""
@@ -229,11 +172,9 @@ def _tidy(number: int, found: dict[str, str]) -> None:
 def _cpu_times(body: str, found: dict[str, str]) -> None:
     for *numbers, name in _CPU.findall(body):
         if name in _CPU_NAMES:
-            days, hours, minutes, seconds, *system = map(int, numbers)
-            user, kernel = _CPU_NAMES[name]
-            found.setdefault(user, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
-            days, hours, minutes, seconds = system
-            found.setdefault(kernel, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
+            for fact, parts in zip(_CPU_NAMES[name], (numbers[:4], numbers[4:]), strict=True):
+                days, hours, minutes, seconds = map(int, parts)
+                found.setdefault(fact, str((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1_000_000))
 
 
 def _resources(heading: str, rows: str, found: dict[str, str]) -> None:

@@ -1,8 +1,7 @@
-"""Evaluate function macros: ``$INT(...)`` and the like.
+"""Evaluate function macros: ``$INT(...)`` and the like (the manual's page "Submitting a Job").
 
-Source: the manual's page "Submitting a Job", section "Function Macros in the Submit Description File". An argument is
-the name of a macro if there is one of that name, else the text itself. Functions that draw random numbers are refused:
-a submission depends on the description alone.
+An argument is the name of a macro if there is one of that name, else the text itself. Functions that draw random
+numbers are refused: a submission depends on the description alone.
 """
 
 from __future__ import annotations

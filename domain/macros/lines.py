@@ -1,8 +1,7 @@
 """Cut a text into logical lines: trimmed, without comments, continuations joined.
 
-Source: the manual's pages "Submit Description File Commands" and "Introduction to Configuration", for comments and line
-continuation. Where they are silent, HTCondor's reader: a comment never continues, and one amid a continued line is left
-out of it.
+Source: the manual's pages "Submit Description File Commands" and "Introduction to Configuration"; HTCondor's reader
+where these are silent: a comment never continues, and one amid a continued line is left out of it.
 """
 
 from __future__ import annotations

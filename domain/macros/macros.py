@@ -1,14 +1,9 @@
 """Hold macros: the definitions of a description, and the expansion of ``$(name)``.
 
-The rules, from the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros) and
-"Introduction to Configuration" (Macros That Will Be Expanded):
-
-- Names are compared without case. A variable of the queue statement goes before a definition of the same name, and that
-  before an automatic variable.
-- A value is expanded when it is used, not when it is defined. Only a reference to the name being defined is replaced at
-  once, so that ``a = $(a) more`` appends.
-- ``$(name:default)`` yields the default where the name is undefined or empty. ``$(DOLLAR)`` yields a dollar sign that
-  starts no macro. ``$$(...)`` is kept: the machine of the job's match fills it in.
+The rules are those of the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros)
+and "Introduction to Configuration" (Macros That Will Be Expanded). A variable of the queue statement goes before a
+definition, and that before an automatic variable. A value is expanded when it is used; only a reference to the name
+being defined is replaced at once. ``$$(...)`` is kept: the machine of the job's match fills it in.
 
 In a *template*, a value's text, the variables that differ from job to job are left open: 100,000 jobs then cost one
 expansion and 100,000 formattings.
@@ -121,14 +116,13 @@ class Macros:
 
     :param automatic: the variables that every description has, by lower-case name
     :param functions: the functions ``$NAME(...)``: called with these macros, the name and the text in the brackets
-    :ivar used: the names, in lower case, to which something refers
     """
 
     def __init__(
         self, automatic: Mapping[str, str], functions: Mapping[str, Function], environment: Mapping[str, str]
     ) -> None:
         self.definitions: dict[str, Definition] = {}
-        self.used: set[str] = set()
+        self.used: set[str] = set()  # the names, in lower case, to which something refers
         self.environment = environment
         self._automatic = automatic
         self._functions = functions
@@ -147,6 +141,13 @@ class Macros:
             value = self._without_itself(value, key)
         self.definitions[key] = Definition(definition.name, value, definition.line, definition.source)
         self._known.clear()
+
+    def appended(self, name: str, separator: str, value: str) -> str:
+        """Return what ``name += value`` makes of a name's value so far; the separator stood between the signs."""
+        before = self.lookup(name)
+        if not before:
+            return value
+        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
 
     def _without_itself(self, value: str, key: str) -> str:
         out, at = [], 0

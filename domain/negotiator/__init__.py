@@ -1,7 +1,6 @@
 """The negotiation cycle: who gets which slot, and why.
 
-A cycle is a function of the log: of the slots' published ads, the jobs that wait, the submitters' priorities and the
-settings in force (``settings``), at an instant. ``cycle.hold`` is the way in. Nothing here appends an event, changes
-the state, or reads a clock: ``domain/negotiator/matches.py`` turns what was decided into events, and
-``domain/negotiator/accounting/`` says what a priority is.
+A cycle (``cycle.hold``) is a function of the log: of the slots' published ads, the jobs that wait, the submitters'
+priorities (``accounting``) and the settings in force, at an instant. It appends no event, changes no state and reads no
+clock: ``matches`` turns what was decided into events.
 """

@@ -33,13 +33,10 @@ class AutoclusterCache:
     rules: Negotiator
     accounts: Accounts
     ranks: Ranks
-    total: float = 0.0
-    """The pool's weight."""
+    total: float = 0.0  #: the pool's weight
     _known: dict[tuple[int, str], Kind] = field(factory=dict)
-    _personal: bool = False
-    """Whether a condition or rank asks who the job's submitter is: then nothing holds for another one's like jobs."""
-    _lasts: bool = False
-    """Whether what holds for one job holds for all that count as alike, also in later cycles."""
+    _personal: bool = False  #: a condition or rank asks who the submitter is: nothing holds for another one's like jobs
+    _lasts: bool = False  #: what holds for one job holds for all that count as alike, also in later cycles
     _moving: dict[tuple[tuple[str, int], ...], tuple[list[Expression], bool]] = field(factory=dict)
     """By a job's expressions, which it keeps alive."""
 

@@ -1,9 +1,8 @@
 """Which jobs are alike: autoclusters.
 
-Jobs are alike for a match if all the attributes are equal that count for one: those that their own Requirements and
-Rank read, and those that the slots' expressions or the negotiator's may read of them. What was found for one such job
-holds for all. SIGNIFICANT_ATTRIBUTES replaces those that were found, ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES change
-them; Requirements, Rank and the basic requests always count.
+Jobs are alike for a match if all attributes are equal that their own Requirements and Rank read, and that the slots' or
+the negotiator's expressions may read of them. SIGNIFICANT_ATTRIBUTES replaces those that were found, ADD_ and
+REMOVE_SIGNIFICANT_ATTRIBUTES change them; Requirements, Rank and the basic requests always count.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from attrs import define, field
 
-from ..classad import ClassAd, parse
+from ..classad import ClassAd, References, parse
 from ..classad.tree import Literal
 from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
@@ -61,14 +61,10 @@ class SignificantAttributes:
     """Which attributes are significant, and by them each job's signature."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}
-        """The attributes' names in small letters, each with how it is written."""
-        self.whole = True
-        """Whether jobs that count as alike are so: attributes that were declared insignificant may tell them apart."""
-        self._seen = -1
-        """How many changes of slots' ads it has taken in."""
-        self._renewed = 0
-        """How many conditions came that no slot had before, or went with the last one that had them."""
+        self.names: dict[str, str] = {}  #: the attributes' names in small letters, each with how it is written
+        self.whole = True  #: jobs that count as alike are so: no attribute was declared insignificant
+        self._seen = -1  #: how many changes of slots' ads it has taken in
+        self._renewed = 0  #: how many conditions came as the first, or went as the last, of their kind
         self._configured = -1
         self._conditions: Counter[tuple[str, ...]] = Counter()
         self._of_slot: dict[str, tuple[str, ...]] = {}
@@ -267,26 +263,10 @@ class SignificantAttributes:
         return cluster.id in self._of_cluster
 
 
-_REFERENCES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-
-
-class _Read:
-    __slots__ = ("external", "internal")
-
-    def __init__(self, internal: tuple[str, ...], external: tuple[str, ...]) -> None:
-        self.internal, self.external = internal, external
-
-
-def _read(text: str) -> _Read:
-    """The attributes that an expression reads, of its own ad and of the other. What is kept is a cache."""
-    known = _REFERENCES.get(text)
-    if known is None:
-        found = parse(text).references(ClassAd())
-        known = (tuple(found.internal), tuple(found.external))
-        if len(_REFERENCES) > 5000:
-            _REFERENCES.clear()
-        _REFERENCES[text] = known
-    return _Read(*known)
+@lru_cache(maxsize=5000)
+def _read(text: str) -> References:
+    """The attributes that an expression reads, of its own ad and of the other."""
+    return parse(text).references(ClassAd())
 
 
 def _settled(text: str) -> bool:
@@ -311,17 +291,10 @@ def _names_in(text: str) -> Iterator[str]:
             yield short.lower()
 
 
-_OWN_NAMES: dict[str, tuple[str, ...]] = {}
-
-
+@lru_cache(maxsize=5000)
 def _own_names(text: str) -> tuple[str, ...]:
-    """The names, in small letters, that an expression may mean in its own ad. What is kept is a cache."""
-    known = _OWN_NAMES.get(text)
-    if known is None:
-        if len(_OWN_NAMES) > 5000:
-            _OWN_NAMES.clear()
-        known = _OWN_NAMES[text] = tuple(sorted(set(_names_in(text)))) if text else ()
-    return known
+    """The names, in small letters, that an expression may mean in its own ad."""
+    return tuple(sorted(set(_names_in(text)))) if text else ()
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

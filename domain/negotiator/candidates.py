@@ -1,12 +1,10 @@
 """The slots that a job may have, best first.
 
-Of the slots that match, each either is free, or somebody has it and it may change hands: because it prefers the job to
-the one that it has (rank), or because the job's submitter goes before the one who has it (priority). They are ordered
-by NEGOTIATOR_PRE_JOB_RANK, the job's Rank, NEGOTIATOR_POST_JOB_RANK, the reason (nobody has it, rank, priority),
-PREEMPTION_RANK, and the pool's order. Source: the manual, "Negotiation"; the reference for what is no number.
-
-The orders are what costs. Ranks that do not depend on the job are computed once; jobs whose ranks read the same share
-one order; and what was found for a kind of job holds for the whole cycle, since in a cycle slots only go.
+Of the slots that match, each is free, or may change hands: because it prefers the job to the one that it has (rank), or
+because the job's submitter goes before the one who has it (priority). They are ordered by NEGOTIATOR_PRE_JOB_RANK, the
+job's Rank, NEGOTIATOR_POST_JOB_RANK, the reason (nobody has it, rank, priority), PREEMPTION_RANK, and the pool's order.
+Source: the manual, "Negotiation"; the reference for what is no number. The orders are what costs: jobs whose ranks read
+the same share one, and it holds for the whole cycle, since in a cycle slots only go.
 """
 
 from __future__ import annotations
@@ -56,29 +54,24 @@ class Held:
     keys: list[Key]
     reasons: list[str]
     denied: Denied
-    given: int
-    """``Accounts.given`` when this was found."""
+    given: int  #: ``Accounts.given`` when this was found
     at: int = 0
 
 
 @define
 class Kind:
-    """Jobs that are alike: what was found for them in this cycle. ``line`` has the free slots that match, best first,
-    from ``at`` on; ``ranks`` names the ranks that they are ordered by."""
+    """Jobs that are alike: what was found for them in this cycle."""
 
     job: ClassAd
     plan: Plan
     match: Mask
-    ranks: tuple[str, str, str]
-    line: list[int] | None = None
+    ranks: tuple[str, str, str]  #: names the ranks that the slots are ordered by
+    line: list[int] | None = None  #: the free slots that match, best first, from ``at`` on
     at: int = 0
-    parts: Iterator[Places] | None = None
-    """What ``line`` is made from."""
+    parts: Iterator[Places] | None = None  #: what ``line`` is made from
     held: dict[str, Held] = field(factory=dict)
-    again: list[tuple[Key, int]] = field(factory=list)
-    """Slots that were shared out meanwhile, with their ranks as they are then; a heap."""
-    cuts: int = 0
-    """How many of the cycle's cuts it has in there."""
+    again: list[tuple[Key, int]] = field(factory=list)  #: a heap of slots that were cut meanwhile, as they rank now
+    cuts: int = 0  #: how many of the cycle's cuts it has in there
 
 
 _SIDES: Final = {

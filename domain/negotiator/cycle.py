@@ -1,19 +1,10 @@
 """One negotiation cycle, from what the log says to what it decides.
 
 The steps are the manual's ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), in the
-reference's order where it is more exact:
-
-1. The priorities are brought up to date.
-2. Submitters are sorted by effective priority, the best first; among equals by how much of their share they have, then
-   by name.
-3. Those who have less than their floor negotiate first, up to it.
-4. Then the pie is cut: the weight of all slots is divided by the inverse ratio of the effective priorities. Each gets
-   slots for its jobs until it has its slice, or its ceiling; the pie is spun again with what is left, until nothing
-   changes any more.
-5. In the first spin, whoever has its slice may still get slots that prefer its job to the one that they have.
-
-Where the documents leave it open: a submitter gets one slot more than its slice allows if it has got none in this spin;
-from the second spin on, who may have less than the lightest slot waits for the next cycle.
+reference's order where it is more exact: priorities, floors, then the pie, spun until nothing changes any more. In the
+first spin, whoever has its slice may still get slots that prefer its job to the one that they have. A submitter gets
+one slot more than its slice allows if it has got none in this spin; from the second spin on, who may have less than the
+lightest slot waits for the next cycle.
 """
 
 from __future__ import annotations
@@ -46,12 +37,11 @@ Why = Callable[[str], tuple[int, str, str]]
 
 @frozen
 class Cycle:
-    """What a cycle decided: the priorities as of it, if any has changed, and itself, if it matched something or learned
-    something new. ``choices`` are the matches with what they are made of."""
+    """What a cycle decided."""
 
-    priorities: PrioritiesUpdated | None
-    held: CycleHeld | None
-    choices: tuple[Choice, ...] = ()
+    priorities: PrioritiesUpdated | None  #: the priorities as of it, if any has changed
+    held: CycleHeld | None  #: itself, if it matched something or learned something new
+    choices: tuple[Choice, ...] = ()  #: the matches with what they are made of
 
 
 def hold(state: State, caches: Caches, why: Why, context: Context, offset: int = 0) -> Cycle:
@@ -108,13 +98,9 @@ class _Turn:
     active: dict[str, int] = field(factory=dict)
     shared: dict[str, None] = field(factory=dict)
     matched: dict[str, int] = field(factory=dict)
-    most: float = inf
-    """Matches that each submitter may get: the real access point offers no more jobs than it may send files of."""
-    promised: dict[str, float] = field(factory=dict)
-    """The cores that submitters have been given and do not hold yet, as somebody else is still to go: they count for
-    their ceilings."""
-    hopeless: dict[str, set[int]] = field(factory=dict)
-    """The kinds of jobs, by their submitters, for which no slot is left, whatever their share is."""
+    most: float = inf  #: matches that each may get: the real access point offers no more jobs than it may send files of
+    promised: dict[str, float] = field(factory=dict)  #: cores given, but not held yet: they count for ceilings
+    hopeless: dict[str, set[int]] = field(factory=dict)  #: kinds of jobs, by submitter, for which no slot is left
 
     def __attrs_post_init__(self) -> None:
         state = self.state
@@ -239,7 +225,7 @@ class _Turn:
         stopped.pop((one.name, -1), None)
         for cluster, proc, number in self.requests.of(one.name, failed):
             over = limits.got >= limits.limit
-            if over and not (ignoring and chooser.may_prefer()):
+            if over and not (ignoring and chooser.prefers):
                 stopped[one.name, -1] = SHARE
                 return True
             if limits.room - limits.got <= 0:

@@ -14,14 +14,13 @@ from .settings import Negotiator
 
 @define
 class Account:
-    """A submitter: ``real`` and ``priority`` are the real and effective priority as of this cycle, ``using`` is the
-    cores that it has. ``floor`` and ``ceiling`` in cores."""
+    """A submitter as of this cycle."""
 
     name: str
-    real: float
-    priority: float
-    using: float
-    floor: float
+    real: float  #: the real priority
+    priority: float  #: the effective priority
+    using: float  #: the cores that it has
+    floor: float  #: in cores, as the ceiling
     ceiling: float
     idle: int = 0
     starvation: float = 0.0
@@ -35,8 +34,7 @@ class Accounts:
     now: int
     rules: Negotiator
     known: dict[str, Account] = field(factory=dict)
-    given: int = 0
-    """How many times the cycle has changed what somebody uses."""
+    given: int = 0  #: how many times the cycle has changed what somebody uses
 
     def of(self, name: str) -> Account:
         found = self.known.get(name)

@@ -1,8 +1,8 @@
 """The jobs that wait, in the order in which they are served.
 
-Of one submitter's jobs those go first whose PreJobPrio1 is higher, then PreJobPrio2, JobPrio, PostJobPrio1,
-PostJobPrio2, then those submitted earlier (cluster, process). What is not set, or is no whole number, comes last
-(JobPrio counts as 0 then). Source: the manual, "Negotiation", and the reference's order where a trace shows it.
+Of one submitter's jobs those with the higher PreJobPrio1 go first, then PreJobPrio2, JobPrio, PostJobPrio1,
+PostJobPrio2, then the earlier ones. What is no whole number comes last (JobPrio counts as 0 then). Source: the manual,
+"Negotiation", and the reference's order where a trace shows it.
 """
 
 from __future__ import annotations

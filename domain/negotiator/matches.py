@@ -1,8 +1,7 @@
-"""The negotiation cycle as the pool holds it: what ``domain/negotiator`` decides, done.
+"""The negotiation cycle as the pool holds it: what ``cycle`` decides, done.
 
-What the decision reads is in the log: attributes of the moment that a waiting job reads, and nobody has published yet,
-are published first. A partitionable slot stays free as long as something is left of it; what a job takes is carved from
-it as a dynamic slot.
+Attributes of the moment that a waiting job reads, and nobody has published yet, are published first, so that the log
+has all that the decision reads. A job's part of a partitionable slot is carved from it as a dynamic slot.
 """
 
 from __future__ import annotations

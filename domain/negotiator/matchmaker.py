@@ -1,8 +1,7 @@
 """The best slot for one job after the other: what a cycle takes slots from.
 
-What is found for a kind of job holds for the cycle: slots that match, in their order; from there on only the first one
-that is still to be had is looked for. A partitionable slot stays as long as something is left of it, and is ranked anew
-after each cut.
+What is found for a kind of job holds for the cycle: slots that match, in their order. A partitionable slot stays as
+long as something is left of it, and is ranked anew after each cut.
 """
 
 from __future__ import annotations
@@ -88,18 +87,17 @@ class Limits:
 
 @frozen
 class Choice:
-    """A job and the slot that it may have: ``slot`` is the partitionable one if ``name`` is to be carved from it."""
+    """A job and the slot that it may have."""
 
     cluster: Cluster
     proc: int
     slot: str
-    name: str
+    name: str  #: the slot's, or that of what is to be carved from it
     reason: str
     cores: float
     kind: Kind
     place: int
-    key: Key | None = None
-    """What it was ordered by, where that is not what the slot's row says: it was cut before, or somebody has it."""
+    key: Key | None = None  #: what it was ordered by, if the slot's row does not say it: it was cut, or somebody has it
 
 
 @define
@@ -115,10 +113,9 @@ class Matchmaker:
     held: Mask = field(init=False)
     total: float = 0.0
     _names: set[str] = field(init=False)
-    _prefers: bool = False
+    prefers: bool = False  #: a slot might change hands because it prefers another job
     _held_left: int = 0
-    _cuts: list[int] = field(factory=list)
-    """The partitionable slots that something was cut from, one after the other."""
+    _cuts: list[int] = field(factory=list)  #: the slots that something was cut from, one after the other
     _weights: list[float] = field(factory=list)
     shares: Remainders = field(init=False)
     ranks: Ranks = field(init=False)
@@ -138,7 +135,7 @@ class Matchmaker:
         self.shares = Remainders(self.state, pool, self.context, self.caches)
         self.ranks = Ranks(pool, self.rules)
         self._held_left = int(self.held.sum())
-        self._prefers = bool(self._held_left) and self._may_be_preferred()
+        self.prefers = bool(self._held_left) and self._may_be_preferred()
 
     def _may_be_preferred(self) -> bool:
         """Whether any slot that is held could value another job more than its own: not if its RANK is the same for all
@@ -194,10 +191,6 @@ class Matchmaker:
         """Whether what a slot's holder and a job's submitter use counts as the same during the cycle. Else
         PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are asked anew whenever it has changed."""
         return self.rules.preemption_requirements_stable and self.rules.preemption_rank_stable
-
-    def may_prefer(self) -> bool:
-        """Whether a slot might change hands because it prefers another job."""
-        return self._prefers
 
     def leaves_any(self, kind: Kind) -> bool:
         """Whether any slot that such jobs match may still be had."""
@@ -300,17 +293,13 @@ class Matchmaker:
     def _follow_cuts(self, kind: Kind) -> None:
         """Rank the slots that were cut since these jobs were asked for last: one may be better than it was."""
         for place in dict.fromkeys(self._cuts[kind.cuts :]):
-            if kind.match[place] and self.free[place]:
-                self._rank_again(kind, place)
+            if not kind.match[place] or not self.free[place] or self._parts(place, kind) is None:
+                continue
+            rest = self.shares.of(place)
+            if symmetric_match(kind.job, rest.ad, self.context):
+                key = key_of(*self._scalar_ranks(kind.job, rest.ad), NOBODY, LEAST, place)
+                heapq.heappush(kind.again, (key, rest.version))
         kind.cuts = len(self._cuts)
-
-    def _rank_again(self, kind: Kind, place: int) -> None:
-        """A slot that was cut: where it stands now, if the job still fits."""
-        rest = self.shares.of(place)
-        if rest.cutter.taken(kind.job, rest.left) is None or not symmetric_match(kind.job, rest.ad, self.context):
-            return
-        key = key_of(*self._scalar_ranks(kind.job, rest.ad), NOBODY, LEAST, place)
-        heapq.heappush(kind.again, (key, rest.version))
 
     def _again_head(self, kind: Kind, limits: Limits) -> tuple[Key, int] | None:
         """The best of the slots that were cut, all of them ranked as they are."""
@@ -359,9 +348,7 @@ class Matchmaker:
         if not self._held_left:
             return None
         known = kind.held.get(one.name)
-        if known is None:
-            known = kind.held[one.name] = self._held_of(kind, one)
-        if not self.stable and known.given != self.accounts.given:
+        if known is None or (not self.stable and known.given != self.accounts.given):
             known = kind.held[one.name] = self._held_of(kind, one)
         while known.at < len(known.keys) and not self.held[known.keys[known.at][5]]:
             known.at += 1
@@ -374,9 +361,6 @@ class Matchmaker:
                 return key, reason
         return None
 
-    def _with_submitter(self, kind: Kind, one: Account) -> ClassAd:
-        return ClassAd(ephemeral(one, self.accounts, self.total), kind.job)
-
     def _held_of(self, kind: Kind, one: Account) -> Held:
         """The slots that a job of this submitter may have although somebody has them, and why not others."""
         pool, table = self.pool, self.pool.table
@@ -386,7 +370,7 @@ class Matchmaker:
             return Held([], [], Denied(), given)
         if not self.stable:
             self.publish()
-        job = self._with_submitter(kind, one)
+        job = ClassAd(ephemeral(one, self.accounts, self.total), kind.job)
         values, current = table.of_slots(_RANK_OF, job, places), pool.ranks[places]
         values = np.where(np.isnan(values), np.nan, values)
         with np.errstate(invalid="ignore"):
@@ -438,10 +422,8 @@ class Matchmaker:
         pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
         rank = job_rank(table.rank(kind.job, places))
         reasons = [RANK if one else PRIORITY for one in prefers.tolist()]
-        columns = zip(
-            pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist(), strict=True
-        )
-        keys = [(key_of(*row), row[3]) for row in columns]
+        columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist())
+        keys = [(key_of(*row), row[3]) for row in zip(*columns, strict=True)]
         keys.sort(key=lambda pair: pair[0])
         return Held([key for key, _ in keys], [reason for _, reason in keys], denied, given)
 

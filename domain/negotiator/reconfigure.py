@@ -42,11 +42,8 @@ def _changes(state: State, configured: Ad) -> Ad:
         if name == SUPER_USERS or (name in SETTINGS and name not in FOLLOWED):
             raise Refusal(f"{name} is no setting of the negotiator's: give it when the log is begun (-set)")
     wanted = {**state.founded, **configured}
-    return {name: wanted.get(name, "") for name in (*wanted, *state.settings) if _differs(state, wanted, name)}
-
-
-def _differs(state: State, wanted: Ad, name: str) -> bool:
-    return state.settings.get(name, "") != wanted.get(name, "")
+    texts = {name: wanted.get(name, "") for name in (*wanted, *state.settings)}
+    return {name: text for name, text in texts.items() if text != state.settings.get(name, "")}
 
 
 def _account(draft: Draft) -> None:

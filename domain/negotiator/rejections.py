@@ -34,8 +34,7 @@ class Reasons:
     kinds: AutoclusterCache
     requests: Requests
     stopped: dict[tuple[str, int], str] = field(factory=dict)
-    slices: dict[str, float] = field(factory=dict)
-    """The cores that each submitter was to have at most in the last spin."""
+    slices: dict[str, float] = field(factory=dict)  #: the cores that each was to have at most in the last spin
 
     def told(self) -> Iterator[Unmatched]:
         """One for each kind of jobs of which some have got nothing, if the log does not have it. No limit is in the way

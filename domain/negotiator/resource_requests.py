@@ -25,14 +25,13 @@ _MANY = 32
 
 @define
 class Requests:
-    """The jobs that wait in one cycle; ``given`` are the processes that it has found a slot for, by their clusters."""
+    """The jobs that wait in one cycle."""
 
     state: State
     likeness: SignificantAttributes
     caches: Caches
-    given: dict[int, set[int]] = field(factory=dict)
-    _busy: dict[int, list[int]] = field(factory=dict)
-    """The processes, by their clusters, that have been given a slot before, or of which something is left."""
+    given: dict[int, set[int]] = field(factory=dict)  #: by cluster the processes that the cycle has found a slot for
+    _busy: dict[int, list[int]] = field(factory=dict)  #: and those that had one before, or of which something is left
 
     def __attrs_post_init__(self) -> None:
         for number, proc in (*self.state.by_job, *self.state.reserved):

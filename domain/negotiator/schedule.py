@@ -1,13 +1,11 @@
 """When a negotiation cycle is held.
 
 Cycles are NEGOTIATOR_INTERVAL apart at most, as long as jobs wait or somebody's priority changes. A cycle is held
-earlier on request. Where no pace is configured (NEGOTIATOR_CYCLE_DELAY), whatever may make it come to something else
-than the last one requests it. Where one is, the access point requests it, for new and for released jobs. An
-administrator may always do so. Requests wait for a while behind a cycle in which somebody had to go, and as long as the
-last one took.
+earlier on request: of an administrator; where no pace is configured (NEGOTIATOR_CYCLE_DELAY), of whatever may make it
+come to something else than the last one; where one is, of the access point, for new and for released jobs. Requests
+wait for a while behind a cycle in which somebody had to go, and as long as the last one took.
 
-All instants are microseconds of the log's time. The schedule is no part of the state: it begins anew with each process,
-and the first cycle of a process may be held at once.
+All instants are microseconds of the log's time. The schedule is no part of the state: it begins anew with each process.
 """
 
 from __future__ import annotations
@@ -61,11 +59,6 @@ def is_request(event: Event) -> bool:
     return isinstance(event, ClusterSubmitted) or (isinstance(event, JobsTransitioned) and event.row == "release")
 
 
-def _cut_short(cycle: CycleHeld) -> bool:
-    """Return whether a cycle stopped where somebody had as many matches as one cycle gives."""
-    return cycle.statistics.get("SubmittersMatchLimit", 0) > 0
-
-
 @define
 class CycleSchedule:
     """The last cycle, and what has happened since."""
@@ -96,7 +89,8 @@ class CycleSchedule:
         """Take in that a cycle was held; None: it left no event. Its own events are no news to it."""
         self.last_cycle = now
         self.rescheduled = self.requested = False
-        self.may_help = cycle is not None and _cut_short(cycle)
+        # It may where somebody had as many matches as one cycle gives.
+        self.may_help = cycle is not None and cycle.statistics.get("SubmittersMatchLimit", 0) > 0
         if cycle is not None and any(match.reason for match in cycle.matches):
             self.settles_at = now + AFTER_PREEMPTION
 

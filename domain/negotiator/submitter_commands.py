@@ -28,14 +28,13 @@ _SECOND: Final = 1_000_000
 
 
 class Grant(NamedTuple):
-    """What can be set: its ``words``, the least and the greatest value that a log holds, how ``poolbook userprio`` sets
-    it, and how it calls off a lease (empty: it cannot be lent)."""
+    """What can be set of a submitter."""
 
     words: str
-    least: float
+    least: float  #: the least value that a log holds
     most: float
-    option: str
-    cancel: str = ""
+    option: str  #: how ``poolbook userprio`` sets it
+    cancel: str = ""  #: how that calls off a lease (empty: it cannot be lent)
 
     @property
     def lease(self) -> str:

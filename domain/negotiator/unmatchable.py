@@ -1,13 +1,12 @@
 """Jobs that no slot could have, however free all of them were: what such a job asks for that there is not.
 
-A cycle asks whether a slot can have a job now; here the question is whether one ever could. A partitionable slot is
-taken whole (TotalSlotCpus in place of Cpus). Of conditions, a job's own and those of an owner's policy (START), only
-those count that come to the same as time passes.
+A partitionable slot is taken whole (TotalSlotCpus in place of Cpus). Of conditions, a job's own and those of an owner's
+policy (START), only those count that come to the same as time passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from attrs import frozen
@@ -79,7 +78,8 @@ def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int) -> Misfit | None:
 
 
 def _misfit(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
-    asked = {name[len(REQUEST) :]: amount for name, amount in _amounts(mine, _is_request, context).items() if amount}
+    requests = {name[len(REQUEST) :]: _number(mine, name, context) for name in mine if _is_request(name)}
+    asked = {name: amount for name, amount in requests.items() if amount}
     if not whole:
         return Misfit(0)
     has = [{name: _number(ad, name, context) for name in asked} for _, ad in whole]
@@ -111,10 +111,6 @@ def at_full_size(ad: Ad) -> Ad:
 
 def _is_request(name: str) -> bool:
     return name.lower().startswith(REQUEST.lower()) and len(name) > len(REQUEST)
-
-
-def _amounts(ad: ClassAd, wanted: Callable[[str], bool], context: Context) -> dict[str, float]:
-    return {name: _number(ad, name, context) for name in ad if wanted(name)}
 
 
 def _number(ad: ClassAd, name: str, context: Context) -> float:

@@ -1,9 +1,8 @@
 """The access point's side of a claim: made for a match, activated for one job after the other, given up.
 
-A slot that was matched is claimed by the job's submitter, activated for the job, and when the job has ended for the
-next one of the same submitter that fits; when none is left the claim is released. A slot that somebody has is waited
-for, and when it comes, its claim is activated for the job that it was matched with. What the slot makes of it, and when
-its owner's policy ends it, is the execution point's (``startd``).
+When a job has ended, the claim is activated for the next one of the same submitter that fits, or else released. A slot
+that somebody has is waited for. What the slot makes of it, and when its owner's policy ends it, is the execution
+point's (``startd``).
 """
 
 from __future__ import annotations

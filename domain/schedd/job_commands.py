@@ -1,8 +1,7 @@
 """What users do with jobs: submit, hold, release, remove, vacate, suspend, continue, edit.
 
-A command over many jobs is one event for each group of its jobs that are in the same status: the table is asked once
-for the group. Each job that the command does not apply to keeps its status, and the answer says why. A user may act on
-jobs of his own; the pool's owner (QUEUE_SUPER_USERS) on all.
+A command over many jobs is one event for each group of them in the same status. Each job that the command does not
+apply to keeps its status, and the answer says why. Users act on their own jobs, QUEUE_SUPER_USERS on all.
 """
 
 from __future__ import annotations
@@ -246,12 +245,11 @@ def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], sta
     if status != "Held":
         return False
     by_held: dict[tuple[str, ...], list[int]] = {}
-    names = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
     for proc in procs:
-        by_held.setdefault(tuple(cluster.value(proc, name) for name in names), []).append(proc)
+        by_held.setdefault(tuple(cluster.value(proc, name) for name in _OF_A_HOLD), []).append(proc)
     for held, group in by_held.items():
-        changes: Ad = {f"Last{name}": text for name, text in zip(names, held, strict=True) if text}
-        changes |= dict.fromkeys(names, "")
+        changes: Ad = {f"Last{name}": text for name, text in zip(_OF_A_HOLD, held, strict=True) if text}
+        changes |= dict.fromkeys(_OF_A_HOLD, "")
         changes["ReleaseReason"] = _reason(command, "release")
         draft.move_jobs(cluster, ranges(group), "release", "user_release", status, changes)
     return True

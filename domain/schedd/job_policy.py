@@ -1,8 +1,7 @@
 """What a job's own policy says: whether it is done when it has ended by itself, and whether it stays in the queue then.
 
-As the reference's UserPolicy (user_job_policy.cpp) has it: OnExitHold is asked first, then OnExitRemove. Only a true
-OnExitHold holds the job, only a false OnExitRemove sends it back; what is neither decides nothing. LeaveJobInQueue
-keeps a job only where it is true.
+As in the reference's UserPolicy (user_job_policy.cpp), OnExitHold is asked first, then OnExitRemove. Only a true
+OnExitHold holds the job, only a false OnExitRemove sends it back, only a true LeaveJobInQueue keeps it.
 """
 
 from __future__ import annotations

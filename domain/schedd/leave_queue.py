@@ -2,7 +2,6 @@
 
 A job that is Completed or Removed leaves as soon as nothing of it runs, unless its LeaveJobInQueue is true. That is
 asked when it has come to its end, whenever it is edited or removed since, and again when the time may have changed it.
-Of all jobs of a cluster that leave together, one event tells.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The state machines of slots, jobs, claims, matches and drains.
 
-A slot has rows (``slot_rows``, ``slot_rows_htcondor_25``), fired by messages (``slot_triggers``) or by the owner's
-policy (``slot_rules``, which asks a ``slot_policy``), and actions on the way (``slot_actions``). The others have rows
-alone: ``job``, ``claim``, ``match``, ``drain``. ``dialects`` has the differences between HTCondor's manual and its
-daemons, ``hold_codes`` the codes of holds and evictions, ``machine`` enforces the rows.
+All have rows (``rows.txt``), which ``machine`` enforces. A slot's are fired by messages (``slot_triggers``) or by the
+owner's policy (``slot_rules``, which asks a ``slot_policy``), with actions on the way (``slot_actions``). ``dialects``
+has the differences between HTCondor's manual and its daemons, ``hold_codes`` the codes of holds and evictions.
 
 Nothing outside of this folder names a row by its number, or asks which dialect a pool has. Nothing in it reads an ad, a
 log or a clock: rules and actions ask ``SlotPolicy`` and ``SlotTransitions``, which ``startd`` answers.
@@ -34,43 +33,11 @@ from .machine import (
 )
 from .match import MATCH, match_state, void_row
 from .rows import Row
-from .slot_rows import BORN, LETTERED, STATES, SlotRow, activity, state
-from .slot_rows_htcondor_25 import DELETED
+from .slot_rows import BORN, DELETED, LETTERED, STATES, SlotRow, activity, state
 
 __all__ = [
-    "BORN",
-    "CLAIM",
-    "DEFAULT_DIALECT",
-    "DELETED",
-    "DIALECTS",
-    "DRAIN",
-    "HOLD_CODES",
-    "HTCONDOR_25",
-    "LEFT",
-    "LETTERED",
-    "MANUAL",
-    "MATCH",
-    "STATES",
-    "UNSUBMITTED",
-    "VACATE_CODES",
-    "Code",
-    "Dialect",
-    "Machine",
-    "NotAllowed",
-    "Row",
-    "SlotRow",
-    "UnknownDialectError",
-    "activity",
-    "claim_machine",
-    "claim_state",
-    "classify",
-    "dialect_named",
-    "drain_machine",
-    "goes_on_hold",
-    "job_machine",
-    "match_machine",
-    "match_state",
-    "slot_machine",
-    "state",
-    "void_row",
-]
+    "BORN", "CLAIM", "DEFAULT_DIALECT", "DELETED", "DIALECTS", "DRAIN", "HOLD_CODES", "HTCONDOR_25", "LEFT", "LETTERED",
+    "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Code", "Dialect", "Machine", "NotAllowed", "Row",
+    "SlotRow", "UnknownDialectError", "activity", "claim_machine", "claim_state", "classify", "dialect_named",
+    "drain_machine", "goes_on_hold", "job_machine", "match_machine", "match_state", "slot_machine", "state", "void_row",
+]  # fmt: skip

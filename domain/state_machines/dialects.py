@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 from ..errors import PoolbookError
 from .job import JOB, JOB_HTCONDOR_25, JOB_STATUS_NUMBERS, JOB_STATUS_NUMBERS_HTCONDOR_25
 from .rows import Row, states
-from .slot_rows import NUMBERED, STATE_ACTIVITIES
-from .slot_rows_htcondor_25 import NUMBERED_HTCONDOR_25
+from .slot_rows import NUMBERED, NUMBERED_HTCONDOR_25, STATE_ACTIVITIES
 from .slot_rules import RULES, RULES_HTCONDOR_25, Rules
 from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 
@@ -22,13 +21,11 @@ from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 class Dialect(NamedTuple):
     name: str
     slot_rows: tuple[Row, ...]
-    state_activities: tuple[str, ...]
-    """Every state/activity of a slot, the manual's first."""
+    state_activities: tuple[str, ...]  #: every state/activity of a slot, the manual's first
     triggers: Triggers
     rules: Rules
     job_rows: tuple[Row, ...]
-    job_status_numbers: Mapping[str, int]
-    """Status -> JobStatus."""
+    job_status_numbers: Mapping[str, int]  #: status -> JobStatus
 
     informs_startd_of_matches: bool
     """The negotiator tells slots of their matches (NEGOTIATOR_INFORM_STARTD, off by default in the real pool)."""

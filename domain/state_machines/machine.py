@@ -1,13 +1,9 @@
-"""Enforce a table by a machine of the ``transitions`` library.
+"""Enforce a table by a machine of the ``transitions`` library: one for a table, never one for a slot or a job.
 
-* There is one machine for a table, never one for a slot or a job: each call gives the state.
-* ``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses all else. ``legal`` is
-  for bulk replay: it looks the same up, sixty times as fast. ``step`` is for the live path of claims and matches, which
-  move with their slots: it looks up, and fires only what it does not find. All rest on the library's machine, none on
-  the rows.
-* A machine is not thread-safe.
-
-The library takes longer to import than all of this package: it is imported when the first machine is built.
+``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses all else. ``legal`` is for
+bulk replay: it looks the same up, sixty times as fast. ``step`` is for claims and matches, which move with their slots:
+it looks up, and fires only what it does not find. A machine is not thread-safe. The library takes longer to import than
+all of this package: it is imported when the first machine is built.
 """
 
 from __future__ import annotations

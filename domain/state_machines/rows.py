@@ -1,38 +1,30 @@
 """The rows of the tables: a transition with its sources, targets, cause and place in the reference.
 
-A slot, a job, a claim, a match and a drain each begin in an initial state and move by such rows alone. Tests hold the
-rules of a table:
-
-* A row's number is unique in its table. Events name rows by it. For slots it is the manual's, with a letter where a
-  dialect goes beyond the manual ("12a"); for all others it is a word ("release").
-* A row's name is a word of HTCondor's. For slots ``slot_rows.SlotRow`` has it; for all others it is the number.
-* A row holds for each of its sources and each of its targets, and never from a state to itself.
-* A row with several targets says in ``when`` which is meant when, and whoever fires it names the target.
-* For slots, at most one row leads from one state/activity to another: a transition seen in a log has one name. For jobs
-  the row is what happened, so that two may lead the same way (``evict``, ``requeue``).
+A slot, a job, a claim, a match and a drain move by the rows of ``rows.txt`` alone. A row's number is unique in its
+table; events name rows by it. It is the manual's for slots, and a word ("release") for all others. A row holds for each
+of its sources and targets, and never from a state to itself; whoever fires one with several targets names the target.
+At most one row leads a slot from one state/activity to another; of jobs several may (``evict``, ``requeue``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from pkgutil import get_data
 from typing import NamedTuple
+
+from ..package_data import sections
 
 
 class Row(NamedTuple):
-    number: str
-    """Its name in events: "10", "12a", "release"."""
-    sources: tuple[str, ...]
-    """State/activity ("Claimed/Busy") for slots, a status ("Held") for jobs."""
+    number: str  #: its name in events: "10", "12a", "release"
+    sources: tuple[str, ...]  #: state/activity ("Claimed/Busy") for slots, a status ("Held") for jobs
     targets: tuple[str, ...]
-    place: str
-    """A section of the manual, or where the row was seen."""
+    place: str  #: a section of the manual, or where the row was seen
     cause: str
-    when: str = ""
-    """The condition of each of several targets."""
-    letter: str = ""
-    """The letter of the manual's transition between states of which this row is part; empty if none."""
-    name: str = ""
-    """The row's name in words, and its trigger's: "retire", "release"."""
+    when: str = ""  #: the condition of each of several targets
+    letter: str = ""  #: the letter of the manual's transition between states of which this row is part
+    name: str = ""  #: the row's name in words, HTCondor's, and its trigger's: "retire", "release"
 
     @property
     def steps(self) -> tuple[tuple[str, str], ...]:
@@ -42,6 +34,27 @@ class Row(NamedTuple):
 def row(number: str, sources: str, targets: str, place: str, cause: str, when: str = "") -> Row:
     """Make a row as the tables write it, with several sources or targets in one text, parted by commas."""
     return Row(number, tuple(sources.split(", ")), tuple(targets.split(", ")), place, cause, when, name=number)
+
+
+@cache
+def _tables() -> dict[str, tuple[Row, ...]]:
+    found = sections(get_data(__package__, "rows.txt"))
+    return {section.kind: tuple(_read(*line.split(" | ")) for line in section.lines) for section in found}
+
+
+def _read(first: str, *rest: str) -> Row:
+    number, _, letter = first.partition(" ")
+    return row(number, *rest)._replace(letter=letter)
+
+
+def table(name: str) -> tuple[Row, ...]:
+    """Return the rows of a section of ``rows.txt``."""
+    return _tables()[name]
+
+
+def changed(rows: Iterable[Row], by: Iterable[Row]) -> tuple[Row, ...]:
+    """Return a dialect's rows: the manual's, those of the same number in their place, and those beyond them."""
+    return tuple(({r.number: r for r in rows} | {r.number: r for r in by}).values())
 
 
 def states(rows: Iterable[Row], *first: str) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
-"""The actions of a slot on entering and on leaving a state/activity.
+"""The actions of a slot on entering and on leaving a state/activity; ``startd/transitions.py`` carries them out.
 
 An entry action returns whether the slot has gone on from there. A slot that enters Idle or Retiring and stays asks its
-policy again at once, so that one cause may entail a chain of transitions at one instant (Retiring, Preempting, Owner,
-Unclaimed). ``startd/transitions.py`` carries these actions out.
+policy again at once, so that one cause may entail a chain of transitions at one instant.
 """
 
 from __future__ import annotations
@@ -16,10 +15,8 @@ from .slot_rows import KILLING, VACATING, SlotRow
 
 class BetterMatch(NamedTuple):
     taken: bool
-    refused: bool
-    """If neither is true, none waited."""
-    evidence: int = 0
-    """The position of the evidence in the log; 0 if it needs none."""
+    refused: bool  #: if neither is true, none waited
+    evidence: int = 0  #: the position of the evidence in the log; 0 if it needs none
 
 
 class SlotTransitions(Protocol):

@@ -2,9 +2,7 @@
 
 The first rule whose condition holds is taken, and no other. A slot leaves a state/activity without rules only when it
 is told to. ``RULES`` follow the manual ("Machine States", "State and Activity Transitions"), ``RULES_HTCONDOR_25`` the
-real startd's order (its eval_policy; the traces agree).
-
-A rule's condition is a name of ``CONDITIONS``. Those in capitals are expressions of the policy, which fire if true.
+real startd's order (its eval_policy; the traces agree). A condition in capitals is an expression of the policy.
 """
 
 from __future__ import annotations
@@ -23,17 +21,12 @@ class Rule(NamedTuple):
     """If ``when`` holds, the transition of ``row`` because of ``cause``."""
 
     when: str
-    row: str
-    """Empty: the slot stays, and only ``marks`` are recorded."""
+    row: str  #: empty: the slot stays, and only ``marks`` are recorded
     cause: str
-    target: str = ""
-    """Empty: the row's only one."""
-    killing: str = ""
-    """The row if the target is Killing, where it differs."""
-    marks: tuple[str, ...] = ()
-    """The flags of the claim from then on (``events.CLAIM_FLAGS``)."""
-    polled: bool = False
-    """The rule is asked in rounds alone, not of a slot that has just arrived."""
+    target: str = ""  #: empty: the row's only one
+    killing: str = ""  #: the row if the target is Killing, where it differs
+    marks: tuple[str, ...] = ()  #: the flags of the claim from then on (``events.CLAIM_FLAGS``)
+    polled: bool = False  #: the rule is asked in rounds alone, not of a slot that has just arrived
 
 
 _IRREVOCABLE = ("irrevocable", "preempted")
@@ -41,8 +34,8 @@ _IRREVOCABLE = ("irrevocable", "preempted")
 Rules = Mapping[str, tuple[Rule, ...]]
 
 RULES: Final[Rules] = {
+    # when, row, cause, target
     "Owner/Idle": (
-        # when, row, cause, target
         Rule("the machine drains", SlotRow.DRAIN_OWNER, "draining"),
         Rule("IS_OWNER is not true", SlotRow.OWNER_LEAVES, "not_owner"),
     ),
@@ -93,10 +86,7 @@ RULES: Final[Rules] = {
 }  # fmt: skip
 
 RULES_HTCONDOR_25: Final[Rules] = {
-    "Owner/Idle": (
-        Rule("the machine drains", SlotRow.DRAIN_OWNER, "draining"),
-        Rule("IS_OWNER is not true", SlotRow.OWNER_LEAVES, "not_owner"),
-    ),
+    "Owner/Idle": RULES["Owner/Idle"],
     "Owner/Retiring": (
         Rule("the machine drains", SlotRow.DRAIN_OWNER, "draining"),
         Rule("IS_OWNER is not true", SlotRow.OWNER_LEAVES_RETIRING, "not_owner"),
@@ -123,12 +113,7 @@ RULES_HTCONDOR_25: Final[Rules] = {
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND, "suspend"),
         Rule("a better match waits", SlotRow.RETIRE, "better_match"),
     ),
-    "Claimed/Suspended": (
-        Rule("it retires and its retirement is over", SlotRow.VACATE_SUSPENDED, "retirement_over", EVICTED),
-        Rule("PREEMPT for the first time", SlotRow.RETIRE_SUSPENDED, "preempt", marks=_IRREVOCABLE),
-        Rule("CONTINUE and it retires", SlotRow.RETIRE_SUSPENDED, "continue"),
-        Rule("CONTINUE", SlotRow.CONTINUE, "continue"),
-    ),
+    "Claimed/Suspended": RULES["Claimed/Suspended"],
     "Claimed/Retiring": (
         Rule("it retires and its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
         Rule("PREEMPT for the first time without WANT_SUSPEND", "", "preempt", marks=_IRREVOCABLE),
@@ -136,12 +121,8 @@ RULES_HTCONDOR_25: Final[Rules] = {
         Rule("its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND_RETIRING, "suspend"),
     ),
-    "Preempting/Vacating": (
-        Rule("KILL", SlotRow.KILL, "kill"),
-    ),
-    "Drained/Idle": (
-        Rule("the machine no longer drains", SlotRow.END_DRAIN, "drain_over"),
-    ),
+    "Preempting/Vacating": RULES["Preempting/Vacating"],
+    "Drained/Idle": RULES["Drained/Idle"],
     "Drained/Retiring": (
         Rule("the machine no longer drains", SlotRow.CANCEL_DRAIN_RETIRING, "drain_over"),
         Rule("all its slots are drained", SlotRow.DRAINED, "drained"),

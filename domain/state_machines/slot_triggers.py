@@ -1,11 +1,8 @@
 """The rows that a message to a slot fires: by trigger, then by the slot's state/activity.
 
-``slot_rules`` has the rows that expressions of the policy fire, ``slot_rows`` the rows. ``TRIGGERS`` are the manual's,
-with match notification. ``TRIGGERS_HTCONDOR_25`` are the real startd's (tests/data/traces; its source where no trace
-shows it).
-
-A trigger from a state/activity that is not listed changes nothing. Of several steps, only the last one's entry action
-is done.
+``TRIGGERS`` are the manual's, with match notification; ``TRIGGERS_HTCONDOR_25`` the real startd's (tests/data/traces;
+its source where no trace shows it). A trigger from a state/activity that is not listed changes nothing. Of several
+steps, only the last one's entry action is done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Turn commands into attributes: once for what all jobs share, and once for each value that differs.
 
-A section is computed again only where a command that it reads, or an attribute of such a section, depends on a variable
-of the queue statement; and then once per distinct input. A *plain* value (words of unsuspicious characters with single
-blanks between them) of a section's ``verbatim`` command needs no computing: the attribute is the value in quotes.
+A section is computed again only where a command or attribute that it reads depends on a variable of the queue
+statement; and then once per distinct input. A *plain* value (words of unsuspicious characters with single blanks
+between them) of a section's ``verbatim`` command needs no computing: the attribute is the value in quotes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPELLINGS = {
     name.lower(): name
     for name in (
         *(name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets),
-        *dict(BASE),
+        *BASE,
     )
 }
 _AUTOMATIC = ("process", "procid", "step", "row", "itemindex")
@@ -69,7 +69,7 @@ class Builder:
     def build(self) -> Batch:
         first_job = self._new_job({})
         self._expand_commands(first_job.values)
-        ad: dict[str, str] = {**dict(BASE), **_facts(self.facts)}
+        ad: dict[str, str] = {**BASE, **_facts(self.facts)}
         columns: dict[str, Column] = {}
         made_anew: set[str] = set()
         chain: list[Section] = []

@@ -1,13 +1,12 @@
-"""List the commands that become one attribute each: their names, the attribute, and the type of the value.
-
-The first of an attribute's commands that has a value sets it; the attribute's own name is a command too. Source: the
-manual's pages "Submit Description File Commands", one entry per command, and "Job ClassAd Attributes".
-"""
+"""The commands that become one attribute each, by ``commands.txt``; those that are refused; the universes."""
 
 from __future__ import annotations
 
 from enum import Enum
+from pkgutil import get_data
 from typing import NamedTuple
+
+from ..package_data import lines, sections
 
 
 class Kind(Enum):
@@ -34,138 +33,15 @@ class Command(NamedTuple):
         return (*self.names.split(), self.attribute.lower())
 
 
-E, T, Q, L, P = Kind.EXPRESSION, Kind.TEXT, Kind.UNQUOTED, Kind.LIST, Kind.PATH
-B, I, C, S = Kind.BOOLEAN, Kind.INTEGER, Kind.COUNT, Kind.SIGNAL  # noqa: E741 - the column of the table
-
-SIMPLE: tuple[Command, ...] = (
-    # Who and what
-    Command("JobDescription", "description", T),
-    Command("JobBatchName", "batch_name", Q),
-    Command("JobBatchId", "batch_id", Q),
-    Command("JobSetName", "jobset", Q),
-    Command("JobPrio", "priority prio", I),
-    Command("NotifyUser", "notify_user", T),
-    Command("EmailAttributes", "email_attributes", L),
-    Command("SubmitEventNotes", "submit_event_notes", T),
-    Command("SubmitEventUserNotes", "submit_event_user_notes", T),
-    Command("SubmitEventNotesAttrs", "submit_event_notes_attrs", T),
-    Command("DAGNodeName", "dag_node_name", T),
-    Command("DAGManJobId", "dagman_job_id", C),
-    # Logs
-    Command("UserLog", "log", P),
-    Command("DAGManNodesLog", "dagman_log", P),
-    Command("UserLogUseXML", "log_xml", B),
-    Command("JobAdInformationAttrs", "job_ad_information_attrs", T),
-    Command("UserLogExecuteEventAttrs", "ulog_execute_attrs", T),
-    Command("JobStarterDebug", "starter_debug", Q),
-    Command("JobStarterLog", "starter_log", P),
-    # When it runs, how long, and what ends it
-    Command("PeriodicHold", "periodic_hold", E),
-    Command("PeriodicHoldReason", "periodic_hold_reason", E),
-    Command("PeriodicHoldSubCode", "periodic_hold_subcode", E),
-    Command("PeriodicRelease", "periodic_release", E),
-    Command("PeriodicRemove", "periodic_remove", E),
-    Command("PeriodicVacate", "periodic_vacate", E),
-    Command("OnExitHoldReason", "on_exit_hold_reason", E),
-    Command("OnExitHoldSubCode", "on_exit_hold_subcode", E),
-    Command("LeaveJobInQueue", "leave_in_queue", E),
-    Command("AllowedJobDuration", "allowed_job_duration", E),
-    Command("AllowedExecuteDuration", "allowed_execute_duration", E),
-    Command("JobLeaseDuration", "job_lease_duration", E),
-    Command("JobMaxVacateTime", "job_max_vacate_time", E),
-    Command("MaxJobRetirementTime", "max_job_retirement_time", E),
-    Command("WantGracefulRemoval", "want_graceful_removal", E),
-    Command("NextJobStartDelay", "next_job_start_delay", E),
-    Command("KeepClaimIdle", "keep_claim_idle", E),
-    Command("KillSig", "kill_sig", S),
-    Command("RemoveKillSig", "remove_kill_sig", S),
-    Command("HoldKillSig", "hold_kill_sig", S),
-    Command("KillSigTimeout", "kill_sig_timeout", I),
-    Command("CronMinute", "cron_minute", T),
-    Command("CronHour", "cron_hour", T),
-    Command("CronDayOfMonth", "cron_day_of_month", T),
-    Command("CronMonth", "cron_month", T),
-    Command("CronDayOfWeek", "cron_day_of_week", T),
-    Command("IsNoopJob", "noop_job", E),
-    Command("NoopJobExitSignal", "noop_job_exit_signal", E),
-    Command("NoopJobExitCode", "noop_job_exit_code", E),
-    Command("JobMaterializeMaxIdle", "max_idle materialize_max_idle", E),
-    Command("JobMaterializeLimit", "max_materialize", C),
-    # What it may use
-    Command("CoreSize", "core_size", I),
-    Command("StackSize", "stack_size", E),
-    Command("RunAsOwner", "run_as_owner", B),
-    Command("LoadProfile", "load_profile", B),
-    Command("PrimaryUnixGroup", "primary_unix_group", T),
-    Command("MountUnderScratch", "mount_under_scratch", Q),
-    Command("WantIOProxy", "want_io_proxy", B),
-    Command("WantJobNetworking", "want_job_networking", B),
-    Command("JobMachineAttrs", "job_machine_attrs", T),
-    Command("JobMachineAttrsHistoryLength", "job_machine_attrs_history_length", C),
-    Command("LastMatchListLength", "match_list_length", I),
-    # Its files
-    Command("RemoteIwd", "remote_initialdir", T),
-    Command("OutputDestination", "output_destination", T),
-    Command("OutputDirectory", "output_directory", P),
-    Command("TransferOutputRemaps", "transfer_output_remaps", Q),
-    Command("TransferPlugins", "transfer_plugins", T),
-    Command("MaxTransferInputMB", "max_transfer_input_mb", E),
-    Command("MaxTransferOutputMB", "max_transfer_output_mb", E),
-    Command("PreserveRelativePaths", "preserve_relative_paths", B),
-    Command("EraseOutputAndErrorOnRestart", "erase_output_and_error_on_restart", B),
-    Command("SkipIfDataflow", "skip_if_dataflow", B),
-    Command("ManifestDesired", "manifest", B),
-    Command("ManifestDir", "manifest_dir", T),
-    Command("CheckpointExitCode", "checkpoint_exit_code", I),
-    Command("CheckpointDestination", "checkpoint_destination", T),
-    Command("TransferCheckpoint", "transfer_checkpoint_files", T),
-    Command("EncryptExecuteDirectory", "encrypt_execute_directory", B),
-    Command("EncryptInputFiles", "encrypt_input_files", T),
-    Command("EncryptOutputFiles", "encrypt_output_files", T),
-    Command("DontEncryptInputFiles", "dont_encrypt_input_files", T),
-    Command("DontEncryptOutputFiles", "dont_encrypt_output_files", T),
-    Command("BufferFiles", "buffer_files", E),
-    Command("BufferSize", "buffer_size", E),
-    Command("BufferBlockSize", "buffer_block_size", E),
-    Command("FileRemaps", "file_remaps", E),
-    Command("FetchFiles", "fetch_files", T),
-    Command("CompressFiles", "compress_files", T),
-    Command("AppendFiles", "append_files", T),
-    Command("LocalFiles", "local_files", T),
+SIMPLE: tuple[Command, ...] = tuple(
+    Command(attribute, names, Kind[kind])
+    for section in sections(get_data(__package__, "commands.txt"))
+    for attribute, kind, names in (line.split(" ", 2) for line in section.lines)
 )
 
-# Every job's ad begins with these; times, owner and versions come from the facts.
-BASE: tuple[tuple[str, str], ...] = (
-    ("MyType", '"Job"'),
-    ("TargetType", '"Machine"'),
-    ("JobSubmitMethod", "0"),
-    # The queue, not the submitter, says who owns a job.
-    ("Owner", "undefined"),
-    ("RemoteWallClockTime", "0.0"),
-    ("RemoteUserCpu", "0.0"),
-    ("RemoteSysCpu", "0.0"),
-    ("CumulativeRemoteUserCpu", "0.0"),
-    ("CumulativeRemoteSysCpu", "0.0"),
-    ("ExitStatus", "0"),
-    ("NumCkpts", "0"),
-    ("NumJobStarts", "0"),
-    ("NumJobCompletions", "0"),
-    ("NumRestarts", "0"),
-    ("NumSystemHolds", "0"),
-    ("CommittedTime", "0"),
-    ("CommittedSlotTime", "0"),
-    ("CumulativeSlotTime", "0"),
-    ("TotalSuspensions", "0"),
-    ("LastSuspensionTime", "0"),
-    ("CumulativeSuspensionTime", "0"),
-    ("CommittedSuspensionTime", "0"),
-    ("ExitBySignal", "false"),
-    ("MinHosts", "1"),
-    ("MaxHosts", "1"),
-    ("CurrentHosts", "0"),
-    ("LeaveJobInQueue", "false"),
-    ("JobPrio", "0"),
-)
+_BASE_LINES = lines(get_data(__package__, "base_ad.txt"))
+BASE: dict[str, str] = {name: text for name, _, text in (line.partition(" = ") for line in _BASE_LINES)}
+"""What every job's ad begins with."""
 
 # Commands of features that are not here, each with what to do instead.
 REFUSED: tuple[tuple[str, str], ...] = (

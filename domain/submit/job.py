@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from ..classad import ClassAdSyntaxError
 from ..macros.functions import evaluated
@@ -18,28 +18,17 @@ from .submit_context import Facts, Files, SubmitError
 from .text import expression_text, string_text
 
 
+@define
 class Job:
-    """One job: its commands' values, expanded, and the attributes made so far.
+    """One job: its commands' values, expanded, and the attributes made so far."""
 
-    :ivar values: command in lower case to value; none is empty
-    :ivar made: the attributes that the present section makes
-    """
-
-    def __init__(
-        self,
-        facts: Facts,
-        files: Files,
-        definitions: Mapping[str, Definition],
-        warn: Callable[[str], None],
-        before: Mapping[str, str],
-    ) -> None:
-        self.facts = facts
-        self.files = files
-        self.definitions = definitions
-        self.warn = warn
-        self.values: dict[str, str] = {}
-        self.before = before
-        self.made: dict[str, str] = {}
+    facts: Facts
+    files: Files
+    definitions: Mapping[str, Definition]
+    warn: Callable[[str], None]
+    before: Mapping[str, str]  #: the attributes that sections before the present one made
+    values: dict[str, str] = field(factory=dict)  #: command in lower case to value; none is empty
+    made: dict[str, str] = field(factory=dict)  #: the attributes that the present section makes
 
     def value(self, *commands: str) -> str | None:
         """Return the value of the first of the commands that has one."""
@@ -48,6 +37,10 @@ class Job:
             if value is not None:
                 return value
         return None
+
+    def given(self, *commands: str) -> str:
+        """Return the first of the commands that has a value; the last one if none has."""
+        return next((command for command in commands if command in self.values), commands[-1])
 
     def attribute(self, name: str) -> str | None:
         return self.made.get(name) or self.before.get(name)
@@ -140,17 +133,12 @@ class Verbatim(NamedTuple):
 
 @frozen
 class Section:
-    """A function that makes some attributes, and what it reads.
-
-    :ivar commands: the commands that it reads, in lower case
-    :ivar sets: the attributes that it may make
-    :ivar reads: the attributes made before that it reads; ``Request*`` stands for all that begin so
-    """
+    """A function that makes some attributes, and what it reads."""
 
     action: Action = field(repr=False)
-    commands: tuple[str, ...]
-    sets: tuple[str, ...]
-    reads: tuple[str, ...] = ()
+    commands: tuple[str, ...]  #: the commands that it reads, in lower case
+    sets: tuple[str, ...]  #: the attributes that it may make
+    reads: tuple[str, ...] = ()  #: the attributes made before that it reads; ``Request*``: all that begin so
     verbatim: Verbatim | None = None
 
     def reads_any(self, attributes: set[str]) -> bool:

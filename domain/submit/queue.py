@@ -1,8 +1,8 @@
 """Read the queue statement: how many jobs, and the values of its variables for each.
 
-Source: the manual's pages "Submit Description File Commands" (queue) and "Submitting a Job" (Submitting Many Similar
-Jobs With One Queue Command). Where these are silent HTCondor 25.14 decides, so ``queue 0`` gives one job; but a blank
-line in a list is no item here, where HTCondor repeats the item before it.
+Source: the manual's pages "Submit Description File Commands" (queue) and "Submitting a Job"; HTCondor 25.14 where these
+are silent, so ``queue 0`` gives one job. A blank line in a list is no item here, where HTCondor repeats the item
+before.
 """
 
 from __future__ import annotations
@@ -36,18 +36,12 @@ _MATCHES: dict[str, bool | None] = {"files": False, "dirs": True, "any": None}
 
 @frozen
 class Items:
-    """The jobs and items of a queue statement.
+    """The jobs and items of a queue statement."""
 
-    :ivar count: jobs for each item
-    :ivar variables: their names as written
-    :ivar rows: for each variable, its value for each item
-    :ivar indexes: the place of each item in the whole list
-    """
-
-    count: int
-    variables: tuple[str, ...]
-    rows: tuple[Sequence[str], ...]
-    indexes: Sequence[int]
+    count: int  #: jobs for each item
+    variables: tuple[str, ...]  #: their names as written
+    rows: tuple[Sequence[str], ...]  #: for each variable, its value for each item
+    indexes: Sequence[int]  #: the place of each item in the whole list
 
     @property
     def jobs(self) -> int:

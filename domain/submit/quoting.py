@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from ..classad.argument_syntax import QuotingError, join, split
+from ..classad.argument_syntax import QuotingError, join, old_entries, split
 
 
 def in_new_syntax(value: str) -> bool:
@@ -45,7 +45,7 @@ def environment_of(value: str) -> dict[str, str | None]:
         entries = split(unquoted(value))
     else:
         delimiter = value[0] if value[:1] in (";", "|") else ";"
-        entries = [entry.lstrip(" \t\r") for entry in re.split(f"[\n{re.escape(delimiter)}]", value)]
+        entries = old_entries(value, delimiter)
     found: dict[str, str | None] = {}
     for entry in entries:
         name, equals, text = entry.partition("=")

@@ -2,14 +2,15 @@
 
 A line is a condition (see ``conditions``), ``include : FILE``, ``warning : ...``, ``error : ...``, a queue statement,
 or a definition: ``name = value``, ``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``,
-``+Attribute = expression``. Source: the manual's pages "Submitting a Job" and "Introduction to Configuration";
-HTCondor's order of trying them.
+``+Attribute = expression``. Source: as ``config.reader``'s, and the manual's page "Submitting a Job".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+
+from attrs import define
 
 from ..macros.conditions import Conditions
 from ..macros.errors import MacroError
@@ -25,29 +26,17 @@ _OPERATOR = re.compile(r"=|:|@=|\+(?:([,;|&*])\1?)?=")
 _DIRECTIVES = ("include", "use", "error", "warning")
 
 
+@define
 class Reader:
-    """Reads descriptions into macros.
+    """Reads descriptions into macros."""
 
-    :param queued: called at each queue statement with its items; the macros then hold what stood before it
-    :param append: lines to be read before each queue statement takes effect
-    """
-
-    def __init__(
-        self,
-        macros: Macros,
-        facts: Facts,
-        files: Files,
-        queued: Callable[[Items, int | None], None],
-        append: Iterable[str],
-        warn: Callable[[str], None],
-    ) -> None:
-        self.macros = macros
-        self.facts = facts
-        self.files = files
-        self.statements = 0
-        self._queued = queued
-        self._append = list(append)
-        self._warn = warn
+    macros: Macros
+    facts: Facts
+    files: Files
+    queued: Callable[[Items, int | None], None]  #: called at each queue statement, with what stood before it in macros
+    append: Sequence[str]  #: lines to be read before each queue statement takes effect
+    warn: Callable[[str], None]
+    statements: int = 0
 
     def read(self, lines: Lines, depth: int = 0) -> None:
         conditions = Conditions(self.macros, self.facts.version)
@@ -68,10 +57,10 @@ class Reader:
             raise _placed(problem, problem.line or 0, lines.name) from None
 
     def queue(self, arguments: str, number: int | None, lines: Lines | None) -> None:
-        for text in self._append:
+        for text in self.append:
             self._appended(text)
         self.statements += 1
-        self._queued(read_queue(self.macros.expand(arguments), number, lines, self.files, self._warn), number)
+        self.queued(read_queue(self.macros.expand(arguments), number, lines, self.files, self.warn), number)
 
     def _appended(self, text: str) -> None:
         lines = Lines(text, "an appended line")
@@ -100,7 +89,7 @@ class Reader:
     def _direct(self, word: str, option: str, text: str, number: int | None, depth: int, lines: Lines) -> None:
         message = self.macros.expand(text)
         if word == "warning":
-            self._warn(message)
+            self.warn(message)
         elif word == "error":
             raise SubmitError(message, number)
         elif word == "use":
@@ -136,7 +125,7 @@ class Reader:
         if operator == "@=":
             value = self._until(value, number, lines)
         elif operator.startswith("+"):
-            value = self._added(name, operator[1:-1], value)
+            value = self.macros.appended(name, operator[1:-1], value)
         self.macros.define(Definition(name, value, number, lines.name))
 
     def _until(self, tag: str, number: int | None, lines: Lines) -> str:
@@ -146,12 +135,6 @@ class Reader:
                 return "\n".join(found)
             found.append(line[1])
         raise SubmitError(f"the lines that this '@={tag}' begins have no '@{tag}' at their end", number)
-
-    def _added(self, name: str, separator: str, value: str) -> str:
-        before = self.macros.lookup(name)
-        if not before:
-            return value
-        return f"{before}{f' {separator} ' if len(separator) == 2 else separator or ' '}{value}"
 
 
 def _directive(name: str) -> str:

@@ -1,8 +1,7 @@
 """Make the job's Requirements: the owner's expression, and the clauses that a submission adds.
 
-Each clause of the table is added unless the owner's expression refers to the slot's attribute. Source: the manual's
-page "Submit Description File Commands", requirements and request_*; order and wording of the clauses as in HTCondor
-25.14.
+A clause is added unless the owner's expression refers to the slot's attribute. Source: the manual's page "Submit
+Description File Commands", requirements and request_*; order and wording of the clauses as in HTCondor 25.14.
 """
 
 from __future__ import annotations

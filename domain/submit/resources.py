@@ -47,7 +47,7 @@ def amount(text: str, unit: int) -> tuple[int, bool] | None:
 
 def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
     def action(job: Job) -> None:
-        name = command if job.value(command) is not None else attribute.lower()
+        name = job.given(command, attribute.lower())
         value = job.value(name)
         if value is None:
             default = job.facts.setting(setting)
@@ -134,7 +134,7 @@ _GPU_ATTRIBUTES = ("RequireGPUs", *(attribute for attribute, _, _ in _GPU_LIMITS
 def _gpus(job: Job) -> None:
     if job.attribute("RequestGPUs") is None:
         return
-    command = "require_gpus" if job.value("require_gpus") else "requiregpus"
+    command = job.given("require_gpus", "requiregpus")
     clauses = [job.expression(command)] if job.value(command) else []
     given = clauses[0].lower() if clauses else ""
     for attribute, name, condition in _GPU_LIMITS:
@@ -193,9 +193,8 @@ def _list(job: Job, command: str) -> list[str] | None:
 
 
 def _should_and_when(job: Job) -> tuple[str, str]:
-    given, wanted = job.value("should_transfer_files"), job.value("when_to_transfer_output")
-    given = given or job.value("shouldtransferfiles")
-    wanted = wanted or job.value("whentotransferoutput")
+    given = job.value("should_transfer_files", "shouldtransferfiles")
+    wanted = job.value("when_to_transfer_output", "whentotransferoutput")
     should = _SHOULD.get((given or job.facts.setting("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES") or "IF_NEEDED").lower())
     if should is None:
         if given is not None:

@@ -23,7 +23,7 @@ def _universe(job: Job) -> None:
     for command, way_out in REFUSED:
         if job.value(command) is not None:
             raise job.wrong(command, way_out)
-    command = "universe" if job.value("universe") else "jobuniverse"
+    command = job.given("universe", "jobuniverse")
     name = job.value(command) or job.facts.setting("DEFAULT_UNIVERSE")
     number = UNIVERSES.get(name.lower())
     if number is None:
@@ -55,7 +55,7 @@ def _executable(job: Job) -> None:
 
 def _arguments(job: Job) -> None:
     script, old, new = job.value("shell"), job.value("arguments", "args"), job.value("arguments2")
-    command = "arguments2" if new is not None else "arguments" if job.value("arguments") else "args"
+    command = job.given("arguments2", "arguments", "args")
     value = new if new is not None else old
     try:
         if script is not None:
@@ -115,7 +115,7 @@ def _stream(attribute: str, word: str) -> Action:
 
 
 def _notification(job: Job) -> None:
-    command = "notification" if job.value("notification") else "jobnotification"
+    command = job.given("notification", "jobnotification")
     word = job.value(command) or job.facts.setting("JOB_DEFAULT_NOTIFICATION")
     number = {"never": 0, "always": 1, "complete": 2, "error": 3, "start": 4}.get(word.lower())
     if number is None:
@@ -124,11 +124,10 @@ def _notification(job: Job) -> None:
 
 
 def _rank(job: Job) -> None:
-    command = next((name for name in ("rank", "preferences") if job.value(name)), None)
-    setting = job.facts.setting
-    if command is not None:
+    setting, command = job.facts.setting, job.given("rank", "preferences")
+    if job.value(command):
         job.expression(command)
-    own = job.value("rank", "preferences") or setting("DEFAULT_RANK_VANILLA") or setting("DEFAULT_RANK")
+    own = job.value(command) or setting("DEFAULT_RANK_VANILLA") or setting("DEFAULT_RANK")
     added = setting("APPEND_RANK_VANILLA") or setting("APPEND_RANK")
     text = f"({own}) + ({added})" if own and added else own or added
     job.made["Rank"] = expression_text(text) if text else "0.0"
@@ -136,14 +135,12 @@ def _rank(job: Job) -> None:
 
 def _retries(job: Job) -> None:
     """Make OnExitRemove of max_retries, success_exit_code and retry_until, beside on_exit_remove."""
-    remove, hold = job.value("on_exit_remove", "onexitremove"), job.value("on_exit_hold", "onexithold")
-    remove_command = "on_exit_remove" if job.value("on_exit_remove") else "onexitremove"
-    hold_text = job.expression("on_exit_hold" if job.value("on_exit_hold") else "onexithold") if hold else None
-    most = "max_retries" if job.value("max_retries") else "jobmaxretries"
-    success = "success_exit_code" if job.value("success_exit_code") else "jobsuccessexitcode"
-    if not (job.value(most) or job.value(success) or job.value("retry_until")):
-        if remove:
-            job.made["OnExitRemove"] = job.expression(remove_command)
+    remove, hold = job.given("on_exit_remove", "onexitremove"), job.given("on_exit_hold", "onexithold")
+    most, success = job.given("max_retries", "jobmaxretries"), job.given("success_exit_code", "jobsuccessexitcode")
+    hold_text = job.expression(hold) if job.value(hold) else None
+    if not job.value(most, success, "retry_until"):
+        if job.value(remove):
+            job.made["OnExitRemove"] = job.expression(remove)
         if hold_text:
             job.made["OnExitHold"] = hold_text
         return
@@ -155,8 +152,8 @@ def _retries(job: Job) -> None:
         job.made["JobSuccessExitCode"] = str(job.integer(success))
         code = "JobSuccessExitCode"
     clauses = ["NumJobCompletions > JobMaxRetries", f"ExitCode =?= {code}", *_until(job)]
-    if remove:
-        clauses.append(_in_brackets(job.expression(remove_command)))
+    if job.value(remove):
+        clauses.append(_in_brackets(job.expression(remove)))
     job.made["OnExitRemove"] = expression_text(" || ".join(clauses))
 
 
@@ -225,8 +222,8 @@ _DEFERRED_BY = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDa
 
 def _deferral(job: Job) -> None:
     def seconds(attribute: str, default: str | None, *commands: str) -> None:
-        command = next((name for name in commands if job.value(name)), None)
-        if command is None:
+        command = job.given(*commands)
+        if job.value(command) is None:
             if default is not None:
                 job.made[attribute] = default
             return

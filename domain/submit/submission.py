@@ -23,17 +23,12 @@ from .unsupported import EXPRESSIONS, is_read, message
 
 @frozen
 class Submission:
-    """The jobs of one cluster.
+    """The jobs of one cluster."""
 
-    :ivar ad: attribute to expression text, where it is the same in every job
-    :ivar columns: attribute to one text per job for all others; ``undefined`` where a job lacks it
-    :ivar warnings: for the user, in the order in which they arose
-    """
-
-    ad: dict[str, str]
-    columns: dict[str, list[str]]
+    ad: dict[str, str]  #: attribute to expression text, where it is the same in every job
+    columns: dict[str, list[str]]  #: attribute to one text per job for all others; ``undefined`` where a job lacks it
     count: int
-    warnings: list[str] = field(factory=list)
+    warnings: list[str] = field(factory=list)  #: for the user, in the order in which they arose
 
     def ad_of(self, proc: int) -> dict[str, str]:
         """Return the whole ad of one job, ClusterId and ProcId included."""
@@ -225,27 +220,16 @@ def _automatic(facts: Facts) -> dict[str, str]:
     day = datetime.fromtimestamp(facts.now, UTC)
     cluster = str(facts.cluster)
     return {
+        **dict.fromkeys(("opsysver", "opsysandver", "opsysmajorver", "node", "spool"), ""),
+        **dict.fromkeys(("process", "procid", "step", "row", "itemindex", "taskid"), "0"),
+        **dict.fromkeys(("cluster", "clusterid", "joblistid"), cluster),
+        "jobid": f"{cluster}.$(ProcId)",
         "arch": facts.arch,
         "opsys": facts.opsys,
-        "opsysver": "",
-        "opsysandver": "",
-        "opsysmajorver": "",
-        "cluster": cluster,
-        "clusterid": cluster,
-        "joblistid": cluster,
-        "jobid": f"{cluster}.$(ProcId)",
-        "process": "0",
-        "procid": "0",
-        "step": "0",
-        "row": "0",
-        "itemindex": "0",
-        "taskid": "0",
-        "node": "",
         "islinux": "1",
         "iswindows": "0",
         "request_cpus": "$(RequestCPUs)",
         "request_memory": "$(RequestMemory)",
-        "spool": "",
         "submit_file": facts.submit_file,
         "submit_time": str(facts.now),
         "year": f"{day:%Y}",

@@ -13,30 +13,21 @@ from ..state.settings import SUBMISSION
 
 @define(kw_only=True)
 class Facts:
-    """The facts that condor_submit asks of the machine, its user and its configuration.
+    """The facts that condor_submit asks of the machine, its user and its configuration."""
 
-    :param now: the time of submission, seconds since the epoch
-    :param iwd: the absolute path of the user's working directory
-    :param version: text of CondorVersion, as ``$CondorVersion: 25.14.1 ... $``
-    :param platform: text of CondorPlatform
-    :param environment: for ``$ENV()`` and ``getenv``
-    :param submit_file: JobSubmitFile and ``$(SUBMIT_FILE)``; empty where the description is no file
-    :param settings: configuration that differs from ``settings.SUBMISSION``, by upper-case name
-    """
-
-    now: int
+    now: int  #: the time of submission, seconds since the epoch
     owner: str
     uid_domain: str
     filesystem_domain: str
-    iwd: str
-    version: str
-    platform: str
+    iwd: str  #: the absolute path of the user's working directory
+    version: str  #: text of CondorVersion, as ``$CondorVersion: 25.14.1 ... $``
+    platform: str  #: text of CondorPlatform
     arch: str = "X86_64"
     opsys: str = "LINUX"
-    environment: Mapping[str, str] = field(factory=dict)
-    submit_file: str = ""
+    environment: Mapping[str, str] = field(factory=dict)  #: for ``$ENV()`` and ``getenv``
+    submit_file: str = ""  #: JobSubmitFile and ``$(SUBMIT_FILE)``; empty where the description is no file
     cluster: int = 1
-    settings: Mapping[str, str] = field(factory=dict)
+    settings: Mapping[str, str] = field(factory=dict)  #: those that differ from ``settings.SUBMISSION``, in capitals
 
     def setting(self, name: str) -> str:
         """Return a configuration entry; empty where it is not set."""

@@ -1,8 +1,7 @@
 """Convert texts of expressions from a description's form to an ad's, and to HTCondor's printed form.
 
-A description follows the rules of old-form ClassAds, in which a backslash is an ordinary character;
-``poolbook.domain.classad.parse`` reads an ad's texts. The two differ only in strings with backslashes or control
-characters.
+A description follows the rules of old-form ClassAds, in which a backslash is an ordinary character. The two forms
+differ only in strings with backslashes or control characters.
 """
 
 from __future__ import annotations

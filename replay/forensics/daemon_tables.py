@@ -52,24 +52,16 @@ NOTHING = "nothing in the log tells of it"
 """The reasons for which a table is not known before an instant."""
 
 
-@define
-class _TableAd:
+class _TableAd(dict[str, tuple[str, str]]):
     """An ad: the first spelling and the text of each attribute, by its lower-case name."""
-
-    names: dict[str, str] = field(factory=dict)
-    texts: dict[str, str] = field(factory=dict)
 
     def set(self, name: str, text: str) -> None:
         lower = name.lower()
-        self.names.setdefault(lower, name)
-        self.texts[lower] = text
-
-    def drop(self, name: str) -> None:
-        self.names.pop(name.lower(), None)
-        self.texts.pop(name.lower(), None)
+        first, _ = self.get(lower, (name, ""))
+        self[lower] = first, text
 
     def ad(self) -> Ad:
-        return {name: self.texts[lower] for lower, name in self.names.items()}
+        return dict(self.values())
 
 
 @define
@@ -135,10 +127,10 @@ class DaemonTable:
 
     def _delete(self, key: str, held: _TableAd, name: str) -> None:
         """Delete an attribute of a job's own ad; one that the cluster has too becomes undefined instead."""
-        held.drop(name)
+        held.pop(name.lower(), None)
         job = _job(key) if self.kind == "queue" else None
         cluster = None if job is None else self.held.get(cluster_key(job[0]))
-        if cluster is not None and name.lower() in cluster.texts:
+        if cluster is not None and name.lower() in cluster:
             held.set(name, "undefined")
 
 
@@ -166,12 +158,9 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
         job = _job(key)
         if job is None:
             continue
-        cluster = table.held.get(cluster_key(job[0]))
-        whole = _TableAd() if cluster is None else _TableAd(dict(cluster.names), dict(cluster.texts))
-        for lower, name in held.names.items():
-            whole.set(name, held.texts[lower])
-        whole.set("ClusterId", str(job[0]))
-        whole.set("ProcId", str(job[1]))
+        whole = _TableAd(table.held.get(cluster_key(job[0]), {}))
+        for name, text in (*held.values(), ("ClusterId", str(job[0])), ("ProcId", str(job[1]))):
+            whole.set(name, text)
         jobs.append((job, whole.ad()))
     return [ad for _, ad in sorted(jobs, key=lambda entry: entry[0])]
 

@@ -11,6 +11,12 @@ from ...domain.imported.record_sources import KINDS, place_of
 from ..narration.wording import instant
 
 
+def job_of(text: str) -> tuple[int, int] | None:
+    """Return the job that a record names, "12.3"; None for anything else."""
+    cluster, _, proc = text.partition(".")
+    return (int(cluster), int(proc)) if cluster.isdecimal() and proc.isdecimal() else None
+
+
 @define
 class Sources:
     """The sources of a log, learned as it is read. Paths are the latest known."""

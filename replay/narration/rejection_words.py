@@ -92,20 +92,31 @@ LIMIT_OF_ONE = {"share": "slots"}
 """What stood in the way of the only submitter who asked, whose share is the pool, when no slot was left."""
 
 
+_LIMITS = {
+    # what stood in the way: at length, in cores, and in a few words
+    "share": (
+        "the fair share of {0.submitter} was used up: it was to have {allowed}, and had {0.used:g}",
+        "the fair share of {0.submitter} is used up",
+    ),
+    "slots": (
+        "{0.submitter}, the only submitter, had {used}, which is all there are",
+        "every slot that it fits on is in use",
+    ),
+    "ceiling": (
+        "{0.submitter} may have no more than {allowed}, and had {0.used:g}",
+        "{0.submitter} has as much as its ceiling allows",
+    ),
+    "matches": (
+        "{0.submitter} had got as many matches as it may in a cycle",
+        "{0.submitter} got as many matches as it may in a cycle",
+    ),
+}
+
+
 def limit(reason: e.Unmatched) -> str:
     """Tell the limit that was in the way, in cores."""
-    if reason.limit == "share":
-        return (
-            f"the fair share of {reason.submitter} was used up: it was to have {_cores(reason.allowed)}, and had "
-            f"{reason.used:g}"
-        )
-    if reason.limit == "slots":
-        return f"{reason.submitter}, the only submitter, had {_cores(reason.used)}, which is all there are"
-    if reason.limit == "ceiling":
-        return f"{reason.submitter} may have no more than {_cores(reason.allowed)}, and had {reason.used:g}"
-    if reason.limit == "matches":
-        return f"{reason.submitter} had got as many matches as it may in a cycle"
-    return ""
+    words, _ = _LIMITS.get(reason.limit, ("", ""))
+    return words.format(reason, allowed=_cores(reason.allowed), used=_cores(reason.used))
 
 
 def _cores(cores: float) -> str:
@@ -114,14 +125,8 @@ def _cores(cores: float) -> str:
 
 def in_short(reason: e.Unmatched) -> str:
     """Tell in a few words what stood in the way."""
-    if reason.limit == "share":
-        return f"the fair share of {reason.submitter} is used up"
-    if reason.limit == "slots":
-        return "every slot that it fits on is in use"
-    if reason.limit == "ceiling":
-        return f"{reason.submitter} has as much as its ceiling allows"
-    if reason.limit == "matches":
-        return f"{reason.submitter} got as many matches as it may in a cycle"
+    if reason.limit in _LIMITS:
+        return _LIMITS[reason.limit][1].format(reason)
     denied = _counts(reason.denied)
     if denied:
         return _IN_SHORT[max(denied, key=lambda name: denied[name])]

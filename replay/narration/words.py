@@ -39,21 +39,14 @@ _EFFECTS: Final = {
     ("Preempting/Killing", "Claimed/Idle"): "slot_passes",
 }
 _ARRIVALS: Final = {
-    "Claimed/Suspended": "slot_suspends",
-    "Claimed/Busy": "slot_busy",
-    "Claimed/Retiring": "slot_retires",
-    "Claimed/Idle": "slot_claimed",
-    "Claimed/Cleaning": "slot_cleans",
-    "Preempting/Vacating": "slot_vacates",
-    "Preempting/Killing": "slot_kills",
+    "Claimed/Suspended": "slot_suspends", "Claimed/Busy": "slot_busy", "Claimed/Retiring": "slot_retires",
+    "Claimed/Idle": "slot_claimed", "Claimed/Cleaning": "slot_cleans",
+    "Preempting/Vacating": "slot_vacates", "Preempting/Killing": "slot_kills",
     "Matched/Idle": "slot_matched",
-    "Unclaimed/Idle": "slot_frees",
-    "Unclaimed/Benchmarking": "slot_benchmarks",
-    "Owner/Idle": "slot_owned",
-    "Drained/Retiring": "slot_drains",
-    "Owner/Retiring": "slot_drains",
-    "Drained/Idle": "slot_drained",
-}
+    "Unclaimed/Idle": "slot_frees", "Unclaimed/Benchmarking": "slot_benchmarks",
+    "Owner/Idle": "slot_owned", "Owner/Retiring": "slot_drains",
+    "Drained/Retiring": "slot_drains", "Drained/Idle": "slot_drained",
+}  # fmt: skip
 
 
 _OF_JOBS: Final = frozenset({"slot_retires", "slot_vacates", "slot_kills"})  #: effects that there are on a job alone

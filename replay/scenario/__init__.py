@@ -5,9 +5,6 @@ A scenario is a text: machines, their configuration, and lines ``at TIME WHAT``.
 ``verbs``. ``transcript`` writes a play line by line. ``adapters/simulation`` plays a scenario with the live engine.
 """
 
-if __name__ != "poolbook.replay.scenario":
-    raise ImportError(f"import this folder as poolbook.replay.scenario, not as {__name__}")
-
 from .parser import read
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 

@@ -456,13 +456,9 @@ _OF_SLOTS: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.ClaimWithdrawn: _Life._withdrawn,
 }
 _BECAME = {
-    "Held": "held",
-    "Idle": "released",
-    "Removed": "removed",
-    "Suspended": "suspended",
-    "Running": "continued",
+    "Held": "held", "Idle": "released", "Removed": "removed", "Suspended": "suspended", "Running": "continued",
     "Completed": "completed",
-}
+}  # fmt: skip
 """Where a job went -> the sentence that tells it."""
 _BY_POLICY = {"Held": "held_by_policy", "Removed": "removed_by_policy", "Idle": "released_by_policy"}
 """The same where an expression decided."""

@@ -32,6 +32,13 @@ def _texts(source: str) -> Iterator[str]:
         yield re.sub(r"\{[^{}]*\}", _HOLE, text) if filled else text
 
 
+def _entries(data: str) -> Iterator[str]:
+    """The words of a data file that stands beside a module, but for its comments."""
+    for line in data.splitlines():
+        if not line.startswith("#"):
+            yield from line.split()
+
+
 @cache
 def texts(without: tuple[str, ...] = TABLES) -> frozenset[str]:
     """Every text in the code, in small letters, but for the files that begin with one of ``without``."""
@@ -42,7 +49,10 @@ def texts(without: tuple[str, ...] = TABLES) -> frozenset[str]:
 def _by_file() -> dict[str, frozenset[str]]:
     paths = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
     sources = ((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in paths)
-    return {path: frozenset(map(str.lower, _texts(source))) for path, source in sources}
+    found = {path: frozenset(map(str.lower, _texts(source))) for path, source in sources}
+    data = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.txt"))
+    tables = ((path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in data)
+    return found | {path: frozenset(map(str.lower, _entries(table))) for path, table in tables}
 
 
 @cache

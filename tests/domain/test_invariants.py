@@ -146,7 +146,7 @@ class PoolMachine(RuleBasedStateMachine):
     def no_end_of_a_job_is_forgotten(self) -> None:
         """What is alive in the log is alive in the world, or its end is still to be written down."""
         engine, world = self.pool.engine, self.pool.world
-        to_come = {one.key for one in [*engine._unlogged, *world._started]}  # type: ignore[attr-defined]
+        to_come = {one.key for one in [*engine.unlogged, *world._started]}  # type: ignore[attr-defined]
         assert set(self.pool.state.activations) <= set(world._runs) | to_come
 
     @invariant()

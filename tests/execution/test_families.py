@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine.execution import Exited, Usage
-from poolbook.adapters.machine.execution.client import How
+from poolbook.domain.ports.world import How
 
 from .bench import Bench, runs, state, wait
 

@@ -172,7 +172,7 @@ def compared(path: Path) -> tuple[int, list[str]]:
     agreed: dict[tuple[str, str], bool] = {}
     for event in transactions:
         table.take(event)
-        now = table.held["Accountant."].texts.get("lastupdatetime", "") if "Accountant." in table.held else ""
+        now = table.held["Accountant."].get("lastupdatetime", ("", ""))[1] if "Accountant." in table.held else ""
         for key, ad in wanted.get(now, []):
             if key in table.held:
                 held = table.held[key].ad()

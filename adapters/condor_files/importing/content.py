@@ -16,10 +16,8 @@ from typing import IO, Any, cast
 from attrs import define
 
 PIECE = 1 << 20
-HEAD = 1024
-"""Size of a file's head in bytes: no two logs begin alike, as their times differ."""
-DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""The errors of reading a compressed file that is damaged or cut."""
+HEAD = 1024  #: size of a file's head in bytes: no two logs begin alike, as their times differ
+DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)  #: the errors of a file that is damaged or cut
 
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 """The first bytes of compressed files."""

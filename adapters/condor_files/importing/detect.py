@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-SNIFFED = 1 << 16
-"""The number of bytes of a file that are examined."""
+SNIFFED = 1 << 16  #: the number of bytes of a file that are examined
 
 
 class FileSigns(NamedTuple):

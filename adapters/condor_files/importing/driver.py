@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import groupby
-from typing import NamedTuple
 
 from ....domain import events as e
 from ....domain.imported.record_sources import place_of
@@ -33,41 +32,24 @@ from .result import KEPT_REFUSALS, ImportResult, Options, Progress, SourceCounts
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
 from .time_zones import local_zone, zone_of
 
-BATCH = 5_000
-"""Events in an append: more of them are hardly faster."""
-BATCH_BYTES = 8 << 20
-"""Bytes read between two appends at most, which a crash repeats."""
-LONGEST_RECORD = 16 << 20
-"""Refuse a record that has not ended after so many bytes."""
-LONGEST_TRANSACTION = 256 << 20
-"""The same for job_queue.log, where a submission of a million jobs is one transaction."""
+BATCH = 5_000  #: events in an append: more of them are hardly faster
+BATCH_BYTES = 8 << 20  #: bytes read between two appends at most, which a crash repeats
+LONGEST_RECORD = 16 << 20  #: refuse a record that has not ended after so many bytes
+LONGEST_TRANSACTION = 256 << 20  #: the same for job_queue.log, where a submission of a million jobs is one transaction
 
 
-class ReaderClass(NamedTuple):
-    """The module and name of a kind's reader."""
-
-    module: str
-    name: str
-
-
-READERS: dict[str, ReaderClass] = {
-    "startlog": ReaderClass("startlog", "StartLogReader"),
-    "schedlog": ReaderClass("schedlog", "SchedLogReader"),
-    "negotiatorlog": ReaderClass("negotiatorlog", "NegotiatorLogReader"),
-    "matchlog": ReaderClass("matchlog", "MatchLogReader"),
-    "userlog": ReaderClass("job_event_log", "JobEventLogReader"),
-    "eventlog": ReaderClass("job_event_log", "JobEventLogReader"),
-    "history": ReaderClass("ads", "AdsReader"),
-    "epochs": ReaderClass("ads", "AdsReader"),
-    "startd_history": ReaderClass("ads", "AdsReader"),
-    "queue": ReaderClass("daemon_tables", "TableReader"),
-    "accountant": ReaderClass("daemon_tables", "TableReader"),
-    "job_ads": ReaderClass("ads", "AdsReader"),
-    "machine_ads": ReaderClass("ads", "AdsReader"),
-    "submitter_ads": ReaderClass("ads", "AdsReader"),
-}
-_NOT_A_GAP = frozenset({"history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads"})
+_KINDS_OF_ADS = ("history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads")
 """Kinds whose records stand for themselves: one that is missing makes no other one wrong."""
+READERS: dict[str, tuple[str, str]] = {
+    "startlog": ("startlog", "StartLogReader"),
+    "schedlog": ("schedlog", "SchedLogReader"),
+    "negotiatorlog": ("negotiatorlog", "NegotiatorLogReader"),
+    "matchlog": ("matchlog", "MatchLogReader"),
+    **dict.fromkeys(("userlog", "eventlog"), ("job_event_log", "JobEventLogReader")),
+    **dict.fromkeys(("queue", "accountant"), ("daemon_tables", "TableReader")),
+    **dict.fromkeys(_KINDS_OF_ADS, ("ads", "AdsReader")),
+}
+"""The module and the name of each kind's reader."""
 
 
 def begin_import(log: Log, machine: str, now: int) -> None:
@@ -107,7 +89,7 @@ class Importer:
         run = _Import(self, found, now, progress)
         for _, family in groupby(_without_copies(found, run.result), key=lambda c: c.family):
             run.family(list(family))
-        run.close()
+        run.flush()  # what is left: files that could not be opened
         run.result.seconds = time.monotonic() - began
         run.result.skipped = found.skipped
         run.result.paths = {number: known.path for number, known in self._known.items()}
@@ -174,7 +156,9 @@ class _Import:
         files: list[tuple[Candidate, Continued | Copy | Changed | None]] = []
         for candidate in members:
             try:
-                files.append((candidate, self._reopened(candidate) or self._recognize(candidate)))
+                files.append(
+                    (candidate, self._reopened(candidate) or recognize(candidate.path, candidate.kind, self._known))
+                )
             except FileNotFoundError:
                 continue  # rotated just now: the next run finds the new name
             except DAMAGED as error:
@@ -210,9 +194,6 @@ class _Import:
                 self._changed(candidate, source, same)
         return what.source, lost
 
-    def _recognize(self, candidate: Candidate) -> Continued | Copy | Changed | None:
-        return recognize(candidate.path, candidate.kind, self._known)
-
     def _import(self, candidate: Candidate, before: KnownSource | None, lost: KnownSource | None) -> KnownSource:
         """Import a new file. `before`: the source that it follows; `lost`: one that is gone."""
         self.result.counts[candidate.kind].new += 1
@@ -220,7 +201,7 @@ class _Import:
         machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
         machine = machine or os.path.basename(os.path.abspath(candidate.folder))
         source = self._new(candidate.path, candidate.kind, machine, follows.number if follows else 0)
-        if before is None and lost is not None and candidate.kind not in _NOT_A_GAP:
+        if before is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
             words = f"the end of {lost.path} was rotated away before it was read"
             self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, words, 0, 0))
         self._read(candidate, source, Prefix.of(candidate.path), before)
@@ -312,23 +293,13 @@ class _Import:
     def _reader(
         self, candidate: Candidate, source: KnownSource, state: dict[str, object] | None, lines: int
     ) -> SourceReader:
-        made = READERS[candidate.kind]
-        kind = getattr(import_module(f"..{made.module}", __package__), made.name)
-        found = source.found
-        reader: SourceReader = kind(
-            SourceFile(
-                source.number,
-                candidate.path,
-                found.kind,
-                found.machine,
-                zone_of(found.zone),
-                candidate.modified,
-                self._now,
-                self._importer._options.time_format,
-            ),
-            state,
-            lines,
-        )
+        module, name = READERS[candidate.kind]
+        found, zone = source.found, zone_of(source.found.zone)
+        file = SourceFile(
+            source.number, candidate.path, found.kind, found.machine, zone, candidate.modified, self._now,
+            self._importer._options.time_format,
+        )  # fmt: skip
+        reader: SourceReader = getattr(import_module(f"..{module}", __package__), name)(file, state, lines)
         return reader
 
     def _too_long(self, source: KnownSource, reader: SourceReader, rest: bytes) -> e.Event:
@@ -353,28 +324,19 @@ class _Import:
     ) -> None:
         """Append the events, and the place reached."""
         old = source.read
+        state = json.dumps(reader.state(), separators=(",", ":"))
         event = e.SourceRead(
-            self._now,
-            "read",
-            f"{source.number}:{reader.line}",
-            source.number,
-            candidate.path,
-            prefix.offset,
-            reader.line,
-            len(head),
-            head_digest(head),
-            prefix.hex,
-            json.dumps(reader.state(), separators=(",", ":")),
-            left,
-        )
+            self._now, "read", f"{source.number}:{reader.line}", source.number, candidate.path, prefix.offset,
+            reader.line, len(head), head_digest(head), prefix.hex, state, left,
+        )  # fmt: skip
         counts = self.result.counts[candidate.kind]
         counts.lines += event.lines - (old.lines if old is not None else 0)
         counts.bytes += event.offset - (old.offset if old is not None else 0)
         source.take(event)
         self._batch.append(event)
-        self._flush()
+        self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         batch, self._batch = self._batch, []
         if not batch:
             return
@@ -402,7 +364,3 @@ class _Import:
     def _tell(self, candidate: Candidate, offset: int) -> None:
         if self._progress is not None:
             self._progress(candidate.path, self._done + min(offset, candidate.size), self._total, self.result.events)
-
-    def close(self) -> None:
-        """Append what is left: files that could not be opened."""
-        self._flush()

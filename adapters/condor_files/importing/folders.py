@@ -17,8 +17,7 @@ from .content import DAMAGED, SUFFIXES, head_of
 from .detect import SNIFFED, kind_of
 
 _ROTATED = re.compile(r"^(?P<base>.+?)\.(?:(?P<old>old)|(?P<time>\d{8}T\d{6})|(?P<number>\d{1,9}))$")
-_COUNTS_UP = frozenset({"queue"})
-"""Kinds whose rotations are numbered in the order of writing; others count from the newest."""
+_COUNTS_UP = frozenset({"queue"})  #: kinds whose rotations are numbered as written; others count from the newest
 _ADDRESS = re.compile(rb"command socket at <[^>\n]*\balias=([\w.-]+)")
 _MACHINE = re.compile(rb"^Machine = \"([\w.-]+)\"", re.MULTILINE)
 
@@ -68,8 +67,7 @@ class FolderContents:
     candidates: list[Candidate] = field(factory=list)
     skipped: list[str] = field(factory=list)
     unreadable: list[tuple[str, str]] = field(factory=list)
-    machines: dict[str, str] = field(factory=dict)
-    """Folder -> the host whose daemons wrote there, if a file says so."""
+    machines: dict[str, str] = field(factory=dict)  #: folder -> the host whose daemons wrote there, if a file says so
 
 
 def files_below(path: str) -> Iterator[str]:

@@ -23,8 +23,7 @@ class SourceCounts:
     """The counts of one kind of source."""
 
     files: int = 0
-    new: int = 0
-    """Files that the log did not have."""
+    new: int = 0  #: files that the log did not have
     lines: int = 0
     bytes: int = 0
     events: int = 0
@@ -36,16 +35,13 @@ class ImportResult:
     """The result of one import."""
 
     counts: dict[str, SourceCounts] = field(factory=dict)
-    copies: list[tuple[str, str]] = field(factory=list)
-    """(copy, original) of files that were not imported."""
+    copies: list[tuple[str, str]] = field(factory=list)  #: (copy, original) of files that were not imported
     skipped: list[str] = field(factory=list)
-    refused: list[e.SourceRefused] = field(factory=list)
-    """The first ``KEPT_REFUSALS`` of them."""
+    refused: list[e.SourceRefused] = field(factory=list)  #: the first ``KEPT_REFUSALS`` of them
     paths: dict[int, str] = field(factory=dict)
     events: int = 0
     seconds: float = 0.0
 
 
 KEPT_REFUSALS = 1000
-Progress = Callable[[str, int, int, int], None]
-"""Called with the file's path, the bytes read, the bytes in all, and the number of events."""
+Progress = Callable[[str, int, int, int], None]  #: called with a file's path, bytes read and in all, events

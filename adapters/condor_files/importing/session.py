@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from threading import Event
-from types import TracebackType
 from typing import Self
 
 from ....domain.decision.draft import Refusal
@@ -20,21 +19,16 @@ from .driver import Importer, begin_import
 from .result import ImportResult, Options, Progress
 
 StrPath = str | os.PathLike[str]
-Folders = StrPath | Sequence[StrPath]
-"""One or several files or folders to import."""
+Folders = StrPath | Sequence[StrPath]  #: one or several files or folders to import
 
 
 class ImportSession:
     """The import of some folders into one log, which nobody else writes meanwhile. Close it after use."""
 
     def __init__(self, folders: Folders, url: StrPath, options: Options | None = None) -> None:
-        """Take the log at `url`, which is begun if there is none.
-
-        :raises Refusal: one of the folders is not there
-        :raises ValueError: no folder is named, or a zone or time format does not exist
-        :raises AlreadyServed: another process writes the log
-        :raises LogError: it cannot be opened, or is a pool's own
-        """
+        """Take the log at `url`, which is begun if there is none. Raise `Refusal` if one of the folders is not there,
+        `ValueError` if no folder is named, or a zone or time format does not exist, `AlreadyServed` if another process
+        writes the log, `LogError` if it cannot be opened, or is a pool's own."""
         self.url = os.fspath(url)
         paths = [os.fspath(path) for path in ([folders] if isinstance(folders, str | os.PathLike) else folders)]
         if not paths:
@@ -64,11 +58,8 @@ class ImportSession:
         stack.callback(lock.give_up)
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import all that is new, and bring the views of the log up to date.
-
-        :raises LogError: the log cannot be written
-        :raises OSError: one of the folders cannot be read
-        """
+        """Import all that is new, and bring the views of the log up to date. Raise `LogError` if the log cannot be
+        written, `OSError` if one of the folders cannot be read."""
         result = self._importer.run(progress)
         if result.events:
             views_current(self.url).close()  # so that no later reader has to make them
@@ -91,7 +82,7 @@ class ImportSession:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

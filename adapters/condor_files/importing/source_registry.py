@@ -51,8 +51,7 @@ def known_sources(log: Log) -> dict[int, KnownSource]:
         sources[number] = source
 
 
-_SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})
-"""Kinds that are rewritten under the same name: another content is another sample."""
+_SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})  #: kinds that are rewritten under the same name
 
 
 @define

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from attrs import Attribute, field, frozen
@@ -17,42 +16,30 @@ from attrs import Attribute, field, frozen
 # The key names files, so it may not hold characters with a meaning in a path.
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
-# HoldReasonCode and HoldReasonSubCode of a job that was killed for a limit. The codes are those of the manual's table
-# of HoldReasonCode (appendix "Job ClassAd Attributes"); 102 and 104 are the subcodes which HTCondor's ready-made
-# policies HOLD_IF_MEMORY_EXCEEDED and HOLD_IF_DISK_EXCEEDED give.
-VIOLATION_HOLD_CODES: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {
-        "memory": (34, 102),  # JobOutOfResources
-        "disk": (34, 104),  # JobOutOfResources
-        "wall": (47, 0),  # JobExecuteExceeded
-    }
-)
+# Of a job that was killed for a limit: HoldReasonCode (the manual's table in "Job ClassAd Attributes") and the
+# HoldReasonSubCode that HTCondor's policies HOLD_IF_MEMORY_EXCEEDED and HOLD_IF_DISK_EXCEEDED give.
+VIOLATION_HOLD_CODES: Mapping[str, tuple[int, int]] = {
+    "memory": (34, 102),  # JobOutOfResources
+    "disk": (34, 104),  # JobOutOfResources
+    "wall": (47, 0),  # JobExecuteExceeded
+}
 
 # HoldReasonCode of a job that could not be started, by the part that failed; the subcode is the errno.
-FAILURE_HOLD_CODES: Mapping[str, int] = MappingProxyType(
-    {
-        "claim": 6,  # FailedToCreateProcess
-        "scratch": 6,
-        "executable": 6,
-        "stdout": 7,  # UnableToOpenOutput
-        "stderr": 7,
-        "stdin": 8,  # UnableToOpenInput
-        "iwd": 14,  # IwdError
-    }
-)
+FAILURE_HOLD_CODES: Mapping[str, int] = {
+    **dict.fromkeys(("claim", "scratch", "executable"), 6),  # FailedToCreateProcess
+    **dict.fromkeys(("stdout", "stderr"), 7),  # UnableToOpenOutput
+    "stdin": 8,  # UnableToOpenInput
+    "iwd": 14,  # IwdError
+}
 
 
 @frozen
 class Limits:
-    """The limits whose violation kills a job; None enforces nothing.
+    """The limits whose violation kills a job; None enforces nothing."""
 
-    ``memory_mb`` bounds the resident memory of all its processes together, ``disk_kb`` its scratch directory plus the
-    growth of its output files, ``wall_us`` the time from its start (time in suspension included).
-    """
-
-    memory_mb: int | None = None
-    disk_kb: int | None = None
-    wall_us: int | None = None
+    memory_mb: int | None = None  #: of the resident memory of all its processes together
+    disk_kb: int | None = None  #: of its scratch directory, and what its output files have grown by
+    wall_us: int | None = None  #: of the time from its start, time in suspension included
 
 
 def _is_key(_: object, __: Attribute[str], value: str) -> None:
@@ -72,43 +59,33 @@ def _is_absolute(_: object, attribute: Attribute[str], value: str) -> None:
 
 @frozen(kw_only=True)
 class Activation:
-    """One start of one job.
+    """One start of one job. The variables that HTCondor's starter sets are added to its environment (manual,
+    "Environment and services for a running job")."""
 
-    * ``key`` is unique forever: the log's position of the event that began it.
-    * ``executable`` and the three streams may be relative to ``iwd``. An empty stream means /dev/null. Output and error
-      at the same path share one descriptor.
-    * The job runs in its scratch directory, or with ``run_in_iwd`` in ``iwd``. The scratch directory is made in
-      ``execute``; empty: in the folder's own. It gets ``job_ad`` and ``machine_ad`` as .job.ad and .machine.ad.
-    * ``environment`` is all that it inherits; the variables that HTCondor's starter sets are added (manual,
-      "Environment and services for a running job").
-    * ``cpus``, ``memory_mb`` and ``disk_kb`` are provisioned by the slot; ``limits`` says which of them are enforced.
-    * ``kill_signals`` has the signal of each way of a soft end. ``nice`` is added to the processes' nice value.
-    """
-
-    key: str = field(validator=_is_key)
+    key: str = field(validator=_is_key)  #: unique forever: the log's position of the event that began it
     job: str
     slot: str
-    executable: str
+    executable: str  #: may be relative to ``iwd``, as the three streams
     arguments: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(factory=dict)
+    environment: Mapping[str, str] = field(factory=dict)  #: all that it inherits
     iwd: str = field(validator=_is_absolute)
-    stdin: str = ""
+    stdin: str = ""  #: empty: /dev/null
     stdout: str = ""
-    stderr: str = ""
+    stderr: str = ""  #: at the path of the output, it shares its descriptor
     append_stdout: bool = False
     append_stderr: bool = False
-    job_ad: str = ""
-    machine_ad: str = ""
-    cpus: int = 1
+    job_ad: str = ""  #: its scratch directory gets this as .job.ad
+    machine_ad: str = ""  #: and this as .machine.ad
+    cpus: int = 1  #: provisioned by the slot, as memory and disk
     memory_mb: int = 0
     disk_kb: int = 0
-    limits: Limits = field(factory=Limits)
+    limits: Limits = field(factory=Limits)  #: which of them are enforced
     kill_signals: Mapping[str, int] = field(
         factory=lambda: dict.fromkeys(("soft", "hold", "remove"), int(signal.SIGTERM))
-    )
-    nice: int = 0
-    execute: str = ""
-    run_in_iwd: bool = False
+    )  #: the signal of each way of a soft end
+    nice: int = 0  #: added to the processes' nice value
+    execute: str = ""  #: where its scratch directory is made; empty: in the folder's own
+    run_in_iwd: bool = False  #: whether it runs there; else in its scratch directory
 
 
 @frozen
@@ -122,11 +99,11 @@ class Started:
 
 @frozen
 class Failed:
-    """The job could not be started: ``part`` is a key of FAILURE_HOLD_CODES, ``errno`` 0 where no call failed."""
+    """The job could not be started."""
 
     key: str
-    part: str
-    errno: int
+    part: str  #: a key of FAILURE_HOLD_CODES
+    errno: int  #: 0 where no call failed
     reason: str
     at: int
 
@@ -151,30 +128,26 @@ class Usage:
 
 @frozen
 class Exited:
-    """The job's own process and all its descendants have ended; the record is on disk.
-
-    Either ``code`` or ``signal`` is None. ``peak_kb`` is the largest resident size seen. ``violated`` is the limit for
-    which the supervisor killed it, a key of VIOLATION_HOLD_CODES, or empty.
-    """
+    """The job's own process and all its descendants have ended; the record is on disk."""
 
     key: str
-    code: int | None
+    code: int | None  #: either this or the signal is None
     signal: int | None
     user_us: int
     system_us: int
-    peak_kb: int
+    peak_kb: int  #: the largest resident size seen
     disk_kb: int
     core: bool
     at: int
-    violated: str = ""
+    violated: str = ""  #: the limit for which the supervisor killed it, a key of VIOLATION_HOLD_CODES, or empty
 
 
 @frozen
 class Lost:
-    """The job was started, runs no more, and its exit code is unknown; ``why`` is a sentence."""
+    """The job was started, runs no more, and its exit code is unknown."""
 
     key: str
-    why: str
+    why: str  #: a sentence
     at: int
 
 
@@ -190,6 +163,6 @@ class Running:
 Report: TypeAlias = Started | Failed | Usage | Exited | Lost
 
 # By the supervisor's name of the report. A record on disk has the same form.
-REPORTS: Mapping[str, type[Any]] = MappingProxyType(
-    {"started": Started, "failed": Failed, "usage": Usage, "exited": Exited, "lost": Lost, "running": Running}
-)
+REPORTS: Mapping[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (Started, Failed, Usage, Exited, Lost, Running)
+}

@@ -14,28 +14,25 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from attrs import define, fields
+from attrs import asdict, define
 
 from ....domain.errors import PoolbookError
-from .activation import REPORTS, Activation, Exited, Failed, Limits, Lost, Report, Running, Started
+from ....domain.ports.world import How
+from .activation import REPORTS, Activation, Exited, Failed, Lost, Report, Running, Started
 
-How: TypeAlias = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
 Known: TypeAlias = Literal["unknown"] | Running | Exited | Failed | Lost
 
 _VERSION = 2
-_HOWS = ("soft", "hold", "remove", "hard", "suspend", "continue")
+_HOWS = get_args(How)
 _PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
-# How long to try for a supervisor. It may be busy ending what a predecessor left.
-_CONNECT_S = 15.0
+_CONNECT_S = 15.0  #: how long to try for a supervisor: it may be busy ending what a predecessor left
 _AGAIN_S = 0.01
-# How often a supervisor may hang up on the first words before it is taken to be broken.
-_TRIES = 5
+_TRIES = 5  #: how often a supervisor may hang up on the first words before it is taken to be broken
 _READ = 1 << 20
-_FIELDS = tuple(field.name for field in fields(Activation))
-_LIMITS = tuple(field.name for field in fields(Limits))
 
 
 class SupervisorError(PoolbookError, RuntimeError):
@@ -355,18 +352,12 @@ class Supervisor:
         if self._reports:
             os.eventfd_write(self._ready, 1)
         else:
-            try:
+            with suppress(BlockingIOError):
                 os.eventfd_read(self._ready)
-            except BlockingIOError:
-                return
 
 
 def _start(activation: Activation) -> dict[str, Any]:
-    order = {name: getattr(activation, name) for name in _FIELDS}
-    order["limits"] = {name: getattr(activation.limits, name) for name in _LIMITS}
-    order["environment"] = dict(activation.environment)
-    order["kill_signals"] = {how: int(number) for how, number in activation.kill_signals.items()}
-    return {"do": "start", "order": order}
+    return {"do": "start", "order": asdict(activation, recurse=False) | {"limits": asdict(activation.limits)}}
 
 
 def _report(said: Mapping[str, Any]) -> Any:

@@ -12,8 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 
-SECONDS = 0.5
-"""Seconds that each kind of work is done, at least."""
+SECONDS = 0.5  #: seconds that each kind of work is done, at least
 _WORDS = 4096
 _RANK = 200
 

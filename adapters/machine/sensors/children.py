@@ -9,13 +9,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-Watch = Callable[[int, Callable[[], None]], None]
-"""Registers a function to be called whenever a descriptor can be read."""
+Watch = Callable[[int, Callable[[], None]], None]  #: has a function called whenever a descriptor can be read
 Unwatch = Callable[[int], None]
-LONGEST = 1 << 20
-"""Bytes of a line, at most; a longer one is split."""
-_PIPE = 1 << 16
-"""Bytes that a pipe holds."""
+LONGEST = 1 << 20  #: bytes of a line, at most; a longer one is split
+_PIPE = 1 << 16  #: bytes that a pipe holds
 
 
 class Child:

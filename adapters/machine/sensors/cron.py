@@ -31,10 +31,8 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"([0-9]+)\s*([smh]?)", re.IGNORECASE | re.ASCII)
 _OF_SINGLE_SLOTS = ("slotid", "slotname", "slottypeid", "slotmergeconstraint", "name")
 """Attributes by which HTCondor restricts a record to some of the slots."""
-LARGEST = 1 << 20
-"""Characters in a record, at most: a program that prints more without a break is faulty, and is killed."""
-_QUOTED = 60
-"""Characters of a wrong line that are quoted, at most."""
+LARGEST = 1 << 20  #: characters in a record, at most: a program that prints more without a break is killed
+_QUOTED = 60  #: characters of a wrong line that are quoted, at most
 
 
 @frozen
@@ -113,8 +111,7 @@ class _Turns:
     child: Child | None = None
     told_to_end: bool = False
     lines: list[str] = field(factory=list)
-    size: int = 0
-    """Characters in ``lines``; more than LARGEST for a record that is too large, whose lines are dropped."""
+    size: int = 0  #: characters in ``lines``; more than LARGEST for a record that is too large, whose lines are dropped
     published: Ad = field(factory=dict)
 
 
@@ -125,8 +122,7 @@ class Cron:
     def __init__(self, watch: Watch, unwatch: Unwatch, tell: Callable[[str], None]) -> None:
         self._watch, self._unwatch, self._tell = watch, unwatch, tell
         self._turns: dict[str, _Turns] = {}
-        self._told: set[tuple[str, str]] = set()
-        """Faults already reported, as program and kind; cleared by another configuration."""
+        self._told: set[tuple[str, str]] = set()  #: (program, kind) of faults that were reported of this configuration
 
     def configure(self, jobs: list[CronJob], now: int) -> None:
         """Run these from now on. Unchanged ones go on; what the others have published is dropped."""

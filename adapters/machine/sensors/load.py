@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from attrs import define, field
 
-WINDOW = 60_000_000
-"""Microseconds over which the mean is taken."""
+WINDOW = 60_000_000  #: microseconds over which the mean is taken
 
 
 @define

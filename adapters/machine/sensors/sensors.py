@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
+
+from attrs import frozen
 
 from ....domain.config import Configuration
 from ....domain.ports.sensor_readings import Readings
 from .idle import Idle
 
 
+@frozen
 class Sensors:
-    """The sensors of this machine; ``root`` is /."""
+    """The sensors of this machine."""
 
-    def __init__(self, console: Sequence[str] = (), *, bad_utmp: bool = False, root: Path = Path("/")) -> None:
-        self._idle = Idle(console, bad_utmp=bad_utmp, root=root)
+    _idle: Idle
 
     @classmethod
     def configured(cls, configuration: Configuration) -> Sensors:
         """Return the sensors of a configuration: CONSOLE_DEVICES, STARTD_HAS_BAD_UTMP."""
         devices = configuration.get("CONSOLE_DEVICES").replace(",", " ").split()
-        return cls(
-            [device.removeprefix("/dev/") for device in devices],
-            bad_utmp=configuration.boolean("STARTD_HAS_BAD_UTMP", False),
-        )
+        console = [device.removeprefix("/dev/") for device in devices]
+        return cls(Idle(console, bad_utmp=configuration.boolean("STARTD_HAS_BAD_UTMP", False)))
 
     def read(self, now: int, condor_load: Mapping[str, float]) -> Readings:
         """Return the readings at the instant ``now``."""

@@ -18,8 +18,7 @@ from attrs import define, field, frozen
 from .files import problem
 
 PROGRESS = "userlogs.progress"
-GROWN = 1_000_000
-"""The size in bytes at which the file is rewritten."""
+GROWN = 1_000_000  #: the size in bytes at which the file is rewritten
 
 
 class UserLogError(Exception):

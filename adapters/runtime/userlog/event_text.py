@@ -15,15 +15,11 @@ from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
 
-END = "...\n"
-"""The line that closes an event."""
-NOTE_LENGTH = 8191
-"""Characters to which the notes of a submission are cut."""
+END = "...\n"  #: the line that closes an event
+NOTE_LENGTH = 8191  #: characters to which the notes of a submission are cut
 
-Stamp = Callable[[int], str]
-"""Formats an instant, in microseconds, for a header."""
-Numbers = tuple[int, int]
-"""Microseconds of CPU time: user and system."""
+Stamp = Callable[[int], str]  #: formats an instant, in microseconds, for a header
+Numbers = tuple[int, int]  #: microseconds of CPU time: user and system
 
 
 def stamps(zone: tzinfo | None = None) -> Stamp:
@@ -113,8 +109,7 @@ def suspended(processes: int) -> str:
     return f"Job was suspended.\n\tNumber of processes actually suspended: {processes}\n"
 
 
-UNSUSPENDED = "Job was unsuspended.\n"
-"""011."""
+UNSUSPENDED = "Job was unsuspended.\n"  #: 011
 
 
 def held(reason: str, code: int, subcode: int) -> str:
@@ -193,10 +188,8 @@ class Resource(NamedTuple):
 
 
 _UNITS = {"Memory": " (MB)", "Disk": " (KB)", "TimeExecute": " (s)", "TimeSlotBusy": " (s)"}
-_LABEL = 12
-"""The length of a common resource's longest name with its unit."""
-_NARROWEST = (8, 8, 9)
-"""Least widths of usage, request and allocation."""
+_LABEL = 12  #: the length of a common resource's longest name with its unit
+_NARROWEST = (8, 8, 9)  #: least widths of usage, request and allocation
 
 
 def number(value: float) -> str:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from .event_text import END
 
-MODE = 0o644
-"""Permissions of a new file, before the umask."""
+MODE = 0o644  #: permissions of a new file, before the umask
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOCTTY | os.O_NONBLOCK
 
 

@@ -1,11 +1,7 @@
 """Fold the pool's events into events of user logs, in the order in which these are written.
 
-* An event of a running job is written when it happens, but its hold, release and removal wait until its processes are
-  gone, and follow the eviction (004 before 012, 004 before 009), as the real schedd has it.
-* Every event of a log has one rule here (``_RULES``); an event without one means nothing for a user log.
-* What happens to a job before its process began (001) is written after that, or not at all if it never begins.
-* A job that ended or failed before its begin was reported is still written in order: 001 before 005. A failed start has
-  an error (021) in place of 001. A job stopped before it began was never evicted.
+docs/userlog.md says what is written when. Every event of a log has one rule here (``_RULES``); an event without one
+means nothing for a user log.
 
 Source: the manual's "Job Event Log Codes"; the order, and what it leaves open, as in the logs of a real pool.
 """
@@ -24,68 +20,55 @@ from .logged_runs import Place, Run, Why, address, changed, place, table
 
 Body = str | Callable[[int], str]
 """An event's text: one for all jobs, or a function that makes each process's when it is written."""
-Entry = tuple[LoggedCluster, e.Procs, int, Body]
-"""An event of some jobs: its number and body."""
+Entry = tuple[LoggedCluster, e.Procs, int, Body]  #: an event of some jobs: its number and body
 
 SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
 HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE = 12, 13, 21, 24, 33
 
-PRIORITY = "JobPrio"
-"""The one attribute whose change is logged (033): a command of its own changes it."""
-PROCESSES = 1
-"""Suspended processes: the pool's log does not say how many; the job's own is one."""
+PRIORITY = "JobPrio"  #: the one attribute whose change is logged (033): a command of its own changes it
+PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the job's own is one
 
 # Why a job was evicted, by the cause of the signal. The reasons are data of the real pool's logs, which tools match.
 _UNSPECIFIED = Why(1005, 0, "Unspecified job interruption")
-_DRAINING = Why(1014, 0, "Startd was draining")
 _EVICTIONS = {
     "vacate_command": Why(1010, 0, "Claim vacated by the administrator"),
     "user_vacate": Why(1022, 0, "Job vacated by schedd"),
     "preempt": Why(1011, 0, "PREEMPT expression evaluated to True"),
-    "drain_command": _DRAINING,
-    "draining": _DRAINING,
+    **dict.fromkeys(("drain_command", "draining"), Why(1014, 0, "Startd was draining")),
     "shutdown": Why(1013, 0, "Startd was shutdown"),
 }
-_BY_MACHINE = "held_by_machine"
-"""The cause of a hold by WANT_HOLD, which the startd reports as an error."""
+_BY_MACHINE = "held_by_machine"  #: the cause of a hold by WANT_HOLD, which the startd reports as an error
 _LOST = Why(1008, 0, "Job not found at execution machine")
 _REMOVED_CODE = 1023
 
 
 class UserLogs:
-    """The projector from the pool's events to the texts of user logs.
-
-    :param stamp: formats instants; in local time unless given
-    """
+    """The projector from the pool's events to the texts of user logs. ``stamp`` formats instants, in local time unless
+    given."""
 
     def __init__(self, stamp: event_text.Stamp | None = None) -> None:
-        self.position = 0
-        """The position of the last event that was folded."""
+        self.position = 0  #: the position of the last event that was folded
         self._stamp = stamp or event_text.stamps()
         self._host = address("localhost")
         self._hosts: dict[str, str] = {}
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
-        self._leaving: dict[str, Why] = {}
-        """Why the claims of slots are about to end, where that is logged."""
+        self._leaving: dict[str, Why] = {}  #: why the claims of slots are about to end, where that is logged
         self._runs: dict[tuple[int, int], Run] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[str, str]]:
         """Fold the event at `position`; return the texts that it adds, with their files, in order."""
-        rule = _RULES.get(type(event))
-        self.position = position
-        if rule is None:
-            return []
-        entries = list(rule(self, event))
+        entries = self._entries(position, event)
         return _merged(self._texts(entry, self._stamp(event.at)) for entry in entries) if entries else []
 
     def skip(self, position: int, event: e.Event) -> None:
         """Fold an event whose texts were written before: as `fold`, without texts."""
-        rule = _RULES.get(type(event))
+        self._entries(position, event)
+
+    def _entries(self, position: int, event: e.Event) -> list[Entry]:
         self.position = position
-        if rule is not None:
-            for _ in rule(self, event):
-                pass
+        rule = _RULES.get(type(event))
+        return [] if rule is None else list(rule(self, event) or ())
 
     def _texts(self, entry: Entry, stamp: str) -> Iterator[tuple[str, str]]:
         cluster, procs, number, body = entry
@@ -106,34 +89,28 @@ class UserLogs:
 
     # The pool, its machines and slots: where jobs run
 
-    def _founded(self, event: e.PoolFounded) -> Iterator[Entry]:
+    def _founded(self, event: e.PoolFounded) -> None:
         self._host = address(event.name)
-        return iter(())
 
-    def _machine(self, event: e.MachineJoined) -> Iterator[Entry]:
+    def _machine(self, event: e.MachineJoined) -> None:
         self._hosts[event.machine] = unquoted(event.ad.get("MyAddress", "")) or address(event.machine)
-        return iter(())
 
-    def _machine_left(self, event: e.MachineLeft) -> Iterator[Entry]:
+    def _machine_left(self, event: e.MachineLeft) -> None:
         self._hosts.pop(event.machine, None)
-        return iter(())
 
-    def _slot(self, event: e.SlotCreated) -> Iterator[Entry]:
+    def _slot(self, event: e.SlotCreated) -> None:
         self._places[event.slot] = place(event.slot, event.machine, event.ad)
-        return iter(())
 
-    def _slot_changed(self, event: e.SlotAdChanged) -> Iterator[Entry]:
+    def _slot_changed(self, event: e.SlotAdChanged) -> None:
         known = self._places.get(event.slot)
         if known is not None:
             self._places[event.slot] = changed(known, event.changes)
-        return iter(())
 
-    def _slot_died(self, event: e.SlotDestroyed) -> Iterator[Entry]:
+    def _slot_died(self, event: e.SlotDestroyed) -> None:
         self._places.pop(event.slot, None)
         self._leaving.pop(event.slot, None)
-        return iter(())
 
-    def _slot_moved(self, event: e.SlotTransitioned) -> Iterator[Entry]:
+    def _slot_moved(self, event: e.SlotTransitioned) -> None:
         """Remember why a claim begins to end, until it has ended or its job may stay after all."""
         if event.target.startswith(_ENDING):
             why = _EVICTIONS.get(event.cause)
@@ -141,7 +118,6 @@ class UserLogs:
                 self._leaving[event.slot] = why
         elif event.target != "Claimed/Suspended":
             self._leaving.pop(event.slot, None)
-        return iter(())
 
     # Jobs that wait
 
@@ -160,10 +136,10 @@ class UserLogs:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None and event.target == LEFT:
             self._gone(cluster, event.procs)
-        said = None if cluster is None else _said(event)
-        if cluster is None or said is None:
+        if cluster is None or event.row not in _ROWS:
             return
-        number, body = said
+        number, text = _ROWS[event.row]
+        body = text(event.changes)
         running = sorted(proc for proc in cluster.running if holds(event.procs, proc))
         idle = without(event.procs, running)
         if idle:
@@ -213,14 +189,13 @@ class UserLogs:
 
     # Jobs that run
 
-    def _activated(self, event: e.JobActivated) -> Iterator[Entry]:
+    def _activated(self, event: e.JobActivated) -> None:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None:
             where = self._places[event.slot]
             host = self._hosts.get(where.machine) or address(where.machine)
             self._runs[event.cluster, event.proc] = Run(where, host, event.at)
             cluster.running.add(event.proc)
-        return iter(())
 
     def _running(self, event: e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited) -> Run | None:
         return self._runs.get((event.cluster, event.proc))
@@ -314,7 +289,7 @@ def _interrupted(
     if run.executing is not None or hold is not None:
         yield EVICT, lambda _: event_text.evicted(why.code, why.subcode, why.reason, usage, table(run, cluster, event))
     if hold is not None:
-        yield HOLD, event_text.held(hold.reason, hold.code, hold.subcode)
+        yield HOLD, _held(hold)
 
 
 def _hold_of(changes: e.Ad) -> Why | None:
@@ -324,6 +299,10 @@ def _hold_of(changes: e.Ad) -> Why | None:
     return Why(code, subcode, unquoted(changes["HoldReason"]))
 
 
+def _held(hold: Why) -> str:
+    return event_text.held(hold.reason, hold.code, hold.subcode)
+
+
 def _asked(event: e.JobsTransitioned) -> Why | None:
     """Return why a running job is stopped: its hold or removal."""
     if event.row == "remove":
@@ -331,14 +310,9 @@ def _asked(event: e.JobsTransitioned) -> Why | None:
     return _hold_of(event.changes) if event.row == "hold" else None
 
 
-def _hold_said(changes: e.Ad) -> str:
-    hold = _hold_of(changes) or Why(0, 0, "")
-    return event_text.held(hold.reason, hold.code, hold.subcode)
-
-
 # What a row of the job's table means for a user log.
 _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
-    "hold": (HOLD, _hold_said),
+    "hold": (HOLD, lambda changes: _held(_hold_of(changes) or Why(0, 0, ""))),
     "release": (RELEASE, lambda changes: event_text.released(unquoted(changes.get("ReleaseReason", "")))),
     "remove": (ABORT, lambda changes: event_text.aborted(unquoted(changes.get("RemoveReason", "")))),
     "suspend": (SUSPEND, lambda changes: event_text.suspended(PROCESSES)),
@@ -346,12 +320,7 @@ _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
 }
 
 
-def _said(event: e.JobsTransitioned) -> tuple[int, str] | None:
-    row = _ROWS.get(event.row)
-    return None if row is None else (row[0], row[1](event.changes))
-
-
-_RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry]]] = {
+_RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry] | None]] = {
     e.PoolFounded: UserLogs._founded,
     e.MachineJoined: UserLogs._machine,
     e.MachineLeft: UserLogs._machine_left,

@@ -19,8 +19,7 @@ from .event_text import Numbers, number
 NOWHERE = "/dev/null"
 NOTED = ("DAGNodeName", "JobBatchName")
 """Attributes that event 000 shows if a job has them. Source: the schedd's WriteSubmitToUserLog."""
-NOTES = (*NOTED, "SubmitEventNotes", "SubmitEventUserNotes")
-"""Attributes that event 000 depends on."""
+NOTES = (*NOTED, "SubmitEventNotes", "SubmitEventUserNotes")  #: attributes that event 000 depends on
 
 
 class LoggedCluster:
@@ -33,8 +32,7 @@ class LoggedCluster:
         self.variants = Variants(event.columns)
         self._spelled = {name.lower(): name for name in (*event.ad, *self.variants.names)}
         self._edits: list[tuple[Procs, Ad]] = []
-        self.spent: dict[int, Numbers] = {}
-        """The CPU times of earlier runs, by process."""
+        self.spent: dict[int, Numbers] = {}  #: the CPU times of earlier runs, by process
         alike = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
         self.path = self._path(0) if alike else None
         """The log of all its jobs, empty if they have none; None: each job has its own."""

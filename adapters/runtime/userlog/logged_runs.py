@@ -61,20 +61,15 @@ class Run:
     place: Place
     host: str
     activated: int
-    executing: int | None = None
-    """When its own process began."""
-    measured: tuple[int, int] = (0, 0)
-    """Image size and resident set size in KiB, as in its last event 006."""
+    executing: int | None = None  #: when its own process began
+    measured: tuple[int, int] = (0, 0)  #: image size and resident set size in KiB, as in its last event 006
     resident: int = 0
     disk: int = 0
     suspended: bool = False
     removed: bool = False
-    why: Why | None = None
-    """The first reason that stopped it."""
-    error: Why | None = None
-    """The hold by its startd, which is reported as an error."""
-    waiting: list[tuple[int, str]] = field(factory=list)
-    """Events to be written when its processes are gone: numbers and bodies."""
+    why: Why | None = None  #: the first reason that stopped it
+    error: Why | None = None  #: the hold by its startd, which is reported as an error
+    waiting: list[tuple[int, str]] = field(factory=list)  #: events (number, body) to write when its processes are gone
 
 
 def table(run: Run, cluster: LoggedCluster, exit: JobExited) -> str:

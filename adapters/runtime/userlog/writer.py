@@ -21,18 +21,13 @@ from . import files
 from .checkpoint import Failure, ProgressFile, UserLogError
 from .fold import UserLogs
 
-CHUNK = 10_000
-"""Events in a batch while a log is read from its beginning."""
+CHUNK = 10_000  #: events in a batch while a log is read from its beginning
 
 
 class UserLogWriter:
-    """Appends the pool's events to users' logs.
-
-    :param folder: where the checkpoint is kept: one folder for one log, and one writer
-    :param logs: a fold that has seen nothing yet
-    :param durable: sync each batch to disk before it counts as written
-    :raises UserLogError: the folder cannot be used, or its checkpoint cannot be read
-    """
+    """Appends the pool's events to users' logs. ``folder`` keeps the checkpoint: of one log, for one writer. With
+    ``durable``, each batch is synced to disk before it counts as written. Raises `UserLogError` if the folder
+    cannot be used, or its checkpoint cannot be read."""
 
     def __init__(self, folder: Path, logs: UserLogs | None = None, durable: bool = False) -> None:
         self._logs = UserLogs() if logs is None else logs
@@ -70,11 +65,9 @@ class UserLogWriter:
             self.write(chunk)
 
     def write(self, events: Iterable[tuple[int, Event]]) -> None:
-        """Write `events`, the next ones of the log, as one batch. Skip those that were written before.
-
-        :raises UserLogError: events between the last batch and this one are missing, or the checkpoint cannot be saved;
-            then nothing of this batch is written, and a new writer may try it again
-        """
+        """Write `events`, the next ones of the log, as one batch. Skip those that were written before. Raise
+        `UserLogError` if events between the last batch and this one are missing, or the checkpoint cannot be saved;
+        then nothing of this batch is written, and a new writer may try it again."""
         progress = self._progress
         if self.position < progress.position:
             raise UserLogError(f"events up to {progress.position} are written already: let `start` read the log first")

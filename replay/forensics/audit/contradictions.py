@@ -19,7 +19,7 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, Contradiction, SourceValue
-from ..sources import Sources
+from ..sources import Sources, job_of
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
@@ -131,7 +131,7 @@ class FactAuditor:
         if event.said == "owner" and "user" in facts:
             self._owners[slot] = facts["user"]
             self.scratch.add_fact(slot, "holder", place, facts["user"])
-        elif event.said == "activated" and (job := _job(facts.get("job", ""))) is not None:
+        elif event.said == "activated" and (job := job_of(facts.get("job", ""))) is not None:
             self._jobs[slot] = job
             self.scratch.add_fact(slot, "job", place, facts["job"])
             body = json.dumps({"slot": slot, "user": self._owners.get(slot, "")})
@@ -219,11 +219,6 @@ class FactAuditor:
         which = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
         words = f"{FACTS[first.fact].words}{which}: {sayings}"
         self.audit.contradictions.append(Contradiction(thing, first.fact, words, first.at, run, told))
-
-
-def _job(text: str) -> tuple[int, int] | None:
-    cluster, dot, proc = text.partition(".")
-    return (int(cluster), int(proc)) if dot and cluster.isdecimal() and proc.isdecimal() else None
 
 
 _STEPS: Final[dict[type[e.Event], Any]] = {

@@ -43,18 +43,12 @@ def facts_of_entries(heard: Iterable[JobRecord], gaps: Iterable[int] = ()) -> li
 
 
 _OF_JOBS: Final = {
-    "user_cpu": "total_user_cpu",
-    "system_cpu": "total_system_cpu",
-    "sent": "total_sent",
-    "received": "total_received",
-}
+    "user_cpu": "total_user_cpu", "system_cpu": "total_system_cpu", "sent": "total_sent", "received": "total_received",
+}  # fmt: skip
 _OF_RUNS: Final = {"run_user_cpu": "user_cpu", "run_system_cpu": "system_cpu"}
 _OF_LAST_RUNS: Final = {
-    "busy": "timeslotbusy_used",
-    "executed": "timeexecute_used",
-    "memory": "memory_used",
-    "disk": "disk_used",
-}
+    "busy": "timeslotbusy_used", "executed": "timeexecute_used", "memory": "memory_used", "disk": "disk_used",
+}  # fmt: skip
 """The names that an entry gives to facts."""
 
 

@@ -6,8 +6,6 @@ in which files were imported does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
@@ -19,16 +17,11 @@ from .event_log_rules import EventLogAuditor
 from .startd_log_rules import StartdLogAuditor
 
 _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
-_EVERY = 50_000  #: progress is reported after this many events
 
 
-def examine(log: Log, progress: Callable[[int, int], None] | None = None) -> Audit:
-    """Audit the log of an import. The stores check its seal.
-
-    `progress` is called now and then with the number of events read and of all.
-    """
-    audit = Audit()
-    audit.imported, audit.dialect = True, HTCONDOR_25.name
+def examine(log: Log) -> Audit:
+    """Audit the log of an import. The stores check its seal."""
+    audit = Audit(HTCONDOR_25.name, imported=True)
     sources = Sources()
     judges = (StartdLogAuditor(sources, audit), EventLogAuditor(sources, audit), FactAuditor(sources, audit))
     for position, event in single_entries(log.read()):
@@ -37,8 +30,6 @@ def examine(log: Log, progress: Callable[[int, int], None] | None = None) -> Aud
         _take(audit, sources, event)
         for judge in judges:
             judge.take(position, event)
-        if progress is not None and not position % _EVERY:
-            progress(position, log.head.position)
     for judge in judges:
         judge.finish()
     _sources(audit, sources)

@@ -27,14 +27,9 @@ ATTRIBUTES: Final = (
 
 REMOVED, COMPLETED, HELD = 3, 4, 5
 STATUSES: Final = {
-    1: "idle",
-    2: "running",
-    REMOVED: "removed",
-    COMPLETED: "completed",
-    HELD: "held",
-    6: "transferring output",
+    1: "idle", 2: "running", REMOVED: "removed", COMPLETED: "completed", HELD: "held", 6: "transferring output",
     7: "suspended",
-}
+}  # fmt: skip
 """The words of JobStatus. A job leaves the queue only with the third or the fourth."""
 ON_SLOTS: Final = frozenset({5, 10, 13})
 """The universes with one slot at a time: vanilla, java, vm. Others' usage and starts are counted in other ways."""

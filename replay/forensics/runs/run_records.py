@@ -17,7 +17,7 @@ from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.ports.log import Log
 from ...narration.wording import EVER
 from ..audit.event_log_facts import JobRecord
-from ..sources import Sources
+from ..sources import Sources, job_of
 from ..why.record_words import NOT_STARTED
 
 Job = tuple[int, int]
@@ -148,9 +148,8 @@ class Records:
         if event.said == "owner":
             self._owners[slot] = facts.get("user", "")
         elif event.said == "activated":
-            cluster, _, proc = facts.get("job", "").partition(".")
-            if cluster.isdecimal() and proc.isdecimal():
-                job = int(cluster), int(proc)
+            job = job_of(facts.get("job", ""))
+            if job is not None:
                 self._jobs[slot] = job, self._chain(event)
                 self._say(job, position, event, "activated", {"slot": slot, "user": self._owners.get(slot, "")})
         elif event.said in ("job_over", "starter_gone") and slot in self._jobs:

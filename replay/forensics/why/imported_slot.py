@@ -73,7 +73,6 @@ class _Life:
     first_job: str = ""  #: the job that was started first on it
     last: int = 0
     dead: bool = False
-    parts: set[str] = field(factory=set)
     _lately: int = 0  #: where in the chain stands what was said since it last moved
     _asked: int = 0  #: where in the chain somebody first asked for it since then
     _given_back: tuple[int, str] = (0, "")

@@ -18,10 +18,8 @@ from collections.abc import Iterable
 from . import processes
 from .processes import Process
 
-# How many jobs one supervisor can number.
-_NUMBERS = 10**9
-# Vanished processes that a walk up the line of parents may meet before it is given up until the next look.
-_TRIES = 4
+_NUMBERS = 10**9  #: how many jobs one supervisor can number
+_TRIES = 4  #: vanished processes that a walk up the line of parents may meet before it is given up until the next look
 
 
 class Families:

@@ -14,8 +14,7 @@ from . import processes
 from .processes import Process
 from .records import Claim
 
-# How long a process may have been between fork and exec when its supervisor was killed: it has no mark before exec.
-_UNMARKED_S = 0.1
+_UNMARKED_S = 0.1  #: how long a process may have been between fork and exec, unmarked, when its supervisor was killed
 _PAUSE_S = 0.005
 
 _RESTARTED = "the machine was restarted while it ran"

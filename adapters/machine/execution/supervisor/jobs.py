@@ -21,14 +21,10 @@ from .processes import Process
 from .records import Claim, Claims, Journal, Record
 from .scratch import Scratch, size_kb
 
-# Limits are checked and usage is reported this often.
-SAMPLE_US = 1_000_000
-# A directory tree is measured again after this many times what measuring it took.
-_MEASURE_REST = 20
-# Steps that measuring a scratch directory may take at a job's end before other jobs have their turn.
-_MEASURE_STEPS = 16
-# The pause before processes that refuse to die are looked for again; it doubles.
-_FIRST_RETRY_US = 2_000
+SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
+_MEASURE_REST = 20  #: a directory tree is measured again after this many times what measuring it took
+_MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
+_FIRST_RETRY_US = 2_000  #: the pause before processes that refuse to die are looked for again; it doubles
 _LAST_RETRY_US = 1_000_000
 
 
@@ -349,14 +345,8 @@ _REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
 
 
 def _failed(key: str, error: StartError) -> Record:
-    return {
-        "say": "failed",
-        "key": key,
-        "part": error.part,
-        "errno": error.number,
-        "reason": error.reason,
-        "at": clock(),
-    }
+    told = {"part": error.part, "errno": error.number, "reason": error.reason}
+    return {"say": "failed", "key": key, **told, "at": clock()}
 
 
 def _files_kb(paths: Iterable[str]) -> int:

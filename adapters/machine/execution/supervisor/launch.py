@@ -15,24 +15,14 @@ from typing import Any
 
 from .processes import MARK, POOL
 
-# An activation as the pool sends it: the fields of ``Activation``, by name.
-Order = dict[str, Any]
+Order = dict[str, Any]  #: an activation as the pool sends it: the fields of ``Activation``, by name
 
 # Set to the number of provisioned CPUs unless the job set them: HTCondor's STARTER_NUM_THREADS_ENV_VARS.
 CPU_COUNTS = (
-    "CUBACORES",
-    "GOMAXPROCS",
-    "JULIA_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OMP_THREAD_LIMIT",
-    "OPENBLAS_NUM_THREADS",
-    "PYTHON_CPU_COUNT",
-    "ROOT_MAX_THREADS",
-    "TF_LOOP_PARALLEL_ITERATIONS",
+    "CUBACORES", "GOMAXPROCS", "JULIA_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
+    "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "PYTHON_CPU_COUNT", "ROOT_MAX_THREADS", "TF_LOOP_PARALLEL_ITERATIONS",
     "TF_NUM_THREADS",
-)
+)  # fmt: skip
 # Set to the scratch directory, whatever the job set them to.
 _SCRATCH_PATHS = ("_CONDOR_SCRATCH_DIR", "APPTAINER_CACHEDIR", "SINGULARITY_CACHEDIR", "TEMP", "TMP", "TMPDIR")
 
@@ -83,23 +73,20 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
     Source: manual, "Environment and services for a running job"; the starter of version 25.14 for those that the job
     may set itself: the counts of CPUs and HOME.
     """
-    variables: dict[str, str] = {name: str(order["cpus"]) for name in CPU_COUNTS}
-    variables["HOME"] = _home()
-    variables.update(order["environment"])
-    variables.update(dict.fromkeys(_SCRATCH_PATHS, scratch))
-    variables.update(
-        {
-            "BATCH_SYSTEM": "HTCondor",
-            "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
-            "_CONDOR_JOB_IWD": order["iwd"],
-            "_CONDOR_JOB_PIDS": "",
-            "_CONDOR_MACHINE_AD": f"{scratch}/.machine.ad",
-            "_CONDOR_SLOT": order["slot"].partition("@")[0],
-            MARK: order["key"],
-            POOL: execute,
-        }
-    )
-    return variables
+    return {
+        **dict.fromkeys(CPU_COUNTS, str(order["cpus"])),
+        "HOME": _home(),
+        **order["environment"],
+        **dict.fromkeys(_SCRATCH_PATHS, scratch),
+        "BATCH_SYSTEM": "HTCondor",
+        "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
+        "_CONDOR_JOB_IWD": order["iwd"],
+        "_CONDOR_JOB_PIDS": "",
+        "_CONDOR_MACHINE_AD": f"{scratch}/.machine.ad",
+        "_CONDOR_SLOT": order["slot"].partition("@")[0],
+        MARK: order["key"],
+        POOL: execute,
+    }
 
 
 def outputs(order: Order) -> list[str]:
@@ -109,10 +96,8 @@ def outputs(order: Order) -> list[str]:
 
 
 def open_streams(order: Order) -> list[int]:
-    """Open stdin, stdout and stderr, and return their descriptors.
-
-    :raises StartError: names the stream that cannot be opened
-    """
+    """Open stdin, stdout and stderr, and return their descriptors. Raise `StartError`, which names the stream, if one
+    cannot be opened."""
     opened: list[int] = []
     paths: list[str] = []
     for name, flags, append in _STREAMS:

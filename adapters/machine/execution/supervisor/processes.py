@@ -17,15 +17,13 @@ from typing import NamedTuple
 MARK = "_POOLBOOK_ACTIVATION"
 POOL = "_POOLBOOK_EXECUTE"
 
-# The number 0, see ``number``.
-FIRST_NUMBER = 10**15
+FIRST_NUMBER = 10**15  #: the number 0, see ``number``
 
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
 _TICK_US = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 _DEAD = b"ZX"
-# The longest line of /proc/pid/stat: 52 numbers of up to 20 digits and a name.
-_STAT_SIZE = 2048
+_STAT_SIZE = 2048  #: the longest line of /proc/pid/stat: 52 numbers of up to 20 digits and a name
 
 
 class Process(NamedTuple):

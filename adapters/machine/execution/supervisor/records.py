@@ -18,12 +18,8 @@ from typing import Any, NamedTuple
 
 Record = dict[str, Any]
 
-# A journal is written anew when it holds this many bytes of which less than half are still wanted.
-_WASTE = 4 << 20
-
-
-# Claims that are kept to be used again.
-_SPARES = 64
+_WASTE = 4 << 20  #: a journal is written anew when it holds this many bytes of which less than half are still wanted
+_SPARES = 64  #: claims that are kept to be used again
 
 
 class Claim(NamedTuple):
@@ -133,12 +129,9 @@ class Journal:
         self._rewrite()
 
     def append(self, records: Iterable[Record]) -> None:
-        """Make these durable.
-
-        :raises OSError: none of them counts; the same call can be tried again
-        """
+        """Make these durable. Raise `OSError` if none of them counts; the same call can be tried again."""
         records = list(records)
-        data = b"".join(_line(record) for record in records)
+        data = b"".join(line_of(record) for record in records)
         # At a place, not at the end: what a full disk cut off half-way is written over by the next try.
         done = 0
         while done < len(data):
@@ -152,12 +145,12 @@ class Journal:
         for key in keys:
             record = self.records.pop(key, None)
             if record is not None:
-                self._wasted += len(_line(record))
+                self._wasted += len(line_of(record))
         if self._wasted > _WASTE and self._wasted * 2 > self._size:
             self._rewrite()
 
     def _rewrite(self) -> None:
-        data = b"".join(map(_line, self.records.values()))
+        data = b"".join(map(line_of, self.records.values()))
         fresh = f"{self._path}.new"
         file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
@@ -178,7 +171,7 @@ class Journal:
         self._file, self._size, self._wasted = file, len(data), 0
 
 
-def _line(record: Record) -> bytes:
+def line_of(record: Record) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 

@@ -11,10 +11,8 @@ import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
 
-# Entries of a directory that are looked at in one step.
-_STEP = 128
-# Directories that are kept for another job.
-_SPARES = 64
+_STEP = 128  #: entries of a directory that are looked at in one step
+_SPARES = 64  #: directories that are kept for another job
 _INNER = "scratch"
 _ADS = (".job.ad", ".machine.ad")
 _FOLDER_MODE = 0o700

@@ -22,21 +22,16 @@ from typing import Any
 
 from . import processes
 from .jobs import SAMPLE_US, Jobs, ticker
-from .records import Record
+from .records import Record, line_of
 
 VERSION = 2
 
-# With no job and no client for this long the supervisor exits: its records are on disk.
-_LINGER_US = 2_000_000
-# Starts in one turn: more would keep ends waiting, fewer would fsync for less.
-_STARTS = 8
-# The time for chores in a turn: in which something happened, and in which nothing did.
-_BUSY_US, _IDLE_US = 300, 5_000
-# When a full disk refuses a record, it is offered again after this.
-_REFUSED_US = 500_000
+_LINGER_US = 2_000_000  #: with no job and no client for this long the supervisor exits: its records are on disk
+_STARTS = 8  #: starts in one turn: more would keep ends waiting, fewer would fsync for less
+_BUSY_US, _IDLE_US = 300, 5_000  #: the time for chores in a turn in which something happened, or nothing did
+_REFUSED_US = 500_000  #: after this a record that a full disk refused is offered again
 _READ = 1 << 20
-# A client with this much unread is dropped; it learns everything from the records when it reconnects.
-_UNREAD = 64 << 20
+_UNREAD = 64 << 20  #: a client with this much unread is dropped: when it reconnects it learns all from the records
 
 
 class Client:
@@ -191,8 +186,7 @@ class Server:
             _REQUESTS[request["do"]](self, client, request)
 
     def _hello(self, client: Client, request: dict[str, Any]) -> None:
-        answer = {"say": "hello", "version": VERSION, "pid": os.getpid()}
-        self._answer(client, answer)
+        self._answer(client, {"say": "hello", "version": VERSION, "pid": os.getpid()})
 
     def _start(self, client: Client, request: dict[str, Any]) -> None:
         if (said := self._jobs.start(request["order"])) is not None:
@@ -221,9 +215,7 @@ class Server:
             self._reports.clear()
 
     def _tell(self, client: Client, messages: Iterable[Record]) -> None:
-        self._send(
-            client, b"".join(json.dumps(message, separators=(",", ":")).encode() + b"\n" for message in messages)
-        )
+        self._send(client, b"".join(map(line_of, messages)))
 
     def _send(self, client: Client, data: bytes) -> None:
         if client.send(data):

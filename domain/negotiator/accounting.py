@@ -1,4 +1,9 @@
-"""The numbers: how priorities age, and what a submitter is granted.
+"""Who is granted how much: real and effective user priorities, usage, floors and ceilings.
+
+A submitter's *real* priority is a smoothed average of the cores that it has used lately; the *effective* one is the
+real one times its factor, and the lower it is, the more the submitter gets. Source: the manual, "User Priorities and
+Negotiation", with the formula of "Priority Calculation"; the reference for the factor of a submitter that nobody set
+one for.
 
 Real priorities are computed by scalar arithmetic here and nowhere else, and rounded to 12 significant digits, so that
 what an event says is what any machine would have computed.
@@ -6,31 +11,32 @@ what an event says is what any machine would have computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
-    from ...state.state import State, Submitter
+    from ..state.state import State, Submitter
 
 LEAST_PRIORITY: Final = 0.5
 """The best real priority, which every submitter begins with."""
 LEAST_FACTOR: Final = 1.0
 """The reference takes no smaller factor: one that is less is not set at all."""
 _THOUSANDTHS: Final = 1000
-_MICROSECONDS: Final = 1_000_000
+_SECOND: Final = 1_000_000
 NICE: Final = "nice-user"
+NO_GROUP: Final = "<none>"
+"""The group of those that are in none."""
 
 
 class Terms(NamedTuple):
-    """The accountant's settings. ``halflife`` is in microseconds; ``groups`` are the factors of accounting groups
-    (GROUP_PRIO_FACTOR_<name>), by their names in small letters."""
+    """The accountant's settings."""
 
-    halflife: float
+    halflife: float  #: in microseconds
     default: float
     nice: float
     remote: float
     local_domain: str
-    groups: Mapping[str, float]
+    groups: Mapping[str, float]  #: GROUP_PRIO_FACTOR_<name>, by their names in small letters
 
 
 class Account(Protocol):
@@ -59,7 +65,7 @@ def terms(settings: Mapping[str, str]) -> Terms:
     prefix = "GROUP_PRIO_FACTOR_"
     groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
     return Terms(
-        float(settings.get("PRIORITY_HALFLIFE") or 86400) * _MICROSECONDS,
+        float(settings.get("PRIORITY_HALFLIFE") or 86400) * _SECOND,
         float(settings.get("DEFAULT_PRIO_FACTOR") or 1000),
         float(settings.get("NICE_USER_PRIO_FACTOR") or 1e10),
         float(settings.get("REMOTE_PRIO_FACTOR") or 1e7),
@@ -159,3 +165,100 @@ def group_of(name: str) -> str:
 def real(state: State, submitter: Submitter, halflife: float) -> float:
     """The real priority as of the pool's last update."""
     return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
+
+
+# How submitters stand
+
+
+class Book(Account, Protocol):
+    """What is kept of a submitter, with what it uses and has used (``state.Submitter`` explains)."""
+
+    @property
+    def weighted_in_use(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def counted(self) -> int: ...
+    @property
+    def weighted_usage(self) -> int: ...
+    @property
+    def unweighted_usage(self) -> int: ...
+    @property
+    def begin(self) -> int: ...
+    @property
+    def last(self) -> int: ...
+
+
+class Standing(NamedTuple):
+    """A submitter. Lengths of time are in seconds, instants in seconds since the epoch."""
+
+    name: str
+    group: str  #: the accounting group, of those that there are; ``NO_GROUP`` for none
+    priority: float  #: the real priority
+    factor: float  #: the priority factor that counts now
+    floor: float  #: the floor that counts now; 0: none
+    ceiling: float  #: the ceiling that counts now; -1: none
+    slots: int  #: how many slots it has
+    cores: float  #: what these weigh
+    used: float  #: the time for which it had slots, times their weights, since ``begin``
+    held: float  #: the same without the weights
+    begin: float  #: when it had a slot first; 0: it never had one
+    last: float  #: when it had a slot last
+
+    @property
+    def effective(self) -> float:
+        """The effective priority: who has less gets more."""
+        return self.priority * self.factor
+
+
+def group_names(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The accounting groups that a pool's settings name."""
+    return tuple(settings.get("GROUP_NAMES", "").replace(",", " ").split())
+
+
+def standings(
+    books: Iterable[Book], rules: Terms, groups: Sequence[str], accounted: int, at: int, now: int
+) -> list[Standing]:
+    """The submitters, by name.
+
+    :param groups: the names of the accounting groups that there are
+    :param accounted: when the priorities were brought up to date last: they are told as of then
+    :param at: until when the use of slots is counted
+    :param now: which factors, floors and ceilings are lent at this instant
+    """
+    known = {group.lower(): group for group in groups}
+    ordered = sorted(books, key=lambda book: book.name)
+    return [_standing(book, rules, _assigned(book.name, known), accounted, at, now) for book in ordered]
+
+
+def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now: int) -> Standing:
+    at = max(at, book.counted)
+    return Standing(
+        book.name,
+        group,
+        rounded(brought_to(book, max(accounted, book.updated), rules.halflife)),
+        factor(book, rules, now),
+        floor(book, now),
+        ceiling(book, now),
+        book.slots,
+        book.weighted_in_use / _THOUSANDTHS,
+        (book.weighted_usage + (at - book.counted) * book.weighted_in_use) / _THOUSANDTHS / _SECOND,
+        (book.unweighted_usage + (at - book.counted) * book.slots) / _SECOND,
+        book.begin / _SECOND,
+        (max(book.last, at) if book.slots else book.last) / _SECOND,
+    )
+
+
+def shares(found: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
+    """Which part of the pie each of those who take part in a cycle gets: by the inverse of the effective priorities."""
+    inverse = {one.name: 1 / one.effective for one in found if one.name in taking_part}
+    whole = sum(inverse.values())
+    return {name: part / whole for name, part in inverse.items()}
+
+
+def _assigned(name: str, known: Mapping[str, str]) -> str:
+    """The innermost group that there is, of those that a submitter's name tells."""
+    group = group_of(name).lower()
+    while group and group not in known:
+        group = group.rpartition(".")[0]
+    return known.get(group, NO_GROUP)

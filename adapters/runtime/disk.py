@@ -1,0 +1,70 @@
+"""The real disk, and real commands, as a configuration (``domain.config.Files``) and a submit file see them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+
+from ...domain.classad.argument_syntax import QuotingError, split
+from ...domain.submit.quoting import in_new_syntax, unquoted
+
+_LONGEST_RUN = 60  # seconds that an included command may take; HTCondor waits forever
+
+
+class Disk:
+    """The disk as seen from a folder."""
+
+    def __init__(self, folder: Path = Path()) -> None:
+        self.folder = folder
+
+    def read(self, path: str) -> str:
+        return (self.folder / path).read_text(encoding="utf-8", errors="surrogateescape")
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).write_text(text, encoding="utf-8", errors="surrogateescape")
+
+    def listing(self, path: str) -> list[str]:
+        try:
+            entries = (self.folder / path).iterdir()
+            return sorted(str(Path(path) / entry.name) for entry in entries if not entry.is_dir())
+        except OSError:
+            return []
+
+    def glob(self, pattern: str, directories: bool | None) -> list[str]:
+        found = []
+        for path in sorted(glob.glob(pattern, root_dir=self.folder)):
+            folder = (self.folder / path).is_dir()
+            if directories is None or folder == directories:
+                found.append(f"{path}/" if folder else path)
+        return found
+
+    def size(self, path: str) -> int | None:
+        whole = self.folder / path
+        try:
+            if not whole.is_dir():
+                return whole.stat().st_size
+            return sum(
+                os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(whole) for name in names
+            )
+        except OSError:
+            return None
+
+    def run(self, command: str) -> str:
+        """Return a command's output. As in HTCondor, no shell reads the command, and its exit code is ignored. Raise
+        `OSError` if it cannot be started, or takes too long."""
+        import subprocess  # few configurations have a command
+
+        try:
+            words = split(unquoted(command)) if in_new_syntax(command) else command.split()
+        except QuotingError as problem:
+            raise OSError(str(problem)) from None
+        if not words:
+            raise OSError("there is no command before the |")
+        try:
+            done = subprocess.run(
+                words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_LONGEST_RUN
+            )
+        except subprocess.TimeoutExpired:
+            raise OSError(f"it did not end within {_LONGEST_RUN} seconds") from None
+        return done.stdout.decode("utf-8", errors="surrogateescape")

@@ -1,0 +1,49 @@
+"""What the stores in SQLite and PostgreSQL ask of their tables, each question in the SQL that both know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...domain.ports.log import Head
+from .stored_log import Appended, Row, Stored
+
+
+class SqlTables:
+    """The reading half of ``Tables``. In a statement ``?`` stands for a parameter, and ``{events}``, ``{appends}``,
+    ``{head}`` for the tables; ``{by_stream}`` are the events by their streams, ``{position}`` the column of a position.
+    """
+
+    def _select(self, statement: str, *parameters: object) -> list[Any]:
+        raise NotImplementedError
+
+    def heads(self) -> list[tuple[int, Head]]:
+        found = self._select("SELECT format, epoch, position, digest FROM {head}")
+        return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in found]
+
+    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
+        statement = (
+            "SELECT {position}, topic, state FROM {events} "
+            "WHERE {position}>? AND {position}<=? ORDER BY {position} LIMIT ?"
+        )
+        return self._select(statement, after, upto, most)
+
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
+        statement = (
+            "SELECT {position}, topic, state FROM {by_stream} "
+            "WHERE originator_id=? AND {position}>? AND {position}<=? ORDER BY originator_version LIMIT ?"
+        )
+        return self._select(statement, stream, after, upto, most)
+
+    def sealed(self, position: int) -> tuple[int, str] | None:
+        found: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM {appends} WHERE position=?", position)
+        return found[0] if found else None
+
+    def rows(self, after: int, most: int) -> list[Row]:
+        columns = "{position}, originator_id, originator_version, topic, state"
+        return self._select(
+            f"SELECT {columns} FROM {{events}} WHERE {{position}}>? ORDER BY {{position}} LIMIT ?", after, most
+        )
+
+    def appends(self, after: int, most: int) -> list[Appended]:
+        statement = "SELECT position, format, epoch, digest FROM {appends} WHERE position>? ORDER BY position LIMIT ?"
+        return self._select(statement, after, most)
