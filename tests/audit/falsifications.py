@@ -144,7 +144,7 @@ KINDS: dict[str, Callable[[Files], Iterator[tuple[str, int, str]]]] = {
     "a match is deleted from the NegotiatorLog": _dropped("NegotiatorLog", r"\sMatched "),
     "a match is of another slot": _edited("MatchLog", r"slot\d+\S*$", _other_slot),
     "a match is of another job": _edited("MatchLog", r"Matched (\d+)\.", _up),
-    "a shadow's start is deleted": _dropped("SchedLog", r"Started shadow|Starting add_shadow_birthdate"),
+    "a shadow's start is deleted": _dropped("SchedLog", r"Started shadow"),
     "the shadow's exit status": _edited("SchedLog", r"exited with status (\d+)", _up),
     "the starter's exit status": _edited("StartLog", r"[Ss]tarter pid \d+ exited with status (\d+)", _up),
     "the last 005 is missing in the user's log": _event_dropped(".*job.log", "005", last=True),

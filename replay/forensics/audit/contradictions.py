@@ -21,16 +21,21 @@ from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, Contradiction, SourceValue
 from ..sources import Sources, job_of
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
+from .doubted_records import DOUBTS
 from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
+from .exit_statuses import ExitStatuses
 from .job_ad_facts import ATTRIBUTES, Ad, date, text_of
 from .job_records import accounts_of
 from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
 from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
+from .unpaired_records import FileSpan, UnpairedRecords
+from .usage_steps import OF_USAGE, UsageSteps
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
+_OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
 CLAIMED: Final = "Claimed"
 
 
@@ -48,6 +53,8 @@ class FactAuditor:
     _jobs: dict[str, tuple[int, int]] = field(factory=dict)
     _slots: dict[int, set[str]] = field(factory=dict)
     _order: int = 0
+    _usage: UsageSteps = field(factory=UsageSteps)
+    _spans: dict[int, FileSpan] = field(factory=dict)
 
     # -- Reading -------------------------------------------------------------------------------------------------------
 
@@ -57,7 +64,21 @@ class FactAuditor:
             return
         self._order = position
         letter, chain = self.sources.letter(place.source)
+        if event.at and letter in _OF_DAEMONS and not (type(event) is e.DaemonReported and event.said in DOUBTS):
+            self._span(chain, event)
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
+
+    def _span(self, chain: int, event: e.Event) -> None:
+        """Follow which time a log tells of, and whether its daemon died."""
+        span = self._spans.get(chain)
+        if span is None:
+            span = self._spans[chain] = FileSpan(event.at, event.at)
+        if isinstance(event, e.DaemonReported) and event.said == "began":
+            if span.last > span.first and not span.over:
+                span.deaths.append((span.last, event.at))
+            span.begun = span.begun or span.first == event.at
+        span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
+        span.last = max(span.last, event.at)
 
     def _hear(self, job: tuple[int, int], place: StatementSource, chain: int, what: str, body: str) -> None:
         letter, source, line, at = place
@@ -111,6 +132,8 @@ class FactAuditor:
         self.scratch.add_end(key, "Q", source, "", at, source, line)
 
     def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
+        if fact in OF_USAGE:
+            self._usage.take(source, thing, fact, body, f"{source}:{line}", at)
         self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
 
     def _of_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
@@ -165,6 +188,10 @@ class FactAuditor:
             self._forget(slot, place)
             self.scratch.add_fact(slot, "state", place._replace(letter="L"), "")
 
+    def _of_submitter(self, event: e.SubmitterReported, place: StatementSource, chain: int) -> None:
+        if event.said == "set":
+            self._usage.set_by_hand.add(event.submitter)
+
     def _gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
         self.scratch.add_gap(chain, self._order)
         for fold in (self._queues.get(place.source), self._accountants.get(place.source)):
@@ -180,8 +207,14 @@ class FactAuditor:
         for fold in folds:
             fold.finish()
         gaps: dict[int, list[int]] | None = None
+        ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
+        statuses = ExitStatuses(self.sources)
+        unpaired = UnpairedRecords(self.sources, self._spans, {}, ended)
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
-            gaps = self.scratch.gaps_by_chain() if gaps is None else gaps
+            if gaps is None:
+                gaps = unpaired.gaps = self.scratch.gaps_by_chain()
+            unpaired.take((cluster, proc), heard)
+            statuses.take((cluster, proc), heard)
             for life in recorded_jobs(accounts_of(heard, gaps)):
                 self._judge(f"{cluster}.{proc}", life)
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
@@ -189,6 +222,8 @@ class FactAuditor:
         for thing, fact, rows in self.scratch.facts_by_thing():
             for stated in things.disputed(fact, rows):
                 self._accuse(thing, stated, 0)
+        self.audit.violations += (*unpaired.finish(), *statuses.finish())
+        self.audit.violations += self._usage.finish(self.sources)
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
         self.scratch.close()
 
@@ -230,6 +265,7 @@ _STEPS: Final[dict[type[e.Event], Any]] = {
     e.SlotTransitioned: FactAuditor._moved,
     e.SlotCreated: FactAuditor._born,
     e.DaemonReported: FactAuditor._daemon,
+    e.SubmitterReported: FactAuditor._of_submitter,
     e.SourceGap: FactAuditor._gap,
     e.SourceRefused: FactAuditor._gap,
 }
