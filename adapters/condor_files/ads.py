@@ -48,7 +48,7 @@ class AdsReader:
         self._form: str = state.get("form", "")
         self._people: bool = state.get("people", False)  # tables for people may stand here
         self._torn: bool = state.get("torn", False)  # the beginning of the ad that goes on here is missing
-        self._banners = HistoryBanners(source, state.get("banners") if line else None)
+        self._banners = HistoryBanners(source, state.get("banners", {}) if line else None)
         self._events: list[Event] = []
         self._ads: list[KeptAd] = []
         self._secret = False

@@ -15,6 +15,7 @@ from ...domain.events import DaemonReported, Event, SourceRefused
 from .reader import SourceFile, State
 
 WITH_OFFSETS: Final = ("history", "startd_history")
+WHOLE: Final = 500  #: as many bytes are an ad; less is a changed value
 _BANNER: Final = re.compile(
     rb"^\*\*\* Offset = (\d{1,15}) ClusterId = (\d{1,10}) ProcId = (\d{1,10})[^\n]*\n|^(?:#+|\.{3,})[ \t]*trimmed",
     re.MULTILINE,
@@ -25,11 +26,14 @@ class HistoryBanners:
     """The lines that end the ads of one file, as far as they were read."""
 
     def __init__(self, source: SourceFile, state: State | None) -> None:
+        begins = state is None
         state = state or {}
         self._source = source
         self._read: int = state.get("read", 0)  #: how many bytes stand before what is read next
         self._above: int = state.get("above", 0)  #: where the last such line begins
-        self._by: int | None = state.get("by", 0)  #: by how much it says more than that; None: anything fits
+        self._by: int | None = state.get(
+            "by", 0 if begins else None
+        )  #: by how much it says more than that; None: anything fits
         self._line: int = state.get("line", 0)  #: its number in the file
         self._job: str = state.get("job", "")
 
@@ -53,6 +57,7 @@ class HistoryBanners:
             elif moved := offset - self._above - self._by:
                 facts = {"bytes": str(moved), "job": job, "above": self._job}
                 yield self._source.doubted(self._source.now, number, "displaced", {k: v for k, v in facts.items() if v})
-                self._by += moved
+                # Where a whole ad is missing, so is the line below it, of whatever length: the next one fits.
+                self._by = self._by + moved if abs(moved) < WHOLE else None
             self._above, self._line, self._job = self._read + found.start(), number, job
         self._read += len(data)

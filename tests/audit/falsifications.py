@@ -154,7 +154,20 @@ KINDS: dict[str, Callable[[Files], Iterator[tuple[str, int, str]]]] = {
     "another exit code in the EventLog": _edited("EventLog", r"return value (\d+)", _up),
     "another exit code in the user's log": _edited(".*job.log", r"return value (\d+)", _up),
     "a changed reason in the StartLog": _edited(
-        "StartLog", r"State change: (?:START is TRUE|[A-Z][A-Za-z ]*)$", lambda found: "State change: PREEMPT is TRUE"
+        "StartLog", r"State change: (?!PREEMPT).*$", lambda found: "State change: PREEMPT is TRUE"
+    ),
+    "a reason in other words in the StartLog": _edited(
+        "StartLog", r"State change: .*$", lambda found: "State change: somebody wanted it"
+    ),
+    "the owner's reason in the StartLog": _edited(
+        "StartLog", r"State change: (?!IS_OWNER is TRUE).*$", lambda found: "State change: IS_OWNER is TRUE"
+    ),
+    "how a shadow says that its job exited": _edited("SchedLog", r"reports job exit reason (\d+)", _up),
+    "a 004 is missing in the EventLog": _event_dropped("EventLog", "004"),
+    "a 009 is missing in the user's log": _event_dropped(".*job.log", "009"),
+    "a 000 is missing in the user's log": _event_dropped(".*job.log", "000"),
+    "a run's beginning is dropped from epoch_history": _ad_dropped(
+        "epoch_history.*|.*epoch.*", 'EpochAdType = "SPAWN"'
     ),
     "a transition is deleted": _dropped("StartLog", r"Changing (state|activity)"),
     "a transition is duplicated": _doubled("StartLog", r"Changing (state|activity)"),

@@ -21,6 +21,7 @@ from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, Contradiction, SourceValue
 from ..sources import Sources, job_of
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
+from .copied_ads import CopiedAds
 from .doubted_records import DOUBTS
 from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
@@ -65,14 +66,14 @@ class FactAuditor:
         self._order = position
         letter, chain = self.sources.letter(place.source)
         if event.at and letter in _OF_DAEMONS and not (type(event) is e.DaemonReported and event.said in DOUBTS):
-            self._span(chain, event)
+            self._span(letter, chain, event)
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
-    def _span(self, chain: int, event: e.Event) -> None:
+    def _span(self, letter: str, chain: int, event: e.Event) -> None:
         """Follow which time a log tells of, and whether its daemon died."""
         span = self._spans.get(chain)
         if span is None:
-            span = self._spans[chain] = FileSpan(event.at, event.at)
+            span = self._spans[chain] = FileSpan(letter, event.at, event.at)
         if isinstance(event, e.DaemonReported) and event.said == "began":
             if span.last > span.first and not span.over:
                 span.deaths.append((span.last, event.at))
@@ -208,21 +209,24 @@ class FactAuditor:
             fold.finish()
         gaps: dict[int, list[int]] | None = None
         ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
-        statuses = ExitStatuses(self.sources)
+        statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources)
         unpaired = UnpairedRecords(self.sources, self._spans, {}, ended)
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
             if gaps is None:
                 gaps = unpaired.gaps = self.scratch.gaps_by_chain()
-            unpaired.take((cluster, proc), heard)
+            lives = list(recorded_jobs(accounts_of(heard, gaps)))
+            counted = not any(account.reconnected for life in lives for account in life.accounts)
+            unpaired.take((cluster, proc), heard, counted)
             statuses.take((cluster, proc), heard)
-            for life in recorded_jobs(accounts_of(heard, gaps)):
+            copied.take((cluster, proc), heard)
+            for life in lives:
                 self._judge(f"{cluster}.{proc}", life)
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
         things = ThingFacts(spans)
         for thing, fact, rows in self.scratch.facts_by_thing():
             for stated in things.disputed(fact, rows):
                 self._accuse(thing, stated, 0)
-        self.audit.violations += (*unpaired.finish(), *statuses.finish())
+        self.audit.violations += (*unpaired.finish(), *statuses.finish(), *copied.finish())
         self.audit.violations += self._usage.finish(self.sources)
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
         self.scratch.close()

@@ -166,7 +166,6 @@ class _EntryFacts:
         self.account.said.append(place.measures("submitted", place.at))
 
     def executing(self, place: StatementSource, facts: dict[str, str]) -> None:
-        self._unfinished()
         self.starts += 1
         self.troubled = False
         self.run = RecordedRun(began=place.at)
@@ -174,11 +173,6 @@ class _EntryFacts:
         self.run.said.append(place.measures("began", place.at))
         if facts.get("slot"):
             self.run.said.append(place.says("slot", facts["slot"]))
-
-    def _unfinished(self) -> None:
-        """Note that a run goes on when there can be none: its shadow was killed, and what it counted is lost."""
-        if self.run is not None:
-            self.account.reconnected = True
 
     def trouble(self, place: StatementSource, facts: dict[str, str]) -> None:
         """Note that no entry will tell the run's end and usage to the second."""
@@ -217,7 +211,6 @@ class _EntryFacts:
         self.closing = ("completed", place, facts)
 
     def removed(self, place: StatementSource, facts: dict[str, str]) -> None:
-        self._unfinished()
         self.run = None
         self.closing = ("removed", place, facts)
 

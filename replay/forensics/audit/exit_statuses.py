@@ -41,6 +41,7 @@ STATUSES: Final = {
     "115": StatusRule("its job ended, and the claim closes", _DONE),
     "116": StatusRule("it could not connect to its job again", frozenset({24})),
 }  # fmt: skip
+_NOT_STARTED: Final = "108"  #: the end of the run before it may stand in the same second
 _ENDS: Final = frozenset({"4", "5"})
 """The entries that tell how a run ended."""
 
@@ -64,9 +65,10 @@ class ExitStatuses:
             if one.what == "shadow_began":
                 begun[shadow] = one.at
             elif (since := begun.pop(shadow, None)) is not None:
-                since = max(since + SECOND, one.at - FAR)
+                status = facts.get("status") or facts.get("reason", "")
+                since = max(since + SECOND * (status == _NOT_STARTED), one.at - FAR)
                 run = [entry for entry in entries if since <= entry.at <= one.at + FAR]
-                self._judge(job, one, facts.get("status") or facts.get("reason", ""), run)
+                self._judge(job, one, status, run)
 
     def _judge(self, job: tuple[int, int], one: JobRecord, status: str, run: Sequence[JobRecord]) -> None:
         """Compare an exit with the entries of its run's end."""

@@ -336,11 +336,11 @@ class StartdLogAuditor:
             words = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
             self._accuse(chain, slot, event, "said", words)
             return
-        if belongs := announced_elsewhere(last, event.source, event.target):
-            words = f"{last!r} is said of it, which belongs to a transition {belongs}: the reason was changed"
-            self._accuse(chain, slot, event, "said", words)
-            return
-        for said in (*before, last):
+        for said in (last, *before):
+            if belongs := announced_elsewhere(said, event.source, event.target):
+                words = f"{said!r} is said of it, which belongs to a transition {belongs}: the reason was changed"
+                self._accuse(chain, slot, event, "said", words)
+                return
             if said.startswith(_EXITED) and "/" in said and said.removeprefix(_EXITED) != event.source:
                 words = (
                     f"it was in {said.removeprefix(_EXITED)} when its starter ended, and goes on from {event.source}"

@@ -28,29 +28,32 @@ from .tolerances import ANY, FAR, NEAR, SECOND
 
 AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
 GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks
-DYING: Final = 3 * SECOND  #: what is written so shortly before a daemon's last sign may not have reached every file
+DYING: Final = SECOND  #: what is written so shortly before a daemon's last sign may not have reached every file
 
 Job = tuple[int, int]
 
 
 class PairRule(NamedTuple):
     """Two kinds of sources (letters) that tell the same, what it is, and how far their times may lie apart. `required`
-    tells whether the second must have each record of the first, and the first those of the second."""
+    tells whether the second must have each record of the first, and the first those of the second. `daemons` are those
+    (by the letters of their logs) whose death may swallow a record, `least` is how many the two have to agree on."""
 
     first: str
     second: str
     what: str
     slack: int
+    daemons: str
     required: tuple[bool, bool] = (True, True)
+    least: int = AGREED
 
 
 PAIRS: Final = {
-    "matched": PairRule("N", "M", "a match", NEAR),
-    "began": PairRule("D", "P", "the start of a shadow", NEAR),
-    "ended": PairRule("D", "P", "the end of a shadow's run", FAR, (True, True)),
-    "ran": PairRule("D", "S", "the end of a run", 10 * SECOND, (True, False)),
-    "entry": PairRule("E", "U", "an entry", NEAR),
-    "left": PairRule("Q", "H", "that the job left the queue", ANY, (True, False)),
+    "matched": PairRule("N", "M", "a match", NEAR, "N", least=1),
+    "began": PairRule("D", "P", "the start of a shadow", NEAR, "D"),
+    "ended": PairRule("D", "P", "the end of a shadow's run", FAR, "D"),
+    "ran": PairRule("D", "S", "the end of a run", 10 * SECOND, "DL", (True, False)),
+    "entry": PairRule("E", "U", "an entry", NEAR, "D"),
+    "left": PairRule("Q", "H", "that the job left the queue", ANY, "D", (True, False)),
 }
 ENTRIES: Final = frozenset({0, 4, 5, 9, 13})
 """The entries that every job event log has, but those that the audit of facts counts (001, 012)."""
@@ -82,8 +85,10 @@ class Alone(NamedTuple):
 
 @define
 class FileSpan:
-    """The time that a file tells of, and when its daemon died: from its last sign to the next one's beginning."""
+    """The time that a file (of that letter) tells of, and when its daemon died: from its last sign to the next one's
+    beginning."""
 
+    letter: str
     first: int
     last: int
     begun: bool = False  #: it tells of its daemon's beginning
@@ -105,15 +110,17 @@ class UnpairedRecords:
     _matches: dict[tuple[int, bool], list[tuple[int, Job, str]]] = field(factory=dict)
     """The matches of a NegotiatorLog: with the line that it writes into the MatchLog, too, and without."""
 
-    def take(self, job: Job, heard: Sequence[JobRecord]) -> None:
+    def take(self, job: Job, heard: Sequence[JobRecord], counted: bool) -> None:
+        """Take the records of a job; `counted` tells whether the audit of facts compares how often it was started."""
         for one in heard:
             if one.letter == "N" and one.what == "matched":
                 worded = "startd" in json.loads(one.body)
                 self._matches.setdefault((one.chain, worded), []).append((one.at, job, f"{one.source}:{one.line}"))
-        told, counts = _told(heard), dict[int, Counter[str]]()
+        entries, compared = (ENTRIES, {"1", "12"}) if counted else (ENTRIES | {1}, {"12"})
+        told, counts = _told(heard, entries), dict[int, Counter[str]]()
         for one in heard:
             if one.letter in "UE":
-                counts.setdefault(one.chain, Counter()).update([one.what] if one.what in ("1", "12") else [])
+                counts.setdefault(one.chain, Counter()).update([one.what] if one.what in compared else [])
         for name, rule in PAIRS.items():
             for letter in (rule.first, rule.second):
                 self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
@@ -161,8 +168,10 @@ class UnpairedRecords:
                 for alone in self.alone.get((name, chain, other), ())
             ]
             agreed = self.agreed.get((name, first, second), 0)
+            if name == "entry":  # users' logs are all written alike
+                agreed = sum(self.agreed.get((name, first, chain), 0) for chain in pools[1])
             found = [alone for alone in _told_otherwise(found) if self._certain(alone, first, second)]
-            if agreed >= AGREED and len(found) == 1:
+            if agreed >= rule.least and len(found) == 1:
                 yield self._finding(found[0], second if found[0].letter == rule.first else first)
 
     def _unworded(self) -> Iterator[AuditFinding]:
@@ -190,7 +199,7 @@ class UnpairedRecords:
         lacking = self.spans.get(second if alone.letter == rule.first else first)
         if lacking is not None and not lacking.begun and at < lacking.first and rule.first != "N":
             return False
-        deaths = (death for span in self.spans.values() for death in span.deaths)
+        deaths = (death for span in self.spans.values() if span.letter in rule.daemons for death in span.deaths)
         return not any(since - DYING <= at <= until + DYING for since, until in deaths)
 
     def _finding(self, alone: Alone, lacking: int) -> AuditFinding:
@@ -267,7 +276,7 @@ def _alone(
             yield Alone(rule, job, told, rule.second, None, again)
 
 
-def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[Told]]]:
+def _told(heard: Iterable[JobRecord], entries: frozenset[int]) -> dict[tuple[str, str], dict[int, list[Told]]]:
     """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
     found: dict[tuple[str, str], dict[int, list[Told]]] = {}
 
@@ -278,7 +287,7 @@ def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[To
     shadows: set[tuple[int, str]] = set()
     for one in heard:
         if one.letter in "UE":
-            if (number := int(one.what)) in ENTRIES:
+            if (number := int(one.what)) in entries:
                 add("entry", one, one.at, f"{number:03}")
             continue
         facts = json.loads(one.body)
