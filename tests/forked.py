@@ -108,8 +108,11 @@ def start(
     stdout: int = PIPE,
     stderr: int = PIPE,
     start_new_session: bool = False,
+    umask: int | None = None,
+    groups: Sequence[int] | None = None,
 ) -> Process:
-    """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor."""
+    """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. An umask and
+    (supplementary) groups are the server's unless they are given."""
     given: list[int] = []
     kept: list[TextIO | None] = []
     passing: list[int] = []
@@ -117,7 +120,7 @@ def start(
         ends = os.pipe() if kind == PIPE else None
         if ends is not None:
             ours, theirs = (ends[1], ends[0]) if index == 0 else ends
-            kept.append(os.fdopen(ours, "w" if index == 0 else "r", encoding="utf-8"))
+            kept.append(os.fdopen(ours, "w" if index == 0 else "r", encoding="utf-8", errors="surrogateescape"))
             passing.append(theirs)
         else:
             kept.append(None)
@@ -131,6 +134,8 @@ def start(
         "cwd": str(cwd or os.getcwd()),
         "env": dict(os.environ if env is None else env),
         "session": start_new_session,
+        "umask": umask,
+        "groups": groups,
     }
     socket.send_fds(_server(), [json.dumps(request).encode()], [*given, told])
     for end in passing:
@@ -145,9 +150,15 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float | None = 60,
     check: bool = False,
+    typed: str | None = None,
+    umask: int | None = None,
+    groups: Sequence[int] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a process to its end, and return its exit code and what it printed."""
-    process = start(words, cwd=cwd, env=env)
+    """Run a process to its end, and return its exit code and what it printed; `typed` is what it reads."""
+    stdin = DEVNULL if typed is None else PIPE
+    process = start(words, cwd=cwd, env=env, stdin=stdin, umask=umask, groups=groups)
+    if process.stdin is not None:
+        process.stdin.write(typed or "")
     try:
         out, err = process.communicate(timeout)
     except subprocess.TimeoutExpired:
@@ -189,13 +200,14 @@ def _serve(connection: socket.socket) -> None:
     """Fork for each request, and tell each asker the pid and, in the end, the status."""
     import poolbook
 
+    gc.disable()  # nothing that is imported becomes garbage
     for module in pkgutil.walk_packages(poolbook.__path__, "poolbook."):
         if not module.name.startswith("poolbook.docs"):
             importlib.import_module(module.name)
     # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
     sensors = importlib.import_module("poolbook.adapters.machine.sensors.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
-    gc.collect()
+    gc.enable()
     gc.freeze()  # or the first collection of each child would copy all of it
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -235,6 +247,10 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         if request["session"]:
             os.setsid()
+        if request["groups"] is not None:
+            os.setgroups(request["groups"])
+        if request["umask"] is not None:
+            os.umask(request["umask"])
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, 1 << 16)

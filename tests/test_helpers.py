@@ -45,6 +45,17 @@ def test_a_forked_process_has_its_words_folder_environment_and_streams(tmp_path:
     assert os.environ.get("A") is None
 
 
+def test_a_forked_process_has_the_umask_groups_and_input_that_it_is_given() -> None:
+    groups = sorted({*os.getgroups(), 4}) if os.geteuid() == 0 else None
+    says = (
+        "import os, sys; sys.stdout.buffer.write(sys.stdin.buffer.read());"
+        "print('', os.umask(0), sorted(os.getgroups()))"
+    )
+    for mask in (0o022, 0o077):
+        told = forked.run(["-c", says], typed="a\udce9b", umask=mask, groups=groups).stdout
+        assert told == f"a\udce9b {mask} {sorted(os.getgroups()) if groups is None else groups}\n"
+
+
 @pytest.mark.parametrize(
     ("code", "ended"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
@@ -60,7 +60,7 @@ def _loaded(arguments: Arguments) -> Configuration:
 
 
 def _values(found: Configuration, arguments: Arguments) -> int:
-    how = _reading(found, arguments)
+    how = found.raw if arguments.has("raw") else found.default if arguments.has("default") else found.get
     missing = 0
     told = {}
     for name in arguments.words:
@@ -77,12 +77,6 @@ def _values(found: Configuration, arguments: Arguments) -> int:
     if arguments.has("json"):
         print(json.dumps(told, indent=2))
     return missing
-
-
-def _reading(found: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
-    if arguments.has("raw"):
-        return found.raw
-    return found.default if arguments.has("default") else found.get
 
 
 def _near(found: Configuration, name: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...domain.names import JobId
 from ...domain.negotiator.unmatchable import misfit
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
@@ -89,9 +90,7 @@ def unmatchable_job(engine: Engine, one: ClusterResult) -> UnmatchableJob | None
     refused = (
         reason.jobs
         for name, reason in engine.state.rejections.items()
-        if name.startswith(f"{one.number}.")
-        and fits_none(reason)
-        and unmatchable_reason(engine, *map(int, name.split(".")))
+        if name.startswith(f"{one.number}.") and fits_none(reason) and unmatchable_reason(engine, *JobId.parse(name))
     )
     return UnmatchableJob(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
 
@@ -132,7 +131,8 @@ def _way_out(ad: Mapping[str, str], hold: Hold, number: int, jobs: int) -> str:
     if hold.code == _SUBMITTED_HELD:
         them = "it" if jobs == 1 else "them"
         return f"You submitted {them} on hold: `poolbook release {number}` and `poolbook resume` let {them} run."
-    missing = next((folder for folder in _folders(ad) if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
+    folders = [os.path.dirname(path) for name in _OUTPUTS if (path := _path(ad, name))]
+    missing = next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
     make = f"`mkdir -p {shlex.quote(missing)}`, then " if missing else "When that is mended: "
     return f"{make}`poolbook release {number}` and `poolbook resume`."
 
@@ -141,10 +141,6 @@ _SUBMITTED_HELD = "15"
 """HoldReasonCode of a job that was submitted on hold."""
 _FILES = ("7", "8")
 """HoldReasonCodes of an output or error file that could not be opened."""
-
-
-def _folders(ad: Mapping[str, str]) -> Iterator[str]:
-    return (os.path.dirname(path) for name in _OUTPUTS if (path := _path(ad, name)))
 
 
 def _path(ad: Mapping[str, str], name: str) -> str:

@@ -87,12 +87,8 @@ def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str
     from ...replay.why.cluster import outcomes
 
     found = outcomes(log, int(cluster), at)
-    firsts = [(status, found.first(status)) for status in ("failed", "held", "idle")]
-    named = [
-        (f"why {int(cluster)}.{proc}", f"the first that {_FIRST[status]}")
-        for status, proc in firsts
-        if proc is not None
-    ]
+    firsts = [(found.first(status), words) for status, words in _FIRST.items()]
+    named = [(f"why {int(cluster)}.{proc}", f"the first that {words}") for proc, words in firsts if proc is not None]
     return named or [
         (f"why {int(cluster)}.{min(found.status)}", "the first of them"),
         (f"log {int(cluster)}", "what happened"),

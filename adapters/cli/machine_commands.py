@@ -32,12 +32,6 @@ def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
     return 0
 
 
-def _one(command: Command, arguments: Arguments) -> str:
-    if len(arguments.words) != 1:
-        raise UsageError(f"poolbook {command.name}: name one machine, as `poolbook status -compact` shows them")
-    return arguments.words[0]
-
-
 def _served(command: Command, arguments: Arguments) -> str:
     """Return the log if a server holds it: what a machine's policy says of such a request depends on its sensors. Raise
     `Refusal` if no pool serves it, `LogError` if none can, because the log was imported."""
@@ -55,7 +49,9 @@ def _served(command: Command, arguments: Arguments) -> str:
 
 def drain(argv: Sequence[str]) -> int:
     arguments = parse(DRAIN, argv)
-    machine = _one(DRAIN, arguments)
+    if len(arguments.words) != 1:
+        raise UsageError("poolbook drain: name one machine, as `poolbook status -compact` shows them")
+    (machine,) = arguments.words
     completions = [name for name in _COMPLETIONS if arguments.has(name)]
     if arguments.has("cancel"):
         return _cancel(arguments, machine, completions)

@@ -82,16 +82,9 @@ class _Neighbours:
 
 
 class LogLines:
-    """The records of one log, or of a chain of rotated logs. A reader owns one, and reads so::
-
-        events: list[Event] = []
-        for line, at, text in self.lines.split(data, events):
-            events.append(...)
-        return events, self.lines.consumed
-
-    Gaps and refusals are put into ``events`` in place; the ``text`` of a gap is ``GAP``.
-    Raises ``ValueError`` if the source's ``time_format`` cannot be read.
-    """
+    """The records of one log, or of a chain of rotated logs: ``split`` yields them, then ``consumed`` says how many
+    bytes they took. Gaps and refusals are put into the list of events in place; the text of a gap is ``GAP``. Raises
+    ``ValueError`` if the source's ``time_format`` cannot be read."""
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}

@@ -1,13 +1,8 @@
 """The interface of every reader of HTCondor's files: bytes in, events out, interruptible at any byte.
 
-The rules, which ``tests/importing`` checks for each reader:
-
-* ``read`` takes whole records from the beginning of its data, and returns their length in bytes. The rest is given
-  again with more behind it. So the events do not depend on where the pieces were cut.
-* An unfinished record at the end is left, whether or not anything will ever follow.
-* A record that makes no sense becomes a ``SourceRefused`` with its line, and the next one is read. Nothing raises.
-* ``state`` is all that a later reader needs to continue as if this one had never stopped.
-* Secrets of claims never leave a reader: see ``without_secrets``.
+``read`` takes whole records from the beginning of its data, and returns their length in bytes; the rest is given again
+with more behind it. So the events do not depend on where the pieces were cut. Nothing raises: a record that makes no
+sense becomes a ``SourceRefused`` with its line. ``state`` is all that a later reader needs to continue.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from attrs import Factory, define
 
 from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroyed, SlotReported, SlotTransitioned
+from ...domain.names import SlotName
 from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
 from .log_lines import GAP, LogLines
 from .reader import SourceFile, State, without_secrets
@@ -116,7 +117,7 @@ class StartLogReader:
     def read(self, data: bytes) -> tuple[list[Event], int]:
         events: list[Event] = []
         self._events = events
-        slots, moves, place = self._slots, self._moves, f"{self.source.number}:"
+        slots, moves = self._slots, self._moves
         for line, at, text in self.lines.split(data, events):
             name, _, message = text.partition(": ")
             slot = slots.get(name)
@@ -135,13 +136,8 @@ class StartLogReader:
                     else:
                         handler(self, name, "", message)
                 continue
-            steps = TRANSITIONS.get((slot.pair, *move)) or transition_of(slot.pair, *move)
-            if steps is None:
-                events.append(self.source.refused(line, UNREADABLE, text, at))
-                continue
-            source, target, row, slot.pair = steps
-            reason = self._reason(slot, at, target) if slot.reasons or self._general[0] else ""
-            events.append(SlotTransitioned(at, CAUSE, f"{place}{line}", slot.name, row, source, target, reason))
+            self._line, self._at = line, at
+            self._transition(slot, move, text)
         return events, self.lines.consumed
 
     def _any(self, text: str) -> None:
@@ -209,21 +205,25 @@ class StartLogReader:
         found = _STEP.match(text)
         if found is None or found[1] not in CHANGES:
             if text.startswith(("Changing state", "Changing activity", "Reverting state", "Reverting activity")):
-                self._refuse(name, text)
+                self._refuse(f"{name}: {text}")
             return
         slot, move = self._slot(name), (found[1], found[2], found[3])
+        pair = slot.pair
+        self._transition(slot, move, f"{name}: {text}")
+        if (pair, *move) in TRANSITIONS:
+            self._moves[text] = move
+
+    def _transition(self, slot: _LoggedSlot, move: tuple[str, str, str], text: str) -> None:
         steps = TRANSITIONS.get((slot.pair, *move)) or transition_of(slot.pair, *move)
         if steps is None:
-            self._refuse(name, text)
+            self._refuse(text)
             return
-        if (slot.pair, *move) in TRANSITIONS:
-            self._moves[text] = move
         source, target, row, slot.pair = steps
         reason = self._reason(slot, self._at, target) if slot.reasons or self._general[0] else ""
         self._events.append(SlotTransitioned(self._at, CAUSE, self._place(), slot.name, row, source, target, reason))
 
-    def _refuse(self, name: str, text: str) -> None:
-        self._events.append(self.source.refused(self._line, UNREADABLE, f"{name}: {text}", self._at))
+    def _refuse(self, text: str) -> None:
+        self._events.append(self.source.refused(self._line, UNREADABLE, text, self._at))
 
     def on_reason(self, name: str, job: str, text: str) -> None:
         words = reason_of(text)
@@ -303,8 +303,7 @@ class StartLogReader:
         birth, self._birth = self._birth, None
         assert birth is not None
         full = self._slots[birth.slot].name
-        own, at_sign, machine = full.partition("@")
-        parent = own.rpartition("_")[0] + at_sign + machine if birth.kind == "dynamic" else ""
+        parent = str(SlotName.parse(full).parent) if birth.kind == "dynamic" else ""
         ad = {"Name": f'"{full}"', "Machine": f'"{self.machine}"', "SlotType": f'"{_TYPES[birth.kind]}"'} | resources
         self._events.append(SlotCreated(birth.at, CAUSE, birth.place, full, self.machine, birth.kind, parent, ad))
 

@@ -321,7 +321,7 @@ def _number(name: str, digits: int = 2) -> Callable[[_Line, _Plan, int], str]:
 
 
 def _limit(name: str, none: float) -> Callable[[_Line, _Plan, int], str]:
-    """Return the cell of a floor or ceiling; empty without one."""
+    """Return the cell of a floor, ceiling or factor; empty without one."""
     return lambda line, _, width: _real(line.number(name), width, 2) if line.number(name) > none else ""
 
 
@@ -343,11 +343,6 @@ def _length(seconds: float, width: int) -> str:
 def _real_priority(line: _Line, plan: _Plan, width: int) -> str:
     factor = line.number("PriorityFactor")
     return _real(line.number("Priority") / factor if factor > 0 else 0.0, width, 2)
-
-
-def _priority_factor(line: _Line, plan: _Plan, width: int) -> str:
-    factor = line.number("PriorityFactor")
-    return _real(factor, width, 2) if factor > 0 else ""
 
 
 def _weight(line: _Line) -> float:
@@ -373,7 +368,7 @@ COLUMNS: tuple[_Column, ...] = (
     _Column("subtree quota", 9, "Subtree", "Quota", _number("SubtreeQuota")),
     _Column("priority", 12, "Effective", "Priority", _number("Priority")),
     _Column("real", 8, "Real", "Priority", _real_priority),
-    _Column("factor", 9, "Priority", "Factor", _priority_factor),
+    _Column("factor", 9, "Priority", "Factor", _limit("PriorityFactor", 0.0)),
     _Column(
         "in use", 6, "Wghted", "In Use",
         lambda line, _, width: _real(_weight(line), width, 0),

@@ -76,10 +76,10 @@ class TraceFiles:
 
     def data(self, name: str) -> bytes | None:
         """Return a file's bytes, unpacked; None if there is none of that name."""
-        for path, opened in ((self.folder / name, Path.read_bytes), (self.folder / f"{name}.gz", _unzipped)):
-            if path.is_file():
-                return opened(path)
-        return None
+        plain, packed = self.folder / name, self.folder / f"{name}.gz"
+        if plain.is_file():
+            return plain.read_bytes()
+        return gzip.decompress(packed.read_bytes()) if packed.is_file() else None
 
     def names(self, pattern: str) -> list[str]:
         """Return the sorted names of the files that match a pattern, without ``.gz``."""
@@ -174,7 +174,3 @@ def source(name: str, kind: str, machine: str = "", modified: float = 0.0) -> So
 def ended(data: bytes) -> bytes:
     """Return the data with its last line ended, as readers take no other."""
     return data if data.endswith(b"\n") else data + b"\n"
-
-
-def _unzipped(path: Path) -> bytes:
-    return gzip.decompress(path.read_bytes())

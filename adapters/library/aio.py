@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from itertools import islice
 from threading import Event as Signal
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ...domain.events import Event
@@ -72,7 +71,7 @@ class Opening(Generic[A]):
         self._entered = await self
         return self._entered
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._entered.close()
 
 
@@ -112,7 +111,7 @@ class _InThread(Generic[T]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

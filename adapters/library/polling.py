@@ -12,10 +12,8 @@ from .python_values import seconds_of
 
 def pauses(interval: float, timeout: float | None = None) -> Iterator[float]:
     """Yield the seconds to wait before each poll: 0 before the first one, then `interval`. The last poll is due when
-    `timeout` seconds have passed since this call (None: never).
-
-    :raises ValueError: one of them is no length of time
-    """
+    `timeout` seconds have passed since this call (None: never). Raise `ValueError` if one of them is no length of
+    time."""
     pause = seconds_of(interval, "interval")
     end = math.inf if timeout is None else time.monotonic() + seconds_of(timeout, "timeout")
     return _pauses(pause, end)

@@ -31,10 +31,8 @@ Config = str | Path | Sequence[Path]
 
 class Configured:
     """A configuration that is read for each machine, since what is detected differs. The environment has no part in it.
-
-    :param ignore_unenforced: also accept a policy that Poolbook does not enforce
-    :raises ConfigError: it cannot be taken
-    """
+    Raises `ConfigError` if it cannot be taken, or has a policy that Poolbook does not enforce, unless
+    `ignore_unenforced` accepts that."""
 
     def __init__(self, config: Config, ignore_unenforced: bool = False) -> None:
         self._config = config

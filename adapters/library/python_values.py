@@ -59,40 +59,30 @@ def _plain(value: Value) -> Any:
 
 def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
     """Return the ads for which `constraint` is true (empty: all) at the instant `now`, in microseconds, as plain
-    dictionaries.
-
-    :raises ClassAdSyntaxError: the constraint is no expression
-    """
+    dictionaries. Raise `ClassAdSyntaxError` if the constraint is no expression."""
     wanted = parse(constraint) if constraint else None
     context = Context(now=now // 1_000_000)
     return [dict(values(ad)) for ad in ads if wanted is None or accepts(wanted.evaluate(ad, None, context))]
 
 
 def seconds_of(value: object, name: str) -> float:
-    """Return a call's argument as a length of time in seconds.
-
-    :raises ValueError: it is no number, or less than 0
-    """
+    """Return a call's argument as a length of time in seconds. Raise `ValueError` if it is no number, or less than
+    0."""
     if not _is_number(value) or value < 0:
         raise ValueError(f"{name} = {value!r} is no length of time: give a number of seconds, at least 0")
     return float(value)
 
 
 def instant_of(value: object, name: str) -> int:
-    """Return a call's argument, in seconds since the epoch, as an instant in microseconds.
-
-    :raises ValueError: it is no number, or less than 0
-    """
+    """Return a call's argument, in seconds since the epoch, as an instant in microseconds. Raise `ValueError` if it is
+    no number, or less than 0."""
     if not _is_number(value) or value < 0:
         raise ValueError(f"{name} = {value!r} is no instant: give a number of seconds since the epoch")
     return round(value * 1_000_000)
 
 
 def number_of(value: object, name: str) -> float:
-    """Return a call's argument as a number.
-
-    :raises ValueError: it is none
-    """
+    """Return a call's argument as a number. Raise `ValueError` if it is none."""
     if not _is_number(value):
         raise ValueError(f"{name} = {value!r} is no number")
     return float(value)

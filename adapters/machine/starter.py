@@ -24,14 +24,11 @@ _NO_NUMBER = 10  #: the increment where the expression gives no number, as in HT
 
 @frozen
 class Starter:
-    """The starter's settings.
+    """The starter's settings."""
 
-    :param renice: JOB_RENICE_INCREMENT; None: it is not set
-    :param execute: this pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)
-    """
-
-    renice: Expression | None = None
+    renice: Expression | None = None  #: JOB_RENICE_INCREMENT; None: it is not set
     execute: Mapping[int, str] = field(factory=dict)
+    """This pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)."""
 
     @classmethod
     def configured(cls, configuration: Configuration, folder: Path) -> Starter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..condor_tools.userprio_records import Cycle, Groups, Record, records, weight
 
@@ -17,22 +17,13 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000
 
 
-class _Accountant(NamedTuple):
-    """A pool's submitters and settings, when the priorities were updated last, and when its last event happened."""
-
-    submitters: Iterable[Book]
-    settings: Mapping[str, str]
-    accounted: int
-    at: int
-
-
 def current_records(views: Views, now: int, *, whole: bool = True) -> list[Record]:
     """Return the records as of now, in seconds; with `whole`, also fields that no table shows."""
     pool, cycle = views.pool(), Cycle()
     if whole:
         cycle = Cycle(views.waiting(), sum(weight(slot.ad) for slot in views.slots()))
-    accountant = _Accountant(views.submitters(), pool.settings, pool.accounted or pool.founded, views.at)
-    return _records(accountant, cycle, now * _SECOND)
+    since = pool.accounted or pool.founded
+    return _records(views.submitters(), pool.settings, since, views.at, cycle, now * _SECOND)
 
 
 def past_records(log: Log, at: int, *, whole: bool = True) -> list[Record] | None:
@@ -46,9 +37,7 @@ def past_records(log: Log, at: int, *, whole: bool = True) -> list[Record] | Non
     if whole:
         waiting = {cluster.submitter for cluster in state.clusters.values() if cluster.counts[IDLE]}
         cycle = Cycle(waiting, sum(weight(slot.ad) for slot in state.slots.values()))
-    return _records(
-        _Accountant(state.submitters.values(), state.settings, state.priorities_updated_at or at, at), cycle, at
-    )
+    return _records(state.submitters.values(), state.settings, state.priorities_updated_at or at, at, cycle, at)
 
 
 def past_claims(log: Log, submitter: str, at: int) -> list[tuple[str, int]] | None:
@@ -65,10 +54,14 @@ def _state_then(log: Log, at: int) -> State:
     return fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
 
 
-def _records(accountant: _Accountant, cycle: Cycle, now: int) -> list[Record]:
+def _records(
+    submitters: Iterable[Book], settings: Mapping[str, str], accounted: int, at: int, cycle: Cycle, now: int
+) -> list[Record]:
+    """Return the records at `now`, where the priorities were updated last at `accounted`, and the last event was at
+    `at`."""
     from ...domain.negotiator.accounting import standings, terms
 
-    rules = terms(accountant.settings)
-    groups = Groups.of(accountant.settings, rules.default)
-    found = standings(accountant.submitters, rules, groups.names, accountant.accounted, accountant.at, now)
-    return records(found, groups, accountant.accounted // _SECOND, cycle)
+    rules = terms(settings)
+    groups = Groups.of(settings, rules.default)
+    found = standings(submitters, rules, groups.names, accounted, at, now)
+    return records(found, groups, accounted // _SECOND, cycle)

@@ -28,15 +28,9 @@ def load(
     text: str | None = None,
     disk: Disk | None = None,
 ) -> Configuration:
-    """Read the configuration.
-
-    :param files: the files that ``-config`` named
-    :param text: the configuration itself, in place of any file
-    :param environment: this process's, unless given
-    :param detected: overrides what was detected of this machine
-    :param disk: the disk as seen from another folder than the current one
-    :raises ConfigError: a file cannot be read, or has a fault
-    """
+    """Read the configuration of the `files` that ``-config`` named, or `text` in place of any file. `environment` is
+    this process's unless given, `detected` overrides what was detected of this machine, `disk` is the disk as seen from
+    another folder than the current one. Raise `ConfigError` if a file cannot be read, or has a fault."""
     given = os.environ if environment is None else environment
     disk = disk or Disk()
     sources: list[tuple[str, str]] = []

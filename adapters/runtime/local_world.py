@@ -292,10 +292,11 @@ class LocalWorld:
             came += [self._stimulus(report) for report in self._supervisor.poll(0.0)]
         return came
 
-    def _stimulus(self, report: execution.Report) -> Stimulus:
+    def _stimulus(self, report: execution.Report | execution.Running) -> Stimulus:
         key = report.key
-        if isinstance(report, execution.Started):
-            self._begun(report)
+        if isinstance(report, execution.Started | execution.Running):
+            if key in self._slots:
+                self._load.began(key, self._slots[key].slot, report.at)
             return Started(f"start-{key}", key, report.pid, f"dir_{key}/scratch", report.at)
         if isinstance(report, execution.Usage):
             self._load.measured(key, report.at, report.user_us + report.system_us)
@@ -311,11 +312,6 @@ class LocalWorld:
         if isinstance(report, execution.Lost):
             return Ended(f"end-{key}", key, report.at, lost=True)
         return self._ended(report)
-
-    def _begun(self, report: execution.Started | execution.Running) -> None:
-        given = self._slots.get(report.key)
-        if given is not None:
-            self._load.began(report.key, given.slot, report.at)
 
     def _ended(self, report: execution.Exited) -> Ended:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
@@ -335,14 +331,7 @@ class LocalWorld:
         self._listen()
         self._slots.update((launch.key, activation(launch, self._starter)) for launch in launches)
         self.start([launch for launch in launches if known[launch.key] == "unknown"])
-        came: list[Stimulus] = []
-        for found in known.values():
-            if isinstance(found, execution.Running):
-                self._begun(found)
-                came.append(Started(f"start-{found.key}", found.key, found.pid, f"dir_{found.key}/scratch", found.at))
-            elif not isinstance(found, str):
-                came.append(self._stimulus(found))
-        return came
+        return [self._stimulus(found) for found in known.values() if not isinstance(found, str)]
 
     def close(self) -> None:
         self._cron.close()

@@ -64,18 +64,6 @@ class _Gathered:
         lately = recent(self.queries.log, (self.now - tool.WINDOW) * _SECOND)
         return [tool.scheduler_ad(self.pool, self.counts, lately)]
 
-    def submitters(self) -> list[ClassAd]:
-        return tool.submitter_ads(self.pool, self.counts)
-
-    def collectors(self) -> list[ClassAd]:
-        return [tool.collector_ad(self.pool, self.counts, self.slots)]
-
-    def negotiators(self) -> list[ClassAd]:
-        return [negotiator_ad(self.pool, self.views.cycles())]
-
-    def masters(self) -> list[ClassAd]:
-        return [tool.master_ad(self.pool, name, own) for name, own in self.views.machines().items()]
-
     def accounting(self) -> list[ClassAd]:
         from ..condor_tools.userprio_records import ad_of
         from .accounting_records import current_records
@@ -85,18 +73,15 @@ class _Gathered:
             ad["MyType"] = "Accounting"
         return ads
 
-    def startds(self) -> list[ClassAd]:
-        return [tool.startd_ad(self.pool, name, own, self.slots) for name, own in self.views.machines().items()]
-
 
 _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
-    "Collector": _Gathered.collectors,
-    "Submitter": _Gathered.submitters,
-    "StartD": _Gathered.startds,
+    "Collector": lambda own: [tool.collector_ad(own.pool, own.counts, own.slots)],
+    "Submitter": lambda own: tool.submitter_ads(own.pool, own.counts),
+    "StartD": lambda own: [tool.startd_ad(own.pool, *machine, own.slots) for machine in own.views.machines().items()],
     "Scheduler": _Gathered.schedulers,
-    "DaemonMaster": _Gathered.masters,
-    "Negotiator": _Gathered.negotiators,
-    "Machine": lambda gathered: gathered.slots,
+    "DaemonMaster": lambda own: [tool.master_ad(own.pool, *machine) for machine in own.views.machines().items()],
+    "Negotiator": lambda own: [negotiator_ad(own.pool, own.views.cycles())],
+    "Machine": lambda own: own.slots,
     "Accounting": _Gathered.accounting,
 }
 

@@ -29,8 +29,9 @@ from ..stores.log_paths import WriterLock, log_paths
 from .command_codec import description_of, stimulus_of
 from .commands import is_served, peer_of
 from .description_reader import DescriptionReader, left_to_client
-from .engine import Answer, Engine
+from .engine import Engine
 from .local_world import LocalWorld
+from .log_writer import Answer
 from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
@@ -113,12 +114,9 @@ class Server:
     """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
 
     def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False) -> None:
-        """Take the lock, open the log, become its writer.
-
-        :param lost: give up as lost the jobs that another machine or folder started and this one does not know
-        :raises AlreadyServed: another process has the lock
-        :raises LogError: the log cannot be opened
-        """
+        """Take the lock, open the log, become its writer. With `lost`, give up the jobs that another machine or folder
+        started and this one does not know. Raise `AlreadyServed` if another process has the lock, `LogError` if the log
+        cannot be opened."""
         self.paths = log_paths(url)
         for uid in (0, os.geteuid()):
             _name_of(uid)
@@ -150,7 +148,11 @@ class Server:
         self._reserved = 0
         self._complained = False
         self._clients: dict[int, _Client] = {}
-        self._listen()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._wake_in, self._wake_out = socket.socketpair()
+        for end in (self._wake_in, self._wake_out):
+            end.setblocking(False)
+        self.world.watch(self._wake_in.fileno(), self._woken)
 
     def _take_lock(self, url: str) -> None:
         """Become the writer, after waiting for a short command that holds the lock."""
@@ -171,7 +173,6 @@ class Server:
     # Sockets
 
     def _listen(self) -> None:
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         # It is renamed once it listens, so that it can be connected to at once. (A killed server's is replaced.)
         unnamed = f"{self.paths.socket}.new"
         with suppress(FileNotFoundError):
@@ -180,10 +181,6 @@ class Server:
         self._listener.listen(128)
         os.rename(unnamed, self.paths.socket)
         self.world.watch(self._listener.fileno(), self._accept)
-        self._wake_in, self._wake_out = socket.socketpair()
-        for end in (self._wake_in, self._wake_out):
-            end.setblocking(False)
-        self.world.watch(self._wake_in.fileno(), self._woken)
 
     def _wake(self) -> None:
         """Make `step` go on, from any thread."""
@@ -293,7 +290,9 @@ class Server:
     # Serving
 
     def begin(self) -> None:
-        """Bring the log's subscribers up to date, recover running jobs, and start idle ones."""
+        """Listen to clients, bring the log's subscribers up to date, recover running jobs, and start idle ones. The
+        pool's configuration is in the log by then: a client that reads it finds it there."""
+        self._listen()
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         if self._lost:
@@ -367,12 +366,10 @@ class Server:
     def step(self, until: int | None = None) -> None:
         """Wait for the next event and deal with it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
-        if self._subscribers.behind:
-            soon = now + VIEWS_EVERY
-            until = soon if until is None else min(until, soon)
+        soon = [now + VIEWS_EVERY] if self._subscribers.behind else []
         if self._send_rest():
-            soon = now + SLOW_CLIENTS
-            until = soon if until is None else min(until, soon)
+            soon.append(now + SLOW_CLIENTS)
+        until = min([*soon, *([] if until is None else [until])], default=None)
         came = self.engine.wait(until)
         asked, self._asked = self._asked, []
         self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
@@ -425,14 +422,16 @@ class Server:
         the rest."""
         self.engine.executing = False
         self._vacate(fast=False)
+        if not self._all_end(patience):
+            self._vacate(fast=True)
+            self._all_end(5.0)
+
+    def _all_end(self, patience: float) -> bool:
+        """Wait until all jobs have ended, `patience` seconds at most; return whether they have."""
         until = self.world.now() + round(patience * 1_000_000)
         while self.engine.state.activations and self.world.now() < until:
             self.step(until)
-        if self.engine.state.activations:
-            self._vacate(fast=True)
-            until = self.world.now() + 5_000_000
-            while self.engine.state.activations and self.world.now() < until:
-                self.step(until)
+        return not self.engine.state.activations
 
     def _vacate(self, fast: bool) -> None:
         slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]

@@ -40,12 +40,9 @@ class Verification:
 
 
 def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
-    """Compute the seal of the log at `url` again, and judge its events if they are a pool's own.
-
-    :param decisions: decide every negotiation cycle again, too
-    :param tell: called after each cycle with its position, the number of cycles so far, and the log's end
-    :raises LogError: there is no log, or it cannot be read though its seal holds
-    """
+    """Compute the seal of the log at `url` again, and judge its events if they are a pool's own; with `decisions`,
+    decide every negotiation cycle again, too. `tell` is called after each with its position, how many there were, and
+    the log's end. Raise `LogError` if there is no log, or it cannot be read though its seal holds."""
     found = Verification(seal=verify_seal(url))
     try:
         with closing(open_log(url, create=False, read_only=True)) as log:

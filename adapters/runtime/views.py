@@ -1,10 +1,8 @@
-"""The views beside a log: find, open and update them.
+"""The views beside a log: find, open and update them (docs/views.md).
 
 The views of ``pool.db`` are in ``pool.db.views``; those of a log on a server stand beside its mark; those of a log in
-memory are in memory. They can be removed at any time, as all of them derives from the log. Readers update them in
-batches, each in one transaction with its checkpoint, so that several processes may do so at once and none repeats
-another's work. Views of another log, or of one that was cut and written on, are noticed and rebuilt. Where the file
-cannot be written, up-to-date views are made in memory.
+memory are in memory. Readers update them in batches, each in one transaction with its checkpoint, so that several
+processes may do so at once and none repeats another's work.
 """
 
 from __future__ import annotations
@@ -87,13 +85,9 @@ def open_tables(path: str | None) -> sqlite3.Connection:
 
 
 def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
-    """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached.
-
-    A crash leaves the views at the end of a batch.
-
-    :param shared: others append to the log and update the views, too: the head is read anew while the views are locked.
-        Not for a writer's own log, whose head only the writer knows
-    """
+    """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached. With
+    `shared`, others append to the log and update the views, too: the head is read anew while the views are locked. (A
+    writer alone knows the head of its own log.)"""
     checked = False
     while True:
         connection.execute("BEGIN IMMEDIATE")

@@ -10,12 +10,8 @@ from .location import locate
 
 
 def head_of(url: str) -> tuple[int, int, str] | None:
-    """Return epoch, position and digest of the log at `url` (what `Head` takes), or None if there is none.
-
-    Loads neither events nor codec, and for an SQLite log only sqlite3.
-
-    :raises LogError: as opening the log for reading
-    """
+    """Return epoch, position and digest of the log at `url` (what `Head` takes), or None if there is none. Loads
+    neither events nor codec, and for an SQLite log only sqlite3. Raise `LogError` as opening the log for reading."""
     location = locate(url)
     found = _of_file(location.place) if location.kind == "sqlite" else None
     if found is not None:

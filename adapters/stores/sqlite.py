@@ -190,13 +190,9 @@ def _plain(cursor: SQLiteCursor | sqlite3.Cursor) -> sqlite3.Cursor:
 
 
 def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteTables | None:
-    """Return the log in the file `path`, made if `create` is set; None if there is none.
-
-    :param lenient: return texts that are not UTF-8, for verification
-    :raises LogError: the file is no log
-    :raises LogUnavailable: it cannot be opened
-    :raises LogDamaged: it is damaged
-    """
+    """Return the log in the file `path`, made if `create` is set; None if there is none. With `lenient`, texts that are
+    not UTF-8 are returned, for verification. Raise `LogError` if the file is no log, `LogUnavailable` if it cannot be
+    opened, `LogDamaged` if it is damaged."""
     there = _size(path)
     if there == 0 and not create:
         return None
@@ -256,10 +252,7 @@ def _is_cut(path: str, size: int) -> bool:
 
 def _readable(tables: SQLiteTables, path: str, lenient: bool) -> SQLiteTables:
     """Return `tables` or, where SQLite may not make the files that it shares with writers, a view of the file alone.
-
-    The latter is right only where nobody can write: no other process can either, and nothing waits in the write-ahead
-    log.
-    """
+    That is right only if nobody can write, and nothing waits in the write-ahead log."""
     try:
         tables.heads()
     except LogUnavailable:

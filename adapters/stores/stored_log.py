@@ -1,11 +1,9 @@
 """The log over any store: numbering, encoding, sealing, fencing and reading.
 
-A store (``Tables``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here.
-
-* A ``StoredLog`` shows the log up to the head of its opening, its last append or refresh. So a state that was folded
-  from its events always belongs to the head that its next append is compared with.
-* A failure changes nothing, and the object stays usable: after `Fenced`, `refresh` and read on; after `LogUnavailable`,
-  append again.
+A store (``Tables``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here. A
+``StoredLog`` shows the log up to the head of its opening, its last append or refresh, so a state that was folded from
+it belongs to the head that its next append is compared with. A failure changes nothing, and the object stays usable:
+after `Fenced`, `refresh` and read on; after `LogUnavailable`, append again.
 """
 
 from __future__ import annotations
@@ -119,15 +117,9 @@ class StoredLog:
             return self._append(events, self._head.epoch) if events else self._head.position
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
-        """Become the writer: append a `WriterBegan` with the next epoch, which fences every earlier writer. Return the
-        epoch.
-
-        The head is read anew, so the caller then reads on from where it was.
-
-        :param at: microseconds since 1970, UTC
-        :raises LogUnavailable: the store cannot take it
-        :raises Fenced: another writer never pauses for long enough
-        """
+        """Become the writer: append a `WriterBegan` with the next epoch, which fences every earlier writer; return the
+        epoch. The head is read anew, so the caller then reads on from where it was. Raise `LogUnavailable` if the store
+        cannot take it, `Fenced` if another writer never pauses for long enough."""
         with self._writing:
             for attempt in range(_TAKEOVERS):
                 head = self._refresh()

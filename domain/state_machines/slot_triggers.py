@@ -116,17 +116,12 @@ TRIGGERS_HTCONDOR_25: Final[Triggers] = {
         "Claimed/Suspended": (Step(SlotRow.VACATE_SUSPENDED, KILLING),),
         "Claimed/Retiring": (Step(SlotRow.VACATE, KILLING),)},
     "retire": {
-        "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
-        "Claimed/Idle": (Step(SlotRow.RETIRE_IDLE),),
-        "Claimed/Busy": (Step(SlotRow.RETIRE),),
-        "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED),)},
+        **TRIGGERS["retire"],
+        "Claimed/Idle": (Step(SlotRow.RETIRE_IDLE),)},
     "kill": {
-        "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
-        "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, KILLING),),
+        **TRIGGERS["kill"],
         "Claimed/Busy": (Step(SlotRow.KILL_BUSY),),
-        "Claimed/Suspended": (Step(SlotRow.VACATE_SUSPENDED, KILLING),),
-        "Claimed/Retiring": (Step(SlotRow.VACATE, KILLING),),
-        "Preempting/Vacating": (Step(SlotRow.KILL),)},
+        "Claimed/Suspended": (Step(SlotRow.VACATE_SUSPENDED, KILLING),)},
     "vacate time over": {},
 }
 # fmt: on

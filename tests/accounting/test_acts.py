@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.runtime.command_codec import COMMANDS, stimulus_of
-from poolbook.adapters.runtime.engine import Answer
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
 from poolbook.domain.negotiator.submitter_commands import GRANTS
@@ -19,6 +19,7 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND
 
 from ..domain.pools import TestPool
+from ..together import together
 from .books import BEGAN, Books
 
 ALICE = "alice@example.org"
@@ -56,7 +57,7 @@ def test_each_thing_that_an_event_may_say_is_one_that_can_be_set() -> None:
     assert list(GRANTS) == list(e.SET)
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "value", "is_then"),
     [
         ("priority", 12.5, 12.5),
@@ -87,7 +88,7 @@ def test_what_is_set_is_written_down_with_who_set_it(name: str, value: float, is
     assert examine(pool.log.read()).sound
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "value", "words"),
     [
         ("factor", 0.5, "the priority factor of alice@example.org cannot be 0.5: it must be greater than or equal to "
@@ -115,7 +116,7 @@ def test_what_cannot_be_set_is_refused_with_the_rule(name: str, value: float, wo
     assert len(pool.events()) == before
 
 
-@pytest.mark.parametrize("who", ["alice", "alice@", "@example.org", "a b@example.org", "", "a\n@example.org", "<none>"])
+@together("who", ["alice", "alice@", "@example.org", "a b@example.org", "", "a\n@example.org", "<none>"])
 def test_a_submitter_is_named_in_full(who: str) -> None:
     pool = Administered()
     way_out = "the full one is wanted, user@domain, as `poolbook userprio -allusers` shows it"

@@ -157,7 +157,7 @@ def test_what_was_edited_is_found(
 # The settings
 
 
-@pytest.mark.parametrize(
+@together(
     ("settings", "words"),
     [
         ({"PRIORITY_HALFLIFE": "3600"}, ""),
@@ -185,7 +185,7 @@ def test_from_when_the_half_life_is_another_priorities_age_by_that() -> None:
     assert (BOB, "priority") in [(one.thing, one.rule) for one in found(list(enumerate(events, 1)))]
 
 
-@pytest.mark.parametrize(
+@together(
     "event",
     [
         e.PrioritiesUpdated(2**62, "accounted", "x", {ALICE: float("nan"), "nobody@x": -1e308}),

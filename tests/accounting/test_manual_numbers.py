@@ -12,12 +12,13 @@ from poolbook.domain.negotiator.accounting import aged, factor, group_of, terms
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import Submitter
 
+from ..together import together
 from .books import DAY, HOUR, Books
 
 # Real priorities
 
 
-@pytest.mark.parametrize(
+@together(
     ("begins", "days", "is_then"),
     [
         (100, 1, 50.0),  # "one day later that user's priority will be 50, and two days later the priority will be 25"
@@ -148,7 +149,7 @@ def test_two_users_of_a_hundred_cores_come_to_half_of_them_each() -> None:
 # Factors
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "more", "is_then"),
     [
         ("alice@here", {}, 1000.0),

@@ -7,6 +7,8 @@ import pytest
 from poolbook.domain.negotiator.accounting import NO_GROUP, Standing, shares, standings, terms
 from poolbook.domain.state.state import Submitter
 
+from ..together import together
+
 SECOND = 1_000_000
 GROUPS = ("group_physics", "Group_Physics.hep", "group_chemistry")
 RULES = terms({"PRIORITY_HALFLIFE": "100", "GROUP_PRIO_FACTOR_group_chemistry": "5"})
@@ -17,7 +19,7 @@ def standing(one: Submitter, accounted: int = 0, at: int = 0, now: int = 0) -> S
     return found
 
 
-@pytest.mark.parametrize(
+@together(
     ("name", "group"),
     [
         ("alice@x", NO_GROUP),

@@ -7,7 +7,7 @@ from itertools import takewhile
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.runtime.engine import Answer
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.ports import stimuli as s
@@ -21,6 +21,7 @@ from poolbook.replay.validation import examine
 
 from ..domain.pools import JOB, TestPool, selection
 from ..projections.pools import dump, folded
+from ..together import together
 
 USER = "alice@example.org"
 
@@ -29,7 +30,7 @@ def _submit(pool: TestPool, attributes: dict[str, str]) -> Answer:
     return pool.handle(s.Submit(pool.id(), "alice", 0, JOB | attributes, 1, ()))
 
 
-@pytest.mark.parametrize(
+@together(
     ("attributes", "submitter"),
     [
         # what HTCondor 25.14 made of each, seen with condor_status -submitters
@@ -257,7 +258,7 @@ def test_two_users_who_count_for_one_wait_in_one_line() -> None:
     assert [event.cluster for event in pool.events() if isinstance(event, e.JobActivated)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(
+@together(
     ("ad", "submitter", "legal"),
     [
         ({}, "alice@d", True),

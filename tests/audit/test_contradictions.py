@@ -186,7 +186,7 @@ _OF_ENTRIES = {"userlog", "eventlog"}
 _ANY_PART = {"history", "epochs", "startd_history"}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(truths(), st.data())
 def test_honest_files_are_never_accused_whatever_they_lack(truth: Truth, data: st.DataObject) -> None:
     files = []
@@ -216,7 +216,7 @@ _ODD = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(HONEST), st.floats(0, 1), st.integers(0, 12), _ODD), max_size=12))
 def test_no_rubbish_in_the_files_stops_the_judge(edits: list[tuple[File, float, int, bytes]]) -> None:
     files = {one.kind: one for one in HONEST}

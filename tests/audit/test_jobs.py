@@ -409,7 +409,7 @@ def test_jobs_that_live_by_the_rules_are_never_accused(stories: list[list[int]],
     assert judged(halves[-1]).violations == []
 
 
-@pytest.mark.parametrize(
+@together(
     "story, without, rule",
     [
         ("0 1 4 12 13 1 5", 1, None),

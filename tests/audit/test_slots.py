@@ -146,7 +146,7 @@ def test_a_transition_that_is_changed_is_found(run: str) -> None:
         assert audit.violations[0].line >= place + 1
 
 
-@pytest.mark.parametrize(
+@together(
     ("messages", "broken"),
     [
         ((*BEGUN, "slot1: Changing state: Unclaimed -> Preempting"), [("row", 5)]),
@@ -252,7 +252,7 @@ THIRD = len(BEGUN) + 2 * len(cycle(1))
 SAID_BEFORE = {0: 3, 1: 3, 2: 3, 4: 7, 5: 7, 6: 7, 8: 9, 10: 12, 11: 12, 17: 18}
 
 
-@pytest.mark.parametrize("line", SAID_BEFORE)
+@together("line", SAID_BEFORE)
 def test_a_line_that_is_missing_before_one_transition_and_was_there_before_all_others_is_found(line: int) -> None:
     assert rules(*CYCLES) == []
     without = [*CYCLES[: THIRD + line], "", *CYCLES[THIRD + line + 1 :]]

@@ -7,7 +7,7 @@ from poolbook.domain.classad import ClassAd, unparse
 
 from .strategies import Case, cases
 
-FIXED = settings(max_examples=200, derandomize=True, deadline=None, database=None)
+FIXED = settings(max_examples=80, derandomize=True, deadline=None, database=None)
 
 
 def unparsed(ad: ClassAd) -> dict[str, str]:

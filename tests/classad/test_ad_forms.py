@@ -10,6 +10,7 @@ from poolbook.domain.classad import (
     parse,
 )
 
+from ..together import together
 from . import oracle
 from .ads import FIXED, unparsed
 from .strategies import old_texts
@@ -29,7 +30,7 @@ def test_an_ad_in_the_old_form_has_a_line_for_each_attribute() -> None:
     assert ad.to_old() == 'Name = "slot1@host"\nStart = KeyboardIdle =?= undefined\nMemory = 2048\nLoadAvg = 0.25\n'
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "new"),
     [
         ("", "[  ]"),
@@ -80,7 +81,7 @@ STRICTLY_REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "position", "message"), STRICTLY_REFUSED)
+@together(("text", "position", "message"), STRICTLY_REFUSED)
 def test_a_strict_reader_refuses_the_first_bad_line_and_says_where_it_is(
     text: str, position: int, message: str
 ) -> None:
@@ -93,7 +94,7 @@ def test_a_strict_reader_refuses_the_first_bad_line_and_says_where_it_is(
     assert row == 1 or f"(line {row}, column " in str(caught.value)
 
 
-@pytest.mark.parametrize("text", [row[0] for row in STRICTLY_REFUSED])
+@together("text", [row[0] for row in STRICTLY_REFUSED])
 def test_a_line_is_refused_each_time_that_it_is_read(text: str) -> None:
     ClassAd.from_old(text)
     for _ in range(2):
@@ -158,7 +159,7 @@ def test_the_json_form_has_plain_values_as_such_and_expressions_as_marked_string
     assert ClassAd.from_json(EXAMPLE) == ad
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "new"),
     [
         ("{}", "[  ]"),
@@ -179,7 +180,7 @@ def test_an_ad_is_read_from_json(text: str, new: str) -> None:
     assert ClassAd.from_json(text).to_new() == new
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "position"),
     [
         ("", 0),

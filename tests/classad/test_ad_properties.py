@@ -49,7 +49,7 @@ def test_an_ad_survives_json(text: str) -> None:
     assert ClassAd.from_json(ad.to_json()).to_json() == ad.to_json()
 
 
-@settings(FIXED, max_examples=100)
+@settings(FIXED, max_examples=40)
 @given(ads())
 def test_an_ad_survives_the_old_form_where_that_can_hold_it(text: str) -> None:
     ad = ClassAd.from_new(text)
@@ -85,7 +85,7 @@ TREES = st.dictionaries(
 )
 
 
-@settings(FIXED, max_examples=75)
+@settings(FIXED, max_examples=30)
 @given(TREES)
 def test_an_ad_of_any_python_values_survives_the_new_form_and_pickling(attributes: dict[str, object]) -> None:
     ad = ClassAd(attributes)
@@ -95,7 +95,7 @@ def test_an_ad_of_any_python_values_survives_the_new_form_and_pickling(attribute
     assert pickle.loads(pickle.dumps(ad)) == ad
 
 
-@settings(FIXED, max_examples=75)
+@settings(FIXED, max_examples=30)
 @given(TREES)
 def test_an_ad_of_any_python_values_survives_json(attributes: dict[str, object]) -> None:
     ad = ClassAd(attributes)

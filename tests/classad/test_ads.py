@@ -20,6 +20,7 @@ from poolbook.domain.classad import (
     unparse,
 )
 
+from ..together import together
 from .ads import unparsed
 
 # The mapping ------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ def test_a_value_that_was_put_into_an_ad_comes_out_of_it(value: object) -> None:
     assert found is value or found == value
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "kind"),
     [
         ("1 + 1", int),

@@ -22,7 +22,7 @@ from ..together import together
 from . import oracle
 from .strategies import Case, cases
 
-FIXED = settings(max_examples=200, derandomize=True, deadline=None, database=None)
+FIXED = settings(max_examples=80, derandomize=True, deadline=None, database=None)
 
 # References -------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ REFERENCES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "ad", "internal", "external"), REFERENCES)
+@together(("text", "ad", "internal", "external"), REFERENCES)
 def test_the_references_of_an_expression_are_those_that_the_ad_has_and_all_others(
     text: str, ad: str, internal: str, external: str
 ) -> None:
@@ -64,7 +64,7 @@ def test_the_references_of_an_expression_are_those_that_the_ad_has_and_all_other
     assert found.external == tuple(external.split())
 
 
-@pytest.mark.parametrize(("text", "ad", "internal", "external"), REFERENCES)
+@together(("text", "ad", "internal", "external"), REFERENCES)
 def test_the_reference_finds_the_same_names(text: str, ad: str, internal: str, external: str) -> None:
     if "[c = d" not in text:  # it does not know in which ad an ad in the expression stands
         assert oracle.references(text, ad) == ("references", tuple(internal.split()), tuple(external.split()))
@@ -207,7 +207,7 @@ def test_a_chain_of_any_length_is_simplified_to_what_has_the_same_value() -> Non
 # Explanations -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "my", "target", "clauses"),
     [
         ("a", "[a = 1]", "[]", ["a  is  1"]),

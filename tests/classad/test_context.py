@@ -24,7 +24,9 @@ from poolbook.domain.classad import (
     unparse,
 )
 
-FIXED = settings(max_examples=100, derandomize=True, deadline=None, database=None)
+from ..together import together
+
+FIXED = settings(max_examples=50, derandomize=True, deadline=None, database=None)
 CHICAGO = ZoneInfo("America/Chicago")
 NOON = 1_720_000_000  # 2024-07-03 09:46:40 UTC, in summer
 
@@ -36,7 +38,7 @@ def value(text: str, context: Context, my: str = "[]", target: str = "[]") -> st
 # The time ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "in_utc", "in_chicago"),
     [
         ("time()", "1720000000", "1720000000"),
@@ -56,7 +58,7 @@ def test_the_time_and_its_zone_are_those_of_the_context(text: str, in_utc: str, 
     assert value(text, Context(now=NOON, timezone=CHICAGO)) == in_chicago
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "asking"),
     [
         ("time()", "time"),
@@ -75,7 +77,7 @@ def test_without_a_time_the_function_that_asks_for_it_says_how_to_give_one(text:
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     [
         "{time()}[0]",
@@ -197,7 +199,7 @@ def test_a_bound_that_is_not_positive_makes_the_evaluation_fail(text: str) -> No
 GROUPS = {"alice": "physics,biology", "bob": "chemistry", "carol": ""}
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         ('userMap("groups", "alice")', '"physics,biology"'),
@@ -222,7 +224,7 @@ def test_user_map_looks_the_groups_of_a_user_up_in_the_maps_of_the_context(text:
     assert value(text, Context(user_maps={"Groups": GROUPS.get})) == expected
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         ('userHome("alice")', '"/home/alice"'),
@@ -316,7 +318,7 @@ def test_what_an_own_function_raises_reaches_the_caller() -> None:
     assert value("false && f()", Context(functions={"f": fail})) == "false"
 
 
-@pytest.mark.parametrize("name", ["size", "STRCAT", "time", "ifThenElse", "stringListMember", "userMap"])
+@together("name", ["size", "STRCAT", "time", "ifThenElse", "stringListMember", "userMap"])
 def test_a_built_in_function_cannot_be_replaced(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         DEFAULT.replace(functions={name: lambda *values: "replaced"})
@@ -348,7 +350,7 @@ CONTEXTS = [
 ]
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     [
         "time()",

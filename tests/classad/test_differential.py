@@ -1,6 +1,6 @@
 """Differential: random texts and ads, put to Poolbook and to classad2; the answers must be equal.
 
-Every property stands here twice: with a few hundred fixed examples, and as a soak with new ones
+Every property stands here twice: with some hundred fixed examples, and as a soak with new ones
 each time, POOLBOOK_SOAK_EXAMPLES (20000) of them for evaluation and a fifth of that for the others.
 """
 
@@ -52,7 +52,7 @@ def check_evaluation(case: Case) -> None:
     compare(oracle.evaluate(*case), oracle.ours(*case), **case._asdict())
 
 
-@fixed(500)
+@fixed(150)
 @given(cases())
 def test_an_expression_evaluates_to_what_the_reference_says(case: Case) -> None:
     check_evaluation(case)
@@ -72,7 +72,7 @@ def check_parsing(text: str) -> None:
         compare(oracle.parsed(text), oracle.our_parsed(text), text=text)
 
 
-@fixed(200)
+@fixed(80)
 @given(texts())
 def test_a_text_is_refused_or_unparses_as_by_the_reference(text: str) -> None:
     check_parsing(text)
@@ -93,7 +93,7 @@ def check_old_ad(text: str) -> None:
         compare(reference, oracle.our_old_ad(text), text=text)
 
 
-@fixed(200)
+@fixed(80)
 @given(old_texts())
 def test_an_ad_in_the_old_form_reads_and_prints_as_by_the_reference(text: str) -> None:
     check_old_ad(text)
@@ -112,7 +112,7 @@ def check_simplification(case: Case) -> None:
     compare(oracle.evaluate(*case), oracle.ours(*case, simplified=True), **case._asdict())
 
 
-@fixed(200)
+@fixed(80)
 @given(cases())
 def test_a_simplified_expression_evaluates_as_the_reference_does_the_whole(case: Case) -> None:
     check_simplification(case)
@@ -134,7 +134,7 @@ def check_match(pair: tuple[str, str]) -> None:
     compare(reference, ours, left=pair[0], right=pair[1])
 
 
-@fixed(200)
+@fixed(80)
 @given(pairs())
 def test_two_ads_match_each_other_where_they_do_in_the_reference(pair: tuple[str, str]) -> None:
     check_match(pair)
@@ -157,7 +157,7 @@ def check_references(case: Case) -> None:
         compare(reference, oracle.our_references(case.text, case.my), text=case.text, my=case.my)
 
 
-@fixed(200)
+@fixed(80)
 @given(cases())
 def test_an_expression_refers_to_what_the_reference_says(case: Case) -> None:
     check_references(case)

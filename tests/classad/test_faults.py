@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 
 from poolbook.domain.classad import ERROR, ClassAd, EvaluationError, parse
@@ -46,7 +45,7 @@ def test_the_part_by_which_all_is_an_error_is_found(text: str, part: str | None)
     assert (None if found is None else str(found)) == part
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "words"),
     [('"a"', "a string"), ("7", "a number"), ("7 * 2", "a number"), ("0", "0"), ("(0.0)", "0"), ("true", "a boolean"),
      ("x", "anything"), ("x == 1", "a boolean"), ("f(1)", "anything"), ("error", "anything")],

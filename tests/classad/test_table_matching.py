@@ -1,7 +1,5 @@
 """Property: requirements, ranks and clauses of a job over a table are those of each slot's own evaluation."""
 
-import pytest
-
 from poolbook.domain.classad import (
     UNDEFINED,
     ClassAd,
@@ -73,7 +71,7 @@ def test_requirements_that_ask_for_one_another_are_undefined() -> None:
     check_matches(SlotTable(slots), slots, job)
 
 
-@pytest.mark.parametrize(
+@together(
     "start",
     [
         "unresolved(TARGET.Nope) =?= undefined && Start =?= undefined",
@@ -101,7 +99,7 @@ def test_a_condition_behind_a_name_is_circular_where_it_asks_for_itself(start: s
             check_evaluation(SlotTable(slots), slots, job, parse("TARGET.Requirements"))
 
 
-@pytest.mark.parametrize(
+@together(
     ("rank", "wanted"),
     [
         ("TARGET.Memory", [1024.0, 2.5, 1.0, 0.0, 0.0, 0.0]),

@@ -14,6 +14,7 @@ from poolbook.domain.classad import (
     parse,
 )
 
+from ..together import together
 from . import pools
 from .strategies import FUNCTIONS
 from .tables import check_clauses, check_evaluation, check_rank, column, columns_of, values_of
@@ -23,7 +24,7 @@ from .tables import check_clauses, check_evaluation, check_rank, column, columns
 INT_MAX, INT_MIN = 2**63 - 1, -(2**63)
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "wanted"),
     [
         ("X + 1", [INT_MIN, INT_MIN + 1, 8]),
@@ -44,7 +45,7 @@ def test_integers_wrap_at_64_bits(text: str, wanted: list[Any]) -> None:
     assert values_of(column(INT_MAX, INT_MIN, 7), text) == wanted
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "wanted"),
     [
         ("X / Y", [ERROR, -7, 3, -2]),
@@ -121,7 +122,7 @@ def test_what_an_operand_has_decided_is_not_evaluated() -> None:
             column(True, False).evaluate(parse(text))
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     [
         # With a condition that is none both branches are evaluated, as by the reference.

@@ -69,7 +69,7 @@ def check_pool(pool: Pool, context: Context = DEFAULT) -> None:
     check_all(SlotTable(slots, context=context), slots, job_of(pool), pool.expressions)
 
 
-@fixed(60)
+@fixed(25)
 @given(pools.pools())
 def test_a_table_says_of_its_slots_what_the_scalar_evaluation_says_of_each(pool: Pool) -> None:
     check_pool(pool)
@@ -84,7 +84,7 @@ def test_many_tables_say_of_their_slots_what_the_scalar_evaluation_says_of_each(
 # -- with a clock, chance, and functions of the embedder's own
 
 
-@fixed(30)
+@fixed(12)
 @given(pools.pools())
 def test_a_table_asks_the_same_world_as_the_scalar_evaluation(pool: Pool) -> None:
     check_pool(pool, WORLD)
@@ -104,7 +104,7 @@ def check_read_pool(pool: Pool) -> None:
     check_all(SlotTable(slots), slots, job_of(pool), pool.expressions)
 
 
-@fixed(30)
+@fixed(12)
 @given(pools.pools())
 def test_ads_read_from_lines_make_the_same_table(pool: Pool) -> None:
     check_read_pool(pool)
@@ -134,7 +134,7 @@ def check_turns(pool: Pool, others: Sequence[Pool]) -> None:
             check_evaluation(table, slots, job, pools.expression(text))
 
 
-@fixed(30)
+@fixed(12)
 @given(pools.pools(), st.lists(pools.pools(), min_size=1, max_size=2))
 def test_jobs_in_turn_are_each_told_what_the_scalar_evaluation_says(pool: Pool, others: list[Pool]) -> None:
     check_turns(pool, others)
@@ -192,7 +192,7 @@ def check_changes(pool: Pool) -> None:
         check_names(table, slots)
 
 
-@fixed(30)
+@fixed(12)
 @given(pools.pools(steps=True))
 def test_a_table_that_changes_says_what_the_scalar_evaluation_says(pool: Pool) -> None:
     check_changes(pool)

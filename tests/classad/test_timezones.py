@@ -10,6 +10,8 @@ import pytest
 
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, parse, unparse
 
+from ..together import together
+
 ZONE = "America/Chicago"
 CONTEXT = Context(timezone=ZoneInfo(ZONE))
 
@@ -96,7 +98,7 @@ def test_local_times_are_those_of_the_reference_in_the_same_zone(group: str, ref
     assert different == {}
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         ('absTime("2024-01-15T12:00:00")', 'absTime("2024-01-15T12:00:00-06:00")'),

@@ -174,7 +174,7 @@ def test_an_inner_condition_is_not_looked_at_where_the_outer_one_fails() -> None
     assert value_of_x("if false\n if nonsense\n X = a\n endif\nX = b\nendif\nX = $(X)c") == "c"
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "files", "expected"),
     [
         ("include : other", {"other": "X = 1"}, "1"),
@@ -205,7 +205,7 @@ def test_what_a_command_printed_is_kept_for_the_next_time() -> None:
     assert disk.files["kept"] == "X = 1"
 
 
-@pytest.mark.parametrize(
+@together(
     ("use", "name", "expected"),
     [
         ("POLICY : Limit_Job_Runtimes(60)", "MAX_JOB_RUNTIME", "60"),
@@ -277,7 +277,7 @@ STARTD.SLOT_TYPE_4_START = Mine
 """
 
 
-@pytest.mark.parametrize(
+@together(
     ("slot", "type", "start", "kill"),
     [
         (1, 1, "Cpus > 1 && Type", "False"),
@@ -310,7 +310,7 @@ def test_the_environment_goes_before_the_files_and_the_machine_before_both() -> 
     assert [str(found.source(name)) for name in ("X", "HOSTNAME")] == ["<Environment>", "<Detected>"]
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "environment", "cores"),
     [
         ("", {}, 16),
@@ -349,7 +349,7 @@ def test_a_value_that_is_the_default_stays_a_default() -> None:
     assert found.names() == ["SUSPEND", "ALL_DEBUG"]
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "expected"),
     [
         ("10 * $(MINUTE)", 600),
@@ -463,7 +463,7 @@ def test_a_number_outside_of_its_range_is_refused(text: str, words: str) -> None
         configured(text).for_slot(1, 1).integer("KILLING_TIMEOUT", 30)
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "warned"),
     [
         ("SUSPNED = true", "pool.conf:1: SUSPNED: no such setting; did you mean SUSPEND?"),
@@ -498,7 +498,7 @@ def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
 # What is an error for every job
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "said"),
     [
         (

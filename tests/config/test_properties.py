@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.config import ConfigError, Configuration, read
 
-EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 10 or 100
+EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 10 or 50
 
 NAMES = st.sampled_from(
     [

@@ -13,6 +13,8 @@ import pytest
 from poolbook.domain.config import Configuration, read
 from poolbook.domain.config.tables import templates
 
+from ..together import together
+
 DATA = Path(__file__).parent.parent / "data" / "config"
 FILES: dict[str, str] = json.loads(gzip.decompress((DATA / "desktop.json.gz").read_bytes()))
 TEMPLATES = sorted(name[5:-5] for name in FILES if name.startswith("conf-"))
@@ -89,7 +91,7 @@ def test_a_template_sets_what_it_sets_in_the_reference(name: str) -> None:
     assert list(differences(configured(FILES[f"conf-{name}.conf"], dumped), dumped)) == []
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+@together("name", TEMPLATES)
 def test_a_template_s_policy_expands_as_in_the_reference(name: str) -> None:
     found = configured(FILES[f"conf-{name}.conf"], DUMPED)
     count = 0

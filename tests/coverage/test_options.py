@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from poolbook.adapters.cli.command_names import meant
 from poolbook.adapters.cli.command_tables import table_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import Option, UsageError, find
 
+from ..together import together
 from . import code
 
 
@@ -28,7 +27,7 @@ def known(tool: str, option: str) -> Option | None:
         return None
 
 
-@pytest.mark.parametrize("tool", options())
+@together("tool", options())
 def test_every_option_of_the_manual_is_there_or_refused_in_words(tool: str) -> None:
     found = {option: known(tool, option) for option in options()[tool]}
     assert [option for option, there in found.items() if there is None] == []

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from poolbook.domain.config import is_known, is_supported
 from poolbook.domain.coverage.job_attributes import attributes
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.unsupported import COMMANDS_OF
 
+from ..together import together
 from .page import PAGE, STATUSES, WHAT, features, names, page
 
 
@@ -18,7 +17,7 @@ def test_the_page_is_what_the_tables_say() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python docs/generate_coverage.py makes it anew"
 
 
-@pytest.mark.parametrize("kind", WHAT)
+@together("kind", WHAT)
 def test_every_name_of_the_documents_has_an_answer(kind: str) -> None:
     _, what = WHAT[kind]
     assert [row.name for row in names() if row.kind == kind and not what(row.name)] == []

@@ -26,6 +26,8 @@ from ..pool.real import Folder
 from ..together import together
 from . import code
 
+pytestmark = pytest.mark.usefixtures("told_speed")
+
 EVERYTHING = """
 SLOT_TYPE_1 = cpus=1
 NUM_SLOTS_TYPE_1 = 1
@@ -115,7 +117,7 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
     assert len(without) < len(names) / 6
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "told"),
     [
         (
@@ -150,7 +152,7 @@ def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
     assert told in warning
 
 
-@pytest.mark.parametrize(
+@together(
     "text",
     [
         "",

@@ -57,7 +57,7 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
     assert known or plain == "queue"
 
 
-@pytest.mark.parametrize(
+@together(
     ("lines", "told"),
     [
         ("periodic_remove = JobStatus == 5", "periodic_remove is kept in the ad and not acted on yet"),
@@ -85,7 +85,7 @@ def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) 
     assert told in found[0]
 
 
-@pytest.mark.parametrize(
+@together(
     "line",
     [
         "periodic_remove = false",

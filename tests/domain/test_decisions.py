@@ -8,6 +8,7 @@ from poolbook.domain.events import CycleHeld, Event, JobExited, JobSignalled, Jo
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
+from ..together import together
 from .pools import TestPool
 
 
@@ -174,7 +175,7 @@ def test_a_removed_job_leaves_the_queue_when_its_last_process_is_gone() -> None:
     assert pool.status("1.0") == "ended"
 
 
-@pytest.mark.parametrize(
+@together(
     ("dialect", "grace", "fast", "walk"),
     [
         ("manual", 5.0, False, ["13", "18", "22", "1"]),
@@ -318,7 +319,7 @@ def test_a_command_over_a_cluster_is_one_event_for_each_status_that_its_jobs_are
     ]
 
 
-@pytest.mark.parametrize(
+@together(
     ("action", "what", "user", "results"),
     [
         ("hold", ["1.0"], "alice", {"done"}),

@@ -6,7 +6,6 @@ import inspect
 from importlib import import_module
 
 import attrs
-import pytest
 
 from poolbook import events
 from poolbook.domain.events import Event
@@ -14,6 +13,7 @@ from poolbook.domain.state import evolve
 from poolbook.replay import listing
 from poolbook.replay.validation import judged_pool
 
+from ..together import together
 from .event_examples import EXAMPLES
 from .events_page import MODULES, PAGE, classes, documented, page
 
@@ -36,7 +36,7 @@ def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:
     }
 
 
-@pytest.mark.parametrize("name", MODULES)
+@together("name", MODULES)
 def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str) -> None:
     module = import_module(f"poolbook.domain.events.{name}")
     said = documented(module)

@@ -195,7 +195,7 @@ def bounds(examples: int, steps: int) -> settings:
 
 
 def test_what_must_always_hold_of_a_pool_holds() -> None:
-    run_state_machine_as_test(PoolMachine, settings=bounds(50, 30))
+    run_state_machine_as_test(PoolMachine, settings=bounds(20, 30))
 
 
 @pytest.mark.soak

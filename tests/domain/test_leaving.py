@@ -3,8 +3,6 @@ true (the submit language's leave_in_queue; the schedd's DestroyProc)."""
 
 from __future__ import annotations
 
-import pytest
-
 from poolbook.domain.events import EvaluationRecorded, JobExited, JobsTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.evolve import fold
@@ -13,6 +11,7 @@ from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
 from ..projections.pools import folded
+from ..together import together
 from .pools import TestPool
 
 UNTIL_FETCHED = "JobStatus == 4 && (CompletionDate is undefined || time() - CompletionDate < 3600)"
@@ -73,7 +72,7 @@ def test_the_history_has_a_job_from_when_it_left_the_queue() -> None:
     assert tables.execute("SELECT count(*) FROM jobs").fetchall() == [(0,)]
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "stays"),
     [("", False), ("false", False), ("0", False), ("undefined", False), ("Missing", False), ('"yes"', False),
      ("true", True), ("1", True), ("JobStatus == 4", True), ("ExitCode == 1", False), ("ProcId == 0", True)],

@@ -367,7 +367,7 @@ def what_is_promised_is_kept(
         assert state.reserved == promises(state)
 
 
-@bounds(30)
+@bounds(12)
 @given(**STRIFE)
 def test_what_jobs_are_promised_is_what_they_wait_for(**life: Any) -> None:
     what_is_promised_is_kept(**life)

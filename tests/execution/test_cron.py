@@ -14,6 +14,8 @@ from poolbook.adapters.runtime.configuration import load
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.domain.config import ConfigError
 
+from ..together import together
+
 SECOND = 1_000_000
 
 
@@ -21,7 +23,7 @@ def jobs(text: str) -> list[CronJob]:
     return cron_jobs(load(text=text, environment={}))
 
 
-@pytest.mark.parametrize(
+@together(
     ("said", "job"),
     [
         ("PERIOD = 5", CronJob("A", ("/bin/a",), "Periodic", 5)),
@@ -48,7 +50,7 @@ def test_a_job_is_what_its_settings_say(said: str, job: CronJob) -> None:
     assert jobs(f"STARTD_CRON_JOBLIST = A, A\n{settings}\n") == [job]
 
 
-@pytest.mark.parametrize(
+@together(
     ("said", "complaint"),
     [
         ("PERIOD = 1", "EXECUTABLE: the job has no executable"),

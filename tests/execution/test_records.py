@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.machine.execution.supervisor.records import NOBODY, Claim, Claims, Journal
 from poolbook.adapters.machine.execution.supervisor.scratch import Scratch
 
-FIXED = settings(max_examples=50, derandomize=True, deadline=None, database=None)
+FIXED = settings(max_examples=25, derandomize=True, deadline=None, database=None)
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 20), TEXTS), max_size=4), max_size=6)

@@ -14,6 +14,7 @@ import pytest
 
 from poolbook.adapters.machine.execution import Activation, Exited, Failed, Started, Supervisor, SupervisorError
 
+from ..together import together
 from .bench import Bench
 
 STARTER = (Path(__file__).parent.parent / "data" / "execution" / "starter_environment.txt").read_text()
@@ -197,7 +198,7 @@ def test_what_only_its_owner_may_read_is_the_folder(bench: Bench) -> None:
     assert stat.S_IMODE(bench.folder.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("key", ["", "../x", "a/b", ".", "-x", "a b", "x" * 201])
+@together("key", ["", "../x", "a/b", ".", "-x", "a b", "x" * 201])
 def test_a_key_that_means_something_in_a_path_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="take the position of the event that began it"):
         Activation(key=key, job="1.0", slot="s", executable="/bin/true", iwd="/")

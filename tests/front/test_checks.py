@@ -98,7 +98,7 @@ def test_what_is_not_is_said_with_the_way_out(facts: Facts, check: str, level: s
     assert re.search(re.escape(remedy) if "$" in remedy else remedy, found.remedy), found.remedy
 
 
-@pytest.mark.parametrize(
+@together(
     ("facts", "check", "words"),
     [
         (of("machine", granted_cores=8.0, granted_memory=9000), "cores", "4 cores"),

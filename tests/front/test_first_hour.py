@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ..pool.real import Folder
+from ..together import together
 from .installed import ROOT, environment, install, wheel
 from .transcript import Step, alike, redrawn, said_for_pages, steps, typed
 
@@ -58,7 +59,7 @@ def test_the_readme_s_program_needs_nothing_of_the_repository(commands: Path, ho
 # The comparison, compared: one that finds everything alike holds nothing.
 
 
-@pytest.mark.parametrize(
+@together(
     ("shown", "came", "same"),
     [
         ("1.0 ran 2.5 s\n", "17.3 ran   0 s\n", True),

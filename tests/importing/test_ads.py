@@ -140,7 +140,7 @@ def test_the_line_behind_an_ad_is_read_in_all_its_forms(end: str, head: dict[str
     assert ("EpochAdType" in ad.head) == ("EpochAdType" in head)
 
 
-@pytest.mark.parametrize(
+@together(
     ("kind", "attribute", "at"),
     [
         ("job_ads", "ServerTime = 1795000000", 1_795_000_000),
@@ -164,7 +164,7 @@ def test_an_unfinished_ad_is_left() -> None:
     assert read("job_ads", (OLD + "\nB = 2\nC").encode())[1] == len(OLD) + 1
 
 
-@pytest.mark.parametrize(
+@together(
     ("rubbish", "line"),
     [
         ("what is this\n", 9),
@@ -219,7 +219,7 @@ def test_tables_for_people_are_passed_over() -> None:
 
 @pytest.mark.parametrize("form", ["array", "lines", "minified", "xml"])
 @given(cuts=st.lists(st.integers(0, 10**6), max_size=4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_ads_are_read_from_json_and_xml_wherever_they_are_cut(form: str, cuts: list[int]) -> None:
     path = next(path for kind, path in FILES if kind == "history")
     originals = [ClassAd.from_old(ad.text) for ad in ads(read("history", content(path))[0])[:4]]
@@ -250,7 +250,7 @@ def test_json_that_is_none_is_refused_and_the_next_ad_is_read() -> None:
     file=st.sampled_from([file for file in FILES if file[1].stat().st_size > 200]),
     cuts=st.lists(st.integers(0, 10**6), max_size=6),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_ads_do_not_depend_on_where_a_file_is_cut(file: tuple[str, Path], cuts: list[int]) -> None:
     kind, data = file[0], content(file[1])
     whole, used = read(kind, data)
@@ -268,7 +268,7 @@ BITS = st.sampled_from(
     st.lists(st.integers(0, 10**6), max_size=4),
     st.sampled_from(sorted(KINDS)),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_no_bytes_stop_a_reader(data: bytes, cuts: list[int], kind: str) -> None:
     events, used = in_pieces(kind, data, cuts)
     assert 0 <= used <= len(data)

@@ -13,6 +13,7 @@ from poolbook.adapters.condor_files.log_lines import GAP, LONGEST, PATIENCE, Log
 from poolbook.adapters.condor_files.log_times import KNOWN, compiled
 from poolbook.domain.events import Event, SourceGap, SourceRefused
 
+from ..together import together
 from .reading import NOON, records, source, start_logs
 
 S = 1_000_000
@@ -173,7 +174,7 @@ def test_bytes_that_are_no_text_holes_of_zeros_and_lines_without_end_do_no_harm(
         assert [(event.line, len(event.text)) for event in events if isinstance(event, SourceRefused)] == [(2, 200)]
 
 
-@pytest.mark.parametrize(
+@together(
     ("end", "begin", "missing"),
     [
         ("00 Saving log file to x", "00 Now in new log file y", False),

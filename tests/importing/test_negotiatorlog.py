@@ -187,7 +187,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("message", "submitter", "what", "value"), SETTINGS)
+@together(("message", "submitter", "what", "value"), SETTINGS)
 def test_what_an_administrator_set(message: str, submitter: str, what: str, value: str) -> None:
     assert said(message) == [(submitter, "set", {"what": what, "value": value})]
 
@@ -256,7 +256,7 @@ def test_only_words_of_the_closed_lists_are_said() -> None:
                 assert event.said in lists[type(event)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.sampled_from(["01-plain", "05-prio-preempt", "20c-kill-for-better-match"]),
     st.lists(st.integers(0, 10**7), max_size=3),
@@ -269,7 +269,7 @@ def test_where_the_pieces_are_cut_does_not_matter(run: str, cuts: list[int]) -> 
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.binary(max_size=80)), max_size=5))
 def test_no_bytes_within_a_log_raise(noise: list[tuple[int, bytes]]) -> None:
     data = content(traced("NegotiatorLog")[0])[-20_000:]

@@ -74,7 +74,7 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize(("message", "expected"), MESSAGES)
+@together(("message", "expected"), MESSAGES)
 def test_what_a_message_says(message: str, expected: tuple[str, str, dict[str, str]]) -> None:
     assert said(message) == [expected]
 
@@ -151,14 +151,14 @@ def test_every_line_is_an_event(path: Path) -> None:
             assert event.said in (OF_JOBS if isinstance(event, JobReported) else OF_SLOTS)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.sampled_from(LOGS), st.lists(st.integers(0, 10**7), max_size=3))
 def test_where_the_pieces_are_cut_does_not_matter(path: Path, cuts: list[int]) -> None:
     data = content(path)[-60_000:]
     assert read_in_pieces(SchedLogReader, "schedlog", data, cuts) == read(SchedLogReader, "schedlog", data)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.binary(max_size=80)), max_size=5))
 def test_no_bytes_within_a_log_raise(noise: list[tuple[int, bytes]]) -> None:
     data = content(LOGS[0])[:20_000]

@@ -7,13 +7,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from poolbook.adapters.condor_files.reader import hidden, without_secrets
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import AdsKept
 from poolbook.domain.imported import packed_ads
 
+from ..together import together
 from .folders import imported, write
 
 SECRET = "deadbeef0001cafe"
@@ -37,7 +36,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("text", "seen"), CASES)
+@together(("text", "seen"), CASES)
 def test_what_a_reader_sees_has_dots_for_secrets_and_the_same_length(text: str, seen: str) -> None:
     assert hidden(text.encode()).decode() == seen
     assert len(seen) == len(text)

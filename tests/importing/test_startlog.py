@@ -107,7 +107,7 @@ def test_a_startd_begins_with_its_version_and_its_name_and_ends_as_it_was_told_t
     ]
 
 
-@pytest.mark.parametrize(
+@together(
     ("line", "kind", "parent"),
     [
         ("slot1: New Slot of type 1 allocated", "static", ""),
@@ -125,7 +125,7 @@ def test_slots_are_born_by_kind(line: str, kind: str, parent: str) -> None:
     assert (born.kind, born.parent) == (kind, parent)
 
 
-@pytest.mark.parametrize(
+@together(
     ("message", "move"),
     [
         ("slot1: Changing state: Owner -> Unclaimed", ("Owner/Idle", "Unclaimed/Idle", "1")),

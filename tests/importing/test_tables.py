@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, list[tuple[int, list[int]]], list[int], list[int], i
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@together("name", CASES)
 def test_what_is_a_transaction(name: str) -> None:
     text, transactions, refused, gaps, left = CASES[name]
     events, rest = read(TableReader, "queue", text.encode())
@@ -215,7 +215,7 @@ def test_where_the_pieces_are_cut_does_not_matter(data: bytes, cuts: list[int]) 
     assert read_in_pieces(TableReader, "queue", data, cuts) == read(TableReader, "queue", data)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.binary(max_size=200), st.integers(0, 20_000), st.lists(st.integers(0, 20_000), max_size=3))
 def test_rubbish_within_a_file_stops_nothing(rubbish: bytes, place: int, cuts: list[int]) -> None:
     honest = content(DATA / "queue" / "spool" / "job_queue.log.2.gz")

@@ -25,6 +25,8 @@ from poolbook.domain import events as e
 from poolbook.domain.imported.job_event_log import facts
 from poolbook.replay.forensics.imported_log import single_entries
 
+from ..together import together
+
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 LOGS = sorted([*TRACES.glob("*/EventLog*"), *TRACES.glob("*/*-job.log*")])
 MODIFIED = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
@@ -254,7 +256,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = 3_600_000_000
 
 
-@pytest.mark.parametrize(
+@together(
     "when, zone, at",
     [
         ("2026-11-20 12:00:00", UTC, NOON),

@@ -38,7 +38,7 @@ PICTURE = [
 ]
 
 
-@pytest.mark.parametrize(("source", "target", "rows"), PICTURE)
+@together(("source", "target", "rows"), PICTURE)
 def test_the_table_draws_the_manuals_picture(source: str, target: str, rows: list[str]) -> None:
     assert [row.number for row in MANUAL.job_rows if (source, target) in row.steps] == rows
 
@@ -138,7 +138,7 @@ def test_what_the_jobs_of_a_real_pool_went_through_is_a_life_of_the_table() -> N
     assert sum(jobs for jobs, _ in recorded()) > 450
 
 
-@pytest.mark.parametrize("events", ["000 005 012", "000 001 013", "000 009 001", "001", "000 001 005 012", "000 011"])
+@together("events", ["000 005 012", "000 001 013", "000 009 001", "001", "000 001 005 012", "000 011"])
 def test_what_no_job_can_have_gone_through_is_no_life_of_the_table(events: str) -> None:
     assert possible(events.split()) == set()
 
@@ -184,7 +184,7 @@ def test_a_code_has_the_name_that_htcondor_counts_it_under(number: int, name: st
     assert (HOLD_CODES | VACATE_CODES)[number].number == number
 
 
-@pytest.mark.parametrize(
+@together(
     ("code", "subcode", "held"),
     [
         (0, 0, False),

@@ -23,6 +23,8 @@ from poolbook.domain.state_machines import (
     state,
 )
 
+from ..together import together
+
 # The picture of states and activities: number, from, to, the letter in the picture of states.
 NUMBERED = """
  1  Owner/Idle              Unclaimed/Idle          A
@@ -190,7 +192,7 @@ def test_a_slot_is_born_in_owner_can_reach_every_pair_and_can_come_back_unless_i
         assert (BORN in reached(DIALECTS[dialect].slot_rows, pair)) == (pair != DELETED)
 
 
-@pytest.mark.parametrize(
+@together(
     ("source", "target", "manual", "htcondor_25"),
     [
         ("Owner/Idle", "Unclaimed/Idle", ["1"], ["1"]),

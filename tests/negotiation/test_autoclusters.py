@@ -13,6 +13,7 @@ from poolbook.domain.negotiator import autoclusters
 from poolbook.domain.negotiator.autoclusters import significance
 from poolbook.domain.state.cluster import IDLE
 
+from ..together import together
 from .oracle import Negotiation
 from .pools import SECOND, Pool, drawn, lives_on
 
@@ -39,7 +40,7 @@ def kinds(pool: Pool) -> int:
     return len({alike.signature(one, proc) for one in clusters for proc in one.procs()})
 
 
-@pytest.mark.parametrize(
+@together(
     ("slot", "count"),
     [
         ({}, 1),
@@ -61,7 +62,7 @@ def test_what_a_slots_conditions_read_tells_jobs_apart_through_whatever_attribut
     assert kinds(pool) == count
 
 
-@pytest.mark.parametrize(
+@together(
     ("configured", "count"),
     [
         ({}, 2),

@@ -33,6 +33,7 @@ from poolbook.replay.virtual_world import VirtualWorld
 
 from ..domain.pools import TestPool
 from ..pool.real import Folder
+from ..together import together
 
 DOCS = Path(__file__).parents[2] / "docs"
 HOUR = 3600
@@ -69,7 +70,7 @@ def test_what_the_negotiator_follows_is_what_is_not_the_default(text: str, found
     assert configured(text) == found
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "words"),
     [
         ("PRIORITY_HALFLIFE = 0", "PRIORITY_HALFLIFE: 0 is out of range"),

@@ -68,7 +68,7 @@ def test_so_it_is_however_few_places_of_an_order_are_made_at_a_time(seed: int, p
 
 
 @given(SEEDS, st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_what_is_kept_from_cycle_to_cycle_changes_nothing(seed: int, unstable: bool) -> None:
     keeps(seed, 6, unstable)
 

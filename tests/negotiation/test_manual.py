@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from ..together import together
 from .pools import SECOND, Pool
 
 HOUR = 3600 * SECOND
@@ -130,7 +131,7 @@ def test_a_rank_that_is_the_same_for_all_slots_is_told_as_it_is(rank: str, is_to
     ]
 
 
-@pytest.mark.parametrize(
+@together(
     ("slot", "job"),
     [
         ({"Start": "false"}, {}),

@@ -8,6 +8,8 @@ from poolbook.domain.events import Ad
 from poolbook.domain.negotiator.unmatchable import misfit
 from poolbook.replay.narration.unmatchable_words import no_slot
 
+from ..together import together
+
 NOW = 1_800_000_000
 SMALL = {"Cpus": "2", "Memory": "2048", "Disk": "100000", "GPUs": "0", "OpSys": '"LINUX"', "HasBlas": "true"}
 LARGE = {**SMALL, "Memory": "8192", "Cpus": "1", "OpSys": '"WINDOWS"'}
@@ -43,7 +45,7 @@ NEVER: list[tuple[Ad, list[tuple[str, Ad]], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("job", "slots", "words"), NEVER)
+@together(("job", "slots", "words"), NEVER)
 def test_a_job_that_no_slot_could_have_is_told_what_is_missing(
     job: Ad, slots: list[tuple[str, Ad]], words: str
 ) -> None:
@@ -76,7 +78,7 @@ def test_a_slot_whose_owner_may_let_the_job_start_keeps_it_waiting(start: str) -
     assert misfit({"Requirements": "true", "RequestMemory": "100"}, slots, NOW) is None
 
 
-@pytest.mark.parametrize(
+@together(
     ("job", "slots"),
     [
         ({"RequestCpus": "2"}, ONE),

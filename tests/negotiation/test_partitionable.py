@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ..together import together
 from .pools import Pool
 
 NO_RANKS = {"NEGOTIATOR_PRE_JOB_RANK": "", "NEGOTIATOR_POST_JOB_RANK": ""}
@@ -29,7 +30,7 @@ def taken(pool: Pool) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize(
+@together(
     ("job", "more", "count"),
     [
         ({}, {}, 8),

@@ -6,6 +6,7 @@ import pytest
 
 from poolbook.domain.events import Denied
 
+from ..together import together
 from .pools import SECOND, Pool
 
 DIALECTS = ["manual", "htcondor-25"]
@@ -194,7 +195,7 @@ def test_a_job_that_has_retirement_time_left_is_preempted_only_if_early_preempti
 # What the expressions see
 
 
-@pytest.mark.parametrize(
+@together(
     ("requirements", "given"),
     [
         ("RemoteUserPrio > SubmitterUserPrio * 1.2", 1),

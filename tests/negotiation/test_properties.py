@@ -197,7 +197,7 @@ def bounds(examples: int, steps: int) -> settings:
 
 
 def test_every_cycle_of_a_living_pool_keeps_to_the_rules() -> None:
-    run_state_machine_as_test(Cycles, settings=bounds(40, 20))
+    run_state_machine_as_test(Cycles, settings=bounds(15, 20))
 
 
 @pytest.mark.soak

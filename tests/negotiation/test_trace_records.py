@@ -24,6 +24,8 @@ from poolbook.replay.conformance.recording import (
 )
 from poolbook.replay.conformance.visibility import Visibility, VisibleEvents
 
+from ..together import together
+
 SECOND = 1_000_000
 NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * SECOND
 ALICE, BOB = "alice@node7", "bob@node7"
@@ -41,7 +43,7 @@ def read(*lines: str, second: int = 0) -> CycleReader:
     return CycleReader("".join(f"11/20/26 12:00:{second:02} {line}\n" for line in lines).encode())
 
 
-@pytest.mark.parametrize(
+@together(
     ("lines", "asked"),
     [
         ([NEGOTIATE, REQUEST], (ALICE,)),

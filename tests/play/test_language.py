@@ -27,7 +27,7 @@ def only(text: str) -> ScenarioStep:
 # Times
 
 
-@pytest.mark.parametrize(
+@together(
     ("written", "seconds"),
     [
         ("0:10", 10),
@@ -45,7 +45,7 @@ def test_a_length_of_time_is_written_as_people_write_it(written: str, seconds: f
     assert length(written) == seconds * SECOND
 
 
-@pytest.mark.parametrize(
+@together(
     ("written", "since"),
     [
         ("0:10", "0:00:10"),
@@ -75,7 +75,7 @@ def test_what_comes_every_day_by_the_calendar_keeps_its_time_where_a_day_has_25_
 # Words
 
 
-@pytest.mark.parametrize(
+@together(
     ("line", "words"),
     [
         ("at 0:10 X=1  # why", ["at", "0:10", "X=1"]),

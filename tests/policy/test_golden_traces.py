@@ -133,7 +133,7 @@ def test_a_log_and_a_configuration_are_enough_zipped_or_not(tmp_path: Path) -> N
     assert (found.equal, found.entries) == (True, compared("01").entries)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(gone=st.sets(st.integers(0, 90), max_size=40))
 def test_a_log_with_lines_missing_is_compared_all_the_same(gone: set[int]) -> None:
     lines = gzip.decompress((BY_RUN["18b"] / "StartLog.gz").read_bytes()).split(b"\n")

@@ -272,13 +272,13 @@ def bounds(examples: int) -> settings:
     return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@bounds(15)
+@bounds(8)
 @given(**LIVES)
 def test_a_world_that_jumps_sees_what_one_sees_that_holds_every_round(**life: Any) -> None:
     jumping_is_as_holding_every_round(**life)
 
 
-@bounds(40)
+@bounds(15)
 @given(**LIVES)
 def test_what_is_promised_of_an_execution_point_holds(**life: Any) -> None:
     what_is_promised_holds(**life)

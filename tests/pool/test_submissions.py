@@ -19,6 +19,7 @@ from poolbook.adapters.runtime.commands import is_served, submit
 from poolbook.adapters.runtime.description_reader import DescriptionReader, FinishedReading
 from poolbook.adapters.runtime.requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
 
+from .. import forked
 from .real import POOLBOOK, Folder, environment
 
 HELD = "executable = /bin/true\nrequest_memory = 16\nhold = true\n"
@@ -47,11 +48,8 @@ OF_THE_MOMENT = {"QDate", "EnteredCurrentStatus", "GlobalJobId", "ServerTime"}
 
 def call(folder: Folder, *words: str, more: Mapping[str, str] | None = None, **options: Any) -> tuple[int, str, str]:
     """The exit code of a command, and what it prints."""
-    done = subprocess.run(
-        [sys.executable, *POOLBOOK, *words], cwd=folder.path, env=environment() | {"DINNER": "soup"} | dict(more or {}),
-        capture_output=True, text=True, errors="surrogateescape", timeout=60,
-        **{"stdin": subprocess.DEVNULL, **options},
-    )  # fmt: skip
+    given = environment() | {"DINNER": "soup"} | dict(more or {})
+    done = forked.run([*POOLBOOK, *words], cwd=folder.path, env=given, **options)
     return done.returncode, done.stdout, done.stderr.replace(_hint(done.stderr), "")
 
 
@@ -110,7 +108,7 @@ def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> Non
         assert ads(filled) == at_rest
         calls: dict[str, dict[str, Any]] = {"another umask": {"umask": 0o077}}
         if os.geteuid() == 0:
-            calls["other groups"] = {"extra_groups": [4, 24]}
+            calls["other groups"] = {"groups": [4, 24]}
         for options in calls.values():  # the client reads them: it would make other files, or see others
             call(filled, "rm", "-all")
             assert [said[0] for said in submitted(filled, "-terse", **options)] == [said[0] for said in still]
@@ -143,7 +141,7 @@ def test_what_only_the_client_can_read_is_read_by_it(filled: Folder) -> None:
     filled.write("many.sub", HELD + "queue item from many.txt\n")
     filled.write("run.conf", "include : echo JOB_DEFAULT_REQUESTCPUS = 3 |\n")
     with filled.served():
-        code, out, _ = call(filled, "submit", "items.sub", "-terse", stdin=None, input="a\nb\n")
+        code, out, _ = call(filled, "submit", "items.sub", "-terse", typed="a\nb\n")
         assert (code, out) == (0, "1.0 - 1.1\n")
         assert call(filled, "submit", "long.sub", "-terse")[1] == "2.0 - 2.0\n"
         assert call(filled, "submit", "many.sub", "-terse")[1] == f"3.0 - 3.{LONGEST_DESCRIPTION // 5}\n"
@@ -228,3 +226,48 @@ def test_handing_a_submit_file_over_loads_nothing_that_reads_it(folder: Folder, 
             )
             assert said.stdout.splitlines()[-1].partition(" ")[2] == "[]", said.stderr
         assert call(folder, "q", "-af", "ProcId", "RequestCpus")[1] == f"0 {1 + configured}\n"
+
+
+ALWAYS_SPARED = (
+    "numpy", "sqlite_utils", "psutil", "pcre2", "argparse", "asyncio", "poolbook.domain.config",
+    "poolbook.replay.listing",
+    "poolbook.domain.schedd.claims", "poolbook.domain.negotiator.settings", "poolbook.domain.startd.transitions",
+    "poolbook.adapters.runtime.engine", "poolbook.adapters.runtime.server", "poolbook.adapters.runtime.userlog.fold",
+)  # fmt: skip
+SPARED = {
+    ("submit", "job.sub"): ("poolbook.domain.startd", "poolbook.domain.schedd.leave_queue"),
+    ("release", "1"): ("poolbook.domain.startd", "poolbook.domain.submit"),
+    ("rm", "1.1"): ("poolbook.domain.submit",),
+}
+"""What each command does without on a log that nobody serves."""
+
+
+def test_a_command_on_a_log_at_rest_loads_what_its_own_decision_needs(folder: Folder) -> None:
+    folder.write("job.sub", HELD + "arguments = $(Process)\nqueue 2\n")
+    folder.call("submit", "job.sub")
+    code = (
+        "import sys; from poolbook.adapters.cli.main import main; done = main(sys.argv[1:]);"
+        "print(done, *(name for name in sys.modules))"
+    )
+    for words, spared in SPARED.items():
+        said = subprocess.run(
+            [sys.executable, "-c", code, *words], cwd=folder.path, env=environment(), capture_output=True, text=True
+        )
+        done, *loaded = said.stdout.splitlines()[-1].split()
+        assert (done, {*ALWAYS_SPARED, *spared} & set(loaded)) == ("0", set()), (words, said.stderr)
+
+
+def test_listing_the_slots_of_a_served_pool_loads_nothing_that_reads_a_log(folder: Folder) -> None:
+    folder.write("poolbook.conf", "RUNBENCHMARKS = false\n")  # their news would change the views
+    code = (
+        "import sys; from poolbook.adapters.cli.main import main; done = main(sys.argv[1:]);"
+        "slow = ['numpy', 'eventsourcing', 'transitions', 'sqlite_utils', 'poolbook.domain.decide'];"
+        "print(done, [name for name in slow if name in sys.modules])"
+    )
+    with folder.served():
+        folder.wait_for(lambda: folder.call("status", "-af", "LoadAvg").strip())  # the last news of its start
+        folder.call("status")
+        said = subprocess.run(
+            [sys.executable, "-c", code, "status"], cwd=folder.path, env=environment(), capture_output=True, text=True
+        )
+    assert said.stdout.splitlines()[-1] == "0 []", said.stderr

@@ -61,7 +61,7 @@ def told(happens: list[Make]) -> list[e.Event]:
     return events
 
 
-@settings(FIXED, max_examples=60)
+@settings(FIXED, max_examples=30)
 @given(st.lists(acts, min_size=10, max_size=40), st.lists(st.integers(1, 8), min_size=5, max_size=20))
 def test_the_views_have_the_books_of_the_state(happens: list[Make], sizes: list[int]) -> None:
     placed = list(enumerate(told(happens), 1))

@@ -15,17 +15,15 @@ After = list[tuple[int | None, e.Event]]
 """The log that is left: each event with the position that it had, or None for one that is new."""
 
 
-def edited(after: After) -> list[tuple[int, e.Event]]:
-    """The log with its positions counted anew."""
-    keys = {str(old): str(new) for new, (old, _) in enumerate(after, 1) if old is not None}
-    log = []
+def edited(after: After) -> Iterator[tuple[int, e.Event]]:
+    """The log with its positions counted anew, as far as it is read."""
+    keys = {str(old): str(new) for new, (old, _) in enumerate(after, 1) if old is not None and old != new}
     for position, (_, event) in enumerate(after, 1):
-        if isinstance(event, e.JobExited):
-            event = attrs.evolve(event, key=keys.get(event.key, event.key))
-        if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and event.evidence:
-            event = attrs.evolve(event, evidence=int(keys.get(str(event.evidence), event.evidence)))
-        log.append((position, event))
-    return log
+        if isinstance(event, e.JobExited) and event.key in keys:
+            event = attrs.evolve(event, key=keys[event.key])
+        if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and str(event.evidence) in keys:
+            event = attrs.evolve(event, evidence=int(keys[str(event.evidence)]))
+        yield position, event
 
 
 def found(after: After) -> list[Violation]:

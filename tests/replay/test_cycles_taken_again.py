@@ -51,7 +51,7 @@ COMMANDS = st.sampled_from(
 
 
 @given(commands=st.lists(COMMANDS, min_size=5, max_size=25), dialect=st.sampled_from(["manual", "htcondor-25"]))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_every_cycle_of_any_pool_comes_out_the_same(commands: list[str], dialect: str) -> None:
     pool = Pool(dialect, PREEMPTION_REQUIREMENTS="RemoteUserPrio > SubmitterUserPrio")
     pool.say("machine h Cpus=3 Memory=4096")

@@ -12,6 +12,7 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
+from ..together import together
 
 READS = {"OnExitHold": "ExitCode == 4", "OnExitRemove": "ExitCode == 0", "LeaveJobInQueue": "Fetched isnt true"}
 CONSTANT = {"OnExitHold": "false", "OnExitRemove": "true", "LeaveJobInQueue": "false"}
@@ -57,7 +58,7 @@ def test_what_the_pool_decides_is_sound(policy: dict[str, str], code: int) -> No
     assert rules(log_of(policy, code)) == set()
 
 
-@pytest.mark.parametrize(
+@together(
     ("policy", "code", "edit", "rule"),
     [
         # the row is another than the evidence says

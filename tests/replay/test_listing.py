@@ -146,7 +146,7 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
         assert {row.number: row.letter for row in rows}.items() <= LETTERS.items()
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "means"),
     [
         ("3.1", Wanted("cluster/3", 1)),
@@ -167,13 +167,13 @@ def test_people_name_streams_as_they_speak(text: str, means: Wanted) -> None:
     assert wanted(text) == means
 
 
-@pytest.mark.parametrize("text", ["", "alice", "3.1.2", "3.", "-1", "cluster/", "slot/", "\u0663"])
+@together("text", ["", "alice", "3.1.2", "3.", "-1", "cluster/", "slot/", "\u0663"])
 def test_what_names_no_stream_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match=r"names nothing that a log keeps: give a job \(3.1\)"):
         wanted(text)
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "means"),
     [
         ("90 s", NOW - 90 * 10**6),
@@ -203,7 +203,7 @@ def test_a_time_of_day_after_an_instant_is_the_first_one_from_there_on(text: str
     assert since(text, NOW + 10**15, zone, NOW) == NOW + later * 10**6
 
 
-@pytest.mark.parametrize("text", ["", "tomorrow", "25:00", "10", "10 moons", "2027-13-01"])
+@together("text", ["", "tomorrow", "25:00", "10", "10 moons", "2027-13-01"])
 def test_what_is_no_time_is_refused_in_words(text: str) -> None:
     with pytest.raises(ValueError, match="is no time: give a date and time"):
         since(text, NOW)

@@ -283,7 +283,7 @@ RULES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lines", "left"), RULES)
+@together(("lines", "left"), RULES)
 def test_a_job_has_what_its_cluster_has_and_it_does_not(lines: tuple[str, ...], left: dict[str, str]) -> None:
     (job,) = jobs_of(fold(*CLUSTER, *lines))
     assert job == left | {"MyType": '"Job"', "TargetType": '"Machine"', "ClusterId": "2", "ProcId": "0"}

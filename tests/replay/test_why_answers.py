@@ -17,6 +17,7 @@ from poolbook.replay.narration.words import WORDS
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded
+from ..together import together
 from .read_aloud import check
 
 FOLDERS = [
@@ -66,7 +67,7 @@ NOTED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("expression", "read", "said"), NOTED)
+@together(("expression", "read", "said"), NOTED)
 def test_of_an_expression_the_values_and_their_limits_are_told(
     expression: str, read: dict[str, str], said: str
 ) -> None:

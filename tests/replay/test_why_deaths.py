@@ -14,6 +14,7 @@ from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, imported, recorded, write
+from ..together import together
 
 DATA = TRACES.parent
 HOST = "<10.0.0.1:9618?addrs=10.0.0.1-9618&alias=localhost&noUDP&sock={}_83932_f306>"
@@ -241,7 +242,7 @@ ASKED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("run", "job", "clock", "words", "place"), ASKED)
+@together(("run", "job", "clock", "words", "place"), ASKED)
 def test_of_a_real_pool_the_answer_names_the_daemon_that_was_killed(
     run: str, job: str, clock: str, words: str, place: str
 ) -> None:

@@ -23,6 +23,7 @@ from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
 
 from ..importing.folders import recorded
+from ..together import together
 
 SECOND = 1_000_000
 BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
@@ -298,7 +299,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("name", ENDINGS)
+@together("name", ENDINGS)
 def test_every_end_of_a_jobs_log_has_its_answer(name: str) -> None:
     entries, words = ENDINGS[name]
     (answer, *life) = told(log_of([LOGGED[0], *entries]), "1.0")
@@ -314,9 +315,7 @@ def test_a_shadow_that_was_killed_is_not_explained_by_what_its_slot_did_long_aft
     )
 
 
-@pytest.mark.parametrize(
-    ("seconds", "told_of_slot"), [(11, False), (14, False), (15, True), (17, True), (26, True), (28, False)]
-)
+@together(("seconds", "told_of_slot"), [(11, False), (14, False), (15, True), (17, True), (26, True), (28, False)])
 def test_an_eviction_is_explained_by_a_transition_within_seconds_of_it(seconds: int, told_of_slot: bool) -> None:
     evicted = entry(seconds, 9, 4, EVICTED)
     (text,) = [t for t in told(log_of([*LOGGED[:2], evicted, *OF_SLOT]), "1.0") if t.startswith("It was evicted")]
@@ -564,7 +563,7 @@ def test_what_is_not_there_is_answered_with_what_is(name: str) -> None:
     texts=st.lists(st.text(max_size=60), max_size=3),
     at=st.one_of(st.none(), st.integers(0, 60)),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_whatever_of_the_records_is_there_in_whatever_order_there_is_an_answer(
     kept: tuple[e.Event, ...], texts: list[str], at: int | None
 ) -> None:

@@ -8,6 +8,8 @@ from poolbook.domain.events import CAUSE_CODES as OWN
 from poolbook.domain.state_machines import HOLD_CODES, VACATE_CODES
 from poolbook.replay.runs.causes import CAUSES, REASONS, first, of_code, of_own, of_reason
 
+from ..together import together
+
 
 def test_every_code_of_an_eviction_has_one_cause() -> None:
     named = [code for cause in CAUSES.values() for code in cause.codes]
@@ -28,7 +30,7 @@ def test_what_a_startd_writes_leads_to_causes_of_the_table() -> None:
     assert {cause for _, _, cause in REASONS if cause} <= CAUSES.keys()
 
 
-@pytest.mark.parametrize(
+@together(
     ("found", "name"),
     [
         (of_code("1014"), "drained"),

@@ -22,6 +22,7 @@ from poolbook.replay.runs.run import JobRun
 from poolbook.replay.usage.evictions import Told, by_cause, of, told
 
 from ..importing.folders import TRACES, imported, recorded, write
+from ..together import together
 
 SECOND = 1_000_000
 HEADER = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\)", re.MULTILINE)
@@ -67,7 +68,7 @@ def test_every_run_of_an_event_log_is_told_once_however_many_sources_tell_of_it(
     assert Counter(run.outcome for run in runs(name).runs) == ends(content(file_of(name, "EventLog")))
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@together("name", WHOLE)
 def test_the_time_on_slots_is_the_histories_own(name: str) -> None:
     """RemoteWallClockTime of each job that left the queue, which the shadows and the schedd counted themselves."""
     ads = re.split(r"^\*\*\*[^\n]*\n", content(file_of(name, "history.ads")), flags=re.MULTILINE)

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from poolbook.domain.startd.slot_types import AUTO, Cut, SlotTypeError, Wanted, Whole, divide
 
+from ..together import together
+
 MANUAL = Whole(cpus=4, memory=256, swap=1000, disks={"d": 100_000})
 """The manual's machine with 4 cores and 256 Mbytes of RAM."""
 COGS = Whole(8, 16_000, 16_000_000, {"d": 1_000_000}, {"cogs": 8, "actuator": 8})
@@ -23,7 +25,7 @@ def amounts(whole: Whole, text: str, *names: str) -> tuple[float, ...]:
     return tuple(cut(whole, (text, 1))[0].amount(name) for name in names)
 
 
-@pytest.mark.parametrize(
+@together(
     "text, cpus, memory, swap, disk",
     [
         # the manual's six types: the first three are alike, and the others are
@@ -76,7 +78,7 @@ def test_what_custom_resources_leave_over_goes_to_the_first_slots() -> None:
     assert [one.amount("cogs") for one in cut(COGS, ("cpus=1", 3))] == [3, 3, 2]
 
 
-@pytest.mark.parametrize(
+@together(
     "wanted, words",
     [
         ([("cpus=9", 1)], "SLOT_TYPE_1: slot 1 cannot be made: it is to have 9 of Cpus, and 8 is left"),
@@ -121,7 +123,7 @@ ITEMS = st.tuples(st.sampled_from(["c", "mem", "disk", "swap", "cogs", "actuator
 TYPES = st.lists(st.tuples(st.lists(ITEMS, max_size=4).map(", ".join), st.integers(1, 3)), min_size=1, max_size=3)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(TYPES)
 def test_no_more_is_given_out_than_there_is(types: list[tuple[str, int]]) -> None:
     try:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from poolbook.domain.startd.load import LoadedSlot, distribute
 
+from ..together import together
+
 MANUAL, HTCONDOR = False, True
 """Whether a slot takes of the load by its cores."""
 
@@ -21,7 +23,7 @@ def place(text: str) -> LoadedSlot:
     return LoadedSlot(name, state, float(given), float(free or given), parent)
 
 
-@pytest.mark.parametrize(
+@together(
     "by_cores, owner, slots, loads",
     [
         # the manual's two logs, "Debug Logging in the Multi-Core condor_startd Daemon"

@@ -100,7 +100,7 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
         assert {key: unparse(ad[key]) for key in wanted} == wanted
 
 
-@pytest.mark.parametrize(
+@together(
     "text, words",
     [
         ("NUM_SLOTS = -1", "NUM_SLOTS = -1: a machine has from 0 to 10000 slots of a type"),

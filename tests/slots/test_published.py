@@ -16,6 +16,8 @@ from poolbook.domain.state.slot_attributes import SlotAd
 from poolbook.domain.state.state import Claim, Drain, Machine, Slot, State
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Dialect
 
+from ..together import together
+
 TRACES = Path(__file__).parent.parent / "data/traces"
 AD = {
     "Start": "KeyboardIdle > 900",
@@ -32,7 +34,7 @@ IDLE = {True: "1000", False: "10", None: "undefined"}
 USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
 
 
-@pytest.mark.parametrize(
+@together(
     "dialect, state, more, requirements, start",
     [
         (MANUAL, "Unclaimed", {"willing": False}, USUAL, AD["Start"]),

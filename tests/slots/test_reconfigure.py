@@ -6,6 +6,7 @@ import pytest
 
 from poolbook.domain.events import MachineConfigured, SlotAdChanged
 
+from ..together import together
 from .machines import equipment, pool, reconfigure
 
 BEFORE = """\
@@ -37,7 +38,7 @@ def test_the_same_configuration_changes_nothing_though_other_space_is_free_now()
     assert len(found.events()) == before
 
 
-@pytest.mark.parametrize(
+@together(
     "text, words",
     [
         (BEFORE + "NUM_SLOTS = 2", "machine h: slot2@h would come or go"),

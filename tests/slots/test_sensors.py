@@ -17,6 +17,8 @@ from poolbook.domain.config import read
 from poolbook.domain.startd.provisioning import offer
 from poolbook.domain.startd.slot_types import SlotTypeError
 
+from ..together import together
+
 SECOND = 1_000_000
 NOW = 1_700_000_000 * SECOND
 
@@ -121,7 +123,7 @@ def test_the_readings_of_this_machine_are_whole() -> None:
     assert found.last_input is None or found.last_input <= NOW
 
 
-@pytest.mark.parametrize(
+@together(
     "measured, at, load",
     [
         # a core for the whole minute; half of one; for half of the minute

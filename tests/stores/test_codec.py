@@ -15,6 +15,7 @@ from poolbook.adapters.stores.stored_log import StoredLog
 from poolbook.domain.events import TOPICS, CycleHeld, Event, Match
 from poolbook.domain.ports.log import LogDamaged, LogError, LogNewer
 
+from ..together import together
 from .samples import AT, any_event, changed, samples
 
 CODEC = Codec()
@@ -51,7 +52,7 @@ def test_what_is_no_kind_of_event_is_refused() -> None:
         CODEC.encode([Event(at=AT, cause="left", stimulus="s")])
 
 
-@pytest.mark.parametrize(
+@together(
     ("topic", "state", "error", "words"),
     [
         ("later", b"{}", LogNewer, r"x\.db: the event at position 7 is of the kind 'later', .*\(log format 3\)"),

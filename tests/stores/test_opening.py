@@ -18,13 +18,14 @@ from poolbook.adapters.stores.location import EXTRA, Location, locate
 from poolbook.adapters.stores.opening import mark_of
 from poolbook.domain.ports.log import Head, LogDamaged, LogError, LogNewer, LogUnavailable
 
+from ..together import together
 from .places import DURABLE, POSTGRES, Place, on_server, place_of
 from .samples import AT, samples
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.parametrize(
+@together(
     ("url", "location"),
     [
         ("memory:", Location("memory", "")),
@@ -44,7 +45,7 @@ def test_a_url_names_a_store_and_a_place(url: str, location: Location) -> None:
     assert locate(url) == location
 
 
-@pytest.mark.parametrize(
+@together(
     ("url", "words"),
     [
         ("", "it names no file; a log is one of memory:, a file's path"),

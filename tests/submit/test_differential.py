@@ -13,6 +13,7 @@ from poolbook.domain.macros.macros import Definition, Macros
 from poolbook.domain.submit import SubmitError
 from poolbook.domain.submit.queue import read_queue
 
+from ..together import together
 from .world import Disk
 
 LINES = {
@@ -99,7 +100,7 @@ def test_macros_expand_as_the_references(reference: htcondor2.Submit, text: str)
 
 
 # The same examples each time: an unbalanced parenthesis within nested defaults is read otherwise by the reference.
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.sampled_from(["$", "(", ")", "$(a)", "$(none:", "b", ":", " ", "x", "$$", "$(b)", ",", "["]), max_size=9
@@ -110,7 +111,7 @@ def test_any_text_expands_as_the_references(pieces: list[str]) -> None:
     assert ours(text) == theirs(htcondor2.Submit("\n".join(f"{name} = {value}" for name, value in LINES.items())), text)
 
 
-@pytest.mark.parametrize(
+@together(
     "statement",
     [
         "x in (a b c)",

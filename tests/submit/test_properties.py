@@ -76,7 +76,7 @@ def outcome(text: str) -> Submission | None:
         return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_any_text_is_a_submission_or_a_refusal(text: str) -> None:
     submission = outcome(text)
@@ -88,7 +88,7 @@ def test_any_text_is_a_submission_or_a_refusal(text: str) -> None:
         next(dry_run(submission))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_submission_or_a_refusal(data: bytes) -> None:
     outcome("executable = x\n" + data.decode("utf-8", "surrogateescape"))
@@ -115,7 +115,7 @@ TEMPLATES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(TEMPLATES, st.lists(ITEMS, min_size=2, max_size=5))
 def test_jobs_built_together_equal_jobs_built_one_by_one(template: str, items: list[str]) -> None:
     def built(chosen: list[str], shift: int) -> Submission | None:

@@ -24,6 +24,7 @@ from poolbook.domain.state.state import State
 from poolbook.replay.scenario import read as read_play
 
 from ..pool.real import Folder
+from ..together import together
 
 DOMAIN = Path(__file__).parents[2] / "domain" / "submit"
 JOB = {"executable": "/bin/sleep", "arguments": "60"}
@@ -47,7 +48,7 @@ def test_every_default_of_jobs_that_htcondor_has_is_in_the_table() -> None:
     assert {name: defaults()[name.lower()].value for name in ours} == {name: SUBMISSION[name] for name in ours}
 
 
-@pytest.mark.parametrize(
+@together(
     ("text", "found"),
     [
         ("", {}),

@@ -15,7 +15,7 @@ from poolbook.adapters.condor_tools.actions import (
     Result,
     message,
 )
-from poolbook.adapters.condor_tools.job_selection import JobId
+from poolbook.adapters.condor_tools.job_selection import ClusterOrJob
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, Context
 
@@ -98,7 +98,7 @@ def test_without_a_job_the_usage_is_wrong(name: str, command: str) -> None:
         actions.read(command, wanted.argv)
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "ids", "selection", "whose"),
     [
         (["12.3"], [(12, 3)], None, ""),
@@ -134,7 +134,7 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
     assert found == [12, 13]
 
 
-@pytest.mark.parametrize(
+@together(
     ("command", "argv", "message"),
     [
         ("rm", ["-all", "12"], "-all means every job"),
@@ -173,15 +173,15 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize(("action", "result"), MESSAGES)
+@together(("action", "result"), MESSAGES)
 def test_a_result_has_its_words(action: str, result: int) -> None:
-    assert message(actions.ACTIONS[action], Result(JobId(1, 0), result)) == MESSAGES[action, result]
+    assert message(actions.ACTIONS[action], Result(ClusterOrJob(1, 0), result)) == MESSAGES[action, result]
 
 
 def test_a_slot_is_vacated_by_name() -> None:
     request = actions.read("vacate", ["slot1@here", "12.0"])
-    assert (request.slots, request.ids) == (("slot1@here",), (JobId(12, 0),))
-    results = [Result(JobId(12, 0), SUCCESS), Result("slot1@here", NOT_FOUND)]
+    assert (request.slots, request.ids) == (("slot1@here",), (ClusterOrJob(12, 0),))
+    results = [Result(ClusterOrJob(12, 0), SUCCESS), Result("slot1@here", NOT_FOUND)]
     assert actions.answer(request, results) == ("Job 12.0 vacated\n", "Slot slot1@here not found\n", 0)
 
 
@@ -230,7 +230,7 @@ def test_a_priority_is_set_or_changed_in_silence(name: str) -> None:
     old, new = PRIORITIES[name]
     request = job_priorities.read(wanted.argv)
     assert request.new(old) == new
-    assert job_priorities.answer(request, [(JobId(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
+    assert job_priorities.answer(request, [(ClusterOrJob(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
 
 
 def test_a_job_that_is_not_there_is_named_and_the_command_has_failed() -> None:
@@ -244,7 +244,7 @@ def test_without_a_priority_the_usage_is_wrong() -> None:
         job_priorities.read(capture("prio_usage").argv)
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "old", "new"),
     [
         (["+5", "1"], 2, 7),
@@ -268,5 +268,5 @@ def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> Non
 
 
 def test_new_priorities_as_json() -> None:
-    answer = job_priorities.answer(job_priorities.read(["+5", "1", "--json"]), [(JobId(1, 0), 7)])
+    answer = job_priorities.answer(job_priorities.read(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
     assert json.loads(answer.out) == [{"ClusterId": 1, "ProcId": 0, "JobPrio": 7}]

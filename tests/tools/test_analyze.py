@@ -16,6 +16,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, parse, unparse
 
 from ..replay.contested_pool import contested
+from ..together import together
 from .captures import MINUTE, capture, printed, setting
 
 REQUIREMENTS = {
@@ -98,7 +99,7 @@ def test_a_job_that_no_cycle_refused_is_told_without_counts(name: str, ad: Class
     assert mine.removeprefix(expression).strip() == status[0].strip()
 
 
-@pytest.mark.parametrize(
+@together(
     ("why", "words"),
     [
         (refused(), "no match found"),

@@ -1,6 +1,5 @@
 """Property: the batch table and the totals are the same from counts by cluster as from all the ads."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +7,7 @@ from poolbook.adapters.condor_tools import queue
 from poolbook.adapters.condor_tools.batches import ClusterRow, batches, cluster_rows
 from poolbook.domain.classad import ClassAd
 
+from ..together import together
 from .captures import MINUTE, printed, setting
 
 CLUSTERS = st.dictionaries(
@@ -57,7 +57,7 @@ def test_counts_print_what_ads_print(clusters: Clusters, argv: list[str]) -> Non
     )
 
 
-@pytest.mark.parametrize(
+@together(
     "argv",
     [
         ["-nobatch"],

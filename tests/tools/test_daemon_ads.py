@@ -28,6 +28,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd
 from poolbook.replay.forensics.imported_log import IMPORTED
 
+from ..together import together
 from .captures import MINUTE, capture, changed, printed, setting, whole
 
 SINCE = 1795213510
@@ -74,7 +75,7 @@ ADS = {
 }
 
 
-@pytest.mark.parametrize("name", ADS)
+@together("name", ADS)
 def test_the_table_is_the_one_that_condor_status_printed(name: str) -> None:
     second, ads = ADS[name]
     wanted = capture(name)

@@ -70,7 +70,7 @@ def test_a_format_prints(argv: list[str], text: str) -> None:
     assert af(*argv) == text
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "message"),
     [
         (["-af:x", "A"], "there is no letter 'x'; the letters are: j the job's id first"),
@@ -95,7 +95,7 @@ def test_any_format_prints_any_value_or_nothing(form: str, name: str) -> None:
 # -- without ads ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "attributes"),
     [
         (["-af", "ClusterId", "ProcId", "JobStatus"], ["ClusterId", "ProcId", "JobStatus"]),
@@ -185,7 +185,7 @@ def test_inherited_attributes_are_printed_as_ones_own() -> None:
     assert formats.long_text(proc) == "ClusterId = 1\nProcId = 7\n\n"
 
 
-@pytest.mark.parametrize(
+@together(
     ("expression", "element"),
     [
         ("1", "<i>1</i>"),

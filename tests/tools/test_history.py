@@ -9,6 +9,7 @@ from poolbook.adapters.condor_tools import history
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd
 
+from ..together import together
 from .captures import Capture, capture, changed, printed, setting, whole
 
 LETTERS = {"R": 2, "X": 3, "C": 4}
@@ -79,7 +80,7 @@ CLUSTER_62 = [
 ]
 
 
-@pytest.mark.parametrize("name", CLUSTER_62)
+@together("name", CLUSTER_62)
 def test_jobs_are_chosen_and_the_last_one_comes_first(name: str) -> None:
     wanted = capture(name)
     assert printed(history.render(last_three(), history.read(wanted.argv), setting())) == wanted.out
@@ -136,7 +137,7 @@ def ended(proc: int, **attributes: object) -> ClassAd:
     return ClassAd({"ClusterId": 1, "ProcId": proc, "Owner": "alice", "CompletionDate": 100 * proc, **attributes})
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "procs"),
     [
         ([], [5, 4, 3, 2, 1]),

@@ -204,7 +204,7 @@ def test_words_belong_to_their_option_or_to_none(
     assert arguments.words == words
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "message"),
     [
         (["-constrain"], "-constrain needs <expr>: only jobs for which"),
@@ -268,7 +268,7 @@ HELP_OF_HTCONDOR = {
 }
 
 
-@pytest.mark.parametrize("name", HELP_OF_HTCONDOR)
+@together("name", HELP_OF_HTCONDOR)
 def test_every_option_in_htcondors_help_is_known(name: str) -> None:
     shown = capture(name)
     names = re.findall(r"^\s+-([a-z][a-z-]*)", shown.out + shown.err, re.MULTILINE)

@@ -240,7 +240,7 @@ def test_cpu_time_takes_the_place_of_run_time() -> None:
     assert "0+01:01:01" in lines[4]
 
 
-@pytest.mark.parametrize(
+@together(
     ("attributes", "letters"),
     [
         ({"JobStatus": 1}, "I"),

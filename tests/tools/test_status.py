@@ -204,7 +204,7 @@ def test_a_long_name_is_shown_whole_unless_the_terminal_ends() -> None:
     assert "a" * 60 in shown(["-wide"], long, width=80)[2]
 
 
-@pytest.mark.parametrize(
+@together(
     ("own", "children", "activities", "cpus", "letters"),
     [
         ("Unclaimed", [], [], 4, "Ui"),

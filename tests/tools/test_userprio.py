@@ -53,7 +53,7 @@ SAME_RECORDS = {
 }
 
 
-@pytest.mark.parametrize("name", SAME_RECORDS)
+@together("name", SAME_RECORDS)
 def test_records_print_as_condor_userprio_printed_them(name: str) -> None:
     assert shown(known(SAME_RECORDS[name]), *capture(name).argv) == capture(name).out
 
@@ -167,7 +167,7 @@ def test_groups_within_groups_stand_by_their_sort_keys_and_count_what_is_in_them
 # -- any records ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("record", "column", "cell"),
     [
         ({"PriorityFactor": 1e10}, "Factor", "1e+10"),
@@ -207,7 +207,7 @@ ads = st.fixed_dictionaries(
 options = st.sampled_from([*DETAILS, "hierarchical", "flat", "grouporder", "grouprollup", "allusers"])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.lists(ads, min_size=1, max_size=6), st.lists(options, max_size=4))
 def test_whatever_records_say_the_lines_of_their_table_are_of_one_length(
     found: list[dict[str, str]], asked: list[str]

@@ -20,6 +20,7 @@ from poolbook.replay.narration.wording import instant as worded
 from poolbook.replay.virtual_world import Behaviour
 
 from ..importing.feeding import content
+from ..together import together
 from .captures import capture
 from .test_options import unloaded
 from .test_userprio import COLLECTOR, TRACES, Record, known, sample, shown
@@ -251,7 +252,7 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
 # -- what is asked -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@together(
     ("argv", "message"),
     [
         (["-setfactor", "alice", "3"], "-setfactor: 'alice' is no submitter: user@domain is wanted"),
@@ -333,7 +334,7 @@ def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
         "from poolbook.adapters.condor_tools.cells import Setting\n"
         "record = {'Name': 'a@x', 'Priority': 1.0, 'LastUsageTime': 9, 'LastUpdate': 9}\n"
         "assert 'a@x' in ''.join(userprio.render([record], userprio.read(['-all']), Setting(10)))\n"
-        "assert made._records(made._Accountant([], {}, 0, 0), made.Cycle(), 10_000_000)\n"
+        "assert made._records([], {}, 0, 0, made.Cycle(), 10_000_000)\n"
     )
 
 

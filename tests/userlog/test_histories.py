@@ -119,7 +119,7 @@ def examples(number: int) -> settings:
 def test_every_story_is_legal_and_read_by_htcondor(tmp_path: Path) -> None:
     seen: set[str] = set()
 
-    @examples(200)
+    @examples(120)
     @given(history=HISTORIES)
     def legal(history: list[Step]) -> None:
         pool = lived(history)
@@ -138,7 +138,7 @@ def test_every_story_is_legal_and_read_by_htcondor(tmp_path: Path) -> None:
     assert seen == {number for follows in STORY.values() for number in follows}
 
 
-@examples(60)
+@examples(30)
 @given(history=HISTORIES, data=st.data())
 def test_a_fold_that_skips_what_was_written_goes_on_as_one_that_wrote_it(
     history: list[Step], data: st.DataObject

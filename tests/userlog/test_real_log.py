@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
-import pytest
-
 from poolbook.adapters.runtime.userlog import event_text
 from poolbook.adapters.runtime.userlog.event_text import Resource
 from poolbook.domain.ports import stimuli as s
@@ -21,6 +19,7 @@ from poolbook.domain.ports.world import Launch
 from poolbook.domain.submit import Facts, parse_submit
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 
+from ..together import together
 from .pool import DATA, Pool, events_of
 
 REAL = (DATA / "01-plain-job.log").read_text(encoding="utf-8")
@@ -209,7 +208,7 @@ def written(number: str, f: dict[str, str]) -> str:
     }[number]()
 
 
-@pytest.mark.parametrize("number", FIELDS)
+@together("number", FIELDS)
 def test_every_body_is_written_as_the_real_one(number: str) -> None:
     real = [event for event in EVERY if event.startswith(number) and "trimmed" not in event]
     assert real

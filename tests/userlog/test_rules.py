@@ -256,7 +256,7 @@ def test_what_happens_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> 
     assert " ".join(numbers) == log
 
 
-@pytest.mark.parametrize(
+@together(
     ("happens", "number", "says"),
     [
         (held_while_it_waits, "012", "\tnot now (by user alice)\n\tCode 1 Subcode 0\n"),
@@ -339,7 +339,7 @@ def test_of_many_jobs_those_that_run_are_told_of_when_they_end(
 # Which file, and what stands in it
 
 
-@pytest.mark.parametrize(
+@together(
     ("ad", "columns", "paths"),
     [
         ({"UserLog": '"/logs/a.log"'}, {}, ["/logs/a.log"]),

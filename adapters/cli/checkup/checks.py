@@ -68,9 +68,8 @@ def _python(facts: Facts) -> Iterator[Said]:
     version = ".".join(map(str, facts.program.python))
     if facts.program.python[:2] < OLDEST:
         least = ".".join(map(str, OLDEST))
-        yield Said(
-            PROBLEM, f"this is Python {version}; Poolbook needs {least}", f"install it with Python {least} or later"
-        )
+        words = f"this is Python {version}; Poolbook needs {least}"
+        yield Said(PROBLEM, words, f"install it with Python {least} or later")
     else:
         yield Said(OK, f"Python {version}")
 
@@ -98,9 +97,8 @@ def _cores(facts: Facts) -> Iterator[Said]:
         words = f"the configuration offers {facts.settings.cores:g} cores, but this machine has {machine.cores}"
         yield Said(WARNING, words, "`poolbook config -verbose NUM_CPUS` says which line does that, if it is not meant")
     elif granted is not None and granted < machine.cores:
-        words = (
-            f"a pool offers {machine.cores} cores, but this process may use no more than {granted:g} (control group)"
-        )
+        words = f"a pool offers {machine.cores} cores, but this process may use no more than {granted:g}"
+        words += " (control group)"
         yield Said(WARNING, words, f"poolbook serve -cpus {max(1, int(granted))}, and run and resume likewise")
     else:
         yield Said(OK, counted(machine.cores, "core"))
@@ -115,9 +113,8 @@ def _memory(facts: Facts) -> Iterator[Said]:
         yield Said(WARNING, words, "`poolbook config -verbose MEMORY` says which line does that, if it is not meant")
     elif granted is not None and granted < machine.memory:
         words = f"a pool offers {machine.memory} MiB of memory, but this process may use no more than {granted} MiB"
-        yield Said(
-            WARNING, f"{words} (control group)", f"poolbook serve -memory {granted}, and run and resume likewise"
-        )
+        words += " (control group)"
+        yield Said(WARNING, words, f"poolbook serve -memory {granted}, and run and resume likewise")
     else:
         yield Said(OK, f"{machine.memory} MiB of memory")
 
@@ -221,9 +218,8 @@ def _left(volume: Volume, whose: str, remedy: str) -> Said:
 def _configuration(facts: Facts) -> Iterator[Said]:
     settings = facts.settings
     if settings.error:
-        yield Said(
-            PROBLEM, f"the configuration cannot be taken: {settings.error}", "mend it; `poolbook config` reads it, too"
-        )
+        words = f"the configuration cannot be taken: {settings.error}"
+        yield Said(PROBLEM, words, "mend it; `poolbook config` reads it, too")
     elif settings.files:
         yield Said(OK, f"this machine is offered under {', '.join(settings.files)} ({settings.named})")
     elif settings.environment:
@@ -290,14 +286,10 @@ def _served(facts: Facts) -> Iterator[Said]:
         words = f"process {log.holder} writes the log, and takes no requests"
         yield Said(WARNING, words, "wait for it to end; if it does not, end it: nothing that was acknowledged is lost")
     elif log.claims:
-        words = (
-            f"{counted(log.claims, 'job goes', 'jobs go')} on without a pool"
-            if log.supervised
-            else f"{counted(log.claims, 'job was', 'jobs were')} begun that nobody watches over"
-        )
-        yield Said(
-            WARNING, f"{words}: the log tells of no end yet", "`poolbook resume` or `poolbook serve` takes them over"
-        )
+        watched = f"{counted(log.claims, 'job goes', 'jobs go')} on without a pool"
+        alone = f"{counted(log.claims, 'job was', 'jobs were')} begun that nobody watches over"
+        words = f"{watched if log.supervised else alone}: the log tells of no end yet"
+        yield Said(WARNING, words, "`poolbook resume` or `poolbook serve` takes them over")
     elif log.there and not log.imported:
         yield Said(OK, "nobody serves the log: commands write it themselves, and no job runs until one does")
 
@@ -307,22 +299,12 @@ def _jobs(facts: Facts) -> Iterator[Said]:
     held, idle, running = (log.counts.get(status, 0) for status in (_HELD, _IDLE, _RUNNING))
     if held:
         job, reason = log.held
-        yield Said(
-            WARNING,
-            f"{counted(held, 'job is', 'jobs are')} on hold; {job}: {reason}",
-            "`poolbook q -hold`; then `poolbook release JOB`",
-        )
+        words = f"{counted(held, 'job is', 'jobs are')} on hold; {job}: {reason}"
+        yield Said(WARNING, words, "`poolbook q -hold`; then `poolbook release JOB`")
     for one in log.unfit:
-        words = (
-            f"no slot fits job {one.job}, nor {one.jobs - 1} more like it"
-            if one.jobs > 1
-            else f"no slot fits job {one.job}"
-        )
-        yield Said(
-            WARNING,
-            f"{words} ({counted(one.slots, 'slot was', 'slots were')} asked)",
-            f"`poolbook q -better-analyze {one.job}` says why",
-        )
+        others = f", nor {one.jobs - 1} more like it" if one.jobs > 1 else ""
+        words = f"no slot fits job {one.job}{others} ({counted(one.slots, 'slot was', 'slots were')} asked)"
+        yield Said(WARNING, words, f"`poolbook q -better-analyze {one.job}` says why")
     if log.counts and not held and not log.unfit:
         yield Said(OK, f"{counted(running, 'job runs', 'jobs run')}, {idle} {'waits' if idle == 1 else 'wait'}")
 

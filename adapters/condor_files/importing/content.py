@@ -40,8 +40,8 @@ def lasting(beginning: bytes) -> bytes:
     return _REWRITTEN.sub(lambda found: found[1] + b" " * len(found[2]), beginning)
 
 
-def digest() -> Any:
-    return hashlib.blake2b(digest_size=16)
+def digest(data: bytes = b"") -> Any:
+    return hashlib.blake2b(data, digest_size=16)
 
 
 def read_exactly(file: IO[bytes], size: int) -> bytes:
@@ -77,10 +77,10 @@ def length_of(path: str) -> int:
         return os.fstat(file.fileno()).st_size
 
 
-def pieces(file: IO[bytes], size: int = PIECE) -> Iterator[bytes]:
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the rest of the content in pieces, as far as it can be read."""
     with suppress(*DAMAGED):
-        while piece := read_exactly(file, size):
+        while piece := read_exactly(file, PIECE):
             yield piece
 
 

@@ -1,11 +1,7 @@
-"""Import every file below some folders, once, as far as it has grown.
+"""Import every file below some folders, once, as far as it has grown (docs/import.md).
 
-The rules, which ``tests/importing`` checks:
-
-* The events and the place reached are one append: an import that dies anywhere continues there and repeats nothing.
-* A copy of another file, or of its beginning, is not imported (``source_registry``; ``_without_copies``).
-* Nothing in a file stops the import: what cannot be read becomes a ``SourceRefused``.
-* Memory does not grow with the length of a file: it is read in pieces and appended in batches.
+The events and the place reached are one append, so an import that dies anywhere continues there. Memory does not grow
+with the length of a file: it is read in pieces and appended in batches.
 """
 
 from __future__ import annotations

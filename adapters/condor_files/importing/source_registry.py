@@ -130,6 +130,4 @@ def _is_beginning(path: str, longer: str) -> bool:
 
 def head_digest(data: bytes) -> str:
     """Return the digest of a file's first bytes as a log has it."""
-    sum = digest()
-    sum.update(data)
-    return str(sum.hexdigest())
+    return str(digest(data).hexdigest())

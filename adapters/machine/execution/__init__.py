@@ -5,7 +5,6 @@ about a job: the pool says when to start, signal or hold it, and what the violat
 """
 
 from .activation import (
-    FAILURE_HOLD_CODES,
     VIOLATION_HOLD_CODES,
     Activation,
     Exited,
@@ -20,7 +19,6 @@ from .activation import (
 from .client import ReplacedError, Supervisor, SupervisorError
 
 __all__ = [
-    "FAILURE_HOLD_CODES",
     "VIOLATION_HOLD_CODES",
     "Activation",
     "Exited",

@@ -52,11 +52,8 @@ class _Begun:
 
 
 class Supervisor:
-    """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories.
-
-    One handle in one thread uses it at a time: a handle that connects replaces the one before, which from then on
-    raises ReplacedError.
-    """
+    """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories. One handle in one
+    thread uses it at a time: one that connects replaces the one before, which from then on raises ReplacedError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
@@ -83,11 +80,9 @@ class Supervisor:
         self._send([_start(activation) for activation in [*fresh, *again]])
 
     def signal(self, key: str, how: How) -> None:
-        """Signal a job; do nothing if it runs no more.
-
-        Soft, hold and remove send its kill signal for that to the job's own process, which is continued first if it is
-        suspended. Hard sends SIGKILL, suspend SIGSTOP and continue SIGCONT to all its processes.
-        """
+        """Signal a job; do nothing if it runs no more. Soft, hold and remove send its kill signal for that to the job's
+        own process, which is continued first if it is suspended; hard sends SIGKILL, suspend SIGSTOP and continue
+        SIGCONT to all its processes."""
         if how not in _HOWS:
             raise ValueError(f"a job cannot be signalled {how!r}: choose one of {', '.join(_HOWS)}")
         self._send([{"do": "signal", "key": key, "how": how}])

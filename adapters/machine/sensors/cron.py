@@ -171,7 +171,7 @@ class Cron:
                 environment=environment, folder=job.folder or None,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            self._say_once(job, "_EXECUTABLE:", f"{job.command[0]} cannot be run: {error}")
+            self._say_once(job, f"{job.command[0]} cannot be run: {error}", setting="_EXECUTABLE:")
             if job.mode == "WaitForExit":
                 turns.due = now + max(1, job.period) * SECOND
 
@@ -187,7 +187,7 @@ class Cron:
             turns.lines = []
             turns.child.signal(signal.SIGKILL)
             self._say_once(
-                turns.job, "", f"printed a record of more than {LARGEST} signs, which is left out, and was ended: let "
+                turns.job, f"printed a record of more than {LARGEST} signs, which is left out, and was ended: let "
                 "it print less, and a line with - behind each record",
             )  # fmt: skip
 
@@ -210,25 +210,23 @@ class Cron:
                 wrong = line.strip()
                 shown = repr(wrong[:_QUOTED]) + (" ..." if len(wrong) > _QUOTED else "")
                 why = str(error).partition("\n")[0]
-                self._say_once(
-                    turns.job, "", f"printed {shown}, which is left out, as any such line will be: {why}", "line"
-                )
+                words = f"printed {shown}, which is left out, as any such line will be: {why}"
+                self._say_once(turns.job, words, "line")
                 continue
             found |= {turns.job.prefix + name: unparse(ad[name]) for name in ad}
         for name in [name for name in found if ability(name)]:
             del found[name]
-            self._say_once(
-                turns.job, "", f"printed {name}, which is left out: Poolbook's slots cannot do that yet", name
-            )
+            words = f"printed {name}, which is left out: Poolbook's slots cannot do that yet"
+            self._say_once(turns.job, words, name)
         if any(name.lower() in _OF_SINGLE_SLOTS for name in found):
             self._say_once(
-                turns.job, "", "printed a record for single slots, which is left out: print what holds for all slots, "
+                turns.job, "printed a record for single slots, which is left out: print what holds for all slots, "
                 "and let their expressions ask SlotID",
             )  # fmt: skip
             return
         turns.published = found
 
-    def _say_once(self, job: CronJob, setting: str, text: str, kind: str = "") -> None:
+    def _say_once(self, job: CronJob, text: str, kind: str = "", setting: str = "") -> None:
         if (job.name, kind or text) not in self._told:
             self._told.add((job.name, kind or text))
             self._tell(f"STARTD_CRON_{job.name}{setting} {text}")

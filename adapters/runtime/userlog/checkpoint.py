@@ -1,10 +1,7 @@
 """The user logs' checkpoint: a small file that gets a line whenever it moves.
 
-The last whole line counts. A line that a crash cut off never counted, and the one before it is still true: either a
-batch was announced and no file touched, or all of it is written and will be found so.
-
-The file is not replaced for each line: some file systems write a replaced file to disk first, which takes longer than
-all the rest. It is rewritten as one line when it has grown.
+The last whole line counts: a line that a crash cut off never did, and the one before it is still true. The file is not
+replaced for each line, as some file systems write a replaced file to disk first, but rewritten when it has grown.
 """
 
 from __future__ import annotations

@@ -92,13 +92,9 @@ def events(text: bytes) -> Iterator[bytes]:
 
 
 def missing(path: str, since: int, text: bytes) -> bytes:
-    """Return the part of `text` that is not in the file behind the size `since`, where others may have written, too. An
-    event torn at the end of the file is completed.
-
-    A file shorter than `since` was emptied or replaced: then all of it is searched.
-
-    :raises OSError: the file cannot be read
-    """
+    """Return the part of `text` that is not in the file behind the size `since`, where others may have written, too; of
+    a file shorter than that, which was emptied or replaced, all is searched. An event torn at the end of the file is
+    completed. Raise `OSError` if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             file.seek(since if size(path) >= since else 0)

@@ -1,13 +1,7 @@
-"""Write user logs so that each event stands in its file once, whenever this process may be killed.
+"""Write user logs so that each event stands in its file once, whenever this process may be killed (docs/userlog.md).
 
-* Events come in batches. Before a batch touches any file, the checkpoint (``checkpoint.py``) records the end of the
-  batches before it, its own end, and the size of each of its files.
-* After a crash the texts of the batch that was begun are made anew (they follow from the log alone), and each file gets
-  only what is missing behind its recorded size.
-* A file that cannot be written stops nothing: its missing events are counted in ``failures``.
-
-Without `durable`, a power cut may cost a log its last events, as in HTCondor (ENABLE_USERLOG_FSYNC is off unless it is
-set).
+Events come in batches, each announced in the checkpoint (``checkpoint.py``) before it touches any file. After a crash
+the texts of the batch that was begun are made anew, as they follow from the log alone.
 """
 
 from __future__ import annotations

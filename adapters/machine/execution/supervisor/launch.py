@@ -68,11 +68,9 @@ def failure(part: str, error: OSError, what: str) -> StartError:
 
 
 def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
-    """Return the job's environment: its own variables, then those of HTCondor's starter.
-
-    Source: manual, "Environment and services for a running job"; the starter of version 25.14 for those that the job
-    may set itself: the counts of CPUs and HOME.
-    """
+    """Return the job's environment: its own variables, then those of HTCondor's starter. (Manual, "Environment and
+    services for a running job"; the starter of version 25.14 for what the job may set itself: the counts of CPUs and
+    HOME.)"""
     return {
         **dict.fromkeys(CPU_COUNTS, str(order["cpus"])),
         "HOME": _home(),

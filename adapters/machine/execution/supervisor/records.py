@@ -1,11 +1,8 @@
 """The supervisor's state on disk: a claim for each activation, and the journal of their ends.
 
-1. A claim is taken before its job is started, by creating a file that must not exist yet; so no activation is ever
-started twice. It then has pid, start time and boot, which together identify one process forever.
-2. A record counts when it is on disk: ``Journal.append`` returns after the fsync, one for all ends of a round.
-3. A claim is removed once the end is durable elsewhere. A record without a claim is garbage.
-
-A claim is not synced to disk: only a crash of the whole machine can lose it, and no job survives that.
+A claim is taken before its job is started, by creating a file that must not exist yet; so no activation is ever started
+twice. It is not synced: only a crash of the whole machine can lose it, and no job survives that. It is removed once the
+end is durable elsewhere; a record without a claim is garbage.
 """
 
 from __future__ import annotations

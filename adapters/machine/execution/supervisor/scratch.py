@@ -29,14 +29,10 @@ _UMASK = _umask()
 
 
 class Scratch:
-    """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that.
-
-    They are made in ``execute``, or in the directory that a start names. The latter are recorded as links in
-    ``elsewhere``, so that a successor can remove them.
-
-    Making an inode takes most of a short job's start, on ext4 a good tenth of a millisecond. So directories that a job
-    left unchanged are reused in the same place: renamed, and the ads overwritten.
-    """
+    """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that. They are made in
+    ``execute``, or in the directory that a start names, of which a link in ``elsewhere`` tells a successor. Making an
+    inode takes most of a short job's start, so directories that a job left unchanged are reused in the same place:
+    renamed, and the ads overwritten."""
 
     def __init__(self, execute: str, elsewhere: str) -> None:
         self._execute, self._elsewhere = execute, elsewhere

@@ -15,7 +15,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
-    from ..state.state import State, Submitter
+    from ...state.state import State, Submitter
 
 LEAST_PRIORITY: Final = 0.5
 """The best real priority, which every submitter begins with."""
