@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -72,9 +73,25 @@ FOUND_BY: Final = {
 """By which rule, or as which fact, each kind of lie is found, and words of the finding."""
 
 
-@pytest.mark.parametrize("name", ["busy", "kill-shadow"])
+@pytest.mark.parametrize("name", ["busy", "kill-schedd", "kill-shadow", "peaceful"])
 def test_an_honest_recording_is_accused_of_nothing(name: str) -> None:
     assert findings(read(RECORDINGS / name)) == set()
+
+
+def test_what_a_killed_schedd_does_again_is_no_violation() -> None:
+    """Job 3.0 is removed at 20:00:26; the schedd is killed, forgets it, begins at 20:00:40 and removes it again."""
+    files = read(RECORDINGS / "kill-schedd")
+    for name in ("EventLog", "alice-job.log"):
+        (entry,) = re.findall(r"^009 \(003\.000\.000\)[\s\S]*?^\.\.\.\n", files[name], re.MULTILINE)
+        assert "20:00:26" in entry
+        later = re.search(r"^\d{3} \([\d.]+\) \S+ 20:00:4[1-9]", files[name], re.MULTILINE)
+        assert later is not None
+        again = entry.replace("20:00:26", "20:00:41")
+        files[name] = files[name][: later.start()] + again + files[name][later.start() :]
+    assert findings(files) == set()
+    assert {one.rule for one in findings({name: text for name, text in files.items() if name != "SchedLog"})} >= {
+        "ended_twice"
+    }
 
 
 def test_each_kind_of_lie_is_found_by_its_rule() -> None:

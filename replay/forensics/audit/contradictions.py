@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
@@ -32,11 +32,18 @@ from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
 from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
+from .tolerances import MINUTE, NEAR
 from .unpaired_records import FileSpan, UnpairedRecords
 from .usage_steps import OF_USAGE, UsageSteps
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
 _OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
+UNSAVED: Final = MINUTE  #: how much of its job_queue.log a schedd that is killed may lose
+AFTERWARDS: Final = 5 * MINUTE  #: how long after its restart it does what it lost
+DONE_AGAIN: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held", "history_twice", "not_held"})
+"""The rules that a schedd breaks which does something again."""
+KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds"})
+"""The facts that a schedd may forget, and has otherwise then."""
 CLAIMED: Final = "Claimed"
 
 
@@ -229,10 +236,13 @@ class FactAuditor:
         self.audit.violations += (*unpaired.finish(), *statuses.finish(), *copied.finish())
         self.audit.violations += self._usage.finish(self.sources)
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
+        self._excuse()
         self.scratch.close()
 
     def _judge(self, job: str, life: RecordedJob) -> None:
         left_out = COUNTED_BY_SHADOWS if any(account.reconnected for account in life.accounts) else frozenset()
+        if self._forgotten(life):
+            left_out |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
         said = [said for account in life.accounts for said in account.said]
         for stated in disputed([one for one in said if one.fact not in left_out]):
             self._accuse(job, stated, 0)
@@ -241,6 +251,24 @@ class FactAuditor:
         for number, of_run in enumerate(statements_by_run(life), 1):
             for stated in disputed([one for one in of_run if one.fact not in left_out]):
                 self._accuse(job, stated, number)
+
+    def _schedds_deaths(self) -> list[tuple[int, int]]:
+        return [death for span in self._spans.values() if span.letter == "D" for death in span.deaths]
+
+    def _forgotten(self, life: RecordedJob) -> bool:
+        """Tell whether a schedd died soon after something happened to a job: it may have forgotten that."""
+        deaths = self._schedds_deaths()
+        happened = [place.at for one in life.accounts for _, place, _ in one.entries] if deaths else ()
+        return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)
+
+    def _excuse(self) -> None:
+        """Take what a schedd that was killed did again, since it had lost the end of its job_queue.log, for that."""
+        deaths = self._schedds_deaths()
+        for found in [one for one in self.audit.violations if one.rule in DONE_AGAIN]:
+            if any(until - NEAR <= found.at <= until + AFTERWARDS for _, until in deaths):
+                self.audit.violations.remove(found)
+                words = f"{found.words}: the schedd had died, and lost the end of its job_queue.log"
+                self.audit.repeated.append(evolve(found, rule="repeated", words=words))
 
     def _accuse(self, thing: str, stated: list[Statement], run: int) -> None:
         first = stated[0]
