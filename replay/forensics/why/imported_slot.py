@@ -142,7 +142,7 @@ class _Life:
             self._say(position, event, "log_reported", words=text.format_map(_Facts(facts)), facts=more)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
-        if event.said == "reconfigured" or self.dead:
+        if event.said not in ("began", "ended") or self.dead:
             return
         said = (value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
         facts = ", ".join(dict.fromkeys(said))  # where nothing else says how it ended, its status does
