@@ -61,6 +61,7 @@ _MORE: Rows = (
     (r"Starting prefetch negotiation for (?P<user>\S+)\.", "_prefetching"),
     (r"Prefetch summary: (?P<tried>\d+) attempted, (?P<got>\d+) successful\.", "_prefetched"),
     (r"Negotiating with (?P<user>\S+) skipped because no idle jobs", "_skipped"),
+    (r"negotiateWithGroup resources used submitterAds length 0\s*", "_done"),
     *((pattern, "_limited") for pattern in _LIMITED),
     *((rf"{name} = (?P<value>.*)", "_told_setting") for name, row in NEGOTIATOR.items() if row.kind == "expression"),
 )
@@ -156,6 +157,11 @@ class CycleReader(NegotiatorLogReader):
     def _skipped(self, said: LogMessage) -> None:
         """Drop a submitter whose ad has no idle jobs, whatever its access point has just said."""
         self._now.asked.pop(said["user"], None)
+
+    def _done(self, said: LogMessage) -> None:
+        """No submitter is left with a job: whoever was only prefetched offered nothing, though a usual log does not say
+        that it was skipped. Without a share or a slot it would be left."""
+        self._now.asked = {user: offered or False for user, offered in self._now.asked.items()}
 
     def _negotiating(self, said: LogMessage) -> None:
         super()._negotiating(said)

@@ -1,6 +1,7 @@
 """Decide a recording's cycles again, and compare the matches with the real negotiator's.
 
-Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. The rules of
+Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. Submitters of equal
+priority have their turns in the order in which the negotiator's log has them. The rules of
 ``REASONS`` explain a difference, in order, by something that is not recorded or that the real negotiator leaves to
 chance. Each difference is reported with its reason; one without a reason is a failure.
 """
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 
 from attrs import define, evolve, field, frozen
 
-from ...domain.negotiator.accounting import LEAST_PRIORITY, floor
+from ...domain.negotiator.accounting import floor
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, clock
@@ -65,7 +66,7 @@ class CycleDifference:
 class Report:
     """The result of a recording. ``left_out`` counts cycles by the reason for not comparing them. ``samples`` and
     ``named`` are compared priorities, from condor_userprio and the negotiator's log. Of the ``matches`` of the compared
-    cycles, ours agree in the submitter and its number of slots (``users``; equal priorities count as one), in the slot
+    cycles, ours agree in the submitter and its number of slots (``users``), in the slot
     (``slots``, in order), and in the job's cluster (``jobs``). ``open`` were not compared by slot, since only chance
     decides. ``started`` counts samples from which a lost account went on."""
 
@@ -113,13 +114,12 @@ class _DifferingCycle:
     found: DecidedCycle
     real: Counter[ComparedMatch]
     ours: Counter[ComparedMatch]
-    effective: Callable[[str], float]
 
     def again(self, count: int, now: int) -> bool:
         """Tell whether ours equals the real cycle with other events or at another instant."""
         found = decide_again(self.record, self.moment, self.cycle, count, now)
         real, ours = _matches(self.cycle, found)
-        return real == ours or _by_chance(evolve(self, found=found, real=real - ours, ours=ours - real))
+        return real == ours or _alike(evolve(self, found=found, real=real - ours, ours=ours - real))
 
 
 class Reason(NamedTuple):
@@ -131,22 +131,6 @@ class Reason(NamedTuple):
 
 
 # The reasons
-
-
-def _equals(case: _DifferingCycle) -> bool:
-    """Tell whether the same slots go to submitters of the same priority, as many to each class of them."""
-
-    def classes(some: Counter[ComparedMatch]) -> Counter[tuple[str, str]]:
-        counted: Counter[tuple[str, str]] = Counter()
-        for match, count in some.items():
-            counted[f"{case.effective(match.submitter):.9g}", match.preempting] += count
-        return counted
-
-    def slots(some: Counter[ComparedMatch]) -> Counter[str]:
-        return Counter(slot for match, count in some.items() for slot in [match.slot] * count)
-
-    several = len({match.submitter for match in (*case.real, *case.ours)}) > 1
-    return several and classes(case.real) == classes(case.ours) and slots(case.real) == slots(case.ours)
 
 
 def _alike(case: _DifferingCycle) -> bool:
@@ -161,10 +145,6 @@ def _alike(case: _DifferingCycle) -> bool:
         if values[0] is None or values[0] != values[1]:
             return False
     return not ours
-
-
-def _by_chance(case: _DifferingCycle) -> bool:
-    return (_equals(case) or _alike(case)) and bool(case.real or case.ours)
 
 
 def _unseen(case: _DifferingCycle) -> bool:
@@ -234,7 +214,6 @@ REASONS: Final[dict[str, Reason]] = {
     "limits": Reason("concurrency limits are not looked at here", _limits),
     "deferred": Reason("when a deferred job is to run, the real access point computes", _deferred),
     "shared": Reason("the real one matches a partitionable slot once in a cycle, and its users cut the rest", _shared),
-    "equals": Reason("who of equal priority goes first, nothing says", _equals, open=True),
     "alike": Reason("the ranks value the slots alike, and nothing says which goes first", _alike, open=True),
     "unseen": Reason("the records do not show which changes of that second, or the one before, it knew", _unseen),
     "aged": Reason(f"the real one decides by ads that are up to {OLDEST} seconds old: so it was as of then", _aged),
@@ -301,7 +280,7 @@ class _Tally:
         self.counts["users"] += (_numbers(real) & _numbers(ours)).total()
         self.counts["jobs"] += (_jobs(cycle.matches) & _jobs(found.matches)).total()
         if real != ours:
-            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real, self._effective))
+            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real))
 
     def _differs(self, case: _DifferingCycle) -> None:
         name = next((name for name, reason in REASONS.items() if reason.holds(case)), "")
@@ -311,11 +290,6 @@ class _Tally:
         left, right = (tuple(sorted(some.elements())) for some in (case.real, case.ours))
         numbers = _numbers(case.real) == _numbers(case.ours)
         self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name))
-
-    def _effective(self, submitter: str) -> float:
-        accountant = self.accounts.accountant
-        known = accountant.state.submitters.get(submitter)
-        return LEAST_PRIORITY * accountant.factor(submitter) if known is None else accountant.effective(known)
 
 
 def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:

@@ -2,7 +2,8 @@
 
 That state is folded from the pool's events that the cycle had seen, the settings, the accounts' priorities, and the
 idle jobs. The negotiator knows the submitters from their ads, which have a delay of their own: so the jobs are those of
-submitters that offered some. A change of a job within the cycle's second counts if the job was offered.
+submitters that offered some, and those of equal priority are asked in the recorded order. A change of a job within the
+cycle's second counts if the job was offered.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def decide_again(
     state = fold(enumerate(events, 1))
     context = Context(now=now // SECOND, seed=now // SECOND)
     caches = Caches()
-    held = hold(state, caches, lambda cause: (now, cause, ""), context).held
+    held = hold(state, caches, lambda cause: (now, cause, ""), context, turns=cycle.asked).held
     matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)
     return DecidedCycle(state, caches, context, matches)
 
@@ -98,11 +99,20 @@ def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, lis
         behind = cycle.at // SECOND - move.at // SECOND
         if behind > 0 or (behind == 0 and _before(one, move, last, cycle)):
             last[move.proc] = move.status
+    last |= dict.fromkeys(_began(one, cycle), "Idle")
     found: dict[str, list[int]] = defaultdict(list)
     for proc, status in sorted(last.items()):
         if status != one.event.status and proc < one.event.count:
             found[status].append(proc)
     return found
+
+
+def _began(one: RecordedSubmission, cycle: RecordedCycle) -> set[int]:
+    """Return the processes that began within the cycle's second on a slot that it matched: they waited for it, whatever
+    else happened to them in that second."""
+    given = {(told.submitter, told.slot) for told in cycle.matches}
+    same = (move for move in one.moves if move.at // SECOND == cycle.at // SECOND)
+    return {move.proc for move in same if move.status == "Running" and (one.event.submitter, move.slot) in given}
 
 
 def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cycle: RecordedCycle) -> bool:
