@@ -19,7 +19,7 @@ from ...domain.state.evolve import fold
 from ...domain.state.settings import unfit
 from ...replay.conformance.recording import NegotiatorRecording, RecordedSubmission
 from .golden_traces import DIALECT, Trace, recorded, trace
-from .trace_negotiator import AccountReader, negotiator, samples
+from .trace_negotiator import AccountReader, doubted, negotiator, samples
 from .trace_play import PlayedTransition, TracePlay
 from .trace_queue import queue
 from .trace_settings import configuration
@@ -44,7 +44,7 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
         tuple(_counting(pool, jobs)),
         tuple(_settings([*_configured(found, log.reconfigured), *log.settings])),
         tuple(jobs),
-        log.cycles,
+        doubted(found.files, log.cycles),
         accounts.counted,
         tuple(samples(found.files)),
         accounts.began,

@@ -17,6 +17,7 @@ from attrs import define, evolve, field, frozen
 from ...domain.negotiator.accounting import floor
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
+from .evidence import Evidence
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, clock
 from .redecide import DecidedCycle, decide_again, ranks
 from .visibility import OLDEST, SECOND
@@ -48,18 +49,20 @@ def short(name: str) -> str:
 @frozen
 class CycleDifference:
     """The matches of a cycle that only the real negotiator made, and those only ours made. ``reason`` is one of
-    ``REASONS``, or empty; ``numbers``: everybody got as many slots."""
+    ``REASONS``, or empty; ``numbers``: everybody got as many slots. ``against``: what
+    other records say against the real ones, which nothing excuses."""
 
     at: int
     real: tuple[ComparedMatch, ...]
     ours: tuple[ComparedMatch, ...]
     numbers: bool
     reason: str
+    against: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         left, right = ("; ".join(map(str, some)) or "nothing" for some in (self.real, self.ours))
-        why = f": {REASONS[self.reason].why}" if self.reason else ""
-        return f"{clock(self.at)}: really {left}; here {right}{why}"
+        against = "".join(f"; {words}" for words in self.against)
+        return f"{clock(self.at)}: really {left}; here {right}{against}"
 
 
 @frozen
@@ -260,6 +263,10 @@ class _Tally:
     left_out: Counter[str] = field(factory=Counter)
     counts: Counter[str] = field(factory=Counter)
     differences: list[CycleDifference] = field(factory=list)
+    evidence: Evidence = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.evidence = Evidence(self.record)
 
     def take(self, moment: AccountedCycle) -> None:
         """Compare a cycle, or count why it is left out."""
@@ -279,17 +286,18 @@ class _Tally:
         self.counts["slots"] += (real & ours).total()
         self.counts["users"] += (_numbers(real) & _numbers(ours)).total()
         self.counts["jobs"] += (_jobs(cycle.matches) & _jobs(found.matches)).total()
-        if real != ours:
-            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real))
+        against = self.evidence.against(cycle)
+        if real != ours or against:
+            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real), against)
 
-    def _differs(self, case: _DifferingCycle) -> None:
-        name = next((name for name, reason in REASONS.items() if reason.holds(case)), "")
+    def _differs(self, case: _DifferingCycle, against: tuple[str, ...]) -> None:
+        name = "" if against else next((name for name, reason in REASONS.items() if reason.holds(case)), "")
         if name and REASONS[name].open:
             self.counts["open"] += case.real.total()
             self.counts["users"] += (_numbers(case.real) - _numbers(case.ours)).total()
         left, right = (tuple(sorted(some.elements())) for some in (case.real, case.ours))
         numbers = _numbers(case.real) == _numbers(case.ours)
-        self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name))
+        self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name, against))
 
 
 def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:

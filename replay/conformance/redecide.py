@@ -57,14 +57,15 @@ def _ours(state: State, now: int, match: e.Match) -> RecordedMatch:
     """Return a match of ours as a negotiator's log has it: of the partitionable slot, if it is split."""
     cluster = state.clusters[int(match.job.partition(".")[0])]
     slot = state.slots.get(match.slot)
-    name = match.slot if slot is not None else _parent(match.slot)
+    name = match.slot if slot is not None else parent(match.slot)
     holder = slot.claim.submitter if slot is not None and slot.claim is not None else ""
     return RecordedMatch(now, cluster.submitter, name, holder, match.job)
 
 
-def _parent(dynamic: str) -> str:
-    own, at_sign, machine = dynamic.partition("@")
-    return own.rpartition("_")[0] + at_sign + machine
+def parent(slot: str) -> str:
+    """Return the name of the partitionable slot that a dynamic one was cut from; any other name stays."""
+    own, at_sign, machine = slot.partition("@")
+    return (own.rpartition("_")[0] or own) + at_sign + machine
 
 
 # -- The queue
@@ -105,6 +106,11 @@ def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, lis
         if status != one.event.status and proc < one.event.count:
             found[status].append(proc)
     return found
+
+
+def status(one: RecordedSubmission, cycle: RecordedCycle, proc: int) -> str:
+    """Return the status of a job as the cycle found it."""
+    return next((name for name, procs in _statuses(one, cycle).items() if proc in procs), one.event.status)
 
 
 def _began(one: RecordedSubmission, cycle: RecordedCycle) -> set[int]:

@@ -11,9 +11,12 @@ from .compare import REASONS, Report, off
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Yield the report's lines; every cycle, sample and match that was not compared has its reason."""
+    """Yield the report's lines: first what was excused, how often, and which share of the cycles that is. Every cycle,
+    sample and match that was not compared has its reason."""
     verdict = "nothing differs without a reason" if report.agrees else "something differs"
     yield f"{report.name}: {counted(report.cycles, 'cycle')} compared: {verdict}"
+    for name, count in _excused(report).items():
+        yield f"  excused, {counted(count, 'cycle')} ({count / report.cycles:.1%}): {name}: {REASONS[name].why}"
     for why, count in report.left_out.items():
         yield f"  left out, {counted(count, 'cycle')}: {why}"
     yield f"  priorities in samples: {_agreement(report.samples)}"
@@ -33,6 +36,10 @@ def lines(report: Report) -> Iterator[str]:
         yield f"  not submitted here: {words}"
 
 
+def _excused(report: Report) -> Counter[str]:
+    return Counter(one.reason for one in report.differences if one.reason)
+
+
 def _agreement(some: tuple[ComparedSample, ...]) -> str:
     known = sum(1 for one in some if one.why is None)
     return f"{known} of {len(some)} compared, off by at most {off(some):.1e}"
@@ -47,6 +54,9 @@ def as_dict(report: Report) -> dict[str, object]:
     return {
         "folder": report.name,
         "agrees": report.agrees,
+        "excused": {
+            name: {"cycles": count, "share": count / report.cycles} for name, count in _excused(report).items()
+        },
         "cycles": report.cycles,
         "left_out": dict(report.left_out),
         "samples": len(report.samples),
@@ -69,6 +79,7 @@ def as_dict(report: Report) -> dict[str, object]:
                 "same_numbers": one.numbers,
                 "reason": one.reason,
                 "why": REASONS[one.reason].why if one.reason else "",
+                "against": list(one.against),
             }
             for one in report.differences
         ],

@@ -248,10 +248,13 @@ def test_the_command_tells_what_was_compared_and_every_exception(capsys: pytest.
     assert main(["play", "-trace", str(FOLDERS["04"]), "-cycles"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "04-retirement: 63 cycles compared: nothing differs without a reason"
-    assert told[1].startswith("  priorities in samples: 11 of 11 compared, off by at most ")
-    assert "matches: 6; the same by user and number 6, by slot 6 (100.0% were compared by slot)" in told[2]
-    assert told[3].startswith("  aged: 22:35:07: really nothing; here bob slot1 from alice: ")
-    assert len(told) == 4
+    assert told[1].startswith(
+        "  excused, 1 cycle (1.6%): aged: the real one decides by ads that are up to 6 seconds old"
+    )
+    assert told[2].startswith("  priorities in samples: 11 of 11 compared, off by at most ")
+    assert "matches: 6; the same by user and number 6, by slot 6 (100.0% were compared by slot)" in told[3]
+    assert told[4] == "  aged: 22:35:07: really nothing; here bob slot1 from alice"
+    assert len(told) == 5
 
 
 def test_the_command_tells_what_was_left_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -272,4 +275,5 @@ def test_the_command_tells_it_as_json(capsys: pytest.CaptureFixture[str]) -> Non
     told = json.loads(capsys.readouterr().out)
     assert (told["matches"], told["same_users"], told["same_slots"]) == (27, 26, 26)
     assert [one["reason"] for one in told["exceptions"]] == ["floors"]
+    assert told["excused"] == {"floors": {"cycles": 1, "share": 1 / 37}}
     assert told["samples_off"] < DIGITS

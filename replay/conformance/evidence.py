@@ -1,0 +1,92 @@
+"""Find what a recording's other records say against the matches that the negotiator's log tells of a cycle.
+
+The queue knows whose a job is and whether it waited, the accountant's log for whom a slot was counted, and the StartLog
+who claimed it. None of them is asked when a cycle is decided again: so each is evidence of its own. A cycle that one of
+them contradicts differs, whatever could be said to excuse it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import define, field
+
+from ...domain import events as e
+from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, RecordedSubmission, clock
+from .redecide import parent, status
+from .visibility import SECOND
+
+PROMPT = 2  #: seconds within which the StartLog tells of a claim that a cycle has made possible
+
+
+@define
+class Evidence:
+    """What the records say besides the negotiator's log."""
+
+    record: NegotiatorRecording
+    submissions: Mapping[int, RecordedSubmission] = field(init=False)
+    unmatched: Mapping[int, Sequence[str]] = field(init=False)  #: the cycle -> the claims that nothing had matched
+
+    def __attrs_post_init__(self) -> None:
+        self.submissions = {one.event.cluster: one for one in self.record.queue}
+        found: dict[int, list[str]] = defaultdict(list)
+        for at, words in _unmatched(self.record, self.submissions):
+            found[at].append(words)
+        self.unmatched = found
+
+    def against(self, cycle: RecordedCycle) -> tuple[str, ...]:
+        """Return what is said against a cycle's matches, as sentences."""
+        found = dict.fromkeys(cycle.doubts)
+        for told in cycle.matches:
+            found |= dict.fromkeys([*self._queue(told, cycle), *self._accountant(told, cycle)])
+        return (*found, *self.unmatched.get(cycle.at, ()))
+
+    def _queue(self, told: RecordedMatch, cycle: RecordedCycle) -> Iterator[str]:
+        number, _, proc = told.job.partition(".")
+        one = self.submissions.get(int(number))
+        if one is None:
+            return
+        if one.event.submitter != told.submitter:
+            yield f"job {told.job} is of {one.event.submitter}, not of {told.submitter}"
+        elif int(proc) >= one.event.count:
+            yield f"cluster {number} has no job {told.job}"
+        elif (found := status(one, cycle, int(proc))) != "Idle":
+            yield f"job {told.job} did not wait: it was {found}"
+
+    def _accountant(self, told: RecordedMatch, cycle: RecordedCycle) -> Iterator[str]:
+        counted = self.record.counted.get(cycle.at)
+        if counted is None:
+            return
+        users = [one.submitter for one in counted.claims if told.slot in (one.slot, parent(one.slot))]
+        if told.submitter not in users:
+            whom = " and ".join(sorted(set(users))) or "nobody"
+            yield f"the accountant counted {told.slot} for {whom}, not for {told.submitter}"
+
+
+def _unmatched(record: NegotiatorRecording, submissions: Mapping[int, RecordedSubmission]) -> Iterator[tuple[int, str]]:
+    """Yield the claims of the StartLog that no match made possible, each with the instant of the cycle before it. What
+    happened before a cycle that is not whole, or behind the end of the log, is not known."""
+    unused: dict[tuple[str, str], bool] = {}
+    waiting: dict[str, str] = {}
+    cycles = deque(record.cycles)
+    before: RecordedCycle | None = None
+    for event in record.pool:
+        if not isinstance(event, e.ClaimMade | e.ClaimQueued) or not event.job:
+            continue
+        while cycles and cycles[0].at <= event.at:
+            before = cycles.popleft()
+            unused |= dict.fromkeys(((told.slot, told.submitter) for told in before.matches), True)
+        if isinstance(event, e.ClaimQueued):
+            waiting[event.slot] = event.job
+        elif waiting.pop(event.slot, "") == event.job:
+            continue
+        one = submissions.get(int(event.job.partition(".")[0]))
+        if one is None:
+            continue
+        user, whole = one.event.submitter, parent(event.slot)
+        told = unused.get((whole, user), False)
+        if whole == event.slot:  # one match is enough for all that is cut from a partitionable slot
+            unused[whole, user] = False
+        if not told and before is not None and before.whole and event.at - before.at <= PROMPT * SECOND:
+            yield before.at, f"{event.slot} was claimed for {user} at {clock(event.at)}, without a match"
