@@ -292,6 +292,8 @@ class _Tally:
 
     def _differs(self, case: _DifferingCycle, against: tuple[str, ...]) -> None:
         name = "" if against else next((name for name, reason in REASONS.items() if reason.holds(case)), "")
+        if name and (against := self.evidence.missing(case.cycle, {match.slot for match in case.real})):
+            name = ""
         if name and REASONS[name].open:
             self.counts["open"] += case.real.total()
             self.counts["users"] += (_numbers(case.real) - _numbers(case.ours)).total()

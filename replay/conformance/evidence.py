@@ -8,7 +8,7 @@ them contradicts differs, whatever could be said to excuse it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import define, field
 
@@ -17,6 +17,7 @@ from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, Record
 from .redecide import parent, status
 from .visibility import SECOND
 
+USABLE = 120  #: seconds for which a match may be used: the default of MATCH_TIMEOUT
 PROMPT = 2  #: seconds within which the StartLog tells of a claim that a cycle has made possible
 
 
@@ -26,6 +27,7 @@ class Evidence:
 
     record: NegotiatorRecording
     submissions: Mapping[int, RecordedSubmission] = field(init=False)
+    claims: Mapping[tuple[str, str], Sequence[int]] = field(init=False)  #: slot, submitter -> when it was claimed
     unmatched: Mapping[int, Sequence[str]] = field(init=False)  #: the cycle -> the claims that nothing had matched
 
     def __attrs_post_init__(self) -> None:
@@ -34,6 +36,11 @@ class Evidence:
         for at, words in _unmatched(self.record, self.submissions):
             found[at].append(words)
         self.unmatched = found
+        claims: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for event in self.record.pool:
+            if isinstance(event, e.ClaimMade | e.ClaimQueued):
+                claims[parent(event.slot), event.submitter].append(event.at)
+        self.claims = claims
 
     def against(self, cycle: RecordedCycle) -> tuple[str, ...]:
         """Return what is said against a cycle's matches, as sentences."""
@@ -41,6 +48,17 @@ class Evidence:
         for told in cycle.matches:
             found |= dict.fromkeys([*self._queue(told, cycle), *self._accountant(told, cycle)])
         return (*found, *self.unmatched.get(cycle.at, ()))
+
+    def missing(self, cycle: RecordedCycle, slots: Collection[str]) -> tuple[str, ...]:
+        """Return which of a cycle's matches of these slots no other record shows: they cannot be excused."""
+        found = (told for told in cycle.matches if told.slot in slots and not self._shown(told, cycle))
+        return tuple(dict.fromkeys(f"no other record has {told.slot} given to {told.submitter}" for told in found))
+
+    def _shown(self, told: RecordedMatch, cycle: RecordedCycle) -> bool:
+        if cycle.at in self.record.counted:
+            return not any(self._accountant(told, cycle))
+        claims = self.claims.get((told.slot, told.submitter), ())
+        return any(0 <= at - cycle.at <= USABLE * SECOND for at in claims)
 
     def _queue(self, told: RecordedMatch, cycle: RecordedCycle) -> Iterator[str]:
         number, _, proc = told.job.partition(".")
