@@ -266,7 +266,7 @@ class _Tally:
     evidence: Evidence = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.evidence = Evidence(self.record)
+        self.evidence = Evidence(self.record, self.accounts.visibility)
 
     def take(self, moment: AccountedCycle) -> None:
         """Compare a cycle, or count why it is left out."""

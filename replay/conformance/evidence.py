@@ -15,9 +15,10 @@ from attrs import define, field
 from ...domain import events as e
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, RecordedSubmission, clock
 from .redecide import parent, status
-from .visibility import SECOND
+from .visibility import OLDEST, SECOND, Visibility
 
 USABLE = 120  #: seconds for which a match may be used: the default of MATCH_TIMEOUT
+LEFTOVERS = 10  #: seconds within which a schedd cuts further slots from a partitionable one that was matched
 PROMPT = 2  #: seconds within which the StartLog tells of a claim that a cycle has made possible
 
 
@@ -26,6 +27,7 @@ class Evidence:
     """What the records say besides the negotiator's log."""
 
     record: NegotiatorRecording
+    visibility: Visibility
     submissions: Mapping[int, RecordedSubmission] = field(init=False)
     claims: Mapping[tuple[str, str], Sequence[int]] = field(init=False)  #: slot, submitter -> when it was claimed
     unmatched: Mapping[int, Sequence[str]] = field(init=False)  #: the cycle -> the claims that nothing had matched
@@ -47,7 +49,7 @@ class Evidence:
         found = dict.fromkeys(cycle.doubts)
         for told in cycle.matches:
             found |= dict.fromkeys([*self._queue(told, cycle), *self._accountant(told, cycle)])
-        return (*found, *self.unmatched.get(cycle.at, ()))
+        return (*found, *self._counted(cycle), *self.unmatched.get(cycle.at, ()))
 
     def missing(self, cycle: RecordedCycle, slots: Collection[str]) -> tuple[str, ...]:
         """Return which of a cycle's matches of these slots no other record shows: they cannot be excused."""
@@ -81,11 +83,25 @@ class Evidence:
             whom = " and ".join(sorted(set(users))) or "nobody"
             yield f"the accountant counted {told.slot} for {whom}, not for {told.submitter}"
 
+    def _counted(self, cycle: RecordedCycle) -> Iterator[str]:
+        """Yield what the accountant began to count although nobody had matched or held it."""
+        counted = self.record.counted.get(cycle.at)
+        if counted is None or not cycle.whole:
+            return
+        seen = range(self.visibility.until(cycle.at - OLDEST * SECOND), self.visibility.until(cycle.at) + 1)
+        held = {(parent(one.slot), one.submitter) for count in seen for one in self.visibility.claims(count)}
+        held |= {(told.slot, told.submitter) for told in cycle.matches}
+        if before := self.record.counted.get(cycle.after):  # the ads of a startd that was killed stay for a while
+            held |= {(parent(one.slot), one.submitter) for one in before.claims}
+        for one in counted.claims:
+            if (parent(one.slot), one.submitter) not in held:
+                yield f"the accountant counted {one.slot} for {one.submitter}, without a match or claim"
+
 
 def _unmatched(record: NegotiatorRecording, submissions: Mapping[int, RecordedSubmission]) -> Iterator[tuple[int, str]]:
     """Yield the claims of the StartLog that no match made possible, each with the instant of the cycle before it. What
     happened before a cycle that is not whole, or behind the end of the log, is not known."""
-    unused: dict[tuple[str, str], bool] = {}
+    unused: dict[tuple[str, str], int] = {}
     waiting: dict[str, str] = {}
     cycles = deque(record.cycles)
     before: RecordedCycle | None = None
@@ -94,7 +110,7 @@ def _unmatched(record: NegotiatorRecording, submissions: Mapping[int, RecordedSu
             continue
         while cycles and cycles[0].at <= event.at:
             before = cycles.popleft()
-            unused |= dict.fromkeys(((told.slot, told.submitter) for told in before.matches), True)
+            unused |= dict.fromkeys(((told.slot, told.submitter) for told in before.matches), before.at)
         if isinstance(event, e.ClaimQueued):
             waiting[event.slot] = event.job
         elif waiting.pop(event.slot, "") == event.job:
@@ -103,8 +119,10 @@ def _unmatched(record: NegotiatorRecording, submissions: Mapping[int, RecordedSu
         if one is None:
             continue
         user, whole = one.event.submitter, parent(event.slot)
-        told = unused.get((whole, user), False)
-        if whole == event.slot:  # one match is enough for all that is cut from a partitionable slot
-            unused[whole, user] = False
+        told = unused.get((whole, user), 0)
+        if whole == event.slot:
+            unused[whole, user] = 0
+        elif event.at - told > LEFTOVERS * SECOND:  # one match is enough for all that is cut from a slot at once
+            told = 0
         if not told and before is not None and before.whole and event.at - before.at <= PROMPT * SECOND:
             yield before.at, f"{event.slot} was claimed for {user} at {clock(event.at)}, without a match"
