@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
+from ..late_attrs import frozen
 from .base import Ad, ClusterEvent, Procs, event
 
 

@@ -27,6 +27,7 @@ from ..state_machines import HTCONDOR_25, LEFT
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
 TERMINAL = frozenset({"Removed", "Completed"})
+OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 """Where a job is at the end of its life, until it leaves the queue."""
 
 Changes = dict[str, str]

@@ -6,10 +6,9 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from attrs import define, field
-
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
+from ...domain.late_attrs import define, field
 from ...domain.ports.log import Log
 from ..narration.wording import EVER
 from .sources import Sources
@@ -68,7 +67,7 @@ class PlaceNames:
         return 0 if place is None else self.source(place.source).chain(place.source)
 
     def kind(self, stimulus: str) -> str:
-        """Return the kind of the record's source (``reports.KINDS``); empty for an event of no import."""
+        """Return the kind of the record's source (``record_sources.KINDS``); empty for an event of no import."""
         place = place_of(stimulus)
         return "" if place is None else self.source(place.source).kind(place.source)
 
