@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ..narration.wording import counted
 from .accountant import ComparedSample
-from .compare import REASONS, Report, off
+from .compare import DIGITS, REASONS, Report, off
+from .recording import clock
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -30,6 +31,11 @@ def lines(report: Report) -> Iterator[str]:
         f"  matches: {report.matches}; the same by user and number {report.users}, by slot {report.slots}"
         f" ({report.share:.1%} were compared by slot), by the job's cluster {report.jobs}"
     )
+    for one in (*report.samples, *report.named):
+        if one.why is None and one.off >= DIGITS:
+            told = one.sample
+            really, here = (f"{number:.6g}" for number in (told.effective, one.effective))
+            yield f"  different: {clock(told.at)}, {told.where}: really {told.submitter} has {really}; here {here}"
     for difference in report.differences:
         yield f"  {difference.reason or 'different'}: {difference}"
     for words in report.submissions:

@@ -270,6 +270,12 @@ def test_the_command_ends_with_1_where_something_differs(tmp_path: Path, capsys:
     assert "different: 22:55:23: really bob slot1 from alice; here nothing" in capsys.readouterr().out
 
 
+def test_the_command_names_the_priorities_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed("20c", tmp_path, "DEFAULT_PRIO_FACTOR = 1001")
+    assert main(["play", "-trace", str(tmp_path), "-cycles"]) == 1
+    assert "userprio-1.txt: really alice@localhost has 500" in capsys.readouterr().out
+
+
 def test_the_command_tells_it_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["play", "-trace", str(FOLDERS["weights"]), "-cycles", "-json"]) == 0
     told = json.loads(capsys.readouterr().out)
