@@ -19,7 +19,7 @@ from ...domain.state.evolve import fold
 from ...domain.state.settings import unfit
 from ...replay.conformance.recording import NegotiatorRecording, RecordedSubmission
 from .golden_traces import DIALECT, Trace, recorded, trace
-from .trace_negotiator import AccountReader, negotiator, samples
+from .trace_negotiator import AccountReader, doubted, negotiator, samples
 from .trace_play import PlayedTransition, TracePlay
 from .trace_queue import queue
 from .trace_settings import configuration
@@ -36,7 +36,7 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
     """
     found = trace(folder)
     log, accounts = negotiator(found.files), AccountReader(found.files)
-    pool = list(_pool(found, dialect))
+    pool = list(_ended(_pool(found, dialect)))
     domain = next((run.machine for run in found.runs), DOMAIN)
     jobs, left_out = queue(found.files, domain, dialect, configuration(found.files, found.runs[0], 0), pool)
     return NegotiatorRecording(
@@ -44,7 +44,7 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
         tuple(_counting(pool, jobs)),
         tuple(_settings([*_configured(found, log.reconfigured), *log.settings])),
         tuple(jobs),
-        log.cycles,
+        doubted(found.files, log.cycles),
         accounts.counted,
         tuple(samples(found.files)),
         accounts.began,
@@ -70,6 +70,29 @@ def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
                 founded = True
             elif not isinstance(event, e.RequestAnswered):
                 yield event
+
+
+def _ended(pool: Iterable[e.Event]) -> Iterator[e.Event]:
+    """Yield the pool's events, and the end of each startd that was killed. It says nothing of it: its claims and slots
+    are gone when the next one comes."""
+    there: set[str] = set()
+    claims: dict[str, e.ClaimMade] = {}
+    for event in pool:
+        match event:
+            case e.MachineJoined() if event.machine in there:
+                for made in claims.values():
+                    yield e.ClaimEnded(event.at, "left", event.stimulus, made.slot, made.claim, made.submitter, 0)
+                claims.clear()
+                yield e.MachineLeft(event.at, "left", event.stimulus, event.machine)
+            case e.MachineJoined():
+                there.add(event.machine)
+            case e.MachineLeft():
+                there.discard(event.machine)
+            case e.ClaimMade():
+                claims[event.slot] = event
+            case e.ClaimEnded():
+                claims.pop(event.slot, None)
+        yield event
 
 
 def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list[e.Event]:

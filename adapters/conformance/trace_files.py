@@ -4,7 +4,7 @@
   sensor readings ("owner file now"), and the order of snapshots and reconfigurations.
 * ``scenario.conf``: the configuration, laid over ``BASE``. Other ``*.conf`` files are later configurations.
 * ``machine-ads-N.txt``: the output of condor_status -long at the N-th snapshot.
-* Job ads, from the histories and condor_q -long. A job's final ad serves for its whole life.
+* Job ads, from the histories, condor_q -long and job_queue.log. A job's final ad serves for its whole life.
 
 Each file may be gzipped, and any but the StartLog may be missing.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,13 +23,16 @@ from typing import Final
 
 from attrs import frozen
 
-from ...domain.events import Ad, AdsKept
+from ...domain.events import Ad, AdsKept, TableWritten
 from ...domain.imported.packed_ads import unpack
+from ...domain.imported.table_operations import SET_ATTRIBUTE
 from ..condor_files.ads import AdsReader
+from ..condor_files.daemon_tables import TableReader
 from ..condor_files.reader import SourceFile
 
 SECOND: Final = 1_000_000
 SCENARIO: Final = "scenario.conf"
+QUEUE: Final = "job_queue.log"
 BASE: Final = """\
 NEGOTIATOR_INTERVAL = 2
 NEGOTIATOR_MIN_INTERVAL = 1
@@ -40,7 +44,7 @@ RUNBENCHMARKS = 0
 """
 """The recorded pools' configuration before the scenario's own. The last line is the default of a one-machine pool."""
 
-JOB_ADS: Final = ("history.ads", "q-*.ads", "epoch_history", "startd_history")
+JOB_ADS: Final = ("history.ads", "history", "q-*.ads", QUEUE, "epoch_history", "startd_history")
 """The files with job ads, the most detailed first."""
 
 _ENTRY: Final = re.compile(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d) (.*)")
@@ -145,13 +149,27 @@ class TraceFiles:
                 for kept in unpack(event):
                     yield dict(line.split(" = ", 1) for line in kept.text.split("\n") if " = " in line)
 
+    def _queue(self) -> Iterator[Ad]:
+        """Yield the ads of all jobs that job_queue.log tells of, each over its cluster's. A job that left the queue
+        keeps its last ad."""
+        events, _ = TableReader(source(QUEUE, "queue"), None, 0).read(ended(self.data(QUEUE) or b""))
+        ads: dict[str, Ad] = defaultdict(dict)
+        for event in events:
+            for operation, key, name, text in event.operations if isinstance(event, TableWritten) else ():
+                if operation == SET_ATTRIBUTE:
+                    ads[key][name] = text
+        for key, ad in ads.items():
+            cluster, _, proc = key.partition(".")
+            if proc.isdecimal() and cluster != "0":
+                yield {"ProcId": proc} | ads.get(f"0{cluster}.-1", {}) | ad
+
     @cached_property
     def jobs(self) -> Mapping[str, Ad]:
         """The job ads by their ids, "12.0"."""
         jobs: dict[str, Ad] = {}
         for pattern in JOB_ADS:
             for name in self.names(pattern):
-                for ad in self.ads(name):
+                for ad in self._queue() if name == QUEUE else self.ads(name):
                     if "ClusterId" in ad and "ProcId" in ad and "Owner" in ad:
                         jobs.setdefault(f"{ad['ClusterId']}.{ad['ProcId']}", ad)
         return jobs

@@ -7,12 +7,14 @@ submitter in each cycle, and the first state of the accounts. From the samples: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite, isnan, nan
 from typing import Final
 
-from attrs import Factory, define
+from attrs import Factory, define, evolve
 
 from ...domain.events import (
     Ad,
@@ -34,14 +36,16 @@ from ...replay.conformance.recording import (
     RecordedCycle,
     RecordedMatch,
     UserprioSample,
+    clock,
 )
 from ..condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
 from ..condor_files.daemon_tables import TableReader
-from ..condor_files.matchlog import MATCHES
+from ..condor_files.matchlog import MATCHES, MatchLogReader
 from ..condor_files.negotiatorlog import CYCLES, EVERYONE, SETTINGS, NegotiatorLogReader
 from .trace_files import SECOND, TraceFiles, ended, source
 
 LOG: Final = "NegotiatorLog"
+MATCH_LOG: Final = "MatchLog"
 ADMINISTRATOR: Final = "root"
 _SET: Final = {
     "priority factor": "factor", "priority": "priority", "ceiling": "ceiling", "floor": "floor",
@@ -61,6 +65,7 @@ _MORE: Rows = (
     (r"Starting prefetch negotiation for (?P<user>\S+)\.", "_prefetching"),
     (r"Prefetch summary: (?P<tried>\d+) attempted, (?P<got>\d+) successful\.", "_prefetched"),
     (r"Negotiating with (?P<user>\S+) skipped because no idle jobs", "_skipped"),
+    (r"negotiateWithGroup resources used submitterAds length 0\s*", "_done"),
     *((pattern, "_limited") for pattern in _LIMITED),
     *((rf"{name} = (?P<value>.*)", "_told_setting") for name, row in NEGOTIATOR.items() if row.kind == "expression"),
 )
@@ -80,11 +85,13 @@ class _Cycle:
     usage: dict[str, float] = Factory(dict)
     effective: dict[str, float] = Factory(dict)
     whole: bool = False
+    ended: int = 0
+    doubts: list[str] = Factory(list)
 
     def happened(self) -> RecordedCycle:
         return RecordedCycle(
             self.at, tuple(self.matches), tuple(self.asked), frozenset(self.requested), self.usage, self.effective,
-            self.whole, self.after, self.until,
+            self.whole, self.after, self.until, self.ended, tuple(self.doubts),
         )  # fmt: skip
 
 
@@ -98,6 +105,7 @@ class CycleReader(NegotiatorLogReader):
         super().__init__(source(LOG, "negotiatorlog"), None, 0)
         self._all: list[_Cycle] = []
         self._cut = True
+        self._said = 0
         self.settings: list[Event] = []
         self.reconfigured: list[int] = []
         self.read(ended(data))
@@ -117,6 +125,9 @@ class CycleReader(NegotiatorLogReader):
 
     def _before(self, line: int, at: int, text: str) -> None:
         super()._before(line, at, text)
+        if at < self._said and "cycle" in self._remembered:
+            self._now.doubts.append(f"the log goes back from {clock(self._said)} to {clock(at)}")
+        self._said = at
         if self._all and self._all[-1].at and not self._all[-1].until:
             self._all[-1].until = at
         if self._cut and self._all and text.strip() and not text.startswith("**"):
@@ -141,6 +152,7 @@ class CycleReader(NegotiatorLogReader):
         self._now.at, self._now.until = said.at, 0
 
     def _finish(self, said: LogMessage, facts: dict[str, str]) -> None:
+        self._now.ended = said.at
         self._now.whole = "cycle" in self._remembered and not facts
         self._now.asked = {user: None for user, offered in self._now.asked.items() if offered is not False}
         super()._finish(said, facts)
@@ -156,6 +168,11 @@ class CycleReader(NegotiatorLogReader):
     def _skipped(self, said: LogMessage) -> None:
         """Drop a submitter whose ad has no idle jobs, whatever its access point has just said."""
         self._now.asked.pop(said["user"], None)
+
+    def _done(self, said: LogMessage) -> None:
+        """No submitter is left with a job: whoever was only prefetched offered nothing, though a usual log does not say
+        that it was skipped. Without a share or a slot it would be left."""
+        self._now.asked = {user: offered or False for user, offered in self._now.asked.items()}
 
     def _negotiating(self, said: LogMessage) -> None:
         super()._negotiating(said)
@@ -175,9 +192,19 @@ class CycleReader(NegotiatorLogReader):
         super().job(said, what, facts, job)
         if what == "matched":
             gone, user, slot = facts.get("preempting", "none"), facts["user"], facts["slot"]
-            self._now.matches.append(
-                RecordedMatch(said.at, user, slot, "" if gone == "none" else gone, job or said["job"])
-            )
+            told = RecordedMatch(said.at, user, slot, "" if gone == "none" else gone, job or said["job"])
+            self._now.matches.append(told)
+            self._doubt(told)
+
+    def _doubt(self, told: RecordedMatch) -> None:
+        """Note what the lines before a match say otherwise: with whom it negotiates, and about which job."""
+        user, job = (self._remembered.get(name, "nobody") for name in ("user", "job"))
+        if "cycle" not in self._remembered:
+            self._now.doubts.append(f"{told.slot} was matched outside of a cycle")
+        elif user != told.submitter:
+            self._now.doubts.append(f"{told.slot} was matched for {told.submitter} while it negotiated with {user}")
+        elif job != told.job:
+            self._now.doubts.append(f"{told.slot} was matched for job {told.job} although {job} was requested")
 
     def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
         if what == "slice":
@@ -220,6 +247,49 @@ def negotiator(files: TraceFiles) -> CycleReader:
     if data is None:
         raise FileNotFoundError(f"{files.folder}: there is no {LOG}, nor {LOG}.gz: without it no cycle is known")
     return CycleReader(data)
+
+
+class _Matches(MatchLogReader):
+    """Reads a MatchLog's matches."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(source(MATCH_LOG, "matchlog"), None, 0)
+        self.matches: list[RecordedMatch] = []
+        self.read(ended(data))
+
+    def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
+        if what == "matched":
+            self.matches.append(RecordedMatch(said.at, facts["user"], facts["slot"], "", said["job"]))
+
+
+def doubted(files: TraceFiles, cycles: Sequence[RecordedCycle]) -> tuple[RecordedCycle, ...]:
+    """Return the cycles, each with the matches that only one of the NegotiatorLog and the MatchLog tells of. Beside a
+    cycle of which one of them tells nothing, a part of it may be cut out."""
+    by_cycle: dict[int, Counter[tuple[str, str, str]]] = defaultdict(Counter)
+    instants = [one.at for one in cycles]
+    for match in _Matches(files.data(MATCH_LOG) or b"").matches:
+        place = bisect_right(instants, match.at) - 1
+        if place >= 0 and match.at <= cycles[place].ended:
+            by_cycle[instants[place]][match.job, match.submitter, match.slot] += 1
+    own = {one.at: Counter((match.job, match.submitter, match.slot) for match in one.matches) for one in cycles}
+    matching = [at for at in instants if own[at]]
+    told = {
+        at
+        for before, at, after in zip([0, *matching], matching, [*matching[1:], 0], strict=False)
+        if all(not one or by_cycle[one] for one in (before, at, after))
+    }
+    return tuple(
+        evolve(one, doubts=(*one.doubts, *_alone(own[one.at], by_cycle[one.at])))
+        if one.whole and one.at in told
+        else one
+        for one in cycles
+    )
+
+
+def _alone(own: Counter[tuple[str, str, str]], other: Counter[tuple[str, str, str]]) -> Iterator[str]:
+    for name, some in ((LOG, own - other), (MATCH_LOG, other - own)):
+        for job, user, slot in some:
+            yield f"only the {name} has {slot} matched for {user}, job {job}"
 
 
 # The accountant

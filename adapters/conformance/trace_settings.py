@@ -109,7 +109,7 @@ def system(files: TraceFiles) -> Ad:
 
 
 _VERSION: Final = re.compile(r"\*\* (\$CondorVersion: [^\n]*\$)")
-_PLATFORM: Final = re.compile(r"\*\* \$CondorPlatform: ([^_\s]+)_")
+_PLATFORM: Final = re.compile(r"\*\* \$CondorPlatform: (\S+?)[_-](?!64)")
 _ALIAS: Final = re.compile(r"command socket at <[^>]*[?&]alias=([^&>\s]+)")
 
 

@@ -9,7 +9,7 @@ lightest slot waits for the next cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 import numpy as np
@@ -44,11 +44,12 @@ class Cycle:
     choices: tuple[Choice, ...] = ()  #: the matches with what they are made of
 
 
-def hold(state: State, caches: Caches, why: Why, context: Context, offset: int = 0) -> Cycle:
+def hold(state: State, caches: Caches, why: Why, context: Context, offset: int = 0, turns: Sequence[str] = ()) -> Cycle:
     """Hold a cycle. It changes nothing: what it decided stands in the events that it returns.
 
     :param why: what an event of a cause begins with: the instant, the cause, the stimulus
     :param context: what expressions see of the world; of the pool's time zone ``offset`` is the seconds from UTC
+    :param turns: submitters in the order in which those of equal rights are asked; the others are asked by name
     """
     now = why("negotiated")[0]
     rules = settings_of(state, caches)
@@ -57,7 +58,7 @@ def hold(state: State, caches: Caches, why: Why, context: Context, offset: int =
     priorities = PrioritiesUpdated(*why("accounted"), aged) if aged else None
     if not waits(state):
         return Cycle(priorities, None)
-    turn = _Turn(state, caches, now, context, rules, accounts)
+    turn = _Turn(state, caches, now, context, rules, accounts, {name: place for place, name in enumerate(turns)})
     turn.run()
     matches = turn.chooser.matches()
     turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
@@ -86,6 +87,7 @@ class _Turn:
     context: Context
     rules: Negotiator
     accounts: Accounts
+    turns: Mapping[str, int]
     chooser: Matchmaker = field(init=False)
     kinds: AutoclusterCache = field(init=False)
     reasons: Reasons = field(init=False)
@@ -162,7 +164,10 @@ class _Turn:
             if first:
                 for one in taking:
                     one.starvation = _ratio(one.using, one.using + self._slice(one, shares))
-                taking = sorted(taking, key=lambda one: (one.priority, one.starvation, one.name))
+                last = len(self.turns)
+                taking = sorted(
+                    taking, key=lambda one: (one.priority, one.starvation, self.turns.get(one.name, last), one.name)
+                )
             self.spins += 0 if floors else 1
             before, many = pie, len(taking)
             left = []

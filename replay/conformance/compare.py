@@ -1,6 +1,7 @@
 """Decide a recording's cycles again, and compare the matches with the real negotiator's.
 
-Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. The rules of
+Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. Submitters of equal
+priority have their turns in the order in which the negotiator's log has them. The rules of
 ``REASONS`` explain a difference, in order, by something that is not recorded or that the real negotiator leaves to
 chance. Each difference is reported with its reason; one without a reason is a failure.
 """
@@ -13,9 +14,10 @@ from typing import Final, NamedTuple
 
 from attrs import define, evolve, field, frozen
 
-from ...domain.negotiator.accounting import LEAST_PRIORITY, floor
+from ...domain.negotiator.accounting import floor
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
+from .evidence import Evidence
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, clock
 from .redecide import DecidedCycle, decide_again, ranks
 from .visibility import OLDEST, SECOND
@@ -47,25 +49,27 @@ def short(name: str) -> str:
 @frozen
 class CycleDifference:
     """The matches of a cycle that only the real negotiator made, and those only ours made. ``reason`` is one of
-    ``REASONS``, or empty; ``numbers``: everybody got as many slots."""
+    ``REASONS``, or empty; ``numbers``: everybody got as many slots. ``against``: what
+    other records say against the real ones, which nothing excuses."""
 
     at: int
     real: tuple[ComparedMatch, ...]
     ours: tuple[ComparedMatch, ...]
     numbers: bool
     reason: str
+    against: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         left, right = ("; ".join(map(str, some)) or "nothing" for some in (self.real, self.ours))
-        why = f": {REASONS[self.reason].why}" if self.reason else ""
-        return f"{clock(self.at)}: really {left}; here {right}{why}"
+        against = "".join(f"; {words}" for words in self.against)
+        return f"{clock(self.at)}: really {left}; here {right}{against}"
 
 
 @frozen
 class Report:
     """The result of a recording. ``left_out`` counts cycles by the reason for not comparing them. ``samples`` and
     ``named`` are compared priorities, from condor_userprio and the negotiator's log. Of the ``matches`` of the compared
-    cycles, ours agree in the submitter and its number of slots (``users``; equal priorities count as one), in the slot
+    cycles, ours agree in the submitter and its number of slots (``users``), in the slot
     (``slots``, in order), and in the job's cluster (``jobs``). ``open`` were not compared by slot, since only chance
     decides. ``started`` counts samples from which a lost account went on."""
 
@@ -113,13 +117,12 @@ class _DifferingCycle:
     found: DecidedCycle
     real: Counter[ComparedMatch]
     ours: Counter[ComparedMatch]
-    effective: Callable[[str], float]
 
     def again(self, count: int, now: int) -> bool:
         """Tell whether ours equals the real cycle with other events or at another instant."""
         found = decide_again(self.record, self.moment, self.cycle, count, now)
         real, ours = _matches(self.cycle, found)
-        return real == ours or _by_chance(evolve(self, found=found, real=real - ours, ours=ours - real))
+        return real == ours or _alike(evolve(self, found=found, real=real - ours, ours=ours - real))
 
 
 class Reason(NamedTuple):
@@ -131,22 +134,6 @@ class Reason(NamedTuple):
 
 
 # The reasons
-
-
-def _equals(case: _DifferingCycle) -> bool:
-    """Tell whether the same slots go to submitters of the same priority, as many to each class of them."""
-
-    def classes(some: Counter[ComparedMatch]) -> Counter[tuple[str, str]]:
-        counted: Counter[tuple[str, str]] = Counter()
-        for match, count in some.items():
-            counted[f"{case.effective(match.submitter):.9g}", match.preempting] += count
-        return counted
-
-    def slots(some: Counter[ComparedMatch]) -> Counter[str]:
-        return Counter(slot for match, count in some.items() for slot in [match.slot] * count)
-
-    several = len({match.submitter for match in (*case.real, *case.ours)}) > 1
-    return several and classes(case.real) == classes(case.ours) and slots(case.real) == slots(case.ours)
 
 
 def _alike(case: _DifferingCycle) -> bool:
@@ -161,10 +148,6 @@ def _alike(case: _DifferingCycle) -> bool:
         if values[0] is None or values[0] != values[1]:
             return False
     return not ours
-
-
-def _by_chance(case: _DifferingCycle) -> bool:
-    return (_equals(case) or _alike(case)) and bool(case.real or case.ours)
 
 
 def _unseen(case: _DifferingCycle) -> bool:
@@ -234,7 +217,6 @@ REASONS: Final[dict[str, Reason]] = {
     "limits": Reason("concurrency limits are not looked at here", _limits),
     "deferred": Reason("when a deferred job is to run, the real access point computes", _deferred),
     "shared": Reason("the real one matches a partitionable slot once in a cycle, and its users cut the rest", _shared),
-    "equals": Reason("who of equal priority goes first, nothing says", _equals, open=True),
     "alike": Reason("the ranks value the slots alike, and nothing says which goes first", _alike, open=True),
     "unseen": Reason("the records do not show which changes of that second, or the one before, it knew", _unseen),
     "aged": Reason(f"the real one decides by ads that are up to {OLDEST} seconds old: so it was as of then", _aged),
@@ -281,6 +263,10 @@ class _Tally:
     left_out: Counter[str] = field(factory=Counter)
     counts: Counter[str] = field(factory=Counter)
     differences: list[CycleDifference] = field(factory=list)
+    evidence: Evidence = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.evidence = Evidence(self.record, self.accounts.visibility)
 
     def take(self, moment: AccountedCycle) -> None:
         """Compare a cycle, or count why it is left out."""
@@ -300,22 +286,20 @@ class _Tally:
         self.counts["slots"] += (real & ours).total()
         self.counts["users"] += (_numbers(real) & _numbers(ours)).total()
         self.counts["jobs"] += (_jobs(cycle.matches) & _jobs(found.matches)).total()
-        if real != ours:
-            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real, self._effective))
+        against = self.evidence.against(cycle)
+        if real != ours or against:
+            self._differs(_DifferingCycle(self.record, moment, cycle, found, real - ours, ours - real), against)
 
-    def _differs(self, case: _DifferingCycle) -> None:
-        name = next((name for name, reason in REASONS.items() if reason.holds(case)), "")
+    def _differs(self, case: _DifferingCycle, against: tuple[str, ...]) -> None:
+        name = "" if against else next((name for name, reason in REASONS.items() if reason.holds(case)), "")
+        if name and (against := self.evidence.missing(case.cycle, {match.slot for match in case.real})):
+            name = ""
         if name and REASONS[name].open:
             self.counts["open"] += case.real.total()
             self.counts["users"] += (_numbers(case.real) - _numbers(case.ours)).total()
         left, right = (tuple(sorted(some.elements())) for some in (case.real, case.ours))
         numbers = _numbers(case.real) == _numbers(case.ours)
-        self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name))
-
-    def _effective(self, submitter: str) -> float:
-        accountant = self.accounts.accountant
-        known = accountant.state.submitters.get(submitter)
-        return LEAST_PRIORITY * accountant.factor(submitter) if known is None else accountant.effective(known)
+        self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name, against))
 
 
 def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:

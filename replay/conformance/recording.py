@@ -41,7 +41,8 @@ class RecordedCycle:
     """A cycle of the real negotiator, at the instant of its priority update. ``asked`` are the submitters asked for
     jobs, ``requested`` the jobs offered, ``usage`` the cores logged for a submitter as its turn began, ``effective``
     its priority. ``whole``: the log of the cycle is complete. ``after``: the cycle before (0: unknown); ``until``: the
-    latest end of the accounting."""
+    latest end of the accounting; ``ended``: the cycle's end (0: unknown). ``doubts`` are what the negotiator's logs
+    themselves say against the matches."""
 
     at: int
     matches: tuple[RecordedMatch, ...] = ()
@@ -52,6 +53,8 @@ class RecordedCycle:
     whole: bool = True
     after: int = 0
     until: int = 0
+    ended: int = 0
+    doubts: tuple[str, ...] = ()
 
 
 @frozen

@@ -2,7 +2,8 @@
 
 That state is folded from the pool's events that the cycle had seen, the settings, the accounts' priorities, and the
 idle jobs. The negotiator knows the submitters from their ads, which have a delay of their own: so the jobs are those of
-submitters that offered some. A change of a job within the cycle's second counts if the job was offered.
+submitters that offered some, and those of equal priority are asked in the recorded order. A change of a job within the
+cycle's second counts if the job was offered.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def decide_again(
     state = fold(enumerate(events, 1))
     context = Context(now=now // SECOND, seed=now // SECOND)
     caches = Caches()
-    held = hold(state, caches, lambda cause: (now, cause, ""), context).held
+    held = hold(state, caches, lambda cause: (now, cause, ""), context, turns=cycle.asked).held
     matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)
     return DecidedCycle(state, caches, context, matches)
 
@@ -56,14 +57,15 @@ def _ours(state: State, now: int, match: e.Match) -> RecordedMatch:
     """Return a match of ours as a negotiator's log has it: of the partitionable slot, if it is split."""
     cluster = state.clusters[int(match.job.partition(".")[0])]
     slot = state.slots.get(match.slot)
-    name = match.slot if slot is not None else _parent(match.slot)
+    name = match.slot if slot is not None else parent(match.slot)
     holder = slot.claim.submitter if slot is not None and slot.claim is not None else ""
     return RecordedMatch(now, cluster.submitter, name, holder, match.job)
 
 
-def _parent(dynamic: str) -> str:
-    own, at_sign, machine = dynamic.partition("@")
-    return own.rpartition("_")[0] + at_sign + machine
+def parent(slot: str) -> str:
+    """Return the name of the partitionable slot that a dynamic one was cut from; any other name stays."""
+    own, at_sign, machine = slot.partition("@")
+    return (own.rpartition("_")[0] or own) + at_sign + machine
 
 
 # -- The queue
@@ -98,11 +100,25 @@ def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, lis
         behind = cycle.at // SECOND - move.at // SECOND
         if behind > 0 or (behind == 0 and _before(one, move, last, cycle)):
             last[move.proc] = move.status
+    last |= dict.fromkeys(_began(one, cycle), "Idle")
     found: dict[str, list[int]] = defaultdict(list)
     for proc, status in sorted(last.items()):
         if status != one.event.status and proc < one.event.count:
             found[status].append(proc)
     return found
+
+
+def status(one: RecordedSubmission, cycle: RecordedCycle, proc: int) -> str:
+    """Return the status of a job as the cycle found it."""
+    return next((name for name, procs in _statuses(one, cycle).items() if proc in procs), one.event.status)
+
+
+def _began(one: RecordedSubmission, cycle: RecordedCycle) -> set[int]:
+    """Return the processes that began within the cycle's second on a slot that it matched: they waited for it, whatever
+    else happened to them in that second."""
+    given = {(told.submitter, told.slot) for told in cycle.matches}
+    same = (move for move in one.moves if move.at // SECOND == cycle.at // SECOND)
+    return {move.proc for move in same if move.status == "Running" and (one.event.submitter, move.slot) in given}
 
 
 def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cycle: RecordedCycle) -> bool:

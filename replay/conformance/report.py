@@ -7,13 +7,17 @@ from collections.abc import Iterator
 
 from ..narration.wording import counted
 from .accountant import ComparedSample
-from .compare import REASONS, Report, off
+from .compare import DIGITS, REASONS, Report, off
+from .recording import clock
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Yield the report's lines; every cycle, sample and match that was not compared has its reason."""
+    """Yield the report's lines: first what was excused, how often, and which share of the cycles that is. Every cycle,
+    sample and match that was not compared has its reason."""
     verdict = "nothing differs without a reason" if report.agrees else "something differs"
     yield f"{report.name}: {counted(report.cycles, 'cycle')} compared: {verdict}"
+    for name, count in _excused(report).items():
+        yield f"  excused, {counted(count, 'cycle')} ({count / report.cycles:.1%}): {name}: {REASONS[name].why}"
     for why, count in report.left_out.items():
         yield f"  left out, {counted(count, 'cycle')}: {why}"
     yield f"  priorities in samples: {_agreement(report.samples)}"
@@ -27,10 +31,19 @@ def lines(report: Report) -> Iterator[str]:
         f"  matches: {report.matches}; the same by user and number {report.users}, by slot {report.slots}"
         f" ({report.share:.1%} were compared by slot), by the job's cluster {report.jobs}"
     )
+    for one in (*report.samples, *report.named):
+        if one.why is None and one.off >= DIGITS:
+            told = one.sample
+            really, here = (f"{number:.6g}" for number in (told.effective, one.effective))
+            yield f"  different: {clock(told.at)}, {told.where}: really {told.submitter} has {really}; here {here}"
     for difference in report.differences:
         yield f"  {difference.reason or 'different'}: {difference}"
     for words in report.submissions:
         yield f"  not submitted here: {words}"
+
+
+def _excused(report: Report) -> Counter[str]:
+    return Counter(one.reason for one in report.differences if one.reason)
 
 
 def _agreement(some: tuple[ComparedSample, ...]) -> str:
@@ -47,6 +60,9 @@ def as_dict(report: Report) -> dict[str, object]:
     return {
         "folder": report.name,
         "agrees": report.agrees,
+        "excused": {
+            name: {"cycles": count, "share": count / report.cycles} for name, count in _excused(report).items()
+        },
         "cycles": report.cycles,
         "left_out": dict(report.left_out),
         "samples": len(report.samples),
@@ -69,6 +85,7 @@ def as_dict(report: Report) -> dict[str, object]:
                 "same_numbers": one.numbers,
                 "reason": one.reason,
                 "why": REASONS[one.reason].why if one.reason else "",
+                "against": list(one.against),
             }
             for one in report.differences
         ],

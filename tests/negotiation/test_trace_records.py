@@ -57,6 +57,8 @@ def read(*lines: str, second: int = 0) -> CycleReader:
         ([PREFETCH, NEGOTIATE], ()),
         ([PREFETCH, "Prefetch summary: 1 attempted, 0 successful."], ()),
         ([PREFETCH, "  Negotiating with alice@node7 skipped because no idle jobs"], ()),
+        ([PREFETCH, " negotiateWithGroup resources used submitterAds length 0 "], ()),
+        ([NEGOTIATE, REQUEST, " negotiateWithGroup resources used submitterAds length 0 "], (ALICE,)),
     ],
 )
 def test_those_were_asked_who_had_jobs_to_offer(lines: list[str], asked: tuple[str, ...]) -> None:
