@@ -25,7 +25,7 @@ from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
 from ..state.cluster import IDLE, Cluster
-from ..state.state import Activation, Slot, State
+from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
 from .claim_reuse import fits, slot_ad
 
@@ -116,7 +116,9 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
     draft.tables.job.fire("Idle", "activate")
     promised = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
-    draft.emit(JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised))
+    draft.emit(
+        JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised, provides(slot))
+    )
     trigger(draft, slot, "activate", "activated")
 
 
