@@ -27,6 +27,7 @@ from ...domain.ports.effects import BENCHMARKING, Benchmark, Forget, Signal, Sta
 from ...domain.ports.log import Log
 from ...domain.ports.sensor_readings import Readings, Sense
 from ...domain.ports.world import Launch, World
+from ...domain.schedd.expansion import begun
 from ...domain.schedd.leave_queue import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.cluster import IDLE
@@ -290,7 +291,7 @@ class Engine:
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
-        job, machine = cluster.attributes(activation.proc), {} if slot is None else dict(slot.ad)
+        job, machine = begun(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
         return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine)
 
     def recover(self) -> None:

@@ -55,6 +55,7 @@ class JobActivated(ClusterEvent):
     claim: str  #: the claim's id; empty for the local universe, which has none
     vacate: int = 0  #: microseconds of MachineMaxVacateTime that it was promised (0: what the pool's setting says)
     provides: Ad = Factory(dict)  #: of the slot: Cpus, Memory, Disk, GPUs, SlotWeight (empty: an older log, or no slot)
+    expanded: Ad = Factory(dict)  #: what its ad keeps of each $$() that the slot filled in
 
 
 @event("job.began")

@@ -184,6 +184,7 @@ def _activated(job: _Attributes, event: JobActivated) -> None:
         job.add(name)
     if event.provides:
         _provided(changes, event.provides)
+    changes.update(event.expanded)
     for name in _VACATED:
         if changes.get(name):
             changes[name] = ""

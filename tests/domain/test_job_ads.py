@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from poolbook.domain.events import Ad
+from poolbook.domain.events import Ad, JobActivated
+from poolbook.domain.ports.world import Launch
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
@@ -161,3 +162,47 @@ def test_the_next_run_forgets_why_the_last_was_vacated() -> None:
     assert found["JobStatus"] == "2"
     assert "VacateReason" not in found and "VacateReasonCode" not in found
     assert found["NumVacatesByReason"] == "[ UserRequest = 1 ]"
+
+
+FILLED = {
+    "Arguments": "\"-c echo' '$$(Cpus)' '$$(Memory)' '$$(Nope:dflt)\"",
+    "Args": '"$$([Memory*2]) $$([Cpus+1])"',
+    "Environment": '"M=$$(Cpus) $$(DOLLARDOLLAR)"',
+}
+
+
+def test_a_slot_fills_in_what_the_ad_asks_for() -> None:
+    launched: list[Ad] = []
+
+    def behave(launch: Launch) -> Behaviour:
+        launched.append(launch.job_ad)
+        return Behaviour(900)
+
+    pool = TestPool(behave=behave)
+    pool.machine(static=1, cpus=1, memory=128)
+    pool.submit(1, **FILLED)
+    pool.advance(2)
+    found = ad_of(pool)
+    assert {name: found[name] for name in FILLED} == FILLED
+    assert {name: text for name, text in found.items() if name.startswith("MATCH_")} == {
+        "MATCH_Cpus": "1",
+        "MATCH_Memory": "128",
+        "MATCH_Nope": '"dflt"',
+        "MATCH_EXP_Arguments": "\"-c echo' '1' '128' 'dflt\"",
+        "MATCH_EXP_Args": '"256 2"',
+        "MATCH_EXP_Environment": '"M=1 $$"',
+    }
+    assert [launched[0][name] for name in FILLED] == [found[f"MATCH_EXP_{name}"] for name in FILLED]
+
+
+def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(900))
+    pool.machine(static=1, cpus=1)
+    pool.submit(30, Args='"$$(NoSuchAttr)"')
+    pool.submit(1)
+    pool.advance(2)
+    found = ad_of(pool)
+    assert unquoted(found["HoldReason"]) == "Cannot expand $$ expression (NoSuchAttr)."
+    assert (found["HoldReasonCode"], found["NumHoldsByReason"]) == ("0", "[ Unspecified = 1 ]")
+    assert {pool.status(f"1.{proc}") for proc in range(30)} == {"Held"}
+    assert [event.cluster for event in pool.events() if isinstance(event, JobActivated)] == [2]

@@ -159,6 +159,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.JobsTransitioned, "stimulus"): NAME,
     **{(kind, "left"): OF_OLD for kind in (e.JobsTransitioned, e.JobExited)},
     **{(kind, "reasons_kept"): OLDER for kind in (e.JobsTransitioned, e.JobExited)},
+    (e.JobActivated, "expanded"): ADS,
     (e.JobsEdited, "changes"): ADS,
     (e.JobExecuting, "pid"): SAID,
     (e.JobExecuting, "scratch"): SAID,
