@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..domain.events import CycleHeld, Event, Unmatched
+from ..domain.names import JobId
 from .schema import insertion
 
 CYCLES = 4
@@ -34,7 +35,7 @@ class MatchingFold:
 
     def flush(self) -> None:
         execute = self._connection.executemany
-        execute("DELETE FROM refusals WHERE cluster=? AND proc=?", [_id(job) for job in self._refusals])
+        execute("DELETE FROM refusals WHERE cluster=? AND proc=?", [JobId.parse(job) for job in self._refusals])
         execute(
             insertion("refusals"),
             [_row(at, unmatched) for at, unmatched in filter(None, self._refusals.values())],
@@ -48,15 +49,10 @@ class MatchingFold:
 def _row(at: int, u: Unmatched) -> tuple[object, ...]:
     denied = "" if u.denied is None else _json(u.denied)
     return (
-        *_id(u.job), at, u.jobs, u.slots, _json(u.clauses), u.refused_by_slot, u.taken, u.submitter, denied, u.limit,
-        u.allowed, u.used,
+        *JobId.parse(u.job), at, u.jobs, u.slots, _json(u.clauses), u.refused_by_slot, u.taken, u.submitter, denied,
+        u.limit, u.allowed, u.used,
     )  # fmt: skip
 
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _id(job: str) -> tuple[int, int]:
-    cluster, _, proc = job.partition(".")
-    return int(cluster), int(proc)

@@ -14,6 +14,7 @@ import msgspec
 from attrs import define, evolve
 
 from ..domain import events as e
+from ..domain.names import SlotName
 from ..domain.state.job_ad import unquoted
 from ..domain.state.settings import UID_DOMAIN, as_founded
 from ..domain.state.slot_attributes import SlotAd
@@ -63,9 +64,9 @@ class _Row:
 def _reported(position: int, event: e.SlotTransitioned) -> Slot:
     """A slot of which nothing is known but its name and where it was: a real pool's log that begins in the middle tells
     of slots whose birth it does not have."""
-    name, _, machine = event.slot.partition("@")
-    kind = "dynamic" if "_" in name else "static"
-    return Slot(event.slot, machine or name, kind, "", SlotAd(), event.source, 0, 0, version=position)
+    name = SlotName.parse(event.slot)
+    kind = "dynamic" if name.dynamic else "static"
+    return Slot(event.slot, name.machine or name.slot, kind, "", SlotAd(), event.source, 0, 0, version=position)
 
 
 class SlotsFold:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import define, evolve, field, frozen
 
+from ..domain.names import SlotName
 from ..domain.ports.sensor_readings import NOTHING_READ, Readings
 from ..domain.ports.stimuli import BenchmarksDone, Ended, Started, Stimulus
 from ..domain.ports.world import How, Launch
@@ -127,7 +128,7 @@ class VirtualWorld:
         return found
 
     def benchmark(self, slot: str) -> None:
-        speed = self.speeds.get(slot.partition("@")[2], Speed())
+        speed = self.speeds.get(SlotName.parse(slot).machine, Speed())
         done = BenchmarksDone(f"benchmarks-{slot}-{self.clock}", slot, speed.mips, speed.kflops)
         self.plan(self.clock + round(speed.seconds * SECOND), done)
 
@@ -164,7 +165,7 @@ class VirtualWorld:
     def _burden(self, run: _VirtualRun, load: float) -> None:
         """Set the load of a run from now on."""
         if run.behaviour.load:
-            machine = run.slot.partition("@")[2]
+            machine = SlotName.parse(run.slot).machine
             loads = self._loads.setdefault(machine, {})
             loads.pop(run.slot, None)
             self._loaded.pop(machine, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -30,6 +29,8 @@ def log_option(url: str) -> str:
 
 def called() -> str:
     """Return the command as its user may type it again."""
+    import shutil  # it brings all that unpacks archives, and most commands print no call
+
     own = sys.argv[0]
     found = shutil.which("poolbook")
     if found is not None and os.path.realpath(found) == os.path.realpath(own):

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...domain.names import JobId
 from ...domain.negotiator.unmatchable import misfit
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
@@ -89,9 +90,7 @@ def unmatchable_job(engine: Engine, one: ClusterResult) -> UnmatchableJob | None
     refused = (
         reason.jobs
         for name, reason in engine.state.rejections.items()
-        if name.startswith(f"{one.number}.")
-        and fits_none(reason)
-        and unmatchable_reason(engine, *map(int, name.split(".")))
+        if name.startswith(f"{one.number}.") and fits_none(reason) and unmatchable_reason(engine, *JobId.parse(name))
     )
     return UnmatchableJob(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
 

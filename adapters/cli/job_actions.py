@@ -10,7 +10,7 @@ from typing import Any
 
 from ..condor_tools import actions, job_priorities
 from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, NOT_FOUND, SUCCESS, Result
-from ..condor_tools.job_selection import JobId, Selection
+from ..condor_tools.job_selection import ClusterOrJob, Selection
 from ..machine.host import user_name
 from ..runtime.commands import ask
 from ..runtime.requests import Refused, new_id
@@ -124,7 +124,7 @@ def prio(argv: Sequence[str]) -> int:
     outcomes = ask(log_of(request.arguments), body)
     denied = [outcome for outcome in outcomes if outcome["result"] == "permission denied"]
     changed = [
-        (JobId(outcome["cluster"], proc), int(outcome["changes"]["JobPrio"]))
+        (ClusterOrJob(outcome["cluster"], proc), int(outcome["changes"]["JobPrio"]))
         for outcome in outcomes
         if outcome["result"] == "done"
         for proc in range(outcome["first"], outcome["last"] + 1)

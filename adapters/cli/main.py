@@ -5,6 +5,7 @@ Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 130, inter
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -175,4 +176,7 @@ def _explained(error: Exception) -> int:
 
 
 def entry() -> None:
-    sys.exit(main())
+    code = main()
+    # At its end the interpreter looks twice through all that was imported for cycles. What is frozen is passed over.
+    gc.freeze()
+    sys.exit(code)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from ...domain.classad.argument_syntax import QuotingError, split
+from ...domain.names import SlotName
 from ...domain.state.job_ad import unquoted
 from ...replay.outcomes import counts
 from ..condor_tools.layout import Column, Layout, laid_out
@@ -105,7 +106,7 @@ def _cells(one: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
     ran, code = row.seconds(), "" if row.code is None else str(row.code)
     return (
         f"{one.number}.{proc}",
-        row.slot.partition("@")[0],
+        SlotName.parse(row.slot).slot,
         one.outcomes.status[proc],
         code if row.signal is None else f"sig {row.signal}",
         "" if ran is None else f"{ran:.2f} s",

@@ -264,12 +264,13 @@ class Progress:
 
     def _warn_of_unmatchable(self) -> None:
         """Warn once of each job rejected by the last cycles that no slot can ever run."""
+        from ...domain.names import JobId
         from ...replay.why.rejections import fits_none
         from .failed_jobs import unmatchable_reason
 
         state = self._server.engine.state
         for name, reason in state.rejections.items():
-            cluster, proc = map(int, name.split("."))
+            cluster, proc = JobId.parse(name)
             if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
                 continue
             self._judged.add(name)

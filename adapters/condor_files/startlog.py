@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from attrs import Factory, define
 
 from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroyed, SlotReported, SlotTransitioned
+from ...domain.names import SlotName
 from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
 from .log_lines import GAP, LogLines
 from .reader import SourceFile, State, without_secrets
@@ -302,8 +303,7 @@ class StartLogReader:
         birth, self._birth = self._birth, None
         assert birth is not None
         full = self._slots[birth.slot].name
-        own, at_sign, machine = full.partition("@")
-        parent = own.rpartition("_")[0] + at_sign + machine if birth.kind == "dynamic" else ""
+        parent = str(SlotName.parse(full).parent) if birth.kind == "dynamic" else ""
         ad = {"Name": f'"{full}"', "Machine": f'"{self.machine}"', "SlotType": f'"{_TYPES[birth.kind]}"'} | resources
         self._events.append(SlotCreated(birth.at, CAUSE, birth.place, full, self.machine, birth.kind, parent, ad))
 

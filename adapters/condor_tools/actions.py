@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .job_selection import JobId, Selection, read_job_id, select
+from .job_selection import ClusterOrJob, Selection, read_job_id, select
 from .options import Arguments, UsageError, command_table, parse
 
 # -- results -------------------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 class Result(NamedTuple):
     """The result for one job, or for a slot (then ``job`` is the slot's name)."""
 
-    job: JobId | str
+    job: ClusterOrJob | str
     result: int
 
 
@@ -84,7 +84,7 @@ class Request(NamedTuple):
     """A parsed command line."""
 
     action: Action
-    ids: tuple[JobId, ...]  #: single jobs, each with a result and an answer of its own
+    ids: tuple[ClusterOrJob, ...]  #: single jobs, each with a result and an answer of its own
     slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
     selection: Selection | None  #: all other jobs, as one request; None for none
     whose: str  #: how an answer names the jobs of the selection: `` in cluster 12``
@@ -130,7 +130,7 @@ def read(command: str, argv: Sequence[str]) -> Request:
     )
 
 
-def _sorted_words(words: Iterable[str]) -> tuple[tuple[JobId, ...], list[str]]:
+def _sorted_words(words: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
     """Return the single jobs among the words, and the other words."""
     meant = [(word, read_job_id(word)) for word in words]
     single = tuple(wanted for _, wanted in meant if wanted is not None and wanted.proc is not None)
@@ -258,5 +258,5 @@ def _as_json(request: Request, single: Sequence[Result], selected: Mapping[int, 
     return Answer(dumps(rows, indent=2) + "\n", "", 0 if changed else 1)
 
 
-def _named(job: JobId | str) -> dict[str, object]:
+def _named(job: ClusterOrJob | str) -> dict[str, object]:
     return {"Name": job} if isinstance(job, str) else {"ClusterId": job.cluster, "ProcId": job.proc}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .actions import Answer
-from .job_selection import JobId, Selection, select
+from .job_selection import ClusterOrJob, Selection, select
 from .options import Arguments, UsageError, command_table, find, last_number, parse
 
 COMMAND = command_table("prio")
@@ -58,7 +58,7 @@ def _is_value(argv: Sequence[str], at: int) -> bool:
     return option.arity == 1
 
 
-def answer(request: Request, changed: Iterable[tuple[JobId, int]] = ()) -> Answer:
+def answer(request: Request, changed: Iterable[tuple[ClusterOrJob, int]] = ()) -> Answer:
     """Return the answer: a line for each missing job or cluster that was named, nothing for changed ones.
 
     Unlike condor_prio, which exits with 0 even then, the command has failed if one is missing.
@@ -66,7 +66,7 @@ def answer(request: Request, changed: Iterable[tuple[JobId, int]] = ()) -> Answe
     :param changed: the jobs and their new priorities
     """
     done = list(changed)
-    there = {job for job, _ in done} | {JobId(job.cluster) for job, _ in done}
+    there = {job for job, _ in done} | {ClusterOrJob(job.cluster) for job, _ in done}
     missing = [wanted for wanted in request.selection.ids if wanted not in there]
     out = ""
     if request.json:

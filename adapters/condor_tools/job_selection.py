@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ID = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
 
 
-class JobId(NamedTuple):
+class ClusterOrJob(NamedTuple):
     """A cluster, or one job of it."""
 
     cluster: int
@@ -26,7 +26,7 @@ class JobId(NamedTuple):
         return f"{self.cluster}" if self.proc is None else f"{self.cluster}.{self.proc}"
 
 
-def read_job_id(word: str) -> JobId | None:
+def read_job_id(word: str) -> ClusterOrJob | None:
     """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user's name.
     Raise `UsageError` for a number that can be no id."""
     found = _ID.fullmatch(word)
@@ -37,14 +37,14 @@ def read_job_id(word: str) -> JobId | None:
     cluster, proc = found.groups()
     if int(cluster) == 0:
         raise UsageError(f"{word!r} is no job: clusters are numbered from 1")
-    return JobId(int(cluster), None if proc is None else int(proc))
+    return ClusterOrJob(int(cluster), None if proc is None else int(proc))
 
 
 class Selection(NamedTuple):
     """Jobs by id or owner, and the constraints on each. A job belongs to it if it is one of the ids or owners (of one
     of both, if ``together``; else of each kind that was given) and every constraint is true for it."""
 
-    ids: tuple[JobId, ...] = ()
+    ids: tuple[ClusterOrJob, ...] = ()
     owners: tuple[str, ...] = ()
     constraints: tuple[Expression, ...] = ()
     together: bool = True

@@ -8,6 +8,7 @@ file; ``reschedule``, ``reconfigure`` and ``on`` are for the server alone.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -23,7 +24,7 @@ from .requests import LONGEST_DESCRIPTION, Refused, Request, SubmitDescription, 
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
-    from .engine import Engine
+    from .log_writer import LogWriter
 
 T = TypeVar("T")
 PATIENCE = 30.0  #: seconds that a command waits for the server, or for another short command, at most
@@ -185,29 +186,34 @@ class _Writer:
     def __init__(self, url: str, lock: WriterLock, create: Mapping[str, str] | None) -> None:
         self._url, self._lock, self._create = url, lock, create
         self._log: Log | None = None
+        # All that is loaded for the request lives on: looking through it for cycles is of no use.
+        self._collecting = gc.isenabled()
+        gc.disable()
 
     def close(self) -> None:
+        if self._collecting:
+            gc.enable()
         try:
             if self._log is not None:
                 self._log.close()
         finally:
             self._lock.give_up()
 
-    def _engine(self, create: Mapping[str, str] | None) -> Engine:
-        from .engine import Engine
+    def _log_writer(self, create: Mapping[str, str] | None) -> LogWriter:
+        from .log_writer import LogWriter
         from .null_world import NullWorld
         from .open_pool import open_pool_log
 
         self._log = open_pool_log(self._url, create=create is not None, settings=create)
-        engine = Engine(self._log, NullWorld(), executing=False)
-        engine.load()
-        return engine
+        writer = LogWriter(self._log, NullWorld())
+        writer.load()
+        return writer
 
     def ask(self, request: Request) -> Any:
-        engine = self._engine(self._create)
+        writer = self._log_writer(self._create)
         from .command_codec import stimulus_of
 
-        (answer,) = engine.handle([stimulus_of(request)])
+        (answer,) = writer.handle([stimulus_of(request)])
         if answer.refusal:
             raise Refused(answer.refusal)
         return answer.value
@@ -221,9 +227,9 @@ class _Writer:
         lines = [f"poolbook submit: warning: {warning}" for warning in told]
         # A log is begun with the user's own domains, so that a server finds its users in them.
         try:
-            engine = self._engine({name: own[name] for name in DOMAINS if name in own})
-            found = reading.request(Terms.of(engine.state, engine.state.next_cluster), own)
-            (answer,) = engine.handle([found.request])
+            writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
+            found = reading.request(Terms.of(writer.state, writer.state.next_cluster), own)
+            (answer,) = writer.handle([found.request])
         except Refused as refused:
             raise Refused(str(refused), [*lines, *refused.warnings]) from None
         lines += found.warnings

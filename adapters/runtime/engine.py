@@ -1,209 +1,64 @@
-"""The pool at work: stimuli in, decisions appended, effects out.
-
-One engine owns one state and writes one log. All that came in together is decided one by one and appended as one batch
-(group commit); only then are commands answered and effects performed. The state is the log folded: when an append
-fails, the state that the decision was folded onto is thrown away, and folded anew from the log before the next
-decision.
-"""
+"""The pool at work: what writes its log (``log_writer``), and knows what is due by itself, and when."""
 
 from __future__ import annotations
 
-import gc
-from collections import deque
-from collections.abc import Callable, Sequence
-from datetime import UTC, tzinfo
-from itertools import islice
-from typing import Any
+from collections.abc import Sequence
+from datetime import tzinfo
 
-import msgspec
 from attrs import define, evolve, field
 
-from ...domain.decide import Refusal, Tables, decide
+from ...domain.decide import load_rules
 from ...domain.decide.timers import next_deadline
 from ...domain.events import CycleHeld, Event
 from ...domain.negotiator.schedule import CycleSchedule
 from ...domain.ports import stimuli as s
-from ...domain.ports.effects import BENCHMARKING, Benchmark, Forget, Signal, Start, effects, ending
-from ...domain.ports.log import Log
-from ...domain.ports.sensor_readings import Readings, Sense
-from ...domain.ports.world import Launch, World
-from ...domain.schedd.expansion import begun
-from ...domain.schedd.leave_queue import to_be_asked
-from ...domain.state.caches import Caches
+from ...domain.ports.effects import BENCHMARKING, ending
+from ...domain.ports.sensor_readings import Sense
 from ...domain.state.cluster import IDLE
-from ...domain.state.evolve import fold
-from ...domain.state.state import Activation, State
-from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
 from .leave_in_queue import LeaveInQueue
+from .log_writer import LogWriter
 from .round_schedule import RoundSchedule
 
-Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
-_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone  #: what the world says once and will not say again
 SECOND = 1_000_000
 RETRY = SECOND  #: microseconds until what the world said is tried again after its append has failed
 
 
 @define
-class Answer:
-    """What became of a stimulus: its answer, or why it was refused."""
-
-    value: Any = None
-    refusal: str = ""
-
-
-@define
-class Engine:
-    log: Log
-    world: World
-    tables: Tables | None = None
+class Engine(LogWriter):
     executing: bool = True  #: whether jobs are run: if not, requests are decided and nothing is matched
     matching: bool = True  #: whether the pool negotiates and claims for its own queue
-    zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
-    _state: State = field(factory=State)
-    _caches: Caches = field(factory=Caches)  #: what was computed of the state: it goes with it
-    _stale: bool = True  #: whether the state has to be folded anew: nothing was read yet, or an append has failed
     _cycle_schedule: CycleSchedule = field(factory=CycleSchedule)
-    _subscribers: list[Subscriber] = field(factory=list)
-    _serial: int = 0
-    _clock_lead: int = 0
-    _untold: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
-    _publishing: bool = False
     _round_schedule: RoundSchedule = field(init=False)
     _leave_in_queue: LeaveInQueue = field(factory=LeaveInQueue)
     _woken_by_world: bool = False  #: whether what is handled next is what the world said at this instant
-    _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
-    unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
+    _told: int = 0  #: of how many of the events that are being appended the agenda of rounds knows
+    _cycle_held: bool = False  #: whether a cycle is among what is being appended
 
     def __attrs_post_init__(self) -> None:
+        load_rules()
         self._round_schedule = RoundSchedule(self.world.simulated)
-
-    @property
-    def state(self) -> State:
-        """The log, folded. Not to be changed."""
-        if self._stale:
-            self.load()
-        return self._state
-
-    def now(self) -> int:
-        """The log's time: the world's, unless that has been set back. Then it goes on from the log's last instant, as
-        fast as the world's."""
-        self._clock_lead = max(self._clock_lead, self.state.at - self.world.now())
-        return self.world.now() + self._clock_lead
-
-    def load(self) -> None:
-        """Fold the log."""
-        # What is folded lives on; looking through it for cycles again and again costs a tenth of the time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            self._state = fold(self.log.read())
-        finally:
-            if collecting:
-                gc.enable()
-        self._stale = False
-        self._cycle_schedule.restart()
-        self._caches = Caches()
-        self._round_schedule.reset(self._caches)
-        self._leave_in_queue.reset(self._state, self.zone)
-
-    def _tables(self) -> Tables:
-        if self.tables is None:
-            self.tables = Tables(slot_machine(self.state.dialect.name), job_machine(self.state.dialect.name))
-        return self.tables
-
-    def read_on(self) -> None:
-        """Fold what is behind the state's position in the log."""
-        fold(self.log.read(self.state.position), self.state)
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        self._subscribers.append(subscriber)
-
-    def id(self, kind: str) -> str:
-        """An id for a stimulus of our own: unique in the log, as the position grows with each append."""
-        self._serial += 1
-        return f"{kind}-{self.state.position + 1}-{self._serial}"
 
     # Deciding
 
-    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
-        """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world. Return one
-        answer for each stimulus, after the append; what was refused changed nothing. Raise `LogError` if nothing of all
-        this happened."""
-        before, now = self.state.position, self.now()
-        events: list[Event] = []
-        self._readings.clear()
-        try:
-            answers = self._decide_all(stimuli, now, events)
-            told = self._hold_due(stimuli, now, events)
-            held = self._follow_up(now, events)
-            if events:
-                self.log.append(events)
-        except Exception:
-            self._stale = True  # the state has folded what is not in the log
-            self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
-            raise
-        if held:
-            self._cycle_schedule.rest(self.state, now, self.now())
-        self._round_schedule.note(self.state, events[told:])
-        self._perform(before, events)
-        if events:
-            self._untold.append((before + 1, events))
-            self._publish()
-        return answers
+    def _loaded(self) -> None:
+        self._cycle_schedule.restart()
+        self._round_schedule.reset(self._caches)
+        self._leave_in_queue.reset(self._state, self.zone)
 
-    def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
-        """Decide about each; jobs that have come to their end leave the queue before anything else is decided than
-        further ends, so that one event can tell of many."""
-        answers: list[Answer] = []
-        looked = 0
-        for stimulus in stimuli:
-            if not isinstance(stimulus, s.Ended):
-                looked = self._let_leave(now, events, looked)
-            answers.append(self._decide(stimulus, now, events))
-        self._let_leave(now, events, looked)
-        return answers
-
-    def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
-        """Ask the jobs that the events from ``looked`` on have brought to their end, or changed behind it, whether they
-        leave the queue. Returns how many events there are then."""
-        jobs = to_be_asked(self.state, islice(events, looked, None))
-        if jobs:
-            self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
-        return len(events)
-
-    def _publish(self) -> None:
-        """Tell the subscribers, in the order of the log: what a subscriber does itself is told when all have heard of
-        what it heard."""
-        if self._publishing:
-            return
-        self._publishing = True
-        try:
-            while self._untold:
-                first, events = self._untold.popleft()
-                for subscriber in self._subscribers:
-                    subscriber(first, events)
-        finally:
-            self._publishing = False
-
-    def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
-        if isinstance(stimulus, s.FoundPool):
-            tables = Tables(slot_machine(DEFAULT_DIALECT), job_machine(DEFAULT_DIALECT))
-        else:
-            tables = self._tables()
-        position = self.state.position
-        try:
-            decided = decide(self.state, stimulus, now, tables, self._sense, self.zone, self._caches)
-        except Refusal as refusal:
-            if self.state.position != position:
-                raise
-            return Answer(refusal=str(refusal))
-        events += decided
+    def _decided(self, stimulus: s.Stimulus, events: Sequence[Event], now: int) -> None:
         if isinstance(stimulus, s.LeaveQueue):
             self._leave_in_queue.asked(self.state, stimulus.jobs, now, self.zone)
-        for event in decided:
+        for event in events:
             self._cycle_schedule.on_event(event)
-        known = self.state.answers.get(stimulus.id)
-        return Answer(None if known is None else msgspec.json.decode(known))
+
+    def _go_on(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> None:
+        self._told = self._hold_due(stimuli, now, events)
+        self._cycle_held = self._follow_up(now, events)
+
+    def _appended(self, now: int, events: Sequence[Event]) -> None:
+        if self._cycle_held:
+            self._cycle_schedule.rest(self.state, now, self.now())
+        self._round_schedule.note(self.state, events[self._told :])
 
     def _hold_due(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> int:
         """The rounds that are due at this instant only because of what the world has said, as if they had been due all
@@ -222,12 +77,6 @@ class Engine:
             self._round_schedule.held(machines, now)
         self._round_schedule.looked = now
         return told
-
-    def _sense(self, machine: str) -> Readings:
-        known = self._readings.get(machine)
-        if known is None:
-            known = self._readings[machine] = self.world.sense(machine)
-        return known
 
     def _look(self) -> tuple[Sense, tzinfo]:
         return self._sense, self.zone
@@ -257,42 +106,13 @@ class Engine:
 
     def busy(self) -> bool:
         """Return whether jobs run or are about to, or slots measure how fast they are, as jobs that wait may get them
-        next; or whether a cycle that may help is still to come, by the configured pace."""
+        next; or whether a cycle that may help is still to come."""
         state = self.state
         begins = state.activations or state.reserved
         benchmarks = any(one.state_activity == BENCHMARKING for one in state.slots.values())
-        return bool(begins) or benchmarks or self._cycle_schedule.waits_for_pace(state)
+        return bool(begins) or benchmarks or (self.matching and self._cycle_schedule.waits_for_cycle(state))
 
     # The world
-
-    def _perform(self, before: int, events: Sequence[Event]) -> None:
-        starts: list[Launch] = []
-        forget: list[str] = []
-        for offset, event in enumerate(events, 1):
-            for effect in effects(self.state, before + offset, event):
-                if isinstance(effect, Forget):
-                    forget.append(effect.key)
-                elif isinstance(effect, Benchmark):
-                    self.world.benchmark(effect.slot)
-                elif isinstance(effect, Start):
-                    activation = self.state.activations.get(effect.key)
-                    if activation is not None:
-                        starts.append(self._launch(activation))
-                elif isinstance(effect, Signal):
-                    if starts:
-                        self.world.start(starts)
-                        starts = []
-                    self.world.signal(effect.key, effect.how)
-        if starts:
-            self.world.start(starts)
-        if forget:
-            self.world.acknowledge(forget)
-
-    def _launch(self, activation: Activation) -> Launch:
-        cluster = self.state.clusters[activation.cluster]
-        slot = self.state.slots.get(activation.slot)
-        job, machine = begun(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
-        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine)
 
     def recover(self) -> None:
         """Find out what became of the activations that were alive when the log was last written, and go on."""

@@ -12,7 +12,8 @@ from datetime import tzinfo
 from attrs import define, field
 
 from ...domain.decision.draft import ranges
-from ...domain.schedd.leave_queue import Jobs, asked_again, staying
+from ...domain.schedd.job_ends import Jobs
+from ...domain.schedd.leave_queue import asked_again, staying
 from ...domain.state.state import State
 
 Job = tuple[int, int]

@@ -10,7 +10,7 @@ from ...domain.ports.log import Log, LogError
 from ...domain.ports.stimuli import FoundPool
 from ...domain.state.settings import SUPER_USERS, super_users
 from ...domain.state.state import State
-from ...domain.state_machines import DEFAULT_DIALECT, job_machine, slot_machine
+from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.forensics.imported_log import is_imported
 from ..machine.host import VERSION, host_name, user_name
 from ..stores import open_log
@@ -38,8 +38,7 @@ def open_pool_log(
     found = FoundPool("founding", host, dialect, uid_domain or host, VERSION, _in_force(settings or {}))
     at = time.time_ns() // 1000 if now is None else now
     try:
-        tables = Tables(slot_machine(DEFAULT_DIALECT), job_machine(DEFAULT_DIALECT))
-        log.append(decide(State(), found, at, tables))
+        log.append(decide(State(), found, at, Tables()))
     except BaseException:
         log.close()
         raise

@@ -29,8 +29,9 @@ from ..stores.log_paths import WriterLock, log_paths
 from .command_codec import description_of, stimulus_of
 from .commands import is_served, peer_of
 from .description_reader import DescriptionReader, left_to_client
-from .engine import Answer, Engine
+from .engine import Engine
 from .local_world import LocalWorld
+from .log_writer import Answer
 from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
@@ -147,7 +148,11 @@ class Server:
         self._reserved = 0
         self._complained = False
         self._clients: dict[int, _Client] = {}
-        self._listen()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._wake_in, self._wake_out = socket.socketpair()
+        for end in (self._wake_in, self._wake_out):
+            end.setblocking(False)
+        self.world.watch(self._wake_in.fileno(), self._woken)
 
     def _take_lock(self, url: str) -> None:
         """Become the writer, after waiting for a short command that holds the lock."""
@@ -168,7 +173,6 @@ class Server:
     # Sockets
 
     def _listen(self) -> None:
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         # It is renamed once it listens, so that it can be connected to at once. (A killed server's is replaced.)
         unnamed = f"{self.paths.socket}.new"
         with suppress(FileNotFoundError):
@@ -177,10 +181,6 @@ class Server:
         self._listener.listen(128)
         os.rename(unnamed, self.paths.socket)
         self.world.watch(self._listener.fileno(), self._accept)
-        self._wake_in, self._wake_out = socket.socketpair()
-        for end in (self._wake_in, self._wake_out):
-            end.setblocking(False)
-        self.world.watch(self._wake_in.fileno(), self._woken)
 
     def _wake(self) -> None:
         """Make `step` go on, from any thread."""
@@ -290,7 +290,9 @@ class Server:
     # Serving
 
     def begin(self) -> None:
-        """Bring the log's subscribers up to date, recover running jobs, and start idle ones."""
+        """Listen to clients, bring the log's subscribers up to date, recover running jobs, and start idle ones. The
+        pool's configuration is in the log by then: a client that reads it finds it there."""
+        self._listen()
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         if self._lost:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from ...domain.names import SlotName
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.statements import GONE
 from .actions import ACTIONS
@@ -59,7 +60,7 @@ def _do(simulation: Simulation, step: ScenarioStep) -> None:
 
 def _read(simulation: Simulation, step: ScenarioStep) -> None:
     slots = tuple(simulation.slots(step)) if step.thing else ()
-    for machine in {slot.partition("@")[2]: None for slot in slots} if slots else simulation.named(step):
+    for machine in {SlotName.parse(slot).machine: None for slot in slots} if slots else simulation.named(step):
         sensors = simulation.sensors.setdefault(machine, ScenarioSensors())
         own = tuple(slot for slot in slots if slot.endswith(f"@{machine}"))
         sensors.say(step, simulation.start + step.at, own, simulation.start)

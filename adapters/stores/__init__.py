@@ -7,6 +7,7 @@ a log of its kind is opened. docs/log.md says what the stores promise.
 
 from typing import TYPE_CHECKING
 
+from ...domain.late_names import late_names
 from .fast_head import head_of
 
 if TYPE_CHECKING:
@@ -16,12 +17,4 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "head_of", "open_log", "verify_seal"]
 
 # Events and codec take longer to import than a short command may run: they are loaded when they are asked for.
-_LATE = {"open_log": "opening", "verify_seal": "opening", "Problem": "verification"}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f".{_LATE[name]}", __name__), name)
+__getattr__ = late_names(__name__, {"open_log": "opening", "verify_seal": "opening", "Problem": "verification"})

@@ -87,11 +87,7 @@ class Codec:
     ) -> None:
         self._topics = {kind: topic for topic, kind in topics.items()}
         self._encode = msgspec.json.Encoder().encode
-        self._decode: dict[str, Callable[[bytes], Event]] = {
-            topic: msgspec.json.Decoder(kind).decode for topic, kind in topics.items()
-        }
-        for topic in upcasts:
-            self._decode[topic] = _upcasting(topic, topics, upcasts)
+        self._decode = _Decoders(topics, upcasts)
         self._format = format
 
     def encode(self, events: Sequence[Event]) -> tuple[list[str], list[bytes]]:
@@ -130,12 +126,13 @@ class Codec:
 
     def _decode_one(self, row: tuple[int, str, bytes], log: str) -> Event:
         position, topic, state = row
-        decode = self._decode.get(topic)
-        if decode is None:
+        try:
+            decode = self._decode[topic]
+        except KeyError:
             raise LogNewer(
                 f"{log}: the event at position {position} is of the kind {topic!r}, which this version of Poolbook "
                 f"(log format {self._format}) does not know: a later one wrote it; read the log with that"
-            )
+            ) from None
         try:
             return decode(state)
         except (KeyError, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as error:
@@ -145,18 +142,25 @@ class Codec:
             ) from error
 
 
-def _upcasting(
-    topic: str, topics: Mapping[str, type[Event]], upcasts: Mapping[str, Upcast]
-) -> Callable[[bytes], Event]:
-    """Return the decoder of a retired topic, which upcasts its form step by step."""
-    steps: list[Callable[[Fields], Fields]] = []
-    while topic in upcasts:
-        topic, step = upcasts[topic]
-        steps += [step] if step else []
-    kind = topics[topic]
-    if not steps:
-        return msgspec.json.Decoder(kind).decode
+class _Decoders(dict[str, Callable[[bytes], Event]]):
+    """The decoders of topics. Each is made when a log has its topic: most logs have few."""
 
+    def __init__(self, topics: Mapping[str, type[Event]], upcasts: Mapping[str, Upcast]) -> None:
+        self._topics, self._upcasts = topics, upcasts
+
+    def __missing__(self, topic: str) -> Callable[[bytes], Event]:
+        """Return the topic's decoder; that of a retired topic upcasts its form step by step."""
+        target = topic
+        steps: list[Callable[[Fields], Fields]] = []
+        while target in self._upcasts:
+            target, step = self._upcasts[target]
+            steps += [step] if step else []
+        kind = self._topics[target]
+        self[topic] = decode = _upcasting(steps, kind) if steps else msgspec.json.Decoder(kind).decode
+        return decode
+
+
+def _upcasting(steps: Sequence[Callable[[Fields], Fields]], kind: type[Event]) -> Callable[[bytes], Event]:
     def decode(state: bytes) -> Event:
         fields = msgspec.json.decode(state, type=dict[str, Any])
         for step in steps:

@@ -7,7 +7,6 @@ user's state folder, under a name made of its URL.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +37,13 @@ class LogPaths(NamedTuple):
         name = str(self.base.with_name(self.base.name + ".sock"))
         if len(name.encode()) <= _SOCKET_NAME_LIMIT:
             return name
-        return f"/tmp/poolbook-{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}.sock"
+        return f"/tmp/poolbook-{_digest(name, 16).hex()}.sock"
+
+
+def _digest(text: str, size: int) -> bytes:
+    from hashlib import blake2b  # it brings OpenSSL, and a log beside which its files stand needs none of it
+
+    return blake2b(text.encode(), digest_size=size).digest()
 
 
 def log_paths(url: str) -> LogPaths:
@@ -47,7 +52,7 @@ def log_paths(url: str) -> LogPaths:
     if location.kind == "sqlite":
         return LogPaths(Path(os.path.realpath(location.place)))  # one log has one lock, whatever links lead to it
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    name = hashlib.blake2b(f"{location.kind}:{location.place}?{location.schema}".encode(), digest_size=16).hexdigest()
+    name = _digest(f"{location.kind}:{location.place}?{location.schema}", 16).hex()
     folder = Path(state, "poolbook")
     folder.mkdir(parents=True, exist_ok=True)
     return LogPaths(folder / name)
@@ -85,7 +90,7 @@ class WriterLock:
 
         from ...domain.ports.log import LogUnavailable
 
-        number = int.from_bytes(hashlib.blake2b(self._location.schema.encode(), digest_size=7).digest(), "big")
+        number = int.from_bytes(_digest(self._location.schema, 7), "big")
         try:
             session = psycopg.connect(self._location.place, autocommit=True)
             row = session.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()

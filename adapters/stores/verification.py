@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
-from attrs import frozen
 
 from ...domain.events import WriterBegan
+from ...domain.late_attrs import frozen
 from ...domain.ports.log import Head, LogDamaged, LogNewer
 from .codec import topics_of
 from .format import FORMAT

@@ -7,8 +7,9 @@ when a value may change by time passing; ``columns``, ``columnar*``, ``plans`` a
 over all slots at once, in arrays.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..late_names import late_names
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)
     attribute_compilers,
     functions_environments,
@@ -48,12 +49,7 @@ __all__ = [
 ]  # fmt: skip
 
 # The columnar part needs numpy, which takes longer to import than all the rest: it is loaded on first use.
-_COLUMNAR = {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _COLUMNAR:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f".{_COLUMNAR[name]}", __name__), name)
+__getattr__ = late_names(
+    __name__,
+    {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"},
+)

@@ -103,7 +103,8 @@ class SlotColumns:
                 column = columns[key] = Column(cell[0])
             elif column.cell is cell:
                 continue
-            column.set(rows, place, *heap.encode(cell[1]))
+            kind, payload = heap.encode(cell[1])  # not `*`, which costs half as much as all the rest
+            column.set(rows, place, kind, payload)
         if not merge and len(columns) > len(cells):
             for key in columns.keys() - cells.keys():
                 columns[key].set(rows, place, ABSENT, 0)
@@ -155,7 +156,8 @@ class SlotColumns:
                 if expression is None:
                     continue
                 column = self.columns[key] = Column(name)
-            column.set(rows, place, *((ABSENT, 0) if expression is None else heap.encode(expression)))
+            kind, payload = (ABSENT, 0) if expression is None else heap.encode(expression)
+            column.set(rows, place, kind, payload)
         self.version += 1
 
     def extend(self, count: int) -> None:

@@ -13,7 +13,20 @@ from typing import TypeVar
 
 from ..errors import PoolbookError
 from .times import absolute_literal, relative_literal
-from .tokens import BINARY_SPELLINGS, KEYWORDS, MAX_TOKENS, NEW, OLD, SMALL, TOO_MUCH, ends, number_of, short, string_of
+from .tokens import (
+    BINARY_SPELLINGS,
+    KEYWORDS,
+    MAX_TOKENS,
+    NEW,
+    OLD,
+    SMALL,
+    TOO_MUCH,
+    UnreadableToken,
+    ends,
+    number_of,
+    short,
+    string_of,
+)
 from .tree import (
     UNARY_SIGNS,
     AdExpression,
@@ -133,6 +146,8 @@ class _Parser:
             return rule()
         except _Refused as refused:
             raise self._error(refused) from None
+        except UnreadableToken as error:  # of the token that was read last
+            raise self._error(_Refused(str(error), self.i - 1)) from None
 
     def _check_characters(self) -> None:
         try:
@@ -302,10 +317,10 @@ class _Parser:
             return Attribute(None, token)
         if first == '"':
             self.i += 1
-            return Literal(self._valued(string_of, token, self.old))
+            return Literal(string_of(token, self.old))
         if first in _DIGITS or (len(token) > 1 and first in "-." and token != ".."):
             self.i += 1
-            return self._valued(number_of, token)
+            return number_of(token)
         if first == "(":
             self.i += 1
             inner = self.expression()
@@ -396,18 +411,11 @@ class _Parser:
         first = token[:1]
         if first == "'":
             self.i += 1
-            return self._valued(string_of, token, self.old)
+            return string_of(token, self.old)
         if not first or first not in _NAME_START or token in BINARY_SPELLINGS or lower(token) in KEYWORDS:
             raise self._unexpected(wanted)
         self.i += 1
         return token
-
-    def _valued(self, value_of: Callable[..., T], token: str, *how: bool) -> T:
-        """Return what a token that has just been read stands for."""
-        try:
-            return value_of(token, *how)
-        except ValueError as error:
-            raise _Refused(str(error), self.i - 1) from None
 
     def _nest(self, levels: int) -> None:
         self.depth += levels

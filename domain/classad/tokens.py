@@ -66,6 +66,10 @@ _HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
 _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
+class UnreadableToken(ValueError):
+    """HTCondor's ClassAds have no such number, or no such string."""
+
+
 def short(text: str) -> str:
     """Return a text, cut down for a message."""
     return text if len(text) <= 40 else text[:37] + "..."
@@ -75,7 +79,7 @@ def short(text: str) -> str:
 
 
 def number_of(token: str) -> Literal:
-    """Return the literal of a number; raise ValueError where HTCondor's ClassAds have no such number."""
+    """Return the literal of a number; raise `UnreadableToken` if HTCondor has no such one."""
     if token in SMALL:
         return SMALL[token]
     if _PLAIN_INTEGER.fullmatch(token):
@@ -89,17 +93,17 @@ def number_of(token: str) -> Literal:
             return Literal(0.0 if number is None else number)
         if negative and _HEXADECIMAL.fullmatch(digits):
             return Literal(0)
-        raise ValueError("hexadecimal numbers are not part of HTCondor's ClassAds")
+        raise UnreadableToken("hexadecimal numbers are not part of HTCondor's ClassAds")
     if digits.isdigit():
         if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
-            raise ValueError("a number must not begin with 0")
+            raise UnreadableToken("a number must not begin with 0")
         number = int(token) if len(token) < 4000 else INT_MAX + 1
         # HTCondor reads an integer that is too large as 0.
         return Literal(number if INT_MIN <= number <= INT_MAX else 0)
     if digits.startswith(".."):
         return Literal(0.0)
     if _REAL.fullmatch(digits) is None:
-        raise ValueError(f"{short(token)} is no number")
+        raise UnreadableToken(f"{short(token)} is no number")
     return Literal(float(token))
 
 
@@ -113,10 +117,10 @@ _SEAM = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
 
 
 def string_of(token: str, old: bool) -> str:
-    """Return a string's characters (``old``: of an old-form ad); raise ValueError if unterminated or with a NUL."""
+    """Return a string's characters (``old``: of an old-form ad); raise `UnreadableToken` for none."""
     quote = token[0]
     if not ends(token, old):
-        raise ValueError(f"a string that starts with {quote} does not end")
+        raise UnreadableToken(f"a string that starts with {quote} does not end")
     if old:
         return token[1:-1].replace("\\" + quote, quote) if "\\" in token else token[1:-1]
     inside = token[1:-1]
@@ -143,7 +147,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
 def unescape(text: str) -> str:
-    """Resolve a string's escapes, octal ones to bytes; raise ValueError for a zero byte, which no string can hold."""
+    """Resolve a string's escapes, octal ones to bytes; raise `UnreadableToken` for a zero byte."""
     if _ESCAPE.search(text) is None:
         return text
     octal = False
@@ -154,7 +158,7 @@ def unescape(text: str) -> str:
         if code[0] in "01234567":
             byte = int(code, 8)
             if byte == 0:
-                raise ValueError("a string cannot hold a byte of zero")
+                raise UnreadableToken("a string cannot hold a byte of zero")
             octal = octal or byte > 127
             return chr(byte) if byte < 128 else chr(0xDC00 + byte)
         return _ESCAPES.get(code, code)

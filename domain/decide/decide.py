@@ -4,93 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, tzinfo
-from typing import Any
+from functools import cache
+from importlib import import_module
 
-from ..decision.draft import Draft, Refusal, Tables
-from ..events import Event, PoolFounded
-from ..negotiator import submitter_commands
-from ..negotiator.reconfigure import configure_pool
+from ..decision.draft import Draft, Tables
+from ..events import Event, SlotEvent
 from ..ports import stimuli as s
 from ..ports.sensor_readings import Sense, nothing
-from ..schedd.claims import claim_matches, start_local_jobs
-from ..schedd.job_commands import act_on_jobs, continue_slot, edit_jobs, submit, suspend_slot, vacate_slot
-from ..schedd.job_processes import ended, measured, started
-from ..schedd.leave_queue import leave
-from ..startd import claiming, draining, policy_rounds, shutdown
-from ..startd.machines import add_machine, reconfigure, remove_machine
 from ..state.caches import Caches
-from ..state.settings import settings
 from ..state.state import State
-from ..state_machines import DIALECTS
-from .timers import fire_timers
 
-
-def _found(draft: Draft, stimulus: s.FoundPool) -> None:
-    if stimulus.dialect not in DIALECTS:
-        raise Refusal(f"{stimulus.dialect} is no dialect; there are {', '.join(DIALECTS)}")
-    try:
-        in_force = settings(stimulus.settings)
-    except ValueError as error:
-        raise Refusal(str(error)) from None
-    draft.emit(
-        PoolFounded(
-            *draft.why("founded"), stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version, in_force
-        )
-    )
-
-
-def _claim(draft: Draft, stimulus: s.ClaimMatches) -> None:
-    claim_matches(draft)
-    start_local_jobs(draft)
-
-
-def _negotiate(draft: Draft, stimulus: s.Negotiate) -> None:
-    from ..negotiator.matches import (
-        negotiate,  # it needs numpy, which a command that only asks for something need not import
-    )
-
-    negotiate(draft)
-
-
-_RULES: dict[type[s.Stimulus], Callable[[Draft, Any], None]] = {
-    s.FoundPool: _found,
-    s.AddMachine: add_machine,
-    s.RemoveMachine: remove_machine,
-    s.Reconfigure: reconfigure,
-    s.ConfigurePool: configure_pool,
-    s.Drain: draining.drain,
-    s.CancelDrain: draining.cancel_drain,
-    s.ShutDown: shutdown.shut_down,
-    s.Submit: submit,
-    s.Act: act_on_jobs,
-    s.Edit: edit_jobs,
-    s.SetSubmitter: submitter_commands.set_submitter,
-    s.ResetUsage: submitter_commands.reset_usage,
-    s.DeleteSubmitter: submitter_commands.delete_submitter,
-    s.VacateSlot: vacate_slot,
-    s.SuspendClaim: suspend_slot,
-    s.ContinueClaim: continue_slot,
-    s.NotifyMatch: claiming.notify_match,
-    s.RequestClaim: claiming.request_claim,
-    s.FailClaim: claiming.fail_claim,
-    s.WithdrawClaim: claiming.withdraw_claim,
-    s.ActivateClaim: claiming.activate_claim,
-    s.DeactivateClaim: claiming.deactivate_claim,
-    s.ReleaseClaim: claiming.release_claim,
-    s.StarterReported: claiming.starter_reported,
-    s.StarterGone: claiming.starter_gone,
-    s.HolderSilent: claiming.holder_silent,
-    s.HolderHeard: claiming.holder_heard,
-    s.EvaluatePolicies: policy_rounds.evaluate_policies,
-    s.BenchmarksDone: policy_rounds.benchmarks_done,
-    s.Negotiate: _negotiate,
-    s.ClaimMatches: _claim,
-    s.FireTimers: lambda draft, _: fire_timers(draft),
-    s.Started: started,
-    s.Measured: measured,
-    s.Ended: ended,
-    s.LeaveQueue: leave,
+_RULES: dict[type[s.Stimulus], tuple[str, str]] = {
+    s.FoundPool: ("decide.founding", "found"),
+    s.AddMachine: ("startd.machines", "add_machine"),
+    s.RemoveMachine: ("startd.machines", "remove_machine"),
+    s.Reconfigure: ("startd.machines", "reconfigure"),
+    s.ConfigurePool: ("negotiator.reconfigure", "configure_pool"),
+    s.Drain: ("startd.draining", "drain"),
+    s.CancelDrain: ("startd.draining", "cancel_drain"),
+    s.ShutDown: ("startd.shutdown", "shut_down"),
+    s.Submit: ("schedd.submissions", "submit"),
+    s.Act: ("schedd.job_commands", "act_on_jobs"),
+    s.Edit: ("schedd.job_commands", "edit_jobs"),
+    s.SetSubmitter: ("negotiator.submitter_commands", "set_submitter"),
+    s.ResetUsage: ("negotiator.submitter_commands", "reset_usage"),
+    s.DeleteSubmitter: ("negotiator.submitter_commands", "delete_submitter"),
+    s.VacateSlot: ("schedd.slot_commands", "vacate_slot"),
+    s.SuspendClaim: ("schedd.slot_commands", "suspend_slot"),
+    s.ContinueClaim: ("schedd.slot_commands", "continue_slot"),
+    s.NotifyMatch: ("startd.claiming", "notify_match"),
+    s.RequestClaim: ("startd.claiming", "request_claim"),
+    s.FailClaim: ("startd.claiming", "fail_claim"),
+    s.WithdrawClaim: ("startd.claiming", "withdraw_claim"),
+    s.ActivateClaim: ("startd.claiming", "activate_claim"),
+    s.DeactivateClaim: ("startd.claiming", "deactivate_claim"),
+    s.ReleaseClaim: ("startd.claiming", "release_claim"),
+    s.StarterReported: ("startd.claiming", "starter_reported"),
+    s.StarterGone: ("startd.claiming", "starter_gone"),
+    s.HolderSilent: ("startd.claiming", "holder_silent"),
+    s.HolderHeard: ("startd.claiming", "holder_heard"),
+    s.EvaluatePolicies: ("startd.policy_rounds", "evaluate_policies"),
+    s.BenchmarksDone: ("startd.policy_rounds", "benchmarks_done"),
+    s.Negotiate: ("negotiator.matches", "negotiate"),
+    s.ClaimMatches: ("schedd.claims", "claim_all"),
+    s.FireTimers: ("decide.timers", "fire_timers"),
+    s.Started: ("schedd.job_processes", "started"),
+    s.Measured: ("schedd.job_processes", "measured"),
+    s.Ended: ("schedd.job_processes", "ended"),
+    s.LeaveQueue: ("schedd.leave_queue", "leave"),
 }
+"""The module and the function of each rule. A module is loaded when one of its rules is needed first: a command that
+writes the log for a moment needs one of them."""
+_WITHOUT_STIMULUS = {s.Negotiate, s.ClaimMatches, s.FireTimers}
+"""The stimuli that say nothing but that it is time."""
+
+
+@cache
+def _loaded(module: str, name: str) -> Callable[..., None]:
+    found: Callable[..., None] = getattr(import_module(f"..{module}", __package__), name)
+    return found
+
+
+def load_rules() -> None:
+    """Load all rules but the negotiator's, which needs numpy: a pool at work is not to wait for one."""
+    for kind, place in _RULES.items():
+        if kind is not s.Negotiate:
+            _loaded(*place)
 
 
 def decide(
@@ -116,7 +95,9 @@ def decide(
     if isinstance(stimulus, s.Command) and stimulus.id in state.answers:
         return []
     draft = Draft(state, stimulus.id, now, tables, sense, zone, caches)
-    _RULES[type(stimulus)](draft, stimulus)
-    shutdown.finish(draft)
-    policy_rounds.publish(draft)
+    rule = _loaded(*_RULES[type(stimulus)])
+    rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
+    if any(isinstance(event, SlotEvent) for event in draft.events):  # else nothing was freed, and nothing is to be told
+        _loaded("startd.shutdown", "finish")(draft)
+        _loaded("startd.policy_rounds", "publish")(draft)
     return draft.events

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
+from functools import cached_property
 from typing import Any, Protocol
-
-from attrs import Factory, frozen
 
 from ..classad import Context
 from ..errors import PoolbookError
@@ -23,7 +22,17 @@ from ..state.cluster import Cluster
 from ..state.evolve import evolve
 from ..state.job_ad import REASONED
 from ..state.state import Slot, State
-from ..state_machines import Machine, claim_machine, claim_state, match_machine, match_state, void_row
+from ..state_machines import (
+    DEFAULT_DIALECT,
+    Machine,
+    claim_machine,
+    claim_state,
+    job_machine,
+    match_machine,
+    match_state,
+    slot_machine,
+    void_row,
+)
 from ..state_machines.claim import ENTERED
 from ..state_machines.match import MADE
 
@@ -38,14 +47,37 @@ class Table(Protocol):
     def fire(self, source: str, number: str, target: str | None = None) -> str: ...
 
 
-@frozen
 class Tables:
-    """The machines in force: one for all slots, one for all jobs, claims and matches each."""
+    """The machines in force: one for all slots, one for all jobs, claims and matches each. One that is not given is the
+    dialect's, and is built when it is first asked for: most commands move jobs alone."""
 
-    slot: Table
-    job: Table
-    claim: Machine = Factory(claim_machine)
-    match: Machine = Factory(match_machine)
+    def __init__(
+        self,
+        slot: Table | None = None,
+        job: Table | None = None,
+        claim: Machine | None = None,
+        match: Machine | None = None,
+        dialect: str = DEFAULT_DIALECT,
+    ) -> None:
+        self.dialect = dialect
+        given = {"slot": slot, "job": job, "claim": claim, "match": match}
+        vars(self).update((name, machine) for name, machine in given.items() if machine is not None)
+
+    @cached_property
+    def slot(self) -> Table:
+        return slot_machine(self.dialect)
+
+    @cached_property
+    def job(self) -> Table:
+        return job_machine(self.dialect)
+
+    @cached_property
+    def claim(self) -> Machine:
+        return claim_machine()
+
+    @cached_property
+    def match(self) -> Machine:
+        return match_machine()
 
 
 class Draft:

@@ -19,5 +19,9 @@ from .pool import *
 from .slots import *
 
 _OTHERS = {"CAUSE_CODES", "CLAIM_FLAG_CODES", "IMPORTED", "SET", "TOPICS", "Ad", "Entry", "Procs"}
-PUBLIC = sorted(_OTHERS | {name for name, thing in globals().items() if hasattr(thing, "__attrs_attrs__")})
+_HERE = f"{__name__}."
+PUBLIC = sorted(
+    _OTHERS
+    | {name for name, thing in globals().items() if isinstance(thing, type) and thing.__module__.startswith(_HERE)}
+)
 """What ``poolbook.events`` exports: all kinds of event, and what they are made of."""

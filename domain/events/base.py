@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from attrs import frozen
+from ..late_attrs import frozen
 
 Ad = dict[str, str]
 """Attribute -> expression text."""

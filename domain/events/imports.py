@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from attrs import frozen
-
+from ..late_attrs import frozen
 from .base import ClusterEvent, Event, MachineEvent, SlotEvent, event
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import Factory, frozen
-
+from ..late_attrs import Factory, frozen
 from .base import Event, SlotEvent, event
 
 

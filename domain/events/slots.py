@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import Factory, frozen
-
+from ..late_attrs import Factory, frozen
 from .base import Ad, MachineEvent, SlotEvent, event
 
 

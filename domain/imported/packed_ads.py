@@ -35,6 +35,8 @@ BETWEEN: Final = " = "
 HEAD: Final = "*"
 """Precedes the names of a head's attributes: no attribute of an ad begins so."""
 
+_AS_IT_IS = "\0"  #: before a GlobalJobId that is not shortened but looks so
+
 FIELDS: Final[dict[str, tuple[str] | tuple[str, str]]] = {
     "cluster": ("ClusterId",),
     "proc": ("ProcId",),
@@ -344,7 +346,7 @@ class Index(NamedTuple):
             return column
         parts = (self.expressions(name) for name in ("cluster", "proc", "qdate"))
         return [
-            f'"{job[1:]}#{cluster}.{proc}#{qdate}"' if job[:1] == "#" else job
+            f'"{job[1:]}#{cluster}.{proc}#{qdate}"' if job[:1] == "#" else job.removeprefix(_AS_IT_IS)
             for job, cluster, proc, qdate in zip(column, *parts, strict=True)
         ]
 
@@ -415,7 +417,8 @@ def index(event: AdsKept) -> Index:
 def _packed_index(ads: Sequence[KeptAd], told: Mapping[str, list[str]]) -> bytes:
     """Pack the index of the attributes in `told` (lower-case).
 
-    A GlobalJobId is kept as "#" and its first part where the rest repeats other fields.
+    A GlobalJobId is kept as "#" and its first part where the rest repeats other fields. Rubbish that begins with "#"
+    itself has a mark before it.
     """
     columns: dict[str, list[str]] = {}
     line, steps = 0, []
@@ -430,8 +433,9 @@ def _packed_index(ads: Sequence[KeptAd], told: Mapping[str, list[str]]) -> bytes
             columns[name] = found[0]
             if len(found) > 1 and "" in found[0]:
                 columns[name] = [first or second for first, second in zip(*found, strict=True)]
-    if columns.keys() >= {"job", "cluster", "proc", "qdate"}:
-        parts = zip(*(columns[name] for name in ("job", "cluster", "proc", "qdate")), strict=True)
+    if "job" in columns:
+        none = [""] * len(ads)
+        parts = zip(columns["job"], *(columns.get(name, none) for name in ("cluster", "proc", "qdate")), strict=True)
         columns["job"] = [_shortened(job, f'#{cluster}.{proc}#{qdate}"') for job, cluster, proc, qdate in parts]
     head = {"count": len(ads), "fields": list(columns)}
     return _joined(head, [_column(column) for column in columns.values()])
@@ -444,4 +448,6 @@ def _column(values: list[str]) -> PackedColumn:
 
 
 def _shortened(job: str, end: str) -> str:
-    return f"#{job[1 : -len(end)]}" if job[:1] == '"' and job.endswith(end) else job
+    if job[:1] == '"' and job.endswith(end):
+        return f"#{job[1 : -len(end)]}"
+    return _AS_IT_IS + job if job.startswith(("#", _AS_IT_IS)) else job

@@ -119,9 +119,10 @@ class CycleSchedule:
             found += [each for each in (self.settles_at, self.rests_until) if each > now]
         return min(found, default=None)
 
-    def waits_for_pace(self, state: State) -> bool:
-        """Return whether a cycle that may help is still to come, by the configured pace."""
-        return _paced(state) and self.may_help and waits(state)
+    def waits_for_cycle(self, state: State) -> bool:
+        """Return whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
+        one, or when things have settled."""
+        return self.may_help and waits(state)
 
     def _heard(self, state: State, now: int) -> bool:
         """Return whether there is a request that does not wait until things have settled."""

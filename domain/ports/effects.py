@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attrs import frozen
-
 from ..events import Event, JobActivated, JobExited, JobSignalled, JobsTransitioned, SlotTransitioned
+from ..late_attrs import frozen
 from ..state.state import Activation, State
 from .world import How
 

@@ -6,9 +6,8 @@ was answered before is not decided again.
 
 from __future__ import annotations
 
-from attrs import Factory, frozen
-
 from ..events import Ad, Procs
+from ..late_attrs import Factory, frozen
 
 
 @frozen

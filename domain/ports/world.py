@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
-from attrs import frozen
-
 from ..events import Ad
+from ..late_attrs import frozen
 from .sensor_readings import Readings
 from .stimuli import Stimulus
 

@@ -7,11 +7,10 @@ point's (``startd``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
 
 from ..decision.draft import Draft, job_id, ranges
-from ..events import Ad, ClaimMade, ClaimQueued, ClaimWithdrawn, JobActivated
+from ..events import Ad, ClaimMade, ClaimQueued, JobActivated
 from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import idle_procs, waiting
@@ -31,6 +30,12 @@ from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
 from .claim_reuse import fits, slot_ad
 from .expansion import CannotExpandError, asks, expand
+
+
+def claim_all(draft: Draft) -> None:
+    """Do all that the access point does by itself for the jobs that wait."""
+    claim_matches(draft)
+    start_local_jobs(draft)
 
 
 def claim_matches(draft: Draft) -> None:
@@ -84,17 +89,6 @@ def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str,
     job = job_id(cluster.id, proc)
     why = draft.why("better_match")
     queue_claim(draft, slot, ClaimQueued(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
-
-
-def withdraw_better_matches(draft: Draft, cluster: int, procs: Iterable[int]) -> None:
-    """These jobs no longer wait, or are others than they were: what waits for a slot in their name is withdrawn, so
-    that the job there may go on at the policy's next round."""
-    state = draft.state
-    for job in ((cluster, proc) for proc in procs if state.reserved):
-        slot = state.slots.get(state.reserved.get(job, ""))
-        waiting = None if slot is None else slot.waiting
-        if slot is not None and waiting is not None and not waiting.holder and waiting.job == job_id(*job):
-            draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), slot.name, waiting.id))
 
 
 LOCAL_MOST = 200

@@ -13,9 +13,9 @@ from typing import Final
 from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, parse
 from ..classad.unparse import unparse_old
 from ..events import Ad
+from ..state.job_ad import EXPANDED
 
 MATCH: Final = "MATCH_"
-EXPANDED: Final = "MATCH_EXP_"
 _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
 
 
@@ -65,9 +65,3 @@ def _evaluated(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
     if not isinstance(value, str):
         raise CannotExpandError(f"Cannot expand $$ expression ([{text}]).")
     return value
-
-
-def begun(ad: Ad) -> Ad:
-    """Return the ad with which a job's processes begin: what was filled in stands where it was asked for."""
-    found = {name.removeprefix(EXPANDED): text for name, text in ad.items() if name.startswith(EXPANDED)}
-    return {**ad, **found} if found else ad

@@ -1,13 +1,16 @@
-"""What users do with jobs: submit, hold, release, remove, vacate, suspend, continue, edit.
+"""What users do with jobs: hold, release, remove, vacate, suspend, continue, edit.
 
 A command over many jobs is one event for each group of them in the same status. Each job that the command does not
 apply to keeps its status, and the answer says why. Users act on their own jobs, QUEUE_SUPER_USERS on all.
+
+What ends, suspends or continues a run is imported where a job runs: it brings all of the startd, and most jobs that are
+held or removed do not run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 import msgspec
 from attrs import Factory, frozen
@@ -16,23 +19,18 @@ from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationE
 from ..classad.match import accepts
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
-from ..events import Ad, ClusterSubmitted, JobsEdited
-from ..negotiator.accounting import first_factor
-from ..negotiator.match_evidence import job_ad
-from ..ports.stimuli import Act, ContinueClaim, Edit, Selection, Submit, SuspendClaim, VacateSlot
-from ..startd.vacating import continue_claim, suspend_claim
+from ..events import Ad, JobsEdited
+from ..ports.stimuli import Act, Edit, Selection
 from ..state.cluster import Cluster
-from ..state.expression_cache import expression
-from ..state.job_ad import LIVED, count_hold, quoted, seconds
-from ..state.proc_ads import pack, unpack
+from ..state.expression_cache import ad_of
+from ..state.job_ad import LIVED, OF_A_HOLD, quoted
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
-from .accounting_group import GROUP, submitter_of
-from .claims import signal, stop, vacate, withdraw_better_matches
+from .accounting_group import GROUP
+from .waiting_claims import withdraw_better_matches
 
 HELD_BY_USER = 1
-NUMBERS_GIVEN_OUT = 10_000
-"""Numbers of clusters that may have been given out at one time and not yet used."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @frozen
@@ -45,101 +43,6 @@ class Outcome:
     last: int
     result: str
     changes: Ad = Factory(dict)
-
-
-# Submitting
-
-
-def submit(draft: Draft, command: Submit) -> None:
-    state = draft.state
-    number = command.cluster or state.next_cluster
-    if number < state.next_cluster and number not in state.unused_cluster_ids:
-        raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
-    if number > state.next_cluster + NUMBERS_GIVEN_OUT:
-        raise Refusal(f"cluster {number} was never given out; the next number is {state.next_cluster}")
-    if command.count < 1:
-        raise Refusal("nothing to submit: the queue statement yields no job")
-    columns = _check(command)
-    submitter = submitter_of(draft, command, columns)
-    ad, packed, on_hold = _held_from_the_start(command, columns)
-    held = ad.get("JobStatus") == "5"
-    status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
-    now = seconds(draft.now)
-    if held:
-        ad |= _first_hold(ad)
-    ad = {**ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
-    ad["Owner"] = quoted(command.user)
-    ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
-    ad["TotalSubmitProcs"] = str(command.count)
-    factor = first_factor(state, submitter)
-    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor))
-    for changes, procs in on_hold:
-        draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
-    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
-
-
-_INITIALLY_HELD = {"InitialJobStatus": "5"}
-_ON_HOLD = "15"
-"""HoldReasonCode of a job that its submission holds."""
-
-
-def _first_hold(ad: Ad) -> Ad:
-    """What the ads of jobs say that all are held from the start."""
-    changes: Ad = {}
-    code = ad.get("HoldReasonCode", "0")
-    count_hold(changes, ad, code)
-    return changes | (_INITIALLY_HELD if code == _ON_HOLD else {})
-
-
-_OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
-
-
-def _held_from_the_start(
-    command: Submit, columns: Mapping[str, Sequence[str]]
-) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
-    """The ad and the columns of what is submitted, and the jobs that are to be held at once where only some are: by
-    what their ads say of the hold."""
-    if "JobStatus" not in columns:
-        return command.ad, command.columns, []
-    ad = {name: text for name, text in command.ad.items() if name not in _OF_A_HOLD}
-    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *_OF_A_HOLD)}
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for proc, status in enumerate(columns["JobStatus"]):
-        if status == "5":
-            said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in _OF_A_HOLD]
-            groups.setdefault(tuple(said), []).append(proc)
-    known = (dict(zip(_OF_A_HOLD, said, strict=True)) for said in groups)
-    said_ones = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
-    changes = [(_INITIALLY_HELD if one.get("HoldReasonCode") == _ON_HOLD else {}) | one for one in said_ones]
-    return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
-
-
-# Texts that need no parser to be known as expressions: numbers and strings without an escape.
-_PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|\"[^\"\\\\]*\"", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-
-
-def _check(command: Submit) -> Mapping[str, Sequence[str]]:
-    """What differs between the jobs. Ads that are none are refused: whatever is in the log must be readable for ever.
-
-    :raises Refusal: a name or a text that no ad can have, or columns that do not fit the number of jobs
-    """
-    try:
-        columns = unpack(command.columns)
-    except Exception:
-        raise Refusal(
-            "the jobs' own attributes cannot be read: they are packed as poolbook submit packs them"
-        ) from None
-    for name, texts in columns.items():
-        if len(texts) != command.count:
-            raise Refusal(f"{name} has {len(texts)} values for {command.count} jobs")
-    for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:
-        if not _NAME.fullmatch(name):
-            raise Refusal(f"{name!r} is no attribute's name")
-        for text in texts:
-            if not _PLAIN.fullmatch(text) and expression(text) is None:
-                raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")
-    return columns
 
 
 # Selecting
@@ -164,7 +67,7 @@ def selected(draft: Draft, selection: Selection) -> Iterator[tuple[Cluster, list
         else:
             continue
         if constraint is not None:
-            procs_ = [proc for proc in procs_ if _meets(draft, constraint, job_ad(cluster, proc))]
+            procs_ = [proc for proc in procs_ if _meets(draft, constraint, ad_of(cluster.attributes(proc)))]
         if procs_:
             yield cluster, procs_
 
@@ -237,9 +140,12 @@ def _reason(command: Act, verb: str) -> str:
 
 
 def _stop_all(draft: Draft, cluster: Cluster, procs: list[int], cause: str) -> None:
-    for proc in procs:
-        activation = draft.state.by_job.get((cluster.id, proc))
-        if activation is not None:
+    found = (draft.state.by_job.get((cluster.id, proc)) for proc in procs)
+    running = [activation for activation in found if activation is not None]
+    if running:
+        from .claims import stop
+
+        for activation in running:
             stop(draft, activation, cause)
 
 
@@ -262,10 +168,10 @@ def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], sta
         return False
     by_held: dict[tuple[str, ...], list[int]] = {}
     for proc in procs:
-        by_held.setdefault(tuple(cluster.value(proc, name) for name in _OF_A_HOLD), []).append(proc)
+        by_held.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), []).append(proc)
     for held, group in by_held.items():
-        changes: Ad = {f"Last{name}": text for name, text in zip(_OF_A_HOLD, held, strict=True) if text}
-        changes |= dict.fromkeys(_OF_A_HOLD, "")
+        changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
+        changes |= dict.fromkeys(OF_A_HOLD, "")
         changes["ReleaseReason"] = _reason(command, "release")
         draft.move_jobs(cluster, ranges(group), "release", "user_release", status, changes)
     return True
@@ -290,6 +196,8 @@ def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], 
     if not running:
         draft.move_jobs(cluster, ranges(procs), "remove_x", "user_remove", status, {})
         return True
+    from .claims import signal
+
     for proc in procs:
         signal(draft, draft.state.by_job[cluster.id, proc], "hard", "user_remove")
     return True
@@ -299,6 +207,8 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
     """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim."""
     if status not in RUNS:
         return False
+    from .claims import signal, vacate
+
     for proc in procs:
         activation = draft.state.by_job[cluster.id, proc]
         slot = draft.state.slots.get(activation.slot)
@@ -310,11 +220,19 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
 
 
 def _suspend(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    return status == "Running" and _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), suspend_claim)
+    if status != "Running":
+        return False
+    from ..startd.vacating import suspend_claim
+
+    return _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), suspend_claim)
 
 
 def _continue(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    return status == "Suspended" and _pause(draft, cluster, procs, ("Claimed/Suspended",), continue_claim)
+    if status != "Suspended":
+        return False
+    from ..startd.vacating import continue_claim
+
+    return _pause(draft, cluster, procs, ("Claimed/Suspended",), continue_claim)
 
 
 def _pause(
@@ -390,35 +308,3 @@ def _sum(text: str, more: str) -> str:
         return str(int(text) + int(more))
     except ValueError:
         return f"({text}) + ({more})"
-
-
-def vacate_slot(draft: Draft, command: VacateSlot) -> None:
-    """Vacate a slot by its name, or every slot of a machine."""
-    done = [
-        slot.name for slot in _slots(draft, command, "vacate") if vacate(draft, slot, command.fast, "vacate_command")
-    ]
-    answer(draft, command, "vacate", command.slot, {"vacated": done})
-
-
-def suspend_slot(draft: Draft, command: SuspendClaim) -> None:
-    """Suspend what runs on a slot, or on every slot of a machine."""
-    done = [slot.name for slot in _slots(draft, command, "suspend") if suspend_claim(draft, slot)]
-    answer(draft, command, "suspend", command.slot, {"suspended": done})
-
-
-def continue_slot(draft: Draft, command: ContinueClaim) -> None:
-    """Let what a request suspended go on."""
-    done = [slot.name for slot in _slots(draft, command, "continue") if continue_claim(draft, slot)]
-    answer(draft, command, "continue", command.slot, {"continued": done})
-
-
-def _slots(draft: Draft, command: VacateSlot | SuspendClaim | ContinueClaim, verb: str) -> list[Slot]:
-    """Return the slots that a command names, if its user may do so with all of them."""
-    slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
-    if not slots:
-        raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them")
-    if command.user not in super_users(draft.state.settings):
-        owners = {slot.user.partition("@")[0] for slot in slots if slot.claim}
-        if owners - {command.user}:
-            raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may {verb} it")
-    return slots

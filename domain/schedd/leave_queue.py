@@ -6,45 +6,23 @@ asked when it has come to its end, whenever it is edited or removed since, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import tzinfo
 
 from ..classad import Context
 from ..classad.next_change import POLL, next_change
 from ..decision.draft import Draft, ranges
-from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
+from ..events import Procs
 from ..ports.stimuli import LeaveQueue
 from ..state.cluster import OVER, Cluster
 from ..state.expression_cache import ad_of, expression
-from ..state.job_ad import STATUS_NAMES, TERMINAL, job_procs
+from ..state.job_ad import STATUS_NAMES
 from ..state.state import State
+from .job_ends import Jobs
 from .job_policy import LEAVE, constant_wish, stays
 
 MICROSECONDS = 1_000_000
 ASKED_EVERY = 60 * MICROSECONDS
 """How far apart two askings of one job are, if nothing happens to it: the default of PERIODIC_EXPR_INTERVAL."""
-
-Jobs = tuple[tuple[int, Procs], ...]
-
-
-def to_be_asked(state: State, events: Iterable[Event]) -> Jobs:
-    """The jobs that may leave the queue since these events: those that came to their end, or are others since."""
-    found: dict[int, list[Procs]] = {}
-    for event in events:
-        ends = isinstance(event, JobsTransitioned) and event.target in TERMINAL
-        if not (ends or isinstance(event, JobExited | JobsEdited)):
-            continue
-        number, procs = job_procs(event) or (0, ())
-        cluster = state.clusters.get(number)
-        if cluster is not None and cluster.over:
-            found.setdefault(number, []).append(procs)
-    return tuple((number, _union(several)) for number, several in found.items())
-
-
-def _union(several: list[Procs]) -> Procs:
-    if len(several) == 1:
-        return several[0]
-    return ranges(sorted({proc for procs in several for first, last in procs for proc in range(first, last + 1)}))
 
 
 def staying(state: State) -> Jobs:

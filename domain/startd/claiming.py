@@ -21,6 +21,7 @@ from ..events import (
     ClaimWithdrawn,
     DrainBadputAdded,
 )
+from ..names import SlotName
 from ..negotiator.accounting import first_factor
 from ..ports import stimuli as s
 from ..state.expression_cache import ad_of
@@ -109,7 +110,7 @@ def notify_match(draft: Draft, stimulus: s.NotifyMatch) -> None:
 
 def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
     """Claim a slot from outside; on a claimed slot, the claim waits."""
-    machine = draft.state.machines.get(stimulus.slot.partition("@")[2])
+    machine = draft.state.machines.get(SlotName.parse(stimulus.slot).machine)
     if machine is not None and not accepts_claims(machine):
         raise Refusal(f"machine {machine.name} drains or is shut down: it takes no claims")
     slot = draft.state.slots.get(stimulus.slot)
@@ -145,8 +146,7 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
     if parent is not None:
         name = dynamic_name(parent.name, draft.state.slots)
     else:
-        short, _, machine = name.partition("@")
-        parent = draft.state.slots.get(f"{short.rpartition('_')[0]}@{machine}")
+        parent = draft.state.slots.get(str(SlotName.parse(name).parent))
     if parent is None or parent.kind != "partitionable":
         raise Refusal(f"there is no slot {name}, and no partitionable slot to carve it from")
     slot = carve(draft, parent, name, ad_of(stimulus.ad))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
+from ..names import SlotName
 from ..state_machines.slot_rules import CONDITIONS, applying
 from . import time_limits, updates
 from .evaluation import PolicyEvaluation
@@ -149,7 +150,7 @@ def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     found: dict[str, Moving] = {}
     for other in machine_slots(m.state, m.slot) if wanted else ():
-        prefix = other.name.partition("@")[0]
+        prefix = SlotName.parse(other.name).slot
         theirs = moving_attributes(SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches))
         found |= {f"{prefix}_{name}": theirs[name] for name in wanted if name in theirs}
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal
 from ..events import ClaimEnded, MachineLeft, MatchVoided, ShutdownBegan, SlotDestroyed
+from ..names import SlotName
 from ..ports import stimuli as s
 from ..state.state import Machine, State
 from .draining import finalize, owned_machine, slots_of
@@ -72,7 +73,7 @@ def _over(state: State, machine: Machine) -> bool:
 def finish(draft: Draft) -> None:
     """Advance the drains and shutdowns of the machines that this decision freed."""
     freed = [event.slot for event in draft.events if isinstance(event, ClaimEnded | MatchVoided)]
-    for name in dict.fromkeys(slot.partition("@")[2] for slot in freed):
+    for name in dict.fromkeys(SlotName.parse(slot).machine for slot in freed):
         machine = draft.state.machines.get(name)
         if machine is not None:
             finalize(draft, machine)

@@ -16,6 +16,7 @@ from attrs import Factory, define, frozen
 
 from ..classad import ClassAd, Context, Expression
 from ..events import Ad
+from ..names import SlotName
 from ..ports.sensor_readings import Readings, Sense
 from ..state.caches import Caches
 from ..state.expression_cache import ad_of, expression
@@ -402,7 +403,7 @@ def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for other in machine_slots(m.state, m.slot) if wanted else ():
         seen = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches)
-        prefix = other.name.partition("@")[0]
+        prefix = SlotName.parse(other.name).slot
         for name in wanted:
             known = DYNAMIC_ATTRIBUTES.get(name.lower())
             value = known[1](seen) if known else None

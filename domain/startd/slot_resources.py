@@ -14,6 +14,7 @@ from attrs import frozen
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..events import Ad
+from ..names import SlotName
 from ..state.expression_cache import expression
 from ..state.job_ad import quoted, unquoted
 from ..state.state import Machine, Slot, State
@@ -147,7 +148,7 @@ def _meets(require: Expression, thing: ClassAd | None, job: ClassAd, context: Co
 
 def dynamic_name(parent: str, taken: Container[str]) -> str:
     """Return the name of the next slot carved from `parent`: the lowest number that no living slot has."""
-    slot, _, machine = parent.partition("@")
+    slot, machine = SlotName.parse(parent)
     number = 1
     while (name := f"{slot}_{number}@{machine}") in taken:
         number += 1
@@ -167,4 +168,4 @@ def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], given: Ad) -
     ad |= given
     ad.pop("PartitionableSlot", None)
     ad |= {"Name": quoted(name), "SlotType": '"Dynamic"', "DynamicSlot": "true"}
-    return ad | {"DSlotId": name.partition("@")[0].rpartition("_")[2], "ParentSlotId": parent.ad.get("SlotID", "1")}
+    return ad | {"DSlotId": SlotName.parse(name).number, "ParentSlotId": parent.ad.get("SlotID", "1")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..decision.draft import Draft, job_id
 from ..events import Ad, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
+from ..names import JobId
 from ..negotiator.accounting import first_factor
 from ..state.state import Claim, Slot, State
 from ..state_machines import claim_state
@@ -220,8 +221,8 @@ def _asking(state: State, waiting: Claim) -> Ad:
     """Return the ad of the job for which a claim waits: of this pool's own queue, or as its holder gave it."""
     if waiting.holder:
         return waiting.ad
-    number, _, proc = waiting.job.partition(".")
-    return state.clusters[int(number)].attributes(int(proc))
+    job = JobId.parse(waiting.job)
+    return state.clusters[job.cluster].attributes(job.proc)
 
 
 def end_claim(draft: Draft, slot: Slot, cause: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .. import events as e
+from ..names import JobId
 from ..state_machines import LEFT, dialect_named
 from . import slot_fold
 from .caches import ChangeLog
@@ -149,12 +150,11 @@ def _awaited(slot: Slot | None) -> tuple[int, int] | None:
     return None if slot is None or slot.waiting is None else _job_of(slot.waiting)
 
 
-def _job_of(claim: Claim | e.ClaimMade | e.ClaimQueued) -> tuple[int, int] | None:
+def _job_of(claim: Claim | e.ClaimMade | e.ClaimQueued) -> JobId | None:
     """The job of the pool's own queue that a better match is for."""
     if claim.holder or not claim.job:
         return None
-    cluster, _, proc = claim.job.partition(".")
-    return int(cluster), int(proc)
+    return JobId.parse(claim.job)
 
 
 def _user(state: State, event: e.ClaimMade | e.ClaimQueued, job: tuple[int, int] | None) -> str:
@@ -229,8 +229,7 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
 def _cycle(state: State, event: e.CycleHeld) -> None:
     for match in event.matches:
         state.rejections.pop(match.job, None)
-        cluster, _, proc = match.job.partition(".")
-        job = int(cluster), int(proc)
+        job = JobId.parse(match.job)
         _unpromise(state, match.slot, state.matches.get(match.slot))
         state.matches[match.slot] = job
         state.reserved[job] = match.slot

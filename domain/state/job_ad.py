@@ -29,6 +29,7 @@ from ..state_machines.hold_codes import code_name
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
 TERMINAL = frozenset({"Removed", "Completed"})
+OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 """Where a job is at the end of its life, until it leaves the queue."""
 
 Changes = dict[str, str]
@@ -310,6 +311,15 @@ def at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
     changes: Changes = {}
     _reported(_Attributes(changes, attributes), exited)
     return {**attributes, **changes}
+
+
+EXPANDED = "MATCH_EXP_"
+"""What an attribute's name has in front where the ad keeps it with all that the slot filled in."""
+
+
+def begun(ad: Mapping[str, str]) -> dict[str, str]:
+    """The ad with which a job's processes begin: what was filled in stands where it was asked for."""
+    return {**ad, **{name.removeprefix(EXPANDED): text for name, text in ad.items() if name.startswith(EXPANDED)}}
 
 
 def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:

@@ -8,19 +8,29 @@ looks at one job usually looks at the next.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
-
-import msgspec
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 CHUNK = 4096
 """Processes in a chunk. Logs depend on it."""
 _LEVEL = 5
 
-_decode = msgspec.json.Decoder(dict[str, list[str]]).decode
+
+@cache
+def _decoder() -> Callable[[bytes], dict[str, list[str]]]:
+    import msgspec  # whoever lists slots has jobs' statuses from here, and no columns
+
+    return msgspec.json.Decoder(dict[str, list[str]]).decode
+
+
+def _decode(packed: bytes) -> dict[str, list[str]]:
+    return _decoder()(zlib.decompress(packed))
 
 
 def pack(columns: Mapping[str, Sequence[str]]) -> tuple[bytes, ...]:
     """The chunks of `columns`, all of one length. No columns: no chunks."""
+    import msgspec
+
     count = len(next(iter(columns.values()), ()))
     return tuple(
         zlib.compress(msgspec.json.encode({name: texts[at : at + CHUNK] for name, texts in columns.items()}), _LEVEL)
@@ -32,7 +42,7 @@ def unpack(chunks: Sequence[bytes]) -> dict[str, list[str]]:
     """The columns that were packed."""
     columns: dict[str, list[str]] = {}
     for chunk in chunks:
-        for name, texts in _decode(zlib.decompress(chunk)).items():
+        for name, texts in _decode(chunk).items():
             columns.setdefault(name, []).extend(texts)
     return columns
 
@@ -51,7 +61,7 @@ class Variants:
 
     def _unpacked(self, number: int) -> dict[str, list[str]]:
         if self._number != number:
-            self._number, self._chunk = number, _decode(zlib.decompress(self.chunks[number]))
+            self._number, self._chunk = number, _decode(self.chunks[number])
         return self._chunk
 
     def of(self, proc: int) -> dict[str, str]:

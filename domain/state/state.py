@@ -6,9 +6,8 @@ left the queue is gone from it (history is a view of the log), and jobs alike co
 
 from __future__ import annotations
 
-from attrs import define, field
-
 from ..events import Ad, Unmatched
+from ..late_attrs import define, field
 from ..state_machines import MANUAL, Dialect
 from .caches import ChangeLog
 from .cluster import Cluster

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from attrs import frozen
-
+from ..late_attrs import frozen
 from ..macros.functions import whole_number
 from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME

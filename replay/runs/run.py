@@ -6,6 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
+from ...domain.names import SlotName
 from .causes import UNKNOWN, Cause
 
 COMPLETED: Final = "completed"
@@ -40,7 +41,7 @@ class JobRun:
     @property
     def machine(self) -> str:
         """The slot's machine: what stands behind the @ of its name."""
-        return self.slot.partition("@")[2]
+        return SlotName.parse(self.slot).machine
 
     @property
     def lasted(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.runtime.command_codec import COMMANDS, stimulus_of
-from poolbook.adapters.runtime.engine import Answer
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
 from poolbook.domain.negotiator.submitter_commands import GRANTS

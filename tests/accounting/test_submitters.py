@@ -7,7 +7,7 @@ from itertools import takewhile
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.runtime.engine import Answer
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.ports import stimuli as s

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from poolbook.adapters.runtime.engine import Answer, Engine
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.adapters.stores import open_log
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import Event

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.cli.main import main
@@ -70,6 +70,7 @@ def test_what_is_packed_is_unpacked(ads: list[KeptAd]) -> None:
 
 
 @given(ADS)
+@example([KeptAd(0, "GlobalJobId = #", {})])
 @settings(max_examples=50, deadline=None)
 def test_the_index_says_what_the_ads_say(ads: list[KeptAd]) -> None:
     told = index(event(*ads))

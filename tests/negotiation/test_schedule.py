@@ -154,4 +154,6 @@ def test_behind_events_that_nobody_saw_a_cycle_may_help() -> None:
     told.happens(1, "cycle")
     told.schedule.restart()
     assert told.schedule.due(told.state, told.at(2))
-    assert not told.schedule.waits_for_pace(told.state)
+    assert told.schedule.waits_for_cycle(told.state)
+    told.happens(2, "cycle")
+    assert not told.schedule.waits_for_cycle(told.state)

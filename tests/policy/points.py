@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from poolbook.adapters.runtime.engine import Answer
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.adapters.simulation.remote_schedds import RemoteJob, RemoteSchedds
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import ClaimMade, Event, SlotTransitioned

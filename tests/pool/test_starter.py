@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook import Pool
+from poolbook.adapters.machine.sensors import benchmarks
 from poolbook.adapters.machine.starter import Starter
 from poolbook.domain.config import ConfigError, read
 
@@ -41,6 +42,14 @@ def ran(tmp_path: Path, config: str, script: str, **commands: str) -> str:
         pool.submit(shell(script, output="out", **commands), folder=tmp_path)
         assert pool.run(60) and not pool.jobs()
     return (tmp_path / "out").read_text()
+
+
+def test_a_pool_goes_on_to_the_cycle_that_is_due_when_its_benchmarks_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first cycle is rested from as long as it took, and a benchmark may end within that."""
+    monkeypatch.setattr(benchmarks, "command", lambda: (["/bin/echo", "3000", "20000"], dict(os.environ)))
+    assert ran(tmp_path, "", "echo hello") == "hello\n"
 
 
 # Signals

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from poolbook.adapters.condor_tools.batches import ClusterRow, cluster_rows, count_statuses
 from poolbook.adapters.condor_tools.cells import shown
-from poolbook.adapters.condor_tools.job_selection import JobId
+from poolbook.adapters.condor_tools.job_selection import ClusterOrJob
 from poolbook.adapters.condor_tools.job_selection import Selection as Named
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context, unparse
@@ -164,7 +164,7 @@ ONES, TWOS = ["1.0", "1.1", "1.2"], ["2.0", "2.1", "2.2", "2.3", "2.4"]
         (Jobs(((2, 3), (1, 0)), ("alice",)), [*ONES, "2.3", "30.0"]),
         (Jobs(((2, 3), (1, 0)), ("alice",), together=False), ["1.0"]),
         (Jobs(((1, None), (2, 2)), ("bob",), together=False), ["2.2"]),
-        (Named((JobId(30), JobId(2, 1)), ("bob",)), [*TWOS, "30.0"]),
+        (Named((ClusterOrJob(30), ClusterOrJob(2, 1)), ("bob",)), [*TWOS, "30.0"]),
     ],
 )
 def test_jobs_are_selected_by_id_and_owner(selection: Selection, selected: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from poolbook.adapters.runtime.engine import Answer
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import NOTHING_READ
 from poolbook.domain.state.job_ad import quoted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from poolbook.adapters.runtime.engine import Answer, Engine
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s

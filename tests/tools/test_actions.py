@@ -15,7 +15,7 @@ from poolbook.adapters.condor_tools.actions import (
     Result,
     message,
 )
-from poolbook.adapters.condor_tools.job_selection import JobId
+from poolbook.adapters.condor_tools.job_selection import ClusterOrJob
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, Context
 
@@ -175,13 +175,13 @@ MESSAGES = {
 
 @together(("action", "result"), MESSAGES)
 def test_a_result_has_its_words(action: str, result: int) -> None:
-    assert message(actions.ACTIONS[action], Result(JobId(1, 0), result)) == MESSAGES[action, result]
+    assert message(actions.ACTIONS[action], Result(ClusterOrJob(1, 0), result)) == MESSAGES[action, result]
 
 
 def test_a_slot_is_vacated_by_name() -> None:
     request = actions.read("vacate", ["slot1@here", "12.0"])
-    assert (request.slots, request.ids) == (("slot1@here",), (JobId(12, 0),))
-    results = [Result(JobId(12, 0), SUCCESS), Result("slot1@here", NOT_FOUND)]
+    assert (request.slots, request.ids) == (("slot1@here",), (ClusterOrJob(12, 0),))
+    results = [Result(ClusterOrJob(12, 0), SUCCESS), Result("slot1@here", NOT_FOUND)]
     assert actions.answer(request, results) == ("Job 12.0 vacated\n", "Slot slot1@here not found\n", 0)
 
 
@@ -230,7 +230,7 @@ def test_a_priority_is_set_or_changed_in_silence(name: str) -> None:
     old, new = PRIORITIES[name]
     request = job_priorities.read(wanted.argv)
     assert request.new(old) == new
-    assert job_priorities.answer(request, [(JobId(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
+    assert job_priorities.answer(request, [(ClusterOrJob(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
 
 
 def test_a_job_that_is_not_there_is_named_and_the_command_has_failed() -> None:
@@ -268,5 +268,5 @@ def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> Non
 
 
 def test_new_priorities_as_json() -> None:
-    answer = job_priorities.answer(job_priorities.read(["+5", "1", "--json"]), [(JobId(1, 0), 7)])
+    answer = job_priorities.answer(job_priorities.read(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
     assert json.loads(answer.out) == [{"ClusterId": 1, "ProcId": 0, "JobPrio": 7}]

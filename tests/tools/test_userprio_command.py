@@ -334,7 +334,7 @@ def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
         "from poolbook.adapters.condor_tools.cells import Setting\n"
         "record = {'Name': 'a@x', 'Priority': 1.0, 'LastUsageTime': 9, 'LastUpdate': 9}\n"
         "assert 'a@x' in ''.join(userprio.render([record], userprio.read(['-all']), Setting(10)))\n"
-        "assert made._records(made._Accountant([], {}, 0, 0), made.Cycle(), 10_000_000)\n"
+        "assert made._records([], {}, 0, 0, made.Cycle(), 10_000_000)\n"
     )
 
 

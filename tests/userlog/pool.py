@@ -9,7 +9,8 @@ from pathlib import Path
 
 from attrs import define, field
 
-from poolbook.adapters.runtime.engine import Answer, Engine
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.adapters.runtime.userlog import UserLogs, event_text, stamps
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import Event

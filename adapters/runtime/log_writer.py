@@ -1,0 +1,237 @@
+"""What writes a log: stimuli in, decisions appended, effects out.
+
+All that came in together is decided one by one and appended as one batch (group commit); only then are commands
+answered and effects performed. The state is the log folded: when an append fails, the state that the decision was
+folded onto is thrown away, and folded anew from the log before the next decision.
+
+A command that writes for a moment needs no more than this. ``engine`` adds what happens by itself.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, tzinfo
+from itertools import islice
+from typing import Any
+
+import msgspec
+from attrs import define, field
+
+from ...domain.decide import Refusal, Tables, decide
+from ...domain.events import Event
+from ...domain.ports import stimuli as s
+from ...domain.ports.effects import Benchmark, Forget, Signal, Start, effects
+from ...domain.ports.log import Log
+from ...domain.ports.sensor_readings import Readings
+from ...domain.ports.world import Launch, World
+from ...domain.schedd.job_ends import to_be_asked
+from ...domain.state.caches import Caches
+from ...domain.state.evolve import fold
+from ...domain.state.job_ad import begun
+from ...domain.state.state import Activation, State
+
+Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
+_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone  #: what the world says once and will not say again
+
+
+@define
+class Answer:
+    """What became of a stimulus: its answer, or why it was refused."""
+
+    value: Any = None
+    refusal: str = ""
+
+
+@define
+class LogWriter:
+    """Owns one state and writes one log."""
+
+    log: Log
+    world: World
+    tables: Tables | None = None
+    zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
+    _state: State = field(factory=State)
+    _caches: Caches = field(factory=Caches)  #: what was computed of the state: it goes with it
+    _stale: bool = True  #: whether the state has to be folded anew: nothing was read yet, or an append has failed
+    _subscribers: list[Subscriber] = field(factory=list)
+    _serial: int = 0
+    _clock_lead: int = 0
+    _untold: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
+    _publishing: bool = False
+    _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
+    unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
+
+    # What an engine does besides
+
+    def _loaded(self) -> None:
+        """The state is another."""
+
+    def _decided(self, stimulus: s.Stimulus, events: Sequence[Event], now: int) -> None:
+        """These events follow from `stimulus`."""
+
+    def _go_on(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> None:
+        """`stimuli` are decided: decide what follows by itself at the same instant."""
+
+    def _appended(self, now: int, events: Sequence[Event]) -> None:
+        """These events are in the log."""
+
+    # The state
+
+    @property
+    def state(self) -> State:
+        """The log, folded. Not to be changed."""
+        if self._stale:
+            self.load()
+        return self._state
+
+    def now(self) -> int:
+        """The log's time: the world's, unless that has been set back. Then it goes on from the log's last instant, as
+        fast as the world's."""
+        self._clock_lead = max(self._clock_lead, self.state.at - self.world.now())
+        return self.world.now() + self._clock_lead
+
+    def load(self) -> None:
+        """Fold the log."""
+        # What is folded lives on; looking through it for cycles again and again costs a tenth of the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._state = fold(self.log.read())
+        finally:
+            if collecting:
+                gc.enable()
+        self._stale = False
+        self._caches = Caches()
+        self._loaded()
+
+    def _tables(self) -> Tables:
+        if self.tables is None:
+            self.tables = Tables(dialect=self.state.dialect.name)
+        return self.tables
+
+    def read_on(self) -> None:
+        """Fold what is behind the state's position in the log."""
+        fold(self.log.read(self.state.position), self.state)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers.append(subscriber)
+
+    def id(self, kind: str) -> str:
+        """An id for a stimulus of our own: unique in the log, as the position grows with each append."""
+        self._serial += 1
+        return f"{kind}-{self.state.position + 1}-{self._serial}"
+
+    # Deciding
+
+    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
+        """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world.
+
+        Returns one answer for each stimulus, after the append. What was refused changed nothing.
+
+        :raises LogError: nothing of all this happened
+        """
+        before, now = self.state.position, self.now()
+        events: list[Event] = []
+        self._readings.clear()
+        try:
+            answers = self._decide_all(stimuli, now, events)
+            self._go_on(stimuli, now, events)
+            if events:
+                self.log.append(events)
+        except Exception:
+            self._stale = True  # the state has folded what is not in the log
+            self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
+            raise
+        self._appended(now, events)
+        self._perform(before, events)
+        if events:
+            self._untold.append((before + 1, events))
+            self._publish()
+        return answers
+
+    def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
+        """Decide about each; jobs that have come to their end leave the queue before anything else is decided than
+        further ends, so that one event can tell of many."""
+        answers: list[Answer] = []
+        looked = 0
+        for stimulus in stimuli:
+            if not isinstance(stimulus, s.Ended):
+                looked = self._let_leave(now, events, looked)
+            answers.append(self._decide(stimulus, now, events))
+        self._let_leave(now, events, looked)
+        return answers
+
+    def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
+        """Ask the jobs that the events from ``looked`` on have brought to their end, or changed behind it, whether they
+        leave the queue. Returns how many events there are then."""
+        jobs = to_be_asked(self.state, islice(events, looked, None))
+        if jobs:
+            self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
+        return len(events)
+
+    def _publish(self) -> None:
+        """Tell the subscribers, in the order of the log: what a subscriber does itself is told when all have heard of
+        what it heard."""
+        if self._publishing:
+            return
+        self._publishing = True
+        try:
+            while self._untold:
+                first, events = self._untold.popleft()
+                for subscriber in self._subscribers:
+                    subscriber(first, events)
+        finally:
+            self._publishing = False
+
+    def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
+        tables = Tables() if isinstance(stimulus, s.FoundPool) else self._tables()
+        position = self.state.position
+        try:
+            decided = decide(self.state, stimulus, now, tables, self._sense, self.zone, self._caches)
+        except Refusal as refusal:
+            if self.state.position != position:
+                raise
+            return Answer(refusal=str(refusal))
+        events += decided
+        self._decided(stimulus, decided, now)
+        known = self.state.answers.get(stimulus.id)
+        return Answer(None if known is None else msgspec.json.decode(known))
+
+    def _sense(self, machine: str) -> Readings:
+        known = self._readings.get(machine)
+        if known is None:
+            known = self._readings[machine] = self.world.sense(machine)
+        return known
+
+    # The world
+
+    def _perform(self, before: int, events: Sequence[Event]) -> None:
+        starts: list[Launch] = []
+        forget: list[str] = []
+        for offset, event in enumerate(events, 1):
+            for effect in effects(self.state, before + offset, event):
+                if isinstance(effect, Forget):
+                    forget.append(effect.key)
+                elif isinstance(effect, Benchmark):
+                    self.world.benchmark(effect.slot)
+                elif isinstance(effect, Start):
+                    activation = self.state.activations.get(effect.key)
+                    if activation is not None:
+                        starts.append(self._launch(activation))
+                elif isinstance(effect, Signal):
+                    if starts:
+                        self.world.start(starts)
+                        starts = []
+                    self.world.signal(effect.key, effect.how)
+        if starts:
+            self.world.start(starts)
+        if forget:
+            self.world.acknowledge(forget)
+
+    def _launch(self, activation: Activation) -> Launch:
+        cluster = self.state.clusters[activation.cluster]
+        slot = self.state.slots.get(activation.slot)
+        job, machine = begun(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
+        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine)

@@ -1,0 +1,23 @@
+"""Begin a log: the pool's name, dialect and settings are its first event."""
+
+from __future__ import annotations
+
+from ..decision.draft import Draft, Refusal
+from ..events import PoolFounded
+from ..ports.stimuli import FoundPool
+from ..state.settings import settings
+from ..state_machines import DIALECTS
+
+
+def found(draft: Draft, stimulus: FoundPool) -> None:
+    if stimulus.dialect not in DIALECTS:
+        raise Refusal(f"{stimulus.dialect} is no dialect; there are {', '.join(DIALECTS)}")
+    try:
+        in_force = settings(stimulus.settings)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    draft.emit(
+        PoolFounded(
+            *draft.why("founded"), stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version, in_force
+        )
+    )

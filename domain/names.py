@@ -1,0 +1,52 @@
+"""The names of jobs and slots, as HTCondor writes them: 12.3 and slot1_2@host."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class JobId(NamedTuple):
+    """A job: its cluster, and its number in the cluster (ClusterId, ProcId)."""
+
+    cluster: int
+    proc: int
+
+    @classmethod
+    def parse(cls, text: str) -> JobId:
+        """Read 12.3. Raise `ValueError` for anything else."""
+        cluster, _, proc = text.partition(".")
+        return cls(int(cluster), int(proc))
+
+    def __str__(self) -> str:
+        return f"{self.cluster}.{self.proc}"
+
+
+class SlotName(NamedTuple):
+    """A slot's name: what it is called on its machine, and the machine (empty: it was not given)."""
+
+    slot: str
+    machine: str
+
+    @classmethod
+    def parse(cls, text: str) -> SlotName:
+        """Read slot1@host, or slot1 alone."""
+        slot, _, machine = text.partition("@")
+        return cls(slot, machine)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether it was carved from a partitionable slot: slot1_2."""
+        return "_" in self.slot
+
+    @property
+    def parent(self) -> SlotName:
+        """The partitionable slot that a dynamic one was carved from."""
+        return SlotName(self.slot.rpartition("_")[0], self.machine)
+
+    @property
+    def number(self) -> str:
+        """The number of a dynamic slot among those of its parent: of slot1_2, 2."""
+        return self.slot.rpartition("_")[2]
+
+    def __str__(self) -> str:
+        return f"{self.slot}@{self.machine}" if self.machine else self.slot

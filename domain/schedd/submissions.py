@@ -1,0 +1,108 @@
+"""What is submitted comes into the queue: checked, numbered, and one event, however many jobs it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ..decision.command_results import answer
+from ..decision.draft import Draft, Refusal, ranges
+from ..events import Ad, ClusterSubmitted
+from ..negotiator.accounting import first_factor
+from ..ports.stimuli import Submit
+from ..state.expression_cache import expression
+from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds
+from ..state.proc_ads import pack, unpack
+from .accounting_group import submitter_of
+
+NUMBERS_GIVEN_OUT = 10_000
+"""Numbers of clusters that may have been given out at one time and not yet used."""
+
+
+def submit(draft: Draft, command: Submit) -> None:
+    state = draft.state
+    number = command.cluster or state.next_cluster
+    if number < state.next_cluster and number not in state.unused_cluster_ids:
+        raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
+    if number > state.next_cluster + NUMBERS_GIVEN_OUT:
+        raise Refusal(f"cluster {number} was never given out; the next number is {state.next_cluster}")
+    if command.count < 1:
+        raise Refusal("nothing to submit: the queue statement yields no job")
+    columns = _check(command)
+    submitter = submitter_of(draft, command, columns)
+    ad, packed, on_hold = _held_from_the_start(command, columns)
+    held = ad.get("JobStatus") == "5"
+    status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
+    now = seconds(draft.now)
+    if held:
+        ad = {**ad, **_first_hold(ad)}
+    ad = {**ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
+    ad["Owner"] = quoted(command.user)
+    ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
+    ad["TotalSubmitProcs"] = str(command.count)
+    factor = first_factor(state, submitter)
+    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor))
+    for changes, procs in on_hold:
+        draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
+    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
+
+
+_INITIALLY_HELD = {"InitialJobStatus": "5"}
+_ON_HOLD = "15"
+"""HoldReasonCode of a job that its submission holds."""
+
+
+def _first_hold(ad: Ad) -> Ad:
+    """What the ads of jobs say that all are held from the start."""
+    changes: Ad = {}
+    code = ad.get("HoldReasonCode", "0")
+    count_hold(changes, ad, code)
+    return changes | (_INITIALLY_HELD if code == _ON_HOLD else {})
+
+
+def _held_from_the_start(
+    command: Submit, columns: Mapping[str, Sequence[str]]
+) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
+    """The ad and the columns of what is submitted, and the jobs that are to be held at once where only some are: by
+    what their ads say of the hold."""
+    if "JobStatus" not in columns:
+        return command.ad, command.columns, []
+    ad = {name: text for name, text in command.ad.items() if name not in OF_A_HOLD}
+    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *OF_A_HOLD)}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for proc, status in enumerate(columns["JobStatus"]):
+        if status == "5":
+            said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in OF_A_HOLD]
+            groups.setdefault(tuple(said), []).append(proc)
+    known = (dict(zip(OF_A_HOLD, said, strict=True)) for said in groups)
+    said_ones = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
+    changes = [(_INITIALLY_HELD if one.get("HoldReasonCode") == _ON_HOLD else {}) | one for one in said_ones]
+    return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
+
+
+# Texts that need no parser to be known as expressions: numbers and strings without an escape.
+_PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|\"[^\"\\\\]*\"", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _check(command: Submit) -> Mapping[str, Sequence[str]]:
+    """What differs between the jobs. Ads that are none are refused: whatever is in the log must be readable for ever.
+
+    :raises Refusal: a name or a text that no ad can have, or columns that do not fit the number of jobs
+    """
+    try:
+        columns = unpack(command.columns)
+    except Exception:
+        raise Refusal(
+            "the jobs' own attributes cannot be read: they are packed as poolbook submit packs them"
+        ) from None
+    for name, texts in columns.items():
+        if len(texts) != command.count:
+            raise Refusal(f"{name} has {len(texts)} values for {command.count} jobs")
+    for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:
+        if not _NAME.fullmatch(name):
+            raise Refusal(f"{name!r} is no attribute's name")
+        for text in texts:
+            if not _PLAIN.fullmatch(text) and expression(text) is None:
+                raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")
+    return columns

@@ -1,0 +1,20 @@
+"""Property: each kind of stimulus has its rule, in a module that is there."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+
+from poolbook.domain.ports import stimuli as s
+
+table = import_module("poolbook.domain.decide.decide")  # the package has the function under the module's name
+ABOVE = {s.Stimulus, s.Command, s.SlotMessage}
+"""What several kinds have in common."""
+
+
+def test_each_kind_of_stimulus_has_a_rule_that_takes_it() -> None:
+    kinds = {kind for kind in vars(s).values() if isinstance(kind, type) and issubclass(kind, s.Stimulus)}
+    rules = {kind: table._loaded(*place) for kind, place in table._RULES.items()}
+    assert rules.keys() == kinds - ABOVE
+    for kind, rule in rules.items():
+        assert len(inspect.signature(rule).parameters) == (1 if kind in table._WITHOUT_STIMULUS else 2), kind
