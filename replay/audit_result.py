@@ -31,7 +31,7 @@ class AuditFinding:
 class SourceValue:
     """The value that one source states of a fact, for people, and its place."""
 
-    kind: str  #: one of ``reports.KINDS``
+    kind: str  #: one of ``record_sources.KINDS``
     value: str
     file: str
     line: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...domain.ports import stimuli as s
-from ...domain.startd.draining import COMPLETIONS
+from ...domain.state_machines.drain import COMPLETIONS
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
 from ...replay.scenario.verbs import OPTIONS

@@ -30,7 +30,7 @@ class SourceFound(SourceEvent):
     """A file was found."""
 
     path: str  #: where it stood
-    kind: str  #: what it is: one of `reports.KINDS`
+    kind: str  #: what it is: one of `record_sources.KINDS`
     machine: str  #: the host whose daemon wrote it, as far as known
     zone: str  #: the time zone in which its local times were read
     follows: int = 0  #: the source whose rotated successor it is (0: none, or its predecessor was not there)
@@ -160,7 +160,7 @@ class CycleReported(Event):
 class AdsKept(Event):
     """Ads of one kind of source, as they stood there, packed by ``domain/imported/packed_ads.py``."""
 
-    kind: str  #: of which kind of source: one of `reports.KINDS`
+    kind: str  #: of which kind of source: one of `record_sources.KINDS`
     count: int  #: how many ads
     ads: bytes  #: their texts, packed
     index: bytes  #: what is searched for in them, packed

@@ -1,7 +1,7 @@
 """Drain machines and cancel drains (the manual's page condor_drain, "Drained State").
 
-Graceful lets jobs use their retirement time, all of them until the last must go; Quick only their time to vacate; Fast
-kills them. Slots without a claim go to Drained at once, the others when their claims have ended.
+A schedule says what running jobs get (``state_machines/drain``). Slots without a claim go to Drained at once, others
+when their claims have ended.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from ..ports import stimuli as s
 from ..state.settings import super_users
 from ..state.state import Drain, Machine, Slot
 from ..state_machines import drain_machine
+from ..state_machines.drain import COMPLETIONS, SCHEDULES, Schedule
 from .evaluation import truth
 from .settings import setting
 from .slot_policy import policy_of
 from .transitions import apply_policy, mark
 from .vacating import kill, retire
-
-SCHEDULES = ("Graceful", "Quick", "Fast")
-COMPLETIONS = ("", "resume", "reconfig", "exit", "restart")
 
 
 def machine_of(draft: Draft, name: str) -> Machine:
@@ -80,18 +78,18 @@ def drain(draft: Draft, command: s.Drain) -> None:
     )
     for slot in slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is slot:
-            _begin(draft, slot, command.schedule)
+            _begin(draft, slot, SCHEDULES[command.schedule])
     reevaluate_machine(draft, machine)
     answer(draft, command, "drain", machine.name, {"machine": machine.name, "request": str(number)})
 
 
-def _begin(draft: Draft, slot: Slot, schedule: str) -> None:
-    if schedule != "Graceful" and slot.activation is not None:
+def _begin(draft: Draft, slot: Slot, schedule: Schedule) -> None:
+    if not schedule.retires and slot.activation is not None:
         mark(draft, slot, "drained")
-    if schedule == "Fast":
-        kill(draft, slot, "drain_command")
+    if schedule.vacates:
+        retire(draft, slot, "drain_command", reversible=schedule.retires)
     else:
-        retire(draft, slot, "drain_command", reversible=schedule == "Graceful")
+        kill(draft, slot, "drain_command")
 
 
 def _parsed(what: str, text: str) -> None:

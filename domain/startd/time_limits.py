@@ -16,6 +16,7 @@ behaviour:
 from __future__ import annotations
 
 from ..state.state import Drain, Slot
+from ..state_machines.drain import SCHEDULES
 from .evaluation import PolicyEvaluation, truth
 from .settings import MICROSECONDS, setting
 from .slot_ad import machine_slots
@@ -89,7 +90,7 @@ def in_retirement(policy: PolicyEvaluation) -> bool:
 def drain_left(policy: PolicyEvaluation) -> int:
     """Return the microseconds until the last of the jobs that a graceful drain found must go; 0 in other drains."""
     drain = drain_of(policy)
-    if drain is None or drain.schedule != "Graceful":
+    if drain is None or not (drain.schedule in SCHEDULES and SCHEDULES[drain.schedule].retires):
         return 0
     return max((retirement_left(_of(policy, slot)) for slot in _old(policy)), default=0)
 

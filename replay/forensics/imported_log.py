@@ -67,7 +67,7 @@ class PlaceNames:
         return 0 if place is None else self.source(place.source).chain(place.source)
 
     def kind(self, stimulus: str) -> str:
-        """Return the kind of the record's source (``reports.KINDS``); empty for an event of no import."""
+        """Return the kind of the record's source (``record_sources.KINDS``); empty for an event of no import."""
         place = place_of(stimulus)
         return "" if place is None else self.source(place.source).kind(place.source)
 

@@ -9,6 +9,7 @@ import attrs
 from ...domain import events as e
 from ...domain.state.state import Activation, Claim, Slot
 from ...domain.state_machines import claim_state, match_state, void_row
+from ...domain.state_machines.drain import SCHEDULES
 from ..narration.wording import interval
 from .accounting import begins
 from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
@@ -204,7 +205,8 @@ def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
     granted, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
     if run is None or claim is None or machine is None or granted is None or vacate is None or _wishes(pool, run):
         return
-    hurried = machine.drain is not None and (machine.drain.final or machine.drain.state in ("Quick", "Fast"))
+    drain = machine.drain
+    hurried = drain is not None and (drain.final or (drain.state in SCHEDULES and not SCHEDULES[drain.state].retires))
     if "late" in claim.marks or hurried:
         return
     ran = run.ran(event.at)

@@ -6,9 +6,9 @@ from ...domain import events as e
 from ...domain.startd.settings import SETTINGS
 from ...domain.state.state import Drain, Machine
 from ...domain.state_machines import drain_machine
-from ...domain.state_machines.drain import OPEN
+from ...domain.state_machines.drain import COMPLETIONS, OPEN
 from .judged_pool import JudgedPool, rule, rule_of
-from .rules import COMPLETIONS, ENDS, SHUTDOWNS
+from .rules import ENDS, SHUTDOWNS
 
 PER_RESOURCE = "MODIFY_REQUEST_EXPR_"  #: the prefixes of settings of which there is one for each resource
 BENCHMARKING = "Unclaimed/Benchmarking"

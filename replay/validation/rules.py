@@ -58,7 +58,6 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
 
 # What machines may be told
 
-COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")  #: the acts that may follow a drain; empty: nothing
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
 """The rows by which a complete drain goes on by itself, and the request for each."""
 SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: how a startd may end, the gentlest first
