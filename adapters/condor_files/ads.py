@@ -13,6 +13,7 @@ from typing import Final
 
 from ...domain.events import AdsKept, Event
 from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, Group, KeptAd, grouped, pack, plain
+from .history_banners import WITH_OFFSETS, HistoryBanners
 from .reader import SourceFile, State, is_private, without_secrets
 
 LONGEST: Final = 1 << 25  #: refuse so many bytes without the end of an ad
@@ -47,15 +48,18 @@ class AdsReader:
         self._form: str = state.get("form", "")
         self._people: bool = state.get("people", False)  # tables for people may stand here
         self._torn: bool = state.get("torn", False)  # the beginning of the ad that goes on here is missing
+        self._banners = HistoryBanners(source, state.get("banners", {}) if line else None)
         self._events: list[Event] = []
         self._ads: list[KeptAd] = []
         self._secret = False
 
     def state(self) -> State:
-        return {"form": self._form, "people": self._people, "torn": self._torn}
+        state: State = {"form": self._form, "people": self._people, "torn": self._torn}
+        return state | ({"banners": self._banners.state()} if self._source.kind in WITH_OFFSETS else {})
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
         self._events = []
+        begun = self.line
         end = data.rfind(b"\n") + 1
         text = data[:end].decode("utf-8", "replace")
         if "\r" in text:
@@ -78,6 +82,8 @@ class AdsReader:
             self._refuse(self.line + 1, "there is no end of an ad in so much text", text)
             self._torn = True
             self.line += text.count("\n")
+        if self._form == "lines" and self._source.kind in WITH_OFFSETS:
+            self._events += self._banners.doubts(data[:used], begun, self._events)
         return self._events, used
 
     # -- Ads in lines ------------------------------------------------------------------------------------------------

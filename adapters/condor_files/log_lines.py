@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
+from attrs import astuple, define
+
 from ...domain.events import Event
 from .log_times import KNOWN, LogClock, TimeFormat, compiled
 from .reader import SourceFile, State
@@ -19,6 +21,12 @@ GAP: Final = "\0gap"  #: the text of a record that stands for a gap: what was kn
 LONGEST = 1 << 20  #: refuse a line of so many bytes, and skip the rest of it
 ODD = 8  #: after so many odd lines in a piece, the rest of the piece is read line by line
 PATIENCE = 100  #: after so many lines without a known time, a file's times count as not understood
+
+ASIDE: Final = 5_000_000  #: how far a line alone lies from both around it, in microseconds, before it is doubted
+CLOSE: Final = 5_000_000
+"""A line alone lies too late only where those around it are so close to each other (microseconds), or in a sixtieth of
+what it is too late by: else the clock may have been set back behind it."""
+_SHOWN: Final = 100  #: characters of a doubted line that are kept
 
 Record = tuple[int, int, str]  #: line, instant (microseconds), message
 
@@ -51,6 +59,28 @@ def _cut(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | N
     return (shape, found[1], found[2] or "", found[3]) if found and found[1] else None
 
 
+@define
+class _Neighbours:
+    """The last lines of one instant, and the instant above them (0: none is known)."""
+
+    above: int = 0
+    at: int = 0
+    line: int = 0  #: the first of them
+    text: str = ""
+    alone: bool = False  #: it is the only one
+
+    def doubt(self, at: int) -> int:
+        """Return by how much the last line is too late (negative: too early), in microseconds, if one at `at` follows;
+        0 if it may be right."""
+        if not self.alone or not self.above:
+            return 0
+        late, between = self.at - at, at - self.above
+        if late > ASIDE and 0 <= between <= max(CLOSE, late // 60):
+            return late
+        early = self.above - self.at
+        return -early if early > ASIDE and between >= 0 else 0
+
+
 class LogLines:
     """The records of one log, or of a chain of rotated logs: ``split`` yields them, then ``consumed`` says how many
     bytes they took. Gaps and refusals are put into the list of events in place; the text of a gap is ``GAP``. Raises
@@ -69,13 +99,14 @@ class LogLines:
         self._long = bool(state.get("long", False))
         self._untimed = int(state.get("untimed", 0))
         self._last = _SAVED if state.get("saved", False) else ""
+        self._near = _Neighbours(*state.get("near", ()))
         self._follows = bool(state.get("follows", line == 0 and self._clock.last > 0))
         """True if the next record is the first of its part, and another part precedes."""
 
     def state(self) -> State:
         """Return the state from which another ``LogLines`` continues."""
         name = next((name for name, shape in self._shapes.items() if shape is self._using), "")
-        state: State = {"at": self._clock.last, "format": name}
+        state: State = {"at": self._clock.last, "format": name, "near": list(astuple(self._near))}
         return state | {key: value for key, value in self._rest().items() if value}
 
     def _rest(self) -> State:
@@ -109,6 +140,19 @@ class LogLines:
                 self._long = data[start - 1 : start] != b"\n"
         self.consumed = start
 
+    def _compare(self, at: int, line: int, text: str, events: list[Event]) -> None:
+        """Take a line of another instant than the one above it; tell if that one alone does not fit."""
+        near = self._near
+        if at == near.at:
+            near.alone = False
+            return
+        above = near.at
+        if doubt := near.doubt(at):
+            facts = {"seconds": f"{doubt / 1e6:g}", "text": near.text}
+            events.append(self.source.doubted(near.at, near.line, "aside", facts))
+            above = near.above
+        self._near = _Neighbours(above, at, line, text[:_SHOWN], True)
+
     def _piece(self, data: bytes, events: list[Event]) -> Iterator[Record]:
         text = data.decode("utf-8", "backslashreplace")
         if "\0" in text:  # a hole of the file system
@@ -123,15 +167,16 @@ class LogLines:
                 done += 1
                 continue
             first = self.line
-            yield from self._quickly("\n".join(lines[done:]) + "\n" if done else text, self._using)
+            yield from self._quickly("\n".join(lines[done:]) + "\n" if done else text, self._using, events)
             done += self.line - first
             if done < len(lines):
                 yield from self._one(lines[done], events)
                 done, odd = done + 1, odd + 1
 
-    def _quickly(self, text: str, shape: _LineFormat) -> Iterator[Record]:
+    def _quickly(self, text: str, shape: _LineFormat, events: list[Event]) -> Iterator[Record]:
         """Yield the records of lines in one time format, up to the first line that needs `_one`."""
         instant, form, line, before, at, last = self._clock.instant, shape.form, self.line, "", 0, self._last
+        again = False
         for stamp, fraction, message, other in shape.lines.findall(text):
             if stamp:
                 if stamp != before:
@@ -139,7 +184,10 @@ class LogLines:
                         at = instant(form, stamp)
                     except ValueError:
                         break
-                    before = stamp
+                    before, again = stamp, False
+                    self._compare(at, line + 1, message, events)
+                elif not again:
+                    again, self._near.alone = True, False
                 line += 1
                 last = message
                 yield line, (at + int(fraction.ljust(6, "0")) if fraction else at), message
@@ -186,8 +234,10 @@ class LogLines:
         if self._gap or lost:
             words = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
             self._gap = False
+            self._near = _Neighbours()
             events.append(self.source.gap(since or at, self.line, words, since, at))
             yield self.line, at, GAP
+        self._compare(at, self.line, message, events)
         yield self.line, at + int(fraction.ljust(6, "0")), message
 
     def _is_next(self, later: int) -> bool:

@@ -13,11 +13,16 @@ from typing import Any, Protocol
 
 from attrs import frozen
 
-from ...domain.events import Event, SourceGap, SourceRefused
+from ...domain.events import DaemonReported, Event, SourceGap, SourceRefused
 
 State = dict[str, Any]  #: JSON: texts, numbers, lists, and dicts with texts as keys
 
 KEPT = 200  #: characters of a refused record that are kept
+_DAEMONS = {
+    "startlog": "startd", "startd_history": "startd", "schedlog": "schedd", "history": "schedd",
+    "negotiatorlog": "negotiator", "matchlog": "negotiator",
+}  # fmt: skip
+"""The daemons that write the kinds of files of which a record can be doubted."""
 
 
 @frozen
@@ -46,6 +51,12 @@ class SourceFile:
     def gap(self, at: int, line: int, words: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
         """Return the event of records that are missing before a line."""
         return SourceGap(at, cause, self.place(line), self.number, line, words, since, until)
+
+    def doubted(self, at: int, line: int, said: str, facts: dict[str, str]) -> DaemonReported:
+        """Return the event of a record that does not fit with what surrounds it (`said`: of ``OF_DAEMONS``)."""
+        facts = {name: without_secrets(text) for name, text in facts.items()}
+        daemon = _DAEMONS[self.kind]
+        return DaemonReported(at, "reported", self.place(line), self.machine, daemon, said, facts)
 
 
 class SourceReader(Protocol):

@@ -38,6 +38,9 @@ OF_DAEMONS: Final[dict[str, str]] = {
     "began": "it began (version, pid)",
     "ended": "it ended (how: graceful, fast, or the words of the record)",
     "reconfigured": "it read its configuration anew",
+    # of its files, where what surrounds a record shows that it, or one above it, is not as it was written
+    "aside": "a line of its log lies alone before or after both lines around it (seconds, text)",
+    "displaced": "an ad of its history is not where the next one says (bytes, job, above: the job of the ad above)",
 }
 OF_SLOTS: Final[dict[str, str]] = {
     # of the startd

@@ -8,12 +8,12 @@ from typing import Final
 
 from poolbook.domain.imported.record_sources import KINDS
 from poolbook.replay.forensics.audit.compared_facts import FACTS, UNITS, Fact, FactSource
-from poolbook.replay.forensics.audit.rules import OF_FACTS, OF_JOBS, OF_SLOTS
+from poolbook.replay.forensics.audit.rules import OF_FACTS, OF_JOBS, OF_LOGS, OF_SLOTS
 from poolbook.replay.forensics.audit.tolerances import ANY, SECOND
 
 from .. import markdown_tables
 
-_RULES: Final = {"StartLog": OF_SLOTS, "job event logs": OF_JOBS, "ads": OF_FACTS}
+_RULES: Final = {"StartLog": OF_SLOTS, "job event logs": OF_JOBS, "ads": OF_FACTS, "all files": OF_LOGS}
 
 
 def fill(page: str) -> str:

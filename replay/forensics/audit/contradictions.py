@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
@@ -21,16 +21,29 @@ from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, Contradiction, SourceValue
 from ..sources import Sources, job_of
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
+from .copied_ads import CopiedAds
+from .doubted_records import DOUBTS
 from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
+from .exit_statuses import ExitStatuses
 from .job_ad_facts import ATTRIBUTES, Ad, date, text_of
 from .job_records import accounts_of
 from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
 from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
+from .tolerances import MINUTE, NEAR
+from .unpaired_records import FileSpan, UnpairedRecords
+from .usage_steps import OF_USAGE, UsageSteps
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
+_OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
+UNSAVED: Final = MINUTE  #: how much of its job_queue.log a schedd that is killed may lose
+AFTERWARDS: Final = 5 * MINUTE  #: how long after its restart it does what it lost
+DONE_AGAIN: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held", "history_twice", "not_held"})
+"""The rules that a schedd breaks which does something again."""
+KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds"})
+"""The facts that a schedd may forget, and has otherwise then."""
 CLAIMED: Final = "Claimed"
 
 
@@ -48,6 +61,8 @@ class FactAuditor:
     _jobs: dict[str, tuple[int, int]] = field(factory=dict)
     _slots: dict[int, set[str]] = field(factory=dict)
     _order: int = 0
+    _usage: UsageSteps = field(factory=UsageSteps)
+    _spans: dict[int, FileSpan] = field(factory=dict)
 
     # -- Reading -------------------------------------------------------------------------------------------------------
 
@@ -57,7 +72,21 @@ class FactAuditor:
             return
         self._order = position
         letter, chain = self.sources.letter(place.source)
+        if event.at and letter in _OF_DAEMONS and not (type(event) is e.DaemonReported and event.said in DOUBTS):
+            self._span(letter, chain, event)
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
+
+    def _span(self, letter: str, chain: int, event: e.Event) -> None:
+        """Follow which time a log tells of, and whether its daemon died."""
+        span = self._spans.get(chain)
+        if span is None:
+            span = self._spans[chain] = FileSpan(letter, event.at, event.at)
+        if isinstance(event, e.DaemonReported) and event.said == "began":
+            if span.last > span.first and not span.over:
+                span.deaths.append((span.last, event.at))
+            span.begun = span.begun or span.first == event.at
+        span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
+        span.last = max(span.last, event.at)
 
     def _hear(self, job: tuple[int, int], place: StatementSource, chain: int, what: str, body: str) -> None:
         letter, source, line, at = place
@@ -111,6 +140,8 @@ class FactAuditor:
         self.scratch.add_end(key, "Q", source, "", at, source, line)
 
     def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
+        if fact in OF_USAGE:
+            self._usage.take(source, thing, fact, body, f"{source}:{line}", at)
         self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
 
     def _of_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
@@ -165,6 +196,10 @@ class FactAuditor:
             self._forget(slot, place)
             self.scratch.add_fact(slot, "state", place._replace(letter="L"), "")
 
+    def _of_submitter(self, event: e.SubmitterReported, place: StatementSource, chain: int) -> None:
+        if event.said == "set":
+            self._usage.set_by_hand.add(event.submitter)
+
     def _gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
         self.scratch.add_gap(chain, self._order)
         for fold in (self._queues.get(place.source), self._accountants.get(place.source)):
@@ -180,20 +215,34 @@ class FactAuditor:
         for fold in folds:
             fold.finish()
         gaps: dict[int, list[int]] | None = None
+        ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
+        statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources)
+        unpaired = UnpairedRecords(self.sources, self._spans, {}, ended)
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
-            gaps = self.scratch.gaps_by_chain() if gaps is None else gaps
-            for life in recorded_jobs(accounts_of(heard, gaps)):
+            if gaps is None:
+                gaps = unpaired.gaps = self.scratch.gaps_by_chain()
+            lives = list(recorded_jobs(accounts_of(heard, gaps)))
+            counted = not any(account.reconnected for life in lives for account in life.accounts)
+            unpaired.take((cluster, proc), heard, counted)
+            statuses.take((cluster, proc), heard)
+            copied.take((cluster, proc), heard)
+            for life in lives:
                 self._judge(f"{cluster}.{proc}", life)
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
         things = ThingFacts(spans)
         for thing, fact, rows in self.scratch.facts_by_thing():
             for stated in things.disputed(fact, rows):
                 self._accuse(thing, stated, 0)
+        self.audit.violations += (*unpaired.finish(), *statuses.finish(), *copied.finish())
+        self.audit.violations += self._usage.finish(self.sources)
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
+        self._excuse()
         self.scratch.close()
 
     def _judge(self, job: str, life: RecordedJob) -> None:
         left_out = COUNTED_BY_SHADOWS if any(account.reconnected for account in life.accounts) else frozenset()
+        if self._forgotten(life):
+            left_out |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
         said = [said for account in life.accounts for said in account.said]
         for stated in disputed([one for one in said if one.fact not in left_out]):
             self._accuse(job, stated, 0)
@@ -202,6 +251,24 @@ class FactAuditor:
         for number, of_run in enumerate(statements_by_run(life), 1):
             for stated in disputed([one for one in of_run if one.fact not in left_out]):
                 self._accuse(job, stated, number)
+
+    def _schedds_deaths(self) -> list[tuple[int, int]]:
+        return [death for span in self._spans.values() if span.letter == "D" for death in span.deaths]
+
+    def _forgotten(self, life: RecordedJob) -> bool:
+        """Tell whether a schedd died soon after something happened to a job: it may have forgotten that."""
+        deaths = self._schedds_deaths()
+        happened = [place.at for one in life.accounts for _, place, _ in one.entries] if deaths else ()
+        return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)
+
+    def _excuse(self) -> None:
+        """Take what a schedd that was killed did again, since it had lost the end of its job_queue.log, for that."""
+        deaths = self._schedds_deaths()
+        for found in [one for one in self.audit.violations if one.rule in DONE_AGAIN]:
+            if any(until - NEAR <= found.at <= until + AFTERWARDS for _, until in deaths):
+                self.audit.violations.remove(found)
+                words = f"{found.words}: the schedd had died, and lost the end of its job_queue.log"
+                self.audit.repeated.append(evolve(found, rule="repeated", words=words))
 
     def _accuse(self, thing: str, stated: list[Statement], run: int) -> None:
         first = stated[0]
@@ -230,6 +297,7 @@ _STEPS: Final[dict[type[e.Event], Any]] = {
     e.SlotTransitioned: FactAuditor._moved,
     e.SlotCreated: FactAuditor._born,
     e.DaemonReported: FactAuditor._daemon,
+    e.SubmitterReported: FactAuditor._of_submitter,
     e.SourceGap: FactAuditor._gap,
     e.SourceRefused: FactAuditor._gap,
 }

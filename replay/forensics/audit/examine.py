@@ -6,6 +6,8 @@ in which files were imported does not matter.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
@@ -13,17 +15,29 @@ from ...audit_result import Audit, MissingRecords, UnreadRecord
 from ..imported_log import single_entries
 from ..sources import Sources
 from .contradictions import FactAuditor
+from .doubted_records import DoubtAuditor
 from .event_log_rules import EventLogAuditor
 from .startd_log_rules import StartdLogAuditor
 
 _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
 
 
+class _Judge(Protocol):
+    def take(self, position: int, event: e.Event) -> None: ...
+
+    def finish(self) -> None: ...
+
+
 def examine(log: Log) -> Audit:
     """Audit the log of an import. The stores check its seal."""
     audit = Audit(HTCONDOR_25.name, imported=True)
     sources = Sources()
-    judges = (StartdLogAuditor(sources, audit), EventLogAuditor(sources, audit), FactAuditor(sources, audit))
+    judges: tuple[_Judge, ...] = (
+        StartdLogAuditor(sources, audit),
+        EventLogAuditor(sources, audit),
+        FactAuditor(sources, audit),
+        DoubtAuditor(sources, audit),
+    )
     for position, event in single_entries(log.read()):
         audit.events = position
         sources.take(event)

@@ -105,26 +105,52 @@ class LineCensus:
 
 
 class Announcement(NamedTuple):
-    """Words after which a startd makes a transition at once; ``target`` begins the transition's target pair."""
+    """Words after which a startd makes a transition at once; ``target`` begins the transition's target pair, and one of
+    ``sources`` its source pair."""
 
     words: str
     target: str
+    sources: tuple[str, ...] = ("",)
 
 
 ANNOUNCEMENTS: Final = (
-    Announcement("IS_OWNER is false", "Unclaimed/Idle"),
-    Announcement("No preempting claim, returning to owner", "Owner/Idle"),
-    Announcement("claim-activation protocol successful", "Claimed/Busy"),
+    Announcement("IS_OWNER is false", "Unclaimed/Idle", ("Owner/",)),
+    Announcement("No preempting claim, returning to owner", "Owner/Idle", ("Preempting/",)),
+    Announcement("claim-activation protocol successful", "Claimed/Busy", ("Claimed/Idle",)),
     Announcement("match notification protocol successful", "Matched/Idle"),
-    Announcement("match timed out", "Owner/Idle"),
+    Announcement("match timed out", "Owner/Idle", ("Matched/",)),
     Announcement("entering Drained state", "Drained/Retiring"),
-    Announcement("draining is complete", "Drained/Idle"),
-    Announcement("slot is no longer draining", "Owner/"),
-    Announcement("SUSPEND is TRUE", "Claimed/Suspended"),
-    Announcement("KILL is TRUE", "Preempting/Killing"),
+    Announcement("draining is complete", "Drained/Idle", ("Drained/",)),
+    Announcement("slot is no longer draining", "Owner/", ("Drained/",)),
+    Announcement("SUSPEND is TRUE", "Claimed/Suspended", ("Claimed/",)),
+    Announcement("KILL is TRUE", "Preempting/Killing", ("Preempting/",)),
     Announcement("unretiring because no preempting claim exists", "Claimed/Busy"),
 )
+REASONS: Final = (
+    *ANNOUNCEMENTS,
+    Announcement("PREEMPT is TRUE", "Claimed/Retiring", ("Claimed/",)),
+    Announcement("CONTINUE is TRUE", "Claimed/", ("Claimed/Suspended",)),
+    Announcement("IS_OWNER is true", "", ("Unclaimed/", "Matched/", "Claimed/", "Backfill/")),
+    Announcement("IS_OWNER is TRUE", "", ("Unclaimed/", "Matched/", "Claimed/", "Backfill/")),
+    Announcement("START is TRUE", "", ("Owner/",)),
+    Announcement("idle claim shutting down", "Preempting/", ("Claimed/",)),
+    Announcement("claim retirement ended", "Preempting/", ("Claimed/",)),
+    Announcement("preempting claim exists", "", ("Preempting/",)),
+    Announcement("received RELEASE_CLAIM command", "", ("Claimed/", "Preempting/", "Matched/")),
+    Announcement("Called deactivate_claim", "", ("Claimed/", "Preempting/")),
+    Announcement("starter exited", "", ("Claimed/", "Preempting/")),
+)
+"""Words that give the reason of a transition. Not every one of these is followed by it at once."""
 
 
 def announced_target(words: str) -> str:
     return next((said.target for said in ANNOUNCEMENTS if words.startswith(said.words)), "")
+
+
+def announced_elsewhere(words: str, source: str, target: str) -> str:
+    """Return where the words of a transition's reason belong, "from ... to ...", if not there; else ""."""
+    said = next((said for said in REASONS if words.startswith(said.words)), None)
+    if said is None or (target.startswith(said.target) and source.startswith(said.sources)):
+        return ""
+    sources = " or ".join(pair.rstrip("/") for pair in said.sources if pair)
+    return " ".join(filter(None, (sources and f"from {sources}", said.target and f"to {said.target.rstrip('/')}")))

@@ -49,6 +49,7 @@ def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAcco
     if one.what in ("over", "shadow_gone"):
         if (begun := shadows.pop(of, None)) is not None:
             begun.last = begun.runs[0].stopped = one.at
+            begun.reconnected |= facts.get("reason", "").startswith("signal")  # what it counted is lost
         return
     log = f"{one.letter} {one.chain}"
     if one.what == "shadow_began" and not facts.get("slot"):  # it takes over a run that lost its shadow

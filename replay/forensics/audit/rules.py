@@ -11,4 +11,5 @@ _TABLES: Final = tables(get_data(__package__, "rules.txt"))
 OF_SLOTS: Final = _TABLES["slots"]
 OF_JOBS: Final = _TABLES["jobs"]
 OF_FACTS: Final = _TABLES["facts"]
-RULES: Final = OF_SLOTS | OF_JOBS | OF_FACTS  #: every rule that a finding of an import may name
+OF_LOGS: Final = _TABLES["logs"]
+RULES: Final = OF_SLOTS | OF_JOBS | OF_FACTS | OF_LOGS  #: every rule that a finding of an import may name

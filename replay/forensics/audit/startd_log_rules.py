@@ -18,7 +18,8 @@ from ....domain import events as e
 from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..sources import Sources
-from .expected_lines import LineCensus, announced_target
+from .doubted_records import DOUBTS
+from .expected_lines import LEAST_OTHERS, LineCensus, announced_elsewhere, announced_target
 from .log_parts import Parts
 
 STORY: Final = 8  #: the number of a slot's records in a finding's story before its own
@@ -42,6 +43,8 @@ def _precedes(place: str, other: str) -> bool:
 
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
+_BREAKDOWNS: Final = frozenset({"4", *map(str, range(41, 50))})
+"""The statuses of a starter that broke down, or says that its slot is broken (HTCondor's exit.h)."""
 _EXITED: Final = "starter exited: "  #: before the pair in which the slot was then
 
 
@@ -55,6 +58,7 @@ class _AuditedSlot:
     job: str = ""
     said: set[str] | None = None  #: the words on it since its last transition; None if some may be missing
     starter: bool = False
+    final: bool = False  #: its starter has sent the final word on its job
     adopted: e.SlotEvent | None = None  #: the event by which it was adopted
     story: deque[e.Event] = Factory(lambda: deque(maxlen=STORY))
 
@@ -81,6 +85,8 @@ class _StartdLog:
     carved: dict[str, str] = field(factory=dict)
     """The slot that was carved last from each parent: the next words are about it."""
     missing: set[str] = field(factory=set)  #: the slots of before the unknown time that were not met since
+    exits: int = 0  #: starters that exited with 0 when they had sent the final word on their jobs
+    failures: list[AuditFinding] = field(factory=list)  #: and those that exited with another status then
     unfulfilled: list[e.SlotReported] = field(factory=list)  #: the last announcements that no transition followed
 
 
@@ -96,7 +102,7 @@ class StartdLogAuditor:
 
     def take(self, position: int, event: e.Event) -> None:
         rule = _RULES.get(type(event))
-        if rule is None:
+        if rule is None or (isinstance(event, e.DaemonReported) and event.said in DOUBTS):
             return
         chain = self._chain(event.stimulus.partition(":")[0])
         if chain is None:
@@ -116,6 +122,8 @@ class StartdLogAuditor:
             self._lingering(chain, chain.last)
             self._end_of_dark(chain, chain.last)
             self._missed(chain)
+            if len(chain.failures) == 1 and chain.exits >= LEAST_OTHERS:
+                chain.found.setdefault(chain.parts.current, []).extend(chain.failures)
             for found in chain.found.values():
                 self.audit.violations.extend(found)
         count_transitions(self.audit, dict(self._steps))
@@ -328,12 +336,26 @@ class StartdLogAuditor:
             words = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
             self._accuse(chain, slot, event, "said", words)
             return
-        for said in (*before, last):
+        for said in (last, *before):
+            if belongs := announced_elsewhere(said, event.source, event.target):
+                words = f"{said!r} is said of it, which belongs to a transition {belongs}: the reason was changed"
+                self._accuse(chain, slot, event, "said", words)
+                return
             if said.startswith(_EXITED) and "/" in said and said.removeprefix(_EXITED) != event.source:
                 words = (
                     f"it was in {said.removeprefix(_EXITED)} when its starter ended, and goes on from {event.source}"
                 )
                 self._accuse(chain, slot, event, "said", words)
+
+    def _exited(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotReported) -> None:
+        status = event.facts.get("status", "")
+        if not slot.final or not status.isdecimal() or status in _BREAKDOWNS:
+            return
+        if status == "0":
+            chain.exits += 1
+            return
+        words = f"its starter had sent the final word on its job, and exited with {status}: all others with 0"
+        chain.failures.append(self._finding(slot, event, "status", words))
 
     def on_reported(self, chain: _StartdLog, event: e.SlotReported) -> None:
         slot = chain.slots.get(event.slot)
@@ -361,9 +383,10 @@ class StartdLogAuditor:
                 self._accuse(
                     chain, slot, event, "activation", f"the end of job {job} is told of it, but it has {slot.job}"
                 )
-            slot.job = slot.job or job
+            slot.job, slot.final = slot.job or job, True
         elif event.said == "starter_gone":
-            slot.job = ""
+            self._exited(chain, slot, event)
+            slot.job, slot.final = "", False
         elif event.said == "told" and announced_target(event.facts.get("words", "")):
             chain.unfulfilled.append(event)
         slot.story.append(event)

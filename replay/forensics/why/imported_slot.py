@@ -140,7 +140,7 @@ class _Life:
             self._say(position, event, "log_reported", words=text.format_map(_Facts(facts)), facts=more)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
-        if event.said == "reconfigured" or self.dead:
+        if event.said not in ("began", "ended") or self.dead:
             return
         facts = ", ".join(value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
         code = "startd_began" if event.said == "began" else "startd_ended"

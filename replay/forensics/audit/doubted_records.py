@@ -1,0 +1,70 @@
+"""Audit what the readers doubted: a line whose time is not its own, an ad that does not stand where it was written.
+
+A file of which many ads stand elsewhere was written anew, as by a tool that changes the ends of its lines: it is not
+judged.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import define, field
+
+from ....domain import events as e
+from ....domain.imported.record_sources import place_of
+from ...audit_result import Audit, AuditFinding
+from ..sources import Sources
+
+DOUBTS: Final = ("aside", "displaced")
+MOST: Final = 2  #: displaced ads in a file that one or two changes explain
+ONE_AD: Final = 20_000
+"""A history that begins with a larger offset, in bytes, is the end of a longer one."""
+WHOLE: Final = 500  #: as many bytes are an ad; less is a changed value
+
+
+@define
+class DoubtAuditor:
+    """Takes every event, in any order; then ``finish``."""
+
+    sources: Sources
+    audit: Audit
+    _displaced: dict[int, list[e.DaemonReported]] = field(factory=dict)
+
+    def take(self, position: int, event: e.Event) -> None:
+        if not isinstance(event, e.DaemonReported) or event.said not in DOUBTS:
+            return
+        place = place_of(event.stimulus)
+        if place is None:
+            return
+        if event.said == "displaced":
+            self._displaced.setdefault(place.source, []).append(event)
+        elif self.sources.kind(place.source) != "startlog" or not event.facts["seconds"].startswith("-"):
+            self._aside(event, place.source)  # of a StartLog, the slots' judge tells of records that are too early
+
+    def _aside(self, event: e.DaemonReported, source: int) -> None:
+        seconds, text = event.facts["seconds"], event.facts["text"]
+        where = f"{seconds.removeprefix('-')} s {'before' if seconds.startswith('-') else 'after'}"
+        words = f"its time was changed: it lies {where} the lines above and below it: {text}"
+        self._accuse(event, self.sources.path(source).rpartition("/")[2], "aside", words)
+
+    def _accuse(self, event: e.DaemonReported, thing: str, rule: str, words: str) -> None:
+        file, line = self.sources.place(event.stimulus)
+        told = (self.sources.told(event.at, event.stimulus, words),)
+        self.audit.violations.append(AuditFinding(thing, rule, words, event.at, file, line, told))
+
+    def finish(self) -> None:
+        for events in self._displaced.values():
+            for event in events if len(events) <= MOST else ():
+                moved, job, above = int(event.facts["bytes"]), event.facts["job"], event.facts.get("above", "")
+                if above or abs(moved) < ONE_AD:
+                    self._accuse(event, above or job, "displaced", _displaced(moved, job, above))
+
+
+def _displaced(moved: int, job: str, above: str) -> str:
+    between = f"between the ads of jobs {above} and {job}" if above else f"above the ad of job {job}"
+    if moved >= WHOLE:
+        return f"{moved} bytes that were written {between} are missing: an ad was taken out"
+    if moved <= -WHOLE:
+        return f"{-moved} bytes more than were written stand {between}: an ad was put in"
+    longer = "shorter" if moved > 0 else "longer"
+    return f"what stands {between} is {abs(moved)} bytes {longer} than it was written: a value was changed"

@@ -1,0 +1,319 @@
+"""Find what one of two files lacks, or tells at another time, though both tell of the same things one by one.
+
+A match stands in the MatchLog and the NegotiatorLog; a shadow's start in the SchedLog and the epoch history, its end
+there, in the epoch history and the startd's history; an entry in the user's log and the EventLog; a job that left the
+queue in job_queue.log and the history. Records of a job are paired by their times.
+
+Nobody is accused on a suspicion: a pair of files is judged only if both are there once and have no gap, if they agree
+on at least ``AGREED`` records, and differ in no more than one change explains. What a daemon's death may have swallowed
+is left out, and so is the end of a log that may have been copied before the other one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from attrs import define, field
+
+from ....domain.imported.record_sources import KINDS
+from ...audit_result import AuditFinding
+from ..sources import Sources
+from .compared_facts import LETTERS
+from .event_log_facts import JobRecord
+from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
+from .tolerances import ANY, FAR, NEAR, SECOND
+
+AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
+GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks
+DYING: Final = SECOND  #: what is written so shortly before a daemon's last sign may not have reached every file
+
+Job = tuple[int, int]
+
+
+class PairRule(NamedTuple):
+    """Two kinds of sources (letters) that tell the same, what it is, and how far their times may lie apart. `required`
+    tells whether the second must have each record of the first, and the first those of the second. `daemons` are those
+    (by the letters of their logs) whose death may swallow a record, `least` is how many the two have to agree on."""
+
+    first: str
+    second: str
+    what: str
+    slack: int
+    daemons: str
+    required: tuple[bool, bool] = (True, True)
+    least: int = AGREED
+
+
+PAIRS: Final = {
+    "matched": PairRule("N", "M", "a match", NEAR, "N", least=1),
+    "began": PairRule("D", "P", "the start of a shadow", NEAR, "D"),
+    "ended": PairRule("D", "P", "the end of a shadow's run", FAR, "D"),
+    "ran": PairRule("D", "S", "the end of a run", 10 * SECOND, "DL", (True, False)),
+    "entry": PairRule("E", "U", "an entry", NEAR, "D"),
+    "left": PairRule("Q", "H", "that the job left the queue", ANY, "D", (True, False)),
+}
+ENTRIES: Final = frozenset({0, 4, 5, 9, 13})
+"""The entries that every job event log has, but those that the audit of facts counts (001, 012)."""
+DONE: Final = frozenset({"100", "115"})
+"""How a shadow exits whose job ended by itself."""
+OVER: Final = DONE | {"102", "103", "107", "112", "113"}  #: how a shadow exits whose run ended, in whatever way
+
+
+class Told(NamedTuple):
+    """A record that a pair of files should both have: ``key`` is what else has to be the same."""
+
+    at: int
+    key: str
+    stimulus: str
+    chain: int
+    must: bool = True  #: the other file has it, too
+
+
+class Alone(NamedTuple):
+    """A record that one of two files has, and the one of the other file that is left over of the same thing."""
+
+    rule: PairRule
+    job: Job
+    told: Told
+    letter: str
+    other: Told | None = None
+    again: bool = False  #: the same file has another such record, which the other file has
+
+
+@define
+class FileSpan:
+    """The time that a file (of that letter) tells of, and when its daemon died: from its last sign to the next one's
+    beginning."""
+
+    letter: str
+    first: int
+    last: int
+    begun: bool = False  #: it tells of its daemon's beginning
+    over: bool = False  #: its daemon has ended
+    deaths: list[tuple[int, int]] = field(factory=list)
+
+
+@define
+class UnpairedRecords:
+    """Takes the records of each job (``take``); then ``finish`` yields the findings."""
+
+    sources: Sources
+    spans: Mapping[int, FileSpan]
+    gaps: Mapping[int, Sequence[int]]
+    ended: int  #: the last instant of all records
+    agreed: dict[tuple[str, int, int], int] = field(factory=dict)
+    alone: dict[tuple[str, int, int], list[Alone]] = field(factory=dict)
+    _chains: dict[str, set[int]] = field(factory=dict)
+    _matches: dict[tuple[int, bool], list[tuple[int, Job, str]]] = field(factory=dict)
+    """The matches of a NegotiatorLog: with the line that it writes into the MatchLog, too, and without."""
+
+    def take(self, job: Job, heard: Sequence[JobRecord], counted: bool) -> None:
+        """Take the records of a job; `counted` tells whether the audit of facts compares how often it was started."""
+        for one in heard:
+            if one.letter == "N" and one.what == "matched":
+                worded = "startd" in json.loads(one.body)
+                self._matches.setdefault((one.chain, worded), []).append((one.at, job, f"{one.source}:{one.line}"))
+        entries, compared = (ENTRIES, {"1", "12"}) if counted else (ENTRIES | {1}, {"12"})
+        told, counts = _told(heard, entries), dict[int, Counter[str]]()
+        for one in heard:
+            if one.letter in "UE":
+                counts.setdefault(one.chain, Counter()).update([one.what] if one.what in compared else [])
+        for name, rule in PAIRS.items():
+            for letter in (rule.first, rule.second):
+                self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
+            self._pair(name, rule, job, told, counts)
+
+    def _pair(
+        self,
+        name: str,
+        rule: PairRule,
+        job: Job,
+        told: Mapping[tuple[str, str], dict[int, list[Told]]],
+        counts: Mapping[int, Counter[str]],
+    ) -> None:
+        mine, theirs = told.get((name, rule.first), {}), told.get((name, rule.second), {})
+        if name == "entry" and len({tuple(sorted(began.items())) for began in counts.values()}) > 1:
+            return  # the audit of facts has that one of the logs lacks a start or a hold, and what belongs to it
+        if name == "entry" and not theirs:
+            return  # a job need not have a log of its own
+        for chain in mine or {0: []}:
+            for other in theirs or {0: []}:
+                one, two = mine.get(chain, []), theirs.get(other, [])
+                both, left, right = _paired(one, two, rule.slack)
+                key = (name, chain, other)
+                self.agreed[key] = self.agreed.get(key, 0) + both
+                pairs = list(_alone(rule, job, left, right, one, two))
+                if pairs:
+                    self.alone.setdefault(key, []).extend(pairs)
+
+    def finish(self) -> Iterator[AuditFinding]:
+        for name, rule in PAIRS.items():
+            yield from self._judge(name, rule)
+        yield from self._unworded()
+
+    def _judge(self, name: str, rule: PairRule) -> Iterator[AuditFinding]:
+        pools = self._chains.get(rule.first, set()), self._chains.get(rule.second, set())
+        if len(pools[0]) != 1 or (len(pools[1]) != 1 and name != "entry"):
+            return  # several daemons of a kind: who tells of what is not certain
+        (first,) = pools[0]
+        for second in sorted(pools[1]):
+            if first in self.gaps or second in self.gaps:
+                continue
+            found = [
+                alone
+                for chain, other in ((first, second), (first, 0), (0, second))
+                for alone in self.alone.get((name, chain, other), ())
+            ]
+            agreed = self.agreed.get((name, first, second), 0)
+            if name == "entry":  # users' logs are all written alike
+                agreed = sum(self.agreed.get((name, first, chain), 0) for chain in pools[1])
+            found = [alone for alone in _told_otherwise(found) if self._certain(alone, first, second)]
+            if agreed >= rule.least and len(found) == 1:
+                yield self._finding(found[0], second if found[0].letter == rule.first else first)
+
+    def _unworded(self) -> Iterator[AuditFinding]:
+        """Yield the only match that the NegotiatorLog tells without the line of it, which all others have."""
+        for (chain, worded), found in self._matches.items():
+            if worded or len(found) > 1 or len(self._matches.get((chain, True), ())) < AGREED or chain in self.gaps:
+                continue
+            at, job, stimulus = found[0]
+            words = (
+                "the negotiator tells of each other match in a line 'Matched ...', too: that of this one was taken out"
+            )
+            file, line = self.sources.place(stimulus)
+            told = (self.sources.told(at, stimulus, words),)
+            yield AuditFinding("{}.{}".format(*job), "unpaired", words, at, file, line, told)
+
+    def _certain(self, alone: Alone, first: int, second: int) -> bool:
+        """Tell whether the other file would have the record."""
+        at, rule = alone.told.at, alone.rule
+        if not alone.told.must:
+            return False
+        if alone.other is not None:
+            return rule is not PAIRS["entry"]  # the audit of facts has these
+        if not rule.required[0 if alone.letter == rule.first else 1] or at + GOES_ON > self.ended:
+            return False
+        lacking = self.spans.get(second if alone.letter == rule.first else first)
+        if lacking is not None and not lacking.begun and at < lacking.first and rule.first != "N":
+            return False
+        deaths = (death for span in self.spans.values() if span.letter in rule.daemons for death in span.deaths)
+        return not any(since - DYING <= at <= until + DYING for since, until in deaths)
+
+    def _finding(self, alone: Alone, lacking: int) -> AuditFinding:
+        rule, told = alone.rule, alone.told
+        mine, theirs = KINDS[LETTERS[alone.letter]].name, self.sources.path(lacking).rpartition("/")[2]
+        what = f"{rule.what} {told.key}".rstrip()
+        file, line = self.sources.place(told.stimulus)
+        story = [self.sources.told(told.at, told.stimulus, f"{what}, says {mine}")]
+        if alone.other is not None:
+            by = abs(alone.other.at - told.at) / SECOND
+            order = "after" if told.at > alone.other.at else "before"
+            words = f"{what}: {mine} has it {by:g} s {order} {theirs}: the time of one was changed"
+            story.append(self.sources.told(alone.other.at, alone.other.stimulus, f"the same, says {theirs}"))
+        elif alone.again:
+            words = f"{what} stands in {mine} once more than in {theirs}: it was put in here, or taken out there"
+        else:
+            words = f"{what} is told by {mine}, and {theirs} lacks it: it was taken out there"
+        return AuditFinding("{}.{}".format(*alone.job), "unpaired", words, told.at, file, line, tuple(story))
+
+
+def _told_otherwise(found: Sequence[Alone]) -> list[Alone]:
+    """Leave out what both files tell at one time of different things: the audit of facts has that."""
+    left = list(found)
+    for one in found:
+        if one.rule.what != "a match" or one not in left:
+            continue
+        twin = next(
+            (
+                other
+                for other in left
+                if other.letter != one.letter and other.other is None and abs(other.told.at - one.told.at) <= NEAR
+            ),
+            None,
+        )
+        if twin is not None and one.other is None:
+            left.remove(one)
+            left.remove(twin)
+    return left
+
+
+def _paired(one: Sequence[Told], two: Sequence[Told], slack: int) -> tuple[int, list[Told], list[Told]]:
+    """Pair records in the order of time; return how many pairs there are, and what is left of each side."""
+    both, left, right = 0, list[Told](), list[Told]()
+    for key in dict.fromkeys(told.key for told in (*one, *two)):
+        mine, theirs = (sorted(told for told in side if told.key == key) for side in (one, two))
+        while mine and theirs:
+            if abs(mine[0].at - theirs[0].at) <= slack:
+                both += 1
+                mine.pop(0)
+                theirs.pop(0)
+            elif mine[0].at < theirs[0].at:
+                left.append(mine.pop(0))
+            else:
+                right.append(theirs.pop(0))
+        left += mine
+        right += theirs
+    return both, left, right
+
+
+def _alone(
+    rule: PairRule, job: Job, left: list[Told], right: list[Told], one: Sequence[Told], two: Sequence[Told]
+) -> Iterator[Alone]:
+    theirs = list(right)
+    for told in left:
+        other = next((its for its in theirs if its.key == told.key), None)
+        if other is not None:
+            theirs.remove(other)
+        again = sum(1 for its in one if its.key == told.key and its.at == told.at) > 1
+        if told.must or (other is not None and other.must):
+            yield Alone(rule, job, told._replace(must=True), rule.first, other, again)
+    for told in theirs:
+        again = sum(1 for its in two if its.key == told.key and its.at == told.at) > 1
+        if told.must:
+            yield Alone(rule, job, told, rule.second, None, again)
+
+
+def _told(heard: Iterable[JobRecord], entries: frozenset[int]) -> dict[tuple[str, str], dict[int, list[Told]]]:
+    """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
+    found: dict[tuple[str, str], dict[int, list[Told]]] = {}
+
+    def add(name: str, one: JobRecord, at: int, key: str = "", must: bool = True) -> None:
+        told = Told(at, key, f"{one.source}:{one.line}", one.chain, must)
+        found.setdefault((name, one.letter), {}).setdefault(one.chain, []).append(told)
+
+    shadows: set[tuple[int, str]] = set()
+    for one in heard:
+        if one.letter in "UE":
+            if (number := int(one.what)) in entries:
+                add("entry", one, one.at, f"{number:03}")
+            continue
+        facts = json.loads(one.body)
+        if one.letter in "NM" and one.what == "matched":
+            add("matched", one, one.at, f"of {facts.get('slot', '')}")
+        elif one.letter == "D" and one.what == "shadow_began":
+            add("began", one, one.at)
+            shadows.add((one.chain, facts.get("shadow", "")))
+        elif one.letter == "D" and one.what == "shadow_gone":
+            how, shadow = facts.get("status") or facts.get("reason", ""), (one.chain, facts.get("shadow", ""))
+            add("ended", one, one.at, "", how in OVER and shadow in shadows)
+            if how in DONE and shadow in shadows:
+                add("ran", one, one.at)
+            shadows.discard(shadow)
+        elif one.letter == "P":
+            _of_epoch(one, facts, add)
+        elif one.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
+            add("ran", one, at)
+        elif one.letter == "H" or (one.what == "final" and whole(facts, "JobStatus") in (REMOVED, COMPLETED)):
+            add("left", one, one.at)
+    return found
+
+
+def _of_epoch(one: JobRecord, ad: Ad, add: Any) -> None:
+    kind, at = text_of(ad, "EpochAdType"), date(ad, "EpochWriteDate")
+    if at is not None and kind == "SPAWN":
+        add("began", one, at)
+    elif at is not None and kind == "EPOCH" and "HoldReasonCode" not in ad:
+        add("ended", one, at)
