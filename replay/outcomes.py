@@ -73,16 +73,20 @@ class Outcomes:
 
     @property
     def one_hold(self) -> bool:
-        """Tell whether all held jobs have the same reason: the texts may contain each job's own number."""
+        """Tell whether all held jobs have the same reason: the texts may contain each job's own number, and
+        begin with the slot's name."""
         first, *others = self.held.items()
         return all(_alike(first, other) for other in others)
+
+
+_FROM_SLOT = re.compile(r"\AError from [^ ]+: ")
 
 
 def _alike(one: tuple[int, Hold], other: tuple[int, Hold]) -> bool:
     (mine, a), (yours, b) = one, other
     if (a.code, a.subcode) != (b.code, b.subcode):
         return False
-    mine_told, yours_told = (re.split(r"([0-9]+)", hold.reason) for hold in (a, b))
+    mine_told, yours_told = (re.split(r"([0-9]+)", _FROM_SLOT.sub("", hold.reason)) for hold in (a, b))
     return len(mine_told) == len(yours_told) and all(
         left == right or (left.isdigit() and right.isdigit() and (int(left), int(right)) == (mine, yours))
         for left, right in zip(mine_told, yours_told, strict=True)

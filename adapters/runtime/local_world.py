@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import selectors
 import signal
@@ -114,7 +115,7 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
     job, slot = _Read(launch.job_ad), _Read(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
-    wall = job.number("AllowedExecuteDuration")
+    wall, duration = job.number("AllowedExecuteDuration"), job.number("AllowedJobDuration")
     return execution.Activation(
         key=launch.key,
         job=f"{launch.cluster}.{launch.proc}",
@@ -136,6 +137,7 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
             memory_mb=memory if dynamic else None,
             disk_kb=disk if dynamic else None,
             wall_us=wall * 1_000_000 if wall is not None else None,
+            duration_us=duration * 1_000_000 if duration is not None else None,
         ),
         kill_signals=kill_signals(job),
         nice=starter.nice(launch.job_ad),
@@ -147,8 +149,65 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
 _LIMITS = {
     "memory": "The job used more memory than the {memory} MiB that it was given",
     "disk": "The job used more disk than the {disk} KiB that it was given",
-    "wall": "The job ran longer than its AllowedExecuteDuration",
+    "wall": "The job exceeded allowed execute duration of {wall}",
+    "duration": "The job exceeded allowed job duration of {duration}",
 }
+_STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
+
+
+def _held_for_limit(limit: str, given: execution.Activation | None) -> str:
+    """Return why a job is held that was beyond a limit, in the words of the reference for those that it has."""
+    limits = execution.Limits() if given is None else given.limits
+    return _LIMITS.get(limit, "").format(
+        memory=given.memory_mb if given else "?",
+        disk=given.disk_kb if given else "?",
+        wall=_short(limits.wall_us),
+        duration=_short(limits.duration_us),
+    )
+
+
+def _short(microseconds: int | None) -> str:
+    """Return an interval as the reference's format_time_short: what is 0 in front is left out, but for minutes."""
+    if microseconds is None:
+        return "?"
+    minutes, seconds = divmod(microseconds // 1_000_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}+{hours:02}:{minutes:02}:{seconds:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+def _held_for_failure(failed: execution.Failed, given: execution.Activation | None) -> str:
+    """Return why a job is held that could not be started, in the words of the reference's starter."""
+    if given is None or not failed.errno:
+        return failed.reason
+    words = os.strerror(failed.errno)
+    advice = failed.reason.partition(words)[2]
+    if failed.part in _STREAMS:
+        path = os.path.join(given.iwd, getattr(given, failed.part))
+        said = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {words} (errno {failed.errno})"
+    elif failed.part == "executable":
+        path = os.path.join(given.iwd, given.executable)
+        said = f"Failed to execute '{path}': {_interpreter(path)}(errno={failed.errno}: '{words}')"
+    else:
+        said, advice = failed.reason, ""
+    return f"Error from {given.slot}: {said}{advice}"
+
+
+def _interpreter(path: str) -> str:
+    """Return the words on a script whose interpreter is not there; empty for any other program."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(1024)
+    except OSError:
+        return ""
+    if not first.startswith(b"#!"):
+        return ""
+    named = os.fsdecode(first[2:]).split()[:1]
+    if not named or os.access(named[0], os.X_OK):
+        return ""
+    return f"invalid interpreter ({named[0]}) specified on first line of script "
 
 
 class LocalWorld:
@@ -158,7 +217,7 @@ class LocalWorld:
     simulated = False
 
     def __init__(self, folder: Path, tell: Callable[[str], None] = print) -> None:
-        self._folder = folder
+        self._folder = folder.absolute()
         self._supervisor = execution.Supervisor(folder)
         self._selector = selectors.DefaultSelector()
         self._came: list[Stimulus] = []
@@ -297,7 +356,9 @@ class LocalWorld:
         if isinstance(report, execution.Started | execution.Running):
             if key in self._slots:
                 self._load.began(key, self._slots[key].slot, report.at)
-            return Started(f"start-{key}", key, report.pid, f"dir_{key}/scratch", report.at)
+            given = self._slots.get(key)
+            place = (given.execute if given else "") or f"{self._folder}/execute"
+            return Started(f"start-{key}", key, report.pid, f"{place}/dir_{key}/scratch", report.at)
         if isinstance(report, execution.Usage):
             self._load.measured(key, report.at, report.user_us + report.system_us)
             return Measured(
@@ -306,7 +367,8 @@ class LocalWorld:
             )  # fmt: skip
         if isinstance(report, execution.Failed):
             return Ended(
-                f"end-{key}", key, report.at, failed=True, hold_reason=report.reason, hold_code=report.hold_code,
+                f"end-{key}", key, report.at, failed=True,
+                hold_reason=_held_for_failure(report, self._slots.get(key)), hold_code=report.hold_code,
                 hold_subcode=report.errno,
             )  # fmt: skip
         if isinstance(report, execution.Lost):
@@ -315,10 +377,7 @@ class LocalWorld:
 
     def _ended(self, report: execution.Exited) -> Ended:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
-        given = self._slots.get(report.key)
-        reason = _LIMITS.get(report.violated, "").format(
-            memory=given.memory_mb if given else "?", disk=given.disk_kb if given else "?"
-        )
+        reason = _held_for_limit(report.violated, self._slots.get(report.key))
         return Ended(
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,

@@ -29,6 +29,7 @@ from ...domain.ports.world import Launch, World
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.evolve import fold
+from ...domain.state.job_ad import begun
 from ...domain.state.state import Activation, State
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
@@ -232,5 +233,5 @@ class LogWriter:
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
-        job, machine = cluster.attributes(activation.proc), {} if slot is None else dict(slot.ad)
+        job, machine = begun(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
         return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine)

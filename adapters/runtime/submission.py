@@ -75,9 +75,11 @@ def submission_of(
 
 def checked(parsed: Submission) -> Submission:
     """Check on the disk what a submission is refused or held for, and return the submission. Raise `SubmitError` if the
-    executable cannot be run."""
+    executable cannot be read, unless it is not the submitter's: a program that is missing only there, or that cannot be
+    run, is found where the job runs."""
     command = unquoted(parsed.ad.get("Cmd", ""))
-    if command.startswith("/") and parsed.ad.get("JobUniverse") in ("5", "12"):
+    own = parsed.ad.get("TransferExecutable", "true").lower() != "false"
+    if own and command.startswith("/") and "$$" not in command and parsed.ad.get("JobUniverse") in ("5", "12"):
         _check_executable(command)
     path = unquoted(parsed.ad.get("UserLog", ""))
     reason = unwritable(path) if path else ""
@@ -98,8 +100,6 @@ def _check_executable(path: str) -> None:
             pass
     except OSError as error:
         raise SubmitError(f"Can't access executable file {path}: {error.strerror}") from None
-    if not os.access(path, os.X_OK):
-        raise SubmitError(f"Can't run executable file {path}: it is not executable; chmod +x makes it so")
 
 
 class Reading:
@@ -133,7 +133,7 @@ class Reading:
 
     def request(self, terms: Terms, own: Mapping[str, str]) -> ReadDescription:
         """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `Refused` if the
-        executable cannot be run."""
+        executable cannot be read."""
         parsed, warnings = self.parsed(terms, own)
         try:
             parsed = checked(parsed)

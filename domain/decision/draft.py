@@ -20,6 +20,7 @@ from ..ports.sensor_readings import Sense, nothing
 from ..state.caches import Caches
 from ..state.cluster import Cluster
 from ..state.evolve import evolve
+from ..state.job_ad import REASONED
 from ..state.state import Slot, State
 from ..state_machines import (
     DEFAULT_DIALECT,
@@ -156,7 +157,12 @@ class Draft:
     ) -> None:
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
         target = self.tables.job.fire(source, row)
-        self.emit(JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence))
+        kept = target in REASONED
+        self.emit(
+            JobsTransitioned(
+                *self.why(cause), cluster.id, procs, row, source, target, changes, evidence, reasons_kept=kept
+            )
+        )
 
 
 def ranges(procs: Sequence[int]) -> Procs:

@@ -24,7 +24,7 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "drained", "drain_over", "shutdown", "vacate_timeout", "claim_over", "machine_left",
     # jobs
     "submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "kill_timeout", "evicted",
-    "exited", "execution_failed", "limit_exceeded", "lost", "held_by_machine", "measured", "negotiated",
+    "exited", "execution_failed", "limit_exceeded", "lost", "held_by_machine", "not_expanded", "measured", "negotiated",
     "accounted", "granted", "suspend_command", "continue_command", "left_queue",
     # what was read of a real pool
     "reported", "read", "refused",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..late_attrs import frozen
+from ..late_attrs import Factory, frozen
 from .base import Ad, ClusterEvent, Procs, event
 
 
@@ -31,6 +31,7 @@ class JobsTransitioned(ClusterEvent):
     changes: Ad  #: what changes in the ad of each of them
     evidence: int = 0  #: where the log has what decided it (0: nothing had to be read)
     left: bool = False  #: in logs of format 1: jobs that became Removed, and of which nothing ran, left with this event
+    reasons_kept: bool = False  #: whether their ads count holds and keep former reasons (in older logs they do not)
 
 
 @event("jobs.edited")
@@ -52,6 +53,8 @@ class JobActivated(ClusterEvent):
     slot: str  #: where it runs; local@ and the name of the pool for the local universe
     claim: str  #: the claim's id; empty for the local universe, which has none
     vacate: int = 0  #: microseconds of MachineMaxVacateTime that it was promised (0: what the pool's setting says)
+    provides: Ad = Factory(dict)  #: of the slot: Cpus, Memory, Disk, GPUs, SlotWeight (empty: an older log, or no slot)
+    expanded: Ad = Factory(dict)  #: what its ad keeps of each $$() that the slot filled in
 
 
 @event("job.began")
@@ -111,3 +114,4 @@ class JobExited(ClusterEvent):
     source: str = ""  #: its status before
     evidence: int = 0  #: where the log has what the job's own policy read (0: nothing had to be read)
     left: bool = False  #: in logs of format 1: a job that was Completed or Removed then left the queue with this event
+    reasons_kept: bool = False  #: whether its ad counts a hold by its reason (in older logs it does not)

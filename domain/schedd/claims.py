@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from ..decision.draft import Draft, job_id
-from ..events import ClaimMade, ClaimQueued, JobActivated
+from ..decision.draft import Draft, job_id, ranges
+from ..events import Ad, ClaimMade, ClaimQueued, JobActivated
 from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import idle_procs, waiting
@@ -24,9 +24,12 @@ from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
 from ..state.cluster import IDLE, Cluster
-from ..state.state import Activation, Slot, State
+from ..state.expression_cache import ad_of
+from ..state.job_ad import quoted
+from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
 from .claim_reuse import fits, slot_ad
+from .expansion import CannotExpandError, asks, expand
 
 
 def claim_all(draft: Draft) -> None:
@@ -52,7 +55,7 @@ def claim_matches(draft: Draft) -> None:
         factor = first_factor(state, cluster.submitter)
         made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight_of(slot), value, factor=factor)
         if accept_claim(draft, slot, made):
-            activate(draft, slot, cluster, proc)
+            _begin(draft, slot, cluster, proc)
         elif name in state.matches:
             void(draft, slot, "claim_failed")
     for name, (number, proc) in list(state.claim_ready.items()):
@@ -60,7 +63,7 @@ def claim_matches(draft: Draft) -> None:
         if cluster is None or _ends(draft, slot):
             reuse_claim(draft, slot, number)
         else:
-            activate(draft, slot, cluster, proc)
+            _begin(draft, slot, cluster, proc)
 
 
 def _waits(state: State, number: int, proc: int) -> Cluster | None:
@@ -104,14 +107,41 @@ def start_local_jobs(draft: Draft) -> None:
             running += 1
 
 
-def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
-    """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log."""
+def _begin(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
+    """Start the job for which the slot was claimed, or the next one."""
+    if not activate(draft, slot, cluster, proc):
+        reuse_claim(draft, slot, cluster.id)
+
+
+def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
+    """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log. Return False if
+    the slot cannot fill in what the job's ad asks for: it is held."""
     assert slot.claim is not None
+    try:
+        expanded = _expanded(draft, slot, cluster, proc)
+    except CannotExpandError as error:
+        said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
+        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
+        return False
     draft.tables.job.fire("Idle", "activate")
     promised = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
-    draft.emit(JobActivated(*draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised))
+    draft.emit(
+        JobActivated(
+            *draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised, provides(slot), expanded
+        )
+    )
     trigger(draft, slot, "activate", "activated")
+    return True
+
+
+def _expanded(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> Ad:
+    """Return what the slot fills in. Most ads ask for nothing: they are not put together for it."""
+    edited = cluster.changes(proc) if cluster.edits else {}
+    if not any(asks(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
+        return {}
+    job = cluster.attributes(proc)
+    return expand(job, ad_of(job), ad_of(slot.ad), draft.context)
 
 
 def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
@@ -138,15 +168,14 @@ def reuse_claim(draft: Draft, slot: Slot, before: int) -> None:
     """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
     cluster of the job that it had; that one of another fits is noted with its evidence."""
     assert slot.claim is not None
-    found = None if _ends(draft, slot) else _next(draft, slot, slot.claim.submitter)
-    if found is None:
-        release(draft, slot, "no_more_jobs")
-    else:
+    while found := None if _ends(draft, slot) else _next(draft, slot, slot.claim.submitter):
         cluster, proc = found
         if cluster.id != before:
             read = words(significance(draft.state, draft.caches).signature(cluster, proc))
             draft.emit(evidence(draft, job_ad(cluster, proc), slot_ad(draft, slot, read)))
-        activate(draft, slot, cluster, proc)
+        if activate(draft, slot, cluster, proc):
+            return
+    release(draft, slot, "no_more_jobs")
 
 
 def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:

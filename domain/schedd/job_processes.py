@@ -12,8 +12,9 @@ from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
 from ..ports.stimuli import Ended, Measured, Started
 from ..startd.claiming import charge_badput
-from ..state.job_ad import quoted
+from ..state.job_ad import quoted, unquoted, whole
 from ..state.state import RUNS, Activation
+from ..state_machines.hold_codes import DEACTIVATED, EVICTIONS, LOST, REMOVED_CODE, UNSPECIFIED, Why
 from .claims import job_ended
 from .job_policy import Ending, at_end
 
@@ -87,17 +88,53 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
         min(stimulus.at, draft.now),
     )  # fmt: skip
+    if outcome != "exited":
+        exited = evolve(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
     if row:
-        ending = at_end(draft, cluster, exited) if row == "complete" else Ending(row, changes)
+        ending = at_end(draft, cluster, exited) if row == "complete" else Ending(row, exited.changes)
         target = draft.tables.job.fire(status, ending.row)
         exited = evolve(
-            exited, row=ending.row, source=status, target=target, changes=ending.changes, evidence=ending.evidence
-        )
+            exited, row=ending.row, source=status, target=target, changes=ending.changes, evidence=ending.evidence,
+            reasons_kept=target == "Held",
+        )  # fmt: skip
     if slot is not None:
         draft.move_claim(slot, "end_job")
     draft.emit(exited)
     if slot is not None:
         job_ended(draft, slot, activation.cluster)
+
+
+_TIMES_EXCEEDED = frozenset({46, 47})
+"""HoldReasonCodes of jobs whose access point holds them for the time that they take, and then deactivates the claim."""
+
+
+def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Ad:
+    """What the job's ad says of why it was vacated."""
+    why = _why(draft, activation, end, exited)
+    return {
+        "VacateReason": quoted(why.reason),
+        "VacateReasonCode": str(why.code),
+        "VacateReasonSubCode": str(why.subcode),
+    }
+
+
+def _why(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Why:
+    if exited.outcome == "lost":
+        return LOST
+    if "HoldReason" in exited.changes:
+        return (
+            DEACTIVATED if end.hold_code in _TIMES_EXCEEDED else Why(end.hold_code, end.hold_subcode, end.hold_reason)
+        )
+    cluster = draft.state.clusters[activation.cluster]
+    status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
+    cause = draft.state.ending.get(activation.key, "")
+    if status in RUNS or cause:  # the eviction came first, whatever has become of the job since
+        return EVICTIONS.get(cause) or EVICTIONS.get(activation.leaving) or UNSPECIFIED
+    if status == "Removed":
+        return Why(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
+    of = "" if status == "Held" else "Last"  # or it was released again since
+    code, subcode = (whole(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
+    return Why(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
 
 
 def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:

@@ -11,7 +11,7 @@ from ..events import Ad, ClusterSubmitted
 from ..negotiator.accounting import first_factor
 from ..ports.stimuli import Submit
 from ..state.expression_cache import expression
-from ..state.job_ad import OF_A_HOLD, quoted, seconds
+from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds
 from ..state.proc_ads import pack, unpack
 from .accounting_group import submitter_of
 
@@ -34,6 +34,8 @@ def submit(draft: Draft, command: Submit) -> None:
     held = ad.get("JobStatus") == "5"
     status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
     now = seconds(draft.now)
+    if held:
+        ad = {**ad, **_first_hold(ad)}
     ad = {**ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
     ad["Owner"] = quoted(command.user)
     ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
@@ -43,6 +45,19 @@ def submit(draft: Draft, command: Submit) -> None:
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
+
+
+_INITIALLY_HELD = {"InitialJobStatus": "5"}
+_ON_HOLD = "15"
+"""HoldReasonCode of a job that its submission holds."""
+
+
+def _first_hold(ad: Ad) -> Ad:
+    """What the ads of jobs say that all are held from the start."""
+    changes: Ad = {}
+    code = ad.get("HoldReasonCode", "0")
+    count_hold(changes, ad, code)
+    return changes | (_INITIALLY_HELD if code == _ON_HOLD else {})
 
 
 def _held_from_the_start(
@@ -60,7 +75,8 @@ def _held_from_the_start(
             said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in OF_A_HOLD]
             groups.setdefault(tuple(said), []).append(proc)
     known = (dict(zip(OF_A_HOLD, said, strict=True)) for said in groups)
-    changes = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
+    said_ones = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
+    changes = [(_INITIALLY_HELD if one.get("HoldReasonCode") == _ON_HOLD else {}) | one for one in said_ones]
     return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
 
 

@@ -19,7 +19,7 @@ from .job_ad import TERMINAL, unquoted
 from .proc_ads import Variants
 from .settings import as_founded
 from .slot_fold import MACHINE_FOLDS, PUBLISHED, change
-from .state import Activation, Claim, Machine, Slot, State
+from .state import RUNS, Activation, Claim, Machine, Slot, State
 
 ANSWERS_KEPT = 10_000
 ANSWERS_SIZE = 8_000_000
@@ -356,7 +356,8 @@ def _measured(state: State, event: e.JobMeasured) -> None:
 
 def _signalled(state: State, event: e.JobSignalled) -> None:
     activation = state.by_job[event.cluster, event.proc]
-    state.ending[activation.key] = None
+    runs = state.clusters[event.cluster].status_of(event.proc) in RUNS
+    state.ending.setdefault(activation.key, event.cause if runs else "")
     _told(activation, event)
 
 

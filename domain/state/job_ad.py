@@ -10,6 +10,7 @@ Source: the manual's "Job ClassAd Attributes"; where it is silent, the ads of a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from ..events import (
@@ -23,6 +24,7 @@ from ..events import (
     JobsTransitioned,
 )
 from ..state_machines import HTCONDOR_25, LEFT
+from ..state_machines.hold_codes import code_name
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
@@ -33,14 +35,17 @@ OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 Changes = dict[str, str]
 
 _LIVED = (
-    "CommittedSlotTime CommittedTime CompletionDate CumulativeRemoteSysCpu CumulativeRemoteUserCpu "
-    "CumulativeSlotTime CurrentHosts DiskUsage EnteredCurrentStatus ExitBySignal ExitCode ExitSignal ExitStatus "
-    "FirstJobMatchDate HoldReason HoldReasonCode HoldReasonSubCode ImageSize InitialWaitDuration "
-    "JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate JobRunCount JobStartDate JobStatus "
-    "LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus LastMatchTime LastPublicClaimId "
-    "LastRemoteHost LastRemoteWallClockTime LastVacateTime MemoryUsage NumJobCompletions NumJobMatches "
-    "NumJobStarts NumShadowStarts NumVacates PublicClaimId ReleaseReason RemoteHost RemoteSysCpu RemoteUserCpu "
-    "RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize ShadowBday "
+    "CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu CumulativeRemoteUserCpu "
+    "CumulativeSlotTime CurrentHosts DiskProvisioned DiskUsage EnteredCurrentStatus ExitBySignal ExitCode ExitSignal "
+    "ExitStatus FirstJobMatchDate GPUsProvisioned HoldReason HoldReasonCode HoldReasonSubCode ImageSize "
+    "InitialJobStatus InitialWaitDuration JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate "
+    "JobRunCount JobStartDate JobStatus LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus "
+    "LastMatchTime LastPublicClaimId LastReleaseReason LastRemoteHost LastRemoteWallClockTime LastVacateTime "
+    "MachineAttrCpus0 MachineAttrSlotWeight0 MemoryProvisioned MemoryUsage NumHolds NumHoldsByReason "
+    "NumJobCompletions NumJobMatches NumJobStarts NumShadowStarts NumVacates NumVacatesByReason "
+    "NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason RemoteHost RemoteSysCpu "
+    "RemoteUserCpu RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize ShadowBday VacateReason "
+    "VacateReasonCode VacateReasonSubCode "
 )
 LIVED = frozenset(name.lower() for name in _LIVED.split())
 """The attributes, in small letters, that a job's life changes: all that these folds and the decisions may set."""
@@ -78,6 +83,19 @@ def real(microseconds: int) -> str:
     return repr(microseconds / 1_000_000)
 
 
+def whole(text: str) -> int:
+    """A whole number; 0 for what is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+_BY_REASON = {
+    "NumHolds": "NumHoldsByReason",
+    "NumVacates": "NumVacatesByReason",
+    "NumVacatesPreExecution": "NumVacatesByReasonPreExecution",
+}
+_COUNT = re.compile(r"(\w+) = (\d{1,18})", re.ASCII)
+
+
 class _Attributes:
     """`changes` over the ad of the cluster: to read what an event adds to."""
 
@@ -92,11 +110,34 @@ class _Attributes:
 
     def whole(self, name: str) -> int:
         """A whole number; 0 for what a user has put there instead of one."""
-        text = self.text(name)
-        return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+        return whole(self.text(name))
 
     def add(self, name: str, amount: int = 1) -> None:
         self.changes[name] = str(self.whole(name) + amount)
+
+    def count(self, name: str, code: str) -> None:
+        """Count a hold or vacate in ``name``, and in the ad beside it by the name of its code."""
+        self.add(name)
+        by_reason = _BY_REASON[name]
+        counts = {each: int(number) for each, number in _COUNT.findall(self.text(by_reason))}
+        reason = code_name(whole(code))
+        counts[reason] = counts.get(reason, 0) + 1
+        pairs = "; ".join(f"{each} = {counts[each]}" for each in sorted(counts))
+        self.changes[by_reason] = f"[ {pairs} ]"
+
+    def move(self, name: str) -> None:
+        """Keep what an attribute says as its former value, if it says anything."""
+        text = self.text(name)
+        if text and text != "undefined":
+            self.changes[f"Last{name}"], self.changes[name] = text, ""
+
+    def weighted(self, seconds: int) -> int:
+        """So many seconds times the slot's weight, in microseconds."""
+        try:
+            weight = float(self.text("MachineAttrSlotWeight0") or 1)
+        except ValueError:
+            weight = 1.0
+        return round(seconds * weight * 1_000_000)
 
     def add_real(self, name: str, microseconds: int) -> None:
         try:
@@ -115,7 +156,18 @@ def _status(changes: Changes, target: str, source: str, at: int) -> None:
 def _moved(job: _Attributes, event: JobsTransitioned) -> None:
     if event.target != LEFT:  # which is no status: the history has the last that the job had
         _status(job.changes, event.target, event.source, event.at)
+    if event.reasons_kept:
+        for name in FORMER.get(event.target, ()):
+            job.move(name)
     job.changes.update(event.changes)
+    if event.reasons_kept and event.target == "Held":
+        job.count("NumHolds", event.changes.get("HoldReasonCode", "0"))
+
+
+FORMER = {"Held": ("ReleaseReason",), "Removed": ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")}
+"""What the ads of jobs keep as former reasons where they become this."""
+REASONED = frozenset(FORMER)
+"""The statuses for which ``JobsTransitioned`` says that reasons are kept."""
 
 
 def _edited(job: _Attributes, event: JobsEdited) -> None:
@@ -131,9 +183,26 @@ def _activated(job: _Attributes, event: JobActivated) -> None:
     changes["CurrentHosts"] = "1"
     for name in ("NumJobMatches", "NumShadowStarts", "JobRunCount"):
         job.add(name)
+    if event.provides:
+        _provided(changes, event.provides)
+    changes.update(event.expanded)
+    for name in _VACATED:
+        if changes.get(name):
+            changes[name] = ""
     if not job.text("JobStartDate"):
         changes["JobStartDate"] = changes["FirstJobMatchDate"] = now
         changes["InitialWaitDuration"] = str(int(now) - (job.whole("QDate") or int(now)))
+
+
+_VACATED = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
+_PROVISIONED = ("Cpus", "Disk", "GPUs", "Memory")
+_OF_THE_MACHINE = ("Cpus", "SlotWeight")
+"""SYSTEM_JOB_MACHINE_ATTRS, of the last run alone."""
+
+
+def _provided(changes: Changes, slot: Mapping[str, str]) -> None:
+    changes.update({f"{name}Provisioned": slot[name] for name in _PROVISIONED if name in slot})
+    changes.update({f"MachineAttr{name}0": slot[name] for name in _OF_THE_MACHINE if name in slot})
 
 
 def _executing(job: _Attributes, event: JobExecuting) -> None:
@@ -163,7 +232,9 @@ def _reported(job: _Attributes, event: JobExited) -> None:
         changes["DiskUsage"] = str(event.disk)
     if event.outcome == "exited":
         changes["ExitBySignal"] = "true" if event.signal is not None else "false"
-        changes["ExitStatus"] = "0" if event.code is None else str(event.code)
+        # HTCondor 25 never sets ExitStatus. In older logs, which say nothing of what a slot provides, it was the code.
+        ran = job.text("CpusProvisioned")
+        changes["ExitStatus"] = "0" if ran or event.code is None else str(event.code)
         changes["ExitCode"] = "" if event.code is None else str(event.code)
         changes["ExitSignal"] = "" if event.signal is None else str(event.signal)
         job.add("NumJobCompletions")
@@ -174,8 +245,8 @@ def _exited(job: _Attributes, event: JobExited) -> None:
     began = job.whole("JobCurrentStartDate")
     ended = event.ended or event.at
     wall = max(0, ended // 1_000_000 - began) if began else 0
-    for name in ("RemoteWallClockTime", "CumulativeSlotTime"):
-        job.add_real(name, wall * 1_000_000)
+    job.add_real("RemoteWallClockTime", wall * 1_000_000)
+    job.add_real("CumulativeSlotTime", job.weighted(wall))
     changes["LastRemoteWallClockTime"] = real(wall * 1_000_000)
     job.add_real("CumulativeRemoteUserCpu", event.user_cpu)
     job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
@@ -188,15 +259,27 @@ def _exited(job: _Attributes, event: JobExited) -> None:
     _reported(job, event)
     if event.outcome != "exited":
         changes["LastVacateTime"] = seconds(ended)
-        job.add("NumVacates")
+        _vacated(job, event)
     if event.target == "Completed":
         changes["CompletionDate"] = seconds(ended)
-        job.add_real("CommittedSlotTime", wall * 1_000_000)
+        job.add_real("CommittedSlotTime", job.weighted(wall))
         job.add("CommittedTime", wall)
     if event.row:
         source = event.source or STATUS_NAMES.get(job.whole("JobStatus"), "Running")
         _status(changes, event.target, source, event.at)
     changes.update(event.changes)
+    if event.reasons_kept:
+        job.count("NumHolds", event.changes.get("HoldReasonCode", "0"))
+
+
+def _vacated(job: _Attributes, event: JobExited) -> None:
+    code = event.changes.get("VacateReasonCode")
+    if code is None:  # an older log
+        job.add("NumVacates")
+        return
+    job.count("NumVacates", code)
+    if job.whole("JobCurrentStartExecutingDate") < job.whole("JobCurrentStartDate"):
+        job.count("NumVacatesPreExecution", code)
 
 
 _FOLDS: dict[type[Event], Callable[..., None]] = {
@@ -217,12 +300,26 @@ def fold_job(changes: Changes, base: Mapping[str, str], event: Event) -> None:
         fold(_Attributes(changes, base), event)
 
 
+def count_hold(changes: Changes, base: Mapping[str, str], code: str) -> None:
+    """Count a hold for the reason of this code."""
+    _Attributes(changes, base).count("NumHolds", code)
+
+
 def at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
     """The ad of a job that has just ended by itself, as its own policy sees it: what is known of the end is there, the
     job still is where it ran, and its status is what it was (the shadow's copy of the ad, in the reference)."""
     changes: Changes = {}
     _reported(_Attributes(changes, attributes), exited)
     return {**attributes, **changes}
+
+
+EXPANDED = "MATCH_EXP_"
+"""What an attribute's name has in front where the ad keeps it with all that the slot filled in."""
+
+
+def begun(ad: Mapping[str, str]) -> dict[str, str]:
+    """The ad with which a job's processes begin: what was filled in stands where it was asked for."""
+    return {**ad, **{name.removeprefix(EXPANDED): text for name, text in ad.items() if name.startswith(EXPANDED)}}
 
 
 def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:

@@ -9,12 +9,14 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from .. import events as e
+from ..state_machines.hold_codes import EVICTIONS
 from .slot_attributes import SlotAd
 from .state import Activation, Claim, Drain, Machine, Slot
 
 BIRTH = "Owner/Idle"
 """The state and activity in which every slot begins."""
 SUSPENDED = "Claimed/Suspended"
+ENDING = ("Claimed/Retiring", "Preempting/")
 PUBLISHED = "published"
 """The cause of a change that a machine's sensors told: no part of the slot's own ad."""
 
@@ -99,6 +101,10 @@ def moved(slot: Slot, event: e.SlotTransitioned, position: int, user: str) -> No
         if activation.since:
             activation.suspended += event.at - activation.since
         activation.since = event.at if event.target == SUSPENDED else 0
+        if event.target.startswith(ENDING):
+            activation.leaving = event.cause if event.cause in EVICTIONS else activation.leaving
+        elif event.target != SUSPENDED:
+            activation.leaving = ""
     if event.target.partition("/")[0] != slot.state_activity.partition("/")[0]:
         slot.entered_state = event.at
     slot.entered_activity = event.at

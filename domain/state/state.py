@@ -62,6 +62,7 @@ class Activation:
     job: str = ""  #: with `cluster` 0: the job, as its own access point names it
     ad: Ad = field(factory=dict)  #: with `cluster` 0: the job's ad
     user: str = ""  #: whose the job is, as user@domain (empty: its ad does not say)
+    leaving: str = ""  #: the cause for which its slot's claim is about to end, where that is a reason of its own
 
     def ran(self, now: int) -> int:
         """For how long it has run, in microseconds, without the time in which it was suspended."""
@@ -244,7 +245,8 @@ class State:
     silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
     activations: dict[str, Activation] = field(factory=dict)  #: by their keys
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: by their jobs
-    ending: dict[str, None] = field(factory=dict)  #: the keys of the activations that were told to end
+    ending: dict[str, str] = field(factory=dict)
+    """The keys of the activations that were told to end; why, as a cause, if the job was to run until then."""
     rejections: dict[str, Unmatched] = field(factory=dict)
     """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
     answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
@@ -286,3 +288,13 @@ class State:
 
     def owner(self, cluster: Cluster) -> str:
         return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]
+
+
+PROVIDED = ("Cpus", "Memory", "Disk", "GPUs")
+
+
+def provides(slot: Slot) -> Ad:
+    """What a job's ad is told of its slot when it begins there. Every slot has GPUs, if none."""
+    weight = 0 if slot.claim is None else slot.claim.weight
+    given = {name: slot.ad[name] for name in PROVIDED if name in slot.ad}
+    return {"GPUs": "0", **given, "SlotWeight": str(weight // 1000) if weight % 1000 == 0 else repr(weight / 1000)}

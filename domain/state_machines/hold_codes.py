@@ -36,6 +36,34 @@ def _codes(section: Section) -> dict[int, Code]:
 HOLD_CODES, VACATE_CODES = map(_codes, sections(get_data(__package__, "hold_codes.txt")))
 
 
+def code_name(code: int) -> str:
+    """Return a code's label; that of Unspecified for a number that is none."""
+    return (HOLD_CODES.get(code) or VACATE_CODES.get(code) or HOLD_CODES[0]).name
+
+
+class Why(NamedTuple):
+    """Why a job was stopped: a code of holds or evictions with its text."""
+
+    code: int
+    subcode: int
+    reason: str
+
+
+# The reasons are data of the real pool's logs, which tools match.
+EVICTIONS: Final = {
+    "vacate_command": Why(1010, 0, "Claim vacated by the administrator"),
+    "user_vacate": Why(1022, 0, "Job vacated by schedd"),
+    "preempt": Why(1011, 0, "PREEMPT expression evaluated to True"),
+    **dict.fromkeys(("drain_command", "draining"), Why(1014, 0, "Startd was draining")),
+    "shutdown": Why(1013, 0, "Startd was shutdown"),
+}
+"""Why a job was evicted, by the cause of the signal."""
+UNSPECIFIED: Final = Why(1005, 0, "Unspecified job interruption")
+LOST: Final = Why(1008, 0, "Job not found at execution machine")
+DEACTIVATED: Final = Why(1009, 0, "Claim deactivated")
+REMOVED_CODE: Final = 1023
+
+
 def goes_on_hold(code: int, subcode: int = 0) -> bool:
     """Tell whether a job that failed with this code is held; else it is evicted, and tried again.
 

@@ -12,7 +12,7 @@ from ...domain.schedd.job_commands import IMMUTABLE
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import TERMINAL, unquoted
 from ...domain.state.proc_ads import CHUNK
-from ...domain.state.state import RUNS, Activation, Slot
+from ...domain.state.state import RUNS, Activation, Slot, provides
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting import begins
 from .evidence import own_policy
@@ -263,6 +263,8 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     if claim.submitter != cluster.submitter:
         words = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         pool.report_job(*job, "activation", words)
+    if event.provides and event.provides != provides(slot):
+        pool.report_job(*job, "value", f"what {event.slot} provides is not what its ad and its claim say")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
         if waits_for_a_slot(pool, *expected):

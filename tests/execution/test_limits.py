@@ -19,6 +19,7 @@ BROKEN = [
     (FILLS_SCRATCH, Limits(disk_kb=1000), "disk", (34, 104)),
     (FILLS_OUTPUT, Limits(disk_kb=1000), "disk", (34, 104)),
     ("sleep 1000", Limits(wall_us=100_000), "wall", (47, 0)),
+    ("sleep 1000", Limits(duration_us=100_000), "duration", (46, 0)),
 ]
 KEPT = [
     ("sleep 2.2", Limits(memory_mb=1000, disk_kb=1000, wall_us=10**9)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -169,8 +170,9 @@ def test_jobs_that_are_held_for_one_reason_end_the_run_with_it_and_the_way_out(f
     said = folder.call("run", "job.sub", "-quiet", code=1)
     assert "\n2 held in " in said
     out = folder.path / "out"
-    reason = f"stdout {out}/0: No such file or directory"
-    assert f"2 jobs are held for the same reason; 1.0: {reason}. `mkdir -p {out}`, then `poolbook release 1`" in said
+    assert "2 jobs are held for the same reason; 1.0: Error from slot1_" in said
+    reason = f"Failed to open '{out}/0' as standard output: No such file or directory (errno 2)"
+    assert f": {reason}. `mkdir -p {out}`, then `poolbook release 1`" in said
     out.mkdir()
     folder.call("release", "1")
     assert "\n2 completed in " in folder.call("resume", "-quiet")
@@ -269,6 +271,59 @@ def test_what_cannot_be_executed_is_held_with_code_6(folder: Folder) -> None:
     folder.write("job.sub", f"executable = {folder.path}/garbage\nqueue\n")
     folder.call("run", "job.sub", code=1)
     assert folder.call("q", "-hold", "-af", "HoldReasonCode") == "6\n"
+
+
+HELD = {
+    "missing": (
+        "executable = /no/such\ntransfer_executable = false",
+        "6 2 Failed to execute '/no/such': (errno=2: 'No such file or directory')",
+    ),
+    "plain": (
+        "executable = plain.txt",
+        "6 13 Failed to execute '{home}/plain.txt': (errno=13: 'Permission denied')",
+    ),
+    "interpreter": (
+        "executable = script",
+        "6 2 Failed to execute '{home}/script': invalid interpreter (/no/interpreter) specified on first line of "
+        "script (errno=2: 'No such file or directory')",
+    ),
+    "output": (
+        "executable = /bin/true\noutput = none/out",
+        "7 2 Failed to open '{home}/none/out' as standard output: No such file or directory (errno 2)",
+    ),
+    "error": (
+        "executable = /bin/true\nerror = none/err",
+        "7 2 Failed to open '{home}/none/err' as standard error: No such file or directory (errno 2)",
+    ),
+    "input": (
+        "executable = /bin/cat\ninput = none/in",
+        "8 2 Failed to open '{home}/none/in' as standard input: No such file or directory (errno 2)",
+    ),
+    "long": (
+        "executable = /bin/sleep\narguments = 99\nallowed_job_duration = 1",
+        "46 0 The job exceeded allowed job duration of 00:01",
+    ),
+    "executes": (
+        "executable = /bin/sleep\narguments = 99\nallowed_execute_duration = 1",
+        "47 0 The job exceeded allowed execute duration of 00:01",
+    ),
+}
+"""Submit files, and why a real pool (25.14) holds their jobs: code, subcode, reason."""
+
+
+def test_what_a_real_pool_holds_is_held_in_its_words(folder: Folder) -> None:
+    folder.write("plain.txt", "no program")
+    folder.write("script", "#!/no/interpreter\n")
+    (folder.path / "script").chmod(0o755)
+    for number, (name, (text, _)) in enumerate(HELD.items(), 1):
+        folder.write(f"{name}.sub", f"{text}\nrequest_memory = 16\nrequest_disk = 1 MB\nlog = {number}.log\nqueue\n")
+        folder.call("submit", f"{name}.sub")
+    folder.call("resume", code=1)
+    said = folder.call("q", "-hold", "-af", "HoldReasonCode", "HoldReasonSubCode", "HoldReason").splitlines()
+    plain = [re.sub(r"Error from slot1_\d+@[^:]+: ", "", line) for line in said]
+    assert plain == [words.format(home=folder.path) for _, words in HELD.values()]
+    log = (folder.path / f"{list(HELD).index('long') + 1}.log").read_text()
+    assert re.search(rf'CondorScratchDir = "{folder.path}/.*/execute/dir_\d+/scratch"', log), log
 
 
 def test_a_job_that_uses_more_memory_than_it_was_given_is_held_with_code_34(folder: Folder) -> None:

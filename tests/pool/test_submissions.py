@@ -33,13 +33,14 @@ ACCEPTED = {
     "input files": (HELD + "transfer_input_files = one.dat, whole\nshould_transfer_files = yes\nqueue\n", ()),
     "warned of": (HELD + "nosuchcommand = 1\nrequest_cpu = 2\nqueue\n", ()),
     "held for its log": (HELD.replace("hold = true\n", "log = nowhere/job.log\n") + "queue\n", ()),
+    "a program that cannot be run": (HELD.replace("/bin/true", "one.dat") + "queue\n", ()),
+    "a program that is elsewhere": (HELD.replace("/bin/true", "/no/such") + "transfer_executable = false\nqueue\n", ()),
     "relative paths": (HELD + "initialdir = inner\noutput = out.txt\nlog = job.log\nqueue\n", ()),
     "no text": (HELD + "arguments = \udce9\nqueue\n", ()),
 }  # fmt: skip
 REFUSED = {
     "no executable": "queue\n",
     "an executable that is not there": "nosuchcommand = 1\nexecutable = nothing.sh\nqueue\n",
-    "one that cannot be run": "executable = one.dat\nqueue\n",
     "a wrong expression": "executable = /bin/true\nrequirements = (((\nqueue\n",
     "a file that is not there": "executable = /bin/true\nqueue item from nothing.txt\n",
 }
@@ -100,7 +101,7 @@ def log(folder: Folder, name: str) -> Iterator[None]:
 def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> None:
     still = submitted(filled)
     at_rest = ads(filled)
-    assert len(at_rest) == 17
+    assert len(at_rest) == 19
     assert [code for code, _, _ in still] == [0] * len(ACCEPTED) + [1] * len(REFUSED)
     with log(filled, "still"), filled.served():
         served = submitted(filled)

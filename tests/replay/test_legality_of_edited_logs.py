@@ -116,6 +116,7 @@ def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
 # Every field of every event in turn: another value
 
 OF_OLD = "of jobs that do not come to their end with it, it says nothing"
+OLDER = "an older log's ads do not keep former reasons"
 NO_BOUND = "an instant may lie anywhere between its neighbours'"
 NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
 SAID = "no event repeats it"
@@ -157,6 +158,8 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.JobsTransitioned, "changes"): ADS,
     (e.JobsTransitioned, "stimulus"): NAME,
     **{(kind, "left"): OF_OLD for kind in (e.JobsTransitioned, e.JobExited)},
+    **{(kind, "reasons_kept"): OLDER for kind in (e.JobsTransitioned, e.JobExited)},
+    (e.JobActivated, "expanded"): ADS,
     (e.JobsEdited, "changes"): ADS,
     (e.JobExecuting, "pid"): SAID,
     (e.JobExecuting, "scratch"): SAID,

@@ -22,6 +22,7 @@ VIOLATION_HOLD_CODES: Mapping[str, tuple[int, int]] = {
     "memory": (34, 102),  # JobOutOfResources
     "disk": (34, 104),  # JobOutOfResources
     "wall": (47, 0),  # JobExecuteExceeded
+    "duration": (46, 0),  # JobDurationExceeded
 }
 
 # HoldReasonCode of a job that could not be started, by the part that failed; the subcode is the errno.
@@ -40,6 +41,7 @@ class Limits:
     memory_mb: int | None = None  #: of the resident memory of all its processes together
     disk_kb: int | None = None  #: of its scratch directory, and what its output files have grown by
     wall_us: int | None = None  #: of the time from its start, time in suspension included
+    duration_us: int | None = None  #: of the same time, by another rule: that of the whole job
 
 
 def _is_key(_: object, __: Attribute[str], value: str) -> None:

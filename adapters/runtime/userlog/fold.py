@@ -14,9 +14,10 @@ from typing import Any
 from ....domain import events as e
 from ....domain.state.job_ad import quoted, unquoted
 from ....domain.state_machines import LEFT
+from ....domain.state_machines.hold_codes import EVICTIONS, LOST, REMOVED_CODE, UNSPECIFIED, Why
 from . import event_text
 from .logged_clusters import NOTES, LoggedCluster, holds, without
-from .logged_runs import Place, Run, Why, address, changed, place, table
+from .logged_runs import Place, Run, address, changed, place, table
 
 Body = str | Callable[[int], str]
 """An event's text: one for all jobs, or a function that makes each process's when it is written."""
@@ -28,18 +29,7 @@ HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE = 12, 13, 21, 24, 33
 PRIORITY = "JobPrio"  #: the one attribute whose change is logged (033): a command of its own changes it
 PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the job's own is one
 
-# Why a job was evicted, by the cause of the signal. The reasons are data of the real pool's logs, which tools match.
-_UNSPECIFIED = Why(1005, 0, "Unspecified job interruption")
-_EVICTIONS = {
-    "vacate_command": Why(1010, 0, "Claim vacated by the administrator"),
-    "user_vacate": Why(1022, 0, "Job vacated by schedd"),
-    "preempt": Why(1011, 0, "PREEMPT expression evaluated to True"),
-    **dict.fromkeys(("drain_command", "draining"), Why(1014, 0, "Startd was draining")),
-    "shutdown": Why(1013, 0, "Startd was shutdown"),
-}
 _BY_MACHINE = "held_by_machine"  #: the cause of a hold by WANT_HOLD, which the startd reports as an error
-_LOST = Why(1008, 0, "Job not found at execution machine")
-_REMOVED_CODE = 1023
 
 
 class UserLogs:
@@ -113,7 +103,7 @@ class UserLogs:
     def _slot_moved(self, event: e.SlotTransitioned) -> None:
         """Remember why a claim begins to end, until it has ended or its job may stay after all."""
         if event.target.startswith(_ENDING):
-            why = _EVICTIONS.get(event.cause)
+            why = EVICTIONS.get(event.cause)
             if why is not None:
                 self._leaving[event.slot] = why
         elif event.target != "Claimed/Suspended":
@@ -224,7 +214,7 @@ class UserLogs:
         run = self._running(event)
         if run is None:
             return
-        run.why = run.why or _EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, _UNSPECIFIED)
+        run.why = run.why or EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, UNSPECIFIED)
         if run.suspended and event.how == "soft":  # stopped processes go on, to take the signal
             run.suspended = False
             if run.executing is not None:
@@ -277,9 +267,9 @@ def _interrupted(
     """Yield the events of a job that did not end by itself, or that its own policy holds at its end: the error, the
     eviction, and the hold."""
     hold = _hold_of(event.changes)
-    why = hold or run.why or _UNSPECIFIED
+    why = hold or run.why or UNSPECIFIED
     if event.outcome == "lost":
-        why = _LOST
+        why = LOST
         yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, why.reason)
     error = run.error if event.outcome == "exited" else hold or run.error
     if error is not None:
@@ -306,7 +296,7 @@ def _held(hold: Why) -> str:
 def _asked(event: e.JobsTransitioned) -> Why | None:
     """Return why a running job is stopped: its hold or removal."""
     if event.row == "remove":
-        return Why(_REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
+        return Why(REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
     return _hold_of(event.changes) if event.row == "hold" else None
 
 

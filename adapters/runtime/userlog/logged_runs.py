@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from ....domain.events import Ad, JobExited
 from ....domain.state.job_ad import unquoted
+from ....domain.state_machines.hold_codes import Why
 from .event_text import Resource, megabytes, number, resources
 from .logged_clusters import LoggedCluster
 
@@ -43,15 +44,6 @@ def changed(before: Place, changes: Ad) -> Place:
     """Return the slot after its ad changed."""
     news = {name: text for name, text in changes.items() if name in before.offers and text}
     return Place(before.slot, before.machine, {**before.offers, **news}, before.assigned) if news else before
-
-
-@frozen
-class Why:
-    """Why a job was stopped: a code of holds or evictions (``state_machines/hold_codes.py``) with its text."""
-
-    code: int
-    subcode: int
-    reason: str
 
 
 @define

@@ -250,7 +250,8 @@ class Jobs:
             job.peak_kb = max(job.peak_kb, rss)
             if not job.measuring and now >= job.measure_at:
                 self._chores.append(job.measure())
-            uses = {"memory_mb": rss / 1024, "disk_kb": job.disk_kb, "wall_us": now - job.began}
+            ran = now - job.began
+            uses = {"memory_mb": rss / 1024, "disk_kb": job.disk_kb, "duration_us": ran, "wall_us": ran}
             self._enforce(job, uses)
             yield {
                 "say": "usage",
@@ -297,7 +298,7 @@ class Jobs:
 
     def _enforce(self, job: Job, uses: dict[str, float]) -> None:
         for limit, used in uses.items():
-            allowed = job.limits[limit]
+            allowed = job.limits.get(limit)  # an older pool knows fewer of them
             if allowed is not None and used > allowed and not job.violated:
                 job.violated = limit.partition("_")[0]
                 self._kill(job)

@@ -1,0 +1,67 @@
+"""``$$(Name)``, ``$$(Name:default)`` and ``$$([expression])`` in a job's ad, which its slot fills in when it begins.
+
+What was found is kept in the ad, as MATCH_Name and MATCH_EXP_Attribute; the attribute itself stays as it was submitted.
+Source: the manual's "Substitutions and macros" (Submitting a Job), and dollarDollarExpand (qmgmt.cpp) of the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, parse
+from ..classad.unparse import unparse_old
+from ..events import Ad
+from ..state.job_ad import EXPANDED
+
+MATCH: Final = "MATCH_"
+_MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
+
+
+class CannotExpandError(Exception):
+    """A job cannot begin: its slot has nothing to fill in. The text is what HTCondor says of it."""
+
+
+def asks(ad: Mapping[str, str]) -> bool:
+    """Tell whether any attribute has something to fill in."""
+    return any("$$(" in text for text in ad.values())
+
+
+def expand(ad: Ad, job: ClassAd, slot: ClassAd, context: Context) -> Ad:
+    """Return what changes in the ad. Raise `CannotExpandError`."""
+    changes: Ad = {}
+
+    def filled(found: re.Match[str]) -> str:
+        if found["expression"] is not None:
+            return _evaluated(found["expression"], job, slot, context)
+        name = found["name"]
+        if name.lower() == "dollardollar":
+            return "$$"
+        expression = slot.get(name)
+        if expression is not None:
+            text = unparse_old(expression)
+        elif found["default"] is not None:
+            text = f'"{found["default"]}"'
+        else:
+            raise CannotExpandError(f"Cannot expand $$ expression ({name}).")
+        changes[f"{MATCH}{name}"] = text
+        return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+
+    for name, text in ad.items():
+        if "$$(" in text and not name.lower().startswith(MATCH.lower()):
+            expanded = _MACRO.sub(filled, text)
+            if expanded != text:
+                changes[f"{EXPANDED}{name}"] = expanded
+    return changes
+
+
+def _evaluated(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
+    plain = re.sub(r'\\(["\\])', r"\1", text)
+    try:
+        value = parse(f"string({plain})").evaluate(job, slot, context)
+    except (ClassAdSyntaxError, EvaluationError):
+        value = None
+    if not isinstance(value, str):
+        raise CannotExpandError(f"Cannot expand $$ expression ([{text}]).")
+    return value

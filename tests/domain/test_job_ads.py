@@ -1,0 +1,208 @@
+"""Golden: what a job's ad says of its life, as the ads of a real pool (HTCondor 25.14) say it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from poolbook.domain.events import Ad, JobActivated
+from poolbook.domain.ports.world import Launch
+from poolbook.domain.state.job_ad import unquoted
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import Behaviour
+
+from ..together import together
+from .pools import TestPool
+
+SUBMITTED_ON_HOLD = {
+    "JobStatus": "5",
+    "HoldReasonCode": "15",
+    "HoldReason": '"submitted on hold at user\'s request"',
+}
+
+
+def pool_of(behaviour: Behaviour, **ad: str) -> TestPool:
+    """A pool with one slot of two cores, on which a job runs."""
+    pool = TestPool(behave=lambda launch: behaviour)
+    pool.machine(static=1, cpus=2)
+    pool.submit(1, **ad)
+    pool.advance(4)
+    return pool
+
+
+def ad_of(pool: TestPool) -> Ad:
+    assert examine(pool.log.read()).violations == []
+    return dict(pool.state.clusters[1].attributes(0))
+
+
+def held(pool: TestPool) -> None:
+    pool.act("hold", "1.0")
+    pool.advance(3)
+
+
+def held_twice(pool: TestPool) -> None:
+    held(pool)
+    pool.act("release", "1.0")
+    pool.advance(5)
+    held(pool)
+
+
+def held_and_released(pool: TestPool) -> None:
+    held(pool)
+    pool.act("release", "1.0")
+
+
+def vacated(pool: TestPool) -> None:
+    pool.act("vacate", "1.0")
+    pool.act("hold", "1.0")  # behind the vacate: that was first
+    pool.advance(2)
+
+
+def slot_vacated(pool: TestPool) -> None:
+    pool.vacate_slot("slot1@h", fast=True)
+    pool.advance(1)
+
+
+def removed_while_held(pool: TestPool) -> None:
+    held(pool)
+    pool.act("remove", "1.0")
+
+
+def released(pool: TestPool) -> None:
+    pool.act("release", "1.0")
+    pool.advance(2)
+
+
+def nothing(pool: TestPool) -> None:
+    pass
+
+
+HOLD = "via condor_hold (by user alice)"
+
+
+@together(
+    ("act", "behaviour", "ad", "said"),
+    [
+        (
+            held, Behaviour(900), {},
+            {
+                "NumHolds": "1", "NumHoldsByReason": "[ UserRequest = 1 ]", "NumVacates": "1",
+                "NumVacatesByReason": "[ UserRequest = 1 ]", "VacateReason": HOLD, "VacateReasonCode": "1",
+                "VacateReasonSubCode": "0", "LastReleaseReason": "", "LastHoldReason": "", "NumVacatesPreExecution": "",
+            },
+        ),
+        (
+            held_twice, Behaviour(900), {},
+            {
+                "NumHolds": "2", "NumHoldsByReason": "[ UserRequest = 2 ]", "NumVacates": "2",
+                "NumVacatesByReason": "[ UserRequest = 2 ]", "ReleaseReason": "",
+                "LastReleaseReason": "via condor_release (by user alice)", "LastHoldReason": HOLD,
+                "LastHoldReasonCode": "1", "LastHoldReasonSubCode": "0",
+            },
+        ),
+        (
+            held_and_released, Behaviour(900), {},
+            {"HoldReason": "", "LastHoldReason": HOLD, "NumHolds": "1", "VacateReasonCode": ""},
+        ),
+        (vacated, Behaviour(900), {}, {"VacateReason": "Job vacated by schedd", "VacateReasonCode": "1022"}),
+        (
+            slot_vacated, Behaviour(900), {},
+            {"NumVacatesByReason": "[ StartdVacateCommand = 1 ]", "NumHolds": ""},
+        ),
+        (
+            removed_while_held, Behaviour(900), {"LeaveJobInQueue": "true"},
+            {"HoldReason": "", "HoldReasonCode": "", "LastHoldReason": HOLD, "LastHoldReasonCode": "1"},
+        ),
+        (
+            nothing, Behaviour(900), SUBMITTED_ON_HOLD,
+            {"InitialJobStatus": "5", "NumHolds": "1", "NumHoldsByReason": "[ SubmittedOnHold = 1 ]"},
+        ),
+        (
+            released, Behaviour(900), SUBMITTED_ON_HOLD,
+            {
+                "InitialJobStatus": "5", "NumHolds": "1", "HoldReason": "", "LastHoldReasonCode": "15",
+                "LastHoldReason": "submitted on hold at user's request", "LastHoldReasonSubCode": "",
+            },
+        ),
+        (
+            nothing, Behaviour(0, failure="Failed to execute '/no'"), {},
+            {
+                "NumHoldsByReason": "[ FailedToCreateProcess = 1 ]", "VacateReasonCode": "6",
+                "NumVacatesByReason": "[ FailedToCreateProcess = 1 ]", "NumVacatesPreExecution": "1",
+                "NumVacatesByReasonPreExecution": "[ FailedToCreateProcess = 1 ]",
+            },
+        ),
+        (
+            nothing, Behaviour(2, code=3), {"LeaveJobInQueue": "true"},
+            {
+                "CpusProvisioned": "2", "MemoryProvisioned": "2048", "DiskProvisioned": "1000000",
+                "GPUsProvisioned": "0", "MachineAttrCpus0": "2", "MachineAttrSlotWeight0": "2", "ExitStatus": "0",
+                "ExitCode": "3", "CommittedTime": "2", "CommittedSlotTime": "4.0", "CumulativeSlotTime": "4.0",
+                "RemoteWallClockTime": "2.0", "VacateReason": "", "NumVacates": "",
+            },
+        ),
+        (nothing, Behaviour(2), {"OnExitHold": "true", "OnExitHoldSubCode": "7"}, {
+            "NumHolds": "1", "NumHoldsByReason": "[ JobPolicy = 1 ]", "NumVacates": "", "CommittedSlotTime": "",
+        }),
+    ],
+)  # fmt: skip
+def test_an_ad_says_what_that_of_a_real_pool_says(
+    act: Callable[[TestPool], None], behaviour: Behaviour, ad: dict[str, str], said: dict[str, str]
+) -> None:
+    pool = pool_of(behaviour, **ad)
+    act(pool)
+    found = ad_of(pool)
+    assert {name: unquoted(found.get(name, "")) for name in said} == said
+
+
+def test_the_next_run_forgets_why_the_last_was_vacated() -> None:
+    pool = pool_of(Behaviour(900))
+    held_and_released(pool)
+    pool.advance(5)
+    found = ad_of(pool)
+    assert found["JobStatus"] == "2"
+    assert "VacateReason" not in found and "VacateReasonCode" not in found
+    assert found["NumVacatesByReason"] == "[ UserRequest = 1 ]"
+
+
+FILLED = {
+    "Arguments": "\"-c echo' '$$(Cpus)' '$$(Memory)' '$$(Nope:dflt)\"",
+    "Args": '"$$([Memory*2]) $$([Cpus+1])"',
+    "Environment": '"M=$$(Cpus) $$(DOLLARDOLLAR)"',
+}
+
+
+def test_a_slot_fills_in_what_the_ad_asks_for() -> None:
+    launched: list[Ad] = []
+
+    def behave(launch: Launch) -> Behaviour:
+        launched.append(launch.job_ad)
+        return Behaviour(900)
+
+    pool = TestPool(behave=behave)
+    pool.machine(static=1, cpus=1, memory=128)
+    pool.submit(1, **FILLED)
+    pool.advance(2)
+    found = ad_of(pool)
+    assert {name: found[name] for name in FILLED} == FILLED
+    assert {name: text for name, text in found.items() if name.startswith("MATCH_")} == {
+        "MATCH_Cpus": "1",
+        "MATCH_Memory": "128",
+        "MATCH_Nope": '"dflt"',
+        "MATCH_EXP_Arguments": "\"-c echo' '1' '128' 'dflt\"",
+        "MATCH_EXP_Args": '"256 2"',
+        "MATCH_EXP_Environment": '"M=1 $$"',
+    }
+    assert [launched[0][name] for name in FILLED] == [found[f"MATCH_EXP_{name}"] for name in FILLED]
+
+
+def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(900))
+    pool.machine(static=1, cpus=1)
+    pool.submit(30, Args='"$$(NoSuchAttr)"')
+    pool.submit(1)
+    pool.advance(2)
+    found = ad_of(pool)
+    assert unquoted(found["HoldReason"]) == "Cannot expand $$ expression (NoSuchAttr)."
+    assert (found["HoldReasonCode"], found["NumHoldsByReason"]) == ("0", "[ Unspecified = 1 ]")
+    assert {pool.status(f"1.{proc}") for proc in range(30)} == {"Held"}
+    assert [event.cluster for event in pool.events() if isinstance(event, JobActivated)] == [2]
