@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
+    "CannotExpandError": "the schedd catches it: the job is held",
     "CircleError": "the readers of submit descriptions and configurations catch it",
     "Help": "the commands print it",
     "LeftToClientError": "the server answers that the client has to read its file",
@@ -34,6 +35,7 @@ INSIDE = {
     "StartError": "the supervisor catches it: the job is held",
     "Unknown": "the search for the next change catches it",
     "Unreadable": "the reader of job event logs catches it",
+    "UnreadableToken": "the parser catches it",
     "Unsupported": "the evaluation over columns catches it",
     "UsageError": "the commands print it",
     "UserLogError": "whoever keeps the views and the jobs' logs catches it",
