@@ -37,6 +37,13 @@ def test_the_limit_that_was_broken_is_named_and_gives_the_hold_code(bench: Bench
         assert VIOLATION_HOLD_CODES[end.violated] == hold
 
 
+def test_what_a_job_writes_at_once_counts_as_its_own(bench: Bench) -> None:
+    """Its output is measured before it begins: a quick job was taken for one that found its file so large."""
+    for number in range(12):
+        bench.sh(str(number), FILLS_OUTPUT, limits=Limits(disk_kb=1000), stdout=f"out{number}")
+    assert [bench.end(str(number)).violated for number in range(12)] == ["disk"] * 12
+
+
 def test_a_limit_that_is_kept_or_not_enforced_breaks_nothing(bench: Bench) -> None:
     for number, (script, limits) in enumerate(KEPT):
         (bench.home / f"out{number}").write_bytes(bytes(5_000_000))

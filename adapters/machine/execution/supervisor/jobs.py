@@ -41,7 +41,7 @@ def ticker() -> int:
 class Job:
     """One running job."""
 
-    def __init__(self, order: Order, process: Process, number: int, at: int, directory: str) -> None:
+    def __init__(self, order: Order, process: Process, number: int, at: int, directory: str, output_kb: int) -> None:
         self.key: str = order["key"]
         self.limits: dict[str, int | None] = order["limits"]
         self.kill_signals: dict[str, int] = order["kill_signals"]
@@ -52,7 +52,7 @@ class Job:
         self.began = ticker()
         self.directory = directory
         self.outputs = launch.outputs(order)
-        self.output_kb = _files_kb(self.outputs)
+        self.output_kb = output_kb
         self.suspended = False
         self.told_to_end = False
         self.violated = ""
@@ -287,6 +287,7 @@ class Jobs:
         streams = launch.open_streams(order)
         try:
             at = clock()
+            output_kb = _files_kb(launch.outputs(order))  # before the job can write: what was there is not its own
             number = self._families.number()
             processes.bequeath(number)
             pid = launch.spawn(order, launch.environment(order, self.execute, directory), directory, streams)
@@ -294,7 +295,7 @@ class Jobs:
             launch.close(streams)
         process = processes.read(pid)
         assert process is not None, "a child that is not reaped is always there"
-        return Job(order, process, number, at, directory)
+        return Job(order, process, number, at, directory, output_kb)
 
     def _enforce(self, job: Job, uses: dict[str, float]) -> None:
         for limit, used in uses.items():
