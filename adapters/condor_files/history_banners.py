@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...domain.events import DaemonReported, Event, SourceRefused
+from ...domain.imported.record_sources import LEAST_AD
 from .reader import SourceFile, State
 
 WITH_OFFSETS: Final = ("history", "startd_history")
-WHOLE: Final = 500  #: as many bytes are an ad; less is a changed value
 _BANNER: Final = re.compile(
     rb"^\*\*\* Offset = (\d{1,15}) ClusterId = (\d{1,10}) ProcId = (\d{1,10})[^\n]*\n|^(?:#+|\.{3,})[ \t]*trimmed",
     re.MULTILINE,
@@ -58,6 +58,6 @@ class HistoryBanners:
                 facts = {"bytes": str(moved), "job": job, "above": self._job}
                 yield self._source.doubted(self._source.now, number, "displaced", {k: v for k, v in facts.items() if v})
                 # Where a whole ad is missing, so is the line below it, of whatever length: the next one fits.
-                self._by = self._by + moved if abs(moved) < WHOLE else None
+                self._by = self._by + moved if abs(moved) < LEAST_AD else None
             self._above, self._line, self._job = self._read + found.start(), number, job
         self._read += len(data)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from ...domain.ports.log import Head
 from .stored_log import Appended, Row, Stored
 
 
-class SqlTables:
+class SqlTables(ABC):
     """The reading half of ``Tables``. In a statement ``?`` stands for a parameter, and ``{events}``, ``{appends}``,
     ``{head}`` for the tables; ``{by_stream}`` are the events by their streams, ``{position}`` the column of a position.
     """
 
+    @abstractmethod
     def _select(self, statement: str, *parameters: object) -> list[Any]:
-        raise NotImplementedError
+        """Return the rows of a statement."""
 
     def heads(self) -> list[tuple[int, Head]]:
         found = self._select("SELECT format, epoch, position, digest FROM {head}")

@@ -17,6 +17,8 @@ class SourceKind(NamedTuple):
     writer: str
 
 
+LEAST_AD: Final = 500  #: so many bytes more or less in a history are a whole ad; fewer are a changed value
+
 KINDS: Final[dict[str, SourceKind]] = {
     "startlog": SourceKind("L", "StartLog", "the execution point's startd"),
     "schedlog": SourceKind("D", "SchedLog", "the access point's schedd"),

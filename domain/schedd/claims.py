@@ -7,6 +7,7 @@ point's (``startd``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 
 from ..decision.draft import Draft, job_id, ranges
@@ -102,8 +103,11 @@ def start_local_jobs(draft: Draft) -> None:
     running = sum(1 for activation in state.activations.values() if activation.slot == place)
     for cluster in [c for c in state.clusters.values() if c.local and c.counts[IDLE]]:
         for proc in list(islice(idle_procs(cluster, state), max(0, LOCAL_MOST - running))):
+            expanded = _expanded(draft, {}, cluster, proc)
+            if expanded is None:
+                continue
             draft.tables.job.fire("Idle", "activate")
-            draft.emit(JobActivated(*draft.why("local"), cluster.id, proc, place, ""))
+            draft.emit(JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded))
             running += 1
 
 
@@ -117,11 +121,8 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
     """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log. Return False if
     the slot cannot fill in what the job's ad asks for: it is held."""
     assert slot.claim is not None
-    try:
-        expanded = _expanded(draft, slot, cluster, proc)
-    except CannotExpandError as error:
-        said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
-        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
+    expanded = _expanded(draft, slot.ad, cluster, proc)
+    if expanded is None:
         return False
     draft.tables.job.fire("Idle", "activate")
     promised = time_limits.machine_vacate_time(policy_of(draft, slot))
@@ -135,13 +136,19 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
     return True
 
 
-def _expanded(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> Ad:
-    """Return what the slot fills in. Most ads ask for nothing: they are not put together for it."""
+def _expanded(draft: Draft, slot: Mapping[str, str], cluster: Cluster, proc: int) -> Ad | None:
+    """Return what a slot's ad fills in; None: it has nothing for it, and the job is held. Most jobs ask for nothing:
+    their ads are not put together for it."""
     edited = cluster.changes(proc) if cluster.edits else {}
     if not any(asks(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
         return {}
     job = cluster.attributes(proc)
-    return expand(job, ad_of(job), ad_of(slot.ad), draft.context)
+    try:
+        return expand(job, ad_of(job), ad_of(slot), draft.context)
+    except CannotExpandError as error:
+        said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
+        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
+        return None
 
 
 def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:

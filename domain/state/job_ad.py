@@ -29,8 +29,8 @@ from ..state_machines.hold_codes import code_name
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
 TERMINAL = frozenset({"Removed", "Completed"})
-OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 """Where a job is at the end of its life, until it leaves the queue."""
+OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 Changes = dict[str, str]
 
@@ -164,7 +164,7 @@ def _moved(job: _Attributes, event: JobsTransitioned) -> None:
         job.count("NumHolds", event.changes.get("HoldReasonCode", "0"))
 
 
-FORMER = {"Held": ("ReleaseReason",), "Removed": ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")}
+FORMER = {"Held": ("ReleaseReason",), "Removed": OF_A_HOLD}
 """What the ads of jobs keep as former reasons where they become this."""
 REASONED = frozenset(FORMER)
 """The statuses for which ``JobsTransitioned`` says that reasons are kept."""

@@ -206,3 +206,14 @@ def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() ->
     assert (found["HoldReasonCode"], found["NumHoldsByReason"]) == ("0", "[ Unspecified = 1 ]")
     assert {pool.status(f"1.{proc}") for proc in range(30)} == {"Held"}
     assert [event.cluster for event in pool.events() if isinstance(event, JobActivated)] == [2]
+
+
+def test_a_job_of_the_local_universe_has_no_slot_that_could_fill_in_its_ad() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(900))
+    pool.submit(1, JobUniverse="12", Args='"$$(Memory)"')
+    pool.submit(1, JobUniverse="12", Args='"$$(Memory:7) $$([1 + ClusterId])"')
+    pool.advance(2)
+    assert [pool.status(job) for job in ("1.0", "2.0")] == ["Held", "Running"]
+    held, runs = (cluster.attributes(0) for cluster in pool.state.clusters.values())
+    assert unquoted(held["HoldReason"]) == "Cannot expand $$ expression (Memory)."
+    assert runs["MATCH_EXP_Args"] == '"7 3"'

@@ -11,7 +11,7 @@ from typing import Final
 from attrs import define, field
 
 from ....domain import events as e
-from ....domain.imported.record_sources import place_of
+from ....domain.imported.record_sources import LEAST_AD, place_of
 from ...audit_result import Audit, AuditFinding
 from ..sources import Sources
 
@@ -19,7 +19,6 @@ DOUBTS: Final = ("aside", "displaced")
 MOST: Final = 2  #: displaced ads in a file that one or two changes explain
 ONE_AD: Final = 20_000
 """A history that begins with a larger offset, in bytes, is the end of a longer one."""
-WHOLE: Final = 500  #: as many bytes are an ad; less is a changed value
 
 
 @define
@@ -62,9 +61,9 @@ class DoubtAuditor:
 
 def _displaced(moved: int, job: str, above: str) -> str:
     between = f"between the ads of jobs {above} and {job}" if above else f"above the ad of job {job}"
-    if moved >= WHOLE:
+    if moved >= LEAST_AD:
         return f"{moved} bytes that were written {between} are missing: an ad was taken out"
-    if moved <= -WHOLE:
+    if moved <= -LEAST_AD:
         return f"{-moved} bytes more than were written stand {between}: an ad was put in"
     longer = "shorter" if moved > 0 else "longer"
     return f"what stands {between} is {abs(moved)} bytes {longer} than it was written: a value was changed"
