@@ -38,6 +38,7 @@ def _lines(files: Files, name: str, pattern: str) -> Iterator[tuple[str, list[st
                     yield file, lines, number, found
 
 
+Lies = Callable[[Files], Iterator[tuple[str, int, str]]]
 Change = Callable[[re.Match[str]], str]
 
 
@@ -59,6 +60,18 @@ def _dropped(name: str, pattern: str) -> Callable[[Files], Iterator[tuple[str, i
             yield file, number + 1, "".join(lines[:number] + lines[number + 1 :])
 
     return lies
+
+
+def _within(lies: Lies) -> Lies:
+    """Only lies of instants between the file's first and last: a log that lacks those may have been cut."""
+
+    def kept(files: Files) -> Iterator[tuple[str, int, str]]:
+        for file, number, text in lies(files):
+            stamps = [line[:17] for line in files[file].splitlines()]
+            if stamps[number - 1] not in (stamps[0], stamps[-1]):
+                yield file, number, text
+
+    return kept
 
 
 def _doubled(name: str, pattern: str) -> Callable[[Files], Iterator[tuple[str, int, str]]]:
@@ -140,7 +153,7 @@ KINDS: dict[str, Callable[[Files], Iterator[tuple[str, int, str]]]] = {
     "a run is dropped from startd_history": _ad_dropped("startd_history.*"),
     "a run's end is dropped from epoch_history": _ad_dropped("epoch_history.*|.*epoch.*", 'EpochAdType = "EPOCH"'),
     "a match is duplicated": _doubled("MatchLog", r"\sMatched "),
-    "a match is deleted": _dropped("MatchLog", r"\sMatched "),
+    "a match is deleted": _within(_dropped("MatchLog", r"\sMatched ")),
     "a match is deleted from the NegotiatorLog": _dropped("NegotiatorLog", r"\sMatched "),
     "a match is of another slot": _edited("MatchLog", r"slot\d+\S*$", _other_slot),
     "a match is of another job": _edited("MatchLog", r"Matched (\d+)\.", _up),
