@@ -197,9 +197,9 @@ class UnpairedRecords:
         if not rule.required[0 if alone.letter == rule.first else 1] or at + GOES_ON > self.ended:
             return False
         lacking = self.spans.get(second if alone.letter == rule.first else first)
-        if lacking is not None and lacking.letter == "M" and not lacking.first < at < lacking.last:
-            return False  # nothing in a MatchLog tells where it begins and ends: it may have been cut there
-        if lacking is not None and not lacking.begun and at < lacking.first and rule.first != "N":
+        if lacking is not None and lacking.letter in "MN" and not lacking.first < at < lacking.last:
+            return False  # nothing tells where the log of a negotiator begins and ends: it may have been cut there
+        if lacking is not None and not lacking.begun and at < lacking.first:
             return False
         deaths = (death for span in self.spans.values() if span.letter in rule.daemons for death in span.deaths)
         return not any(since - DYING <= at <= until + DYING for since, until in deaths)
