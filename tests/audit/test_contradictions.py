@@ -8,6 +8,7 @@ contradict themselves nowhere; where a figure in them is changed, that is found.
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.detect import kind_of
@@ -33,6 +34,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TRACES = ROOT / "tests" / "data" / "traces"
 PAGE = (ROOT / "docs" / "import.md").read_text(encoding="utf-8")
 HONEST = [file(kind, Truth()) for kind in FILES]
+
+
+SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 
 
 def accused(examined: Examined) -> list[tuple[str, str]]:
@@ -189,6 +193,17 @@ _ANY_PART = {"history", "epochs", "startd_history"}
 @settings(max_examples=30, deadline=None)
 @given(truths(), st.data())
 def test_honest_files_are_never_accused_whatever_they_lack(truth: Truth, data: st.DataObject) -> None:
+    accuse_nobody(truth, data)
+
+
+@pytest.mark.soak
+@settings(max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(truths(), st.data())
+def test_many_honest_files_are_never_accused(truth: Truth, data: st.DataObject) -> None:
+    accuse_nobody(truth, data)
+
+
+def accuse_nobody(truth: Truth, data: st.DataObject) -> None:
     files = []
     for kind in data.draw(st.lists(st.sampled_from(sorted(FILES)), min_size=2, unique=True)):
         if kind in ("machine_ads", "job_ads") and truth.became == "removed":
