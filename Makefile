@@ -33,11 +33,18 @@ bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_userlog.py
 	-$(BIN)/python tests/bench/bench_import.py
 	-$(BIN)/python tests/bench/bench_negotiation.py $(beside)
+	-$(BIN)/python tests/bench/bench_shapes.py
+	-$(BIN)/python tests/bench/bench_backfill.py
 	-$(BIN)/python tests/bench/bench_pool.py $(beside)
 
 soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000
 soak: .venv/ready
 	$(BIN)/python -m pytest -q -n auto -m soak
+
+# Tries all attacks of tests/attack, as root more of them; `make attack ATTACK="-only full-disk -seed 7"` says which.
+ATTACK ?= -seconds 300
+attack: .venv/ready
+	$(BIN)/python -m tests.attack $(ATTACK)
 
 # Follows a real HTCondor pool while it runs. REALPOOL is the pool's folder, REALPOOL_SCRIPT what builds and runs it (as
 # root, with debootstrap and chroot).
@@ -50,6 +57,10 @@ realpool: .venv/ready
 coverage: .venv/ready
 	$(BIN)/coverage run -m pytest -q
 	$(BIN)/coverage report
+
+# Plants faults and counts those that the tests notice; takes an hour or two. `make mutants MUTANTS="-count 30 -of adapters/stores"`.
+mutants: .venv/ready
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 # Figures of how the tree is built; of two trees, before / after: `make structure BEFORE=DIR`.
 structure:
@@ -65,4 +76,4 @@ clean:
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
-.PHONY: run test check bench soak realpool coverage structure clean
+.PHONY: run test check bench soak attack mutants realpool coverage structure clean

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class JobId(NamedTuple):
@@ -19,6 +19,26 @@ class JobId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.cluster}.{self.proc}"
+
+
+NEGOTIATOR: Final = "NEGOTIATOR"
+"""The negotiator of a pool that has one."""
+
+
+class AccountName(NamedTuple):
+    """Whose account it is, in which negotiator's accounting. That of a pool with one negotiator is named by the
+    submitter alone; no submitter's name has a blank."""
+
+    negotiator: str  #: empty: ``NEGOTIATOR``
+    submitter: str
+
+    @classmethod
+    def parse(cls, text: str) -> AccountName:
+        negotiator, blank, submitter = text.partition(" ")
+        return cls(negotiator, submitter) if blank and negotiator.startswith(f"{NEGOTIATOR}_") else cls("", text)
+
+    def __str__(self) -> str:
+        return f"{self.negotiator} {self.submitter}" if self.negotiator else self.submitter
 
 
 class SlotName(NamedTuple):

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from itertools import starmap
 
 import msgspec
 
 from ..domain import events as e
+from ..domain.names import AccountName
 from ..domain.negotiator.accounting import initial, terms
 from ..domain.state.evolve import evolve
 from ..domain.state.state import State, Submitter
@@ -57,12 +59,13 @@ class AccountingFold:
         (_, priority, updated, factor, floor, ceiling, leases, using, slots, counted, weighted, plain, drawn, usage,
          ended, begin, last) = row  # fmt: skip
         self._books.submitters[name] = Submitter(
-            name, priority, updated, factor, floor, ceiling, _decode(leases), using, slots, counted, int(weighted),
-            int(plain), int(drawn), int(usage), ended, begin, last,
+            AccountName.parse(name).submitter, priority, updated, factor, floor, ceiling, _decode(leases), using, slots,
+            counted, int(weighted), int(plain), int(drawn), int(usage), ended, begin, last,
         )  # fmt: skip
 
     def _submitter(self, event: e.ClusterSubmitted | e.ClaimMade) -> Submitter:
-        return self._record(event.submitter, event.at, event.factor)
+        negotiator = event.negotiator if isinstance(event, e.ClaimMade) else ""
+        return self._record(str(AccountName(negotiator, event.submitter)), event.at, event.factor)
 
     def _record(self, name: str, at: int, factor: float = 0.0) -> Submitter:
         self._read(name)
@@ -80,7 +83,8 @@ class AccountingFold:
         self._submitter(event).take(event.weight, event.at)
 
     def _claim_ended(self, position: int, event: e.ClaimEnded) -> None:
-        self._record(event.submitter, event.at).give_back(self._weight(event.slot), event.usage, event.at)
+        account = str(AccountName(event.negotiator, event.submitter))
+        self._record(account, event.at).give_back(self._weight(event.slot), event.usage, event.at)
         self._claims[event.slot] = None
 
     def _weight(self, slot: str) -> int | None:
@@ -92,23 +96,23 @@ class AccountingFold:
 
     def _priorities(self, position: int, event: e.PrioritiesUpdated) -> None:
         for name in event.priorities:
-            self._read(name)
+            self._read(str(AccountName(event.negotiator, name)))
         evolve(self._books, event)
 
     def _one(self, position: int, event: e.SubmitterSet | e.SubmitterDeleted) -> None:
-        self._read(event.submitter)
+        self._read(str(AccountName(event.negotiator, event.submitter)))
         evolve(self._books, event)
 
     def _reset(self, position: int, event: e.SubmittersReset) -> None:
         for name in event.submitters:
-            self._read(name)
+            self._read(str(AccountName(event.negotiator, name)))
         evolve(self._books, event)
 
     def flush(self) -> None:
         books = self._books.submitters
         gone = [(name,) for name in self._known if name not in books]
         self._connection.executemany("DELETE FROM submitters WHERE submitter=?", gone)
-        self._connection.executemany(insertion("submitters", "INSERT OR REPLACE"), map(_row, books.values()))
+        self._connection.executemany(insertion("submitters", "INSERT OR REPLACE"), starmap(_row, books.items()))
         claims = self._claims.items()
         over = [(slot,) for slot, weight in claims if weight is None]
         self._connection.executemany("DELETE FROM claims WHERE slot=?", over)
@@ -123,10 +127,10 @@ def _first_factor(one: Submitter) -> float:
     return initial(one.name, terms(one.appeared_under or {}))
 
 
-def _row(one: Submitter) -> tuple[object, ...]:
+def _row(name: str, one: Submitter) -> tuple[object, ...]:
     factor, leases = one.factor or _first_factor(one), _encode(one.leases).decode()
     return (
-        one.name, one.priority, one.updated, factor, one.floor, one.ceiling, leases,
+        name, one.priority, one.updated, factor, one.floor, one.ceiling, leases,
         one.weighted_in_use, one.slots, one.counted, str(one.weighted_usage), str(one.unweighted_usage),
         str(one.usage_accounted), str(one.ended_usage), one.ended,
         one.begin, one.last,

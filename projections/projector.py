@@ -13,12 +13,13 @@ from typing import Any
 from ..domain.events import Event
 from .accounting import AccountingFold
 from .checkpoint import Reached, fingerprint, reach
+from .defrag import DefragFold
 from .imported_ads import ArchiveFold
 from .queue import QueueFold
 from .rejections import MatchingFold
 from .slots import SlotsFold
 
-FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold, ArchiveFold)
+FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, ArchiveFold)
 
 
 def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str = "") -> None:

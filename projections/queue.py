@@ -14,11 +14,13 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
+from math import inf
 
 import msgspec
 from attrs import define
 
 from ..domain import events as e
+from ..domain.state.cluster import Factory
 from ..domain.state.job_ad import STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
 from ..domain.state_machines import LEFT
 from .schema import insertion
@@ -28,6 +30,7 @@ _RUNNING = STATUS_NUMBERS["Running"]
 _decode = msgspec.json.Decoder(Changes).decode
 _encode = msgspec.json.Encoder().encode
 
+_FACTORY = "SELECT made, mode, reason, changes FROM factories WHERE cluster=?"
 _OF = "SELECT first, last, status, slot, changes FROM jobs WHERE cluster=? AND "
 _AT = _OF + "first<=? ORDER BY first DESC LIMIT 1"
 _BETWEEN = _OF + "first BETWEEN ? AND ?"
@@ -190,10 +193,14 @@ class QueueFold:
         self._submitted: list[tuple[object, ...]] = []
         self._chunks: list[tuple[int, int, bytes]] = []
         self._ended: list[tuple[object, ...]] = []
+        self._factories: dict[int, Factory] = {}
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
             e.ClusterSubmitted: self._cluster_submitted,
+            e.JobsMaterialized: self._materialized,
+            e.FactoryTransitioned: self._factory_moved,
             e.JobsTransitioned: self._moved,
             e.JobsEdited: self._edited,
+            e.JobsDeferred: self._edited,
             e.JobActivated: self._activated,
             e.JobExecuting: self._fact,
             e.JobMeasured: self._fact,
@@ -218,7 +225,30 @@ class QueueFold:
         )  # fmt: skip
         self._chunks += [(event.cluster, number, chunk) for number, chunk in enumerate(event.columns)]
         cluster = self._clusters[event.cluster] = _Cluster(self._connection, event.cluster, ad)
-        cluster.add(Stretch(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
+        if event.factory:
+            self._factories[event.cluster] = Factory()
+        else:
+            cluster.add(Stretch(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
+
+    def _factory(self, id: int) -> Factory:
+        known = self._factories.get(id)
+        if known is None:
+            row = self._connection.execute(_FACTORY, (id,)).fetchone()
+            made, mode, reason, changes = row or (0, "Running", "", "{}")
+            known = self._factories[id] = Factory(made, mode, reason, _decode(changes))
+        return known
+
+    def _materialized(self, position: int, event: e.JobsMaterialized) -> None:
+        factory, cluster = self._factory(event.cluster), self._cluster(event.cluster)
+        changes = dict(factory.changes)
+        fold_job(changes, cluster.ad, event)
+        for first, last in event.procs:
+            cluster.add(Stretch(first, last, STATUS_NUMBERS[event.status], "", changes))
+            factory.made = last + 1
+
+    def _factory_moved(self, position: int, event: e.FactoryTransitioned) -> None:
+        factory = self._factory(event.cluster)
+        factory.mode, factory.reason = event.target, event.reason
 
     def _moved(self, position: int, event: e.JobsTransitioned) -> None:
         leaves = event.target == LEFT
@@ -235,14 +265,25 @@ class QueueFold:
         self._change(event, move)
         self._end(event, ended)
 
-    def _edited(self, position: int, event: e.JobsEdited) -> None:
+    def _edited(self, position: int, event: e.JobsEdited | e.JobsDeferred) -> None:
         def edit(stretch: Stretch, changes: Changes) -> bool:
             stretch.changes, stretch.altered = changes, True
             return True
 
         self._change(event, edit)
+        if isinstance(event, e.JobsEdited) and event.procs and event.procs[-1][1] >= self._made(event.cluster):
+            self._factory(event.cluster).changes.update(event.changes)
 
-    def _change(self, event: e.JobsTransitioned | e.JobsEdited, change: Callable[[Stretch, Changes], bool]) -> None:
+    def _made(self, id: int) -> float:
+        """How many jobs a cluster's factory has made; without one, more than there can be."""
+        known = self._factories.get(id)
+        if known is None and self._connection.execute(_FACTORY, (id,)).fetchone() is None:
+            return inf
+        return self._factory(id).made
+
+    def _change(
+        self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[Stretch, Changes], bool]
+    ) -> None:
         cluster = self._cluster(event.cluster)
         folded = _FoldedOnce(cluster.ad, event)
         for first, last in event.procs:
@@ -287,6 +328,11 @@ class QueueFold:
         execute = self._connection.executemany
         execute(insertion("clusters", "INSERT OR REPLACE"), self._submitted)
         execute(insertion("chunks", "INSERT OR REPLACE"), self._chunks)
+        factories = [
+            (number, one.made, one.mode, one.reason, _encode(one.changes).decode())
+            for number, one in self._factories.items()
+        ]
+        execute(insertion("factories", "INSERT OR REPLACE"), factories)
         gone: list[tuple[int, int]] = []
         rows: list[tuple[object, ...]] = []
         for cluster in self._clusters.values():

@@ -10,10 +10,12 @@ import msgspec
 
 from ..domain.events import CycleHeld, Event, Unmatched
 from ..domain.names import JobId
-from .schema import insertion
+from ..domain.negotiator.rejection_reason import rejection_reason
+from .schema import WHOSE, insertion
 
 CYCLES = 4
-"""Of so many cycles the statistics are kept: HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH, and the one before these."""
+"""Of so many cycles of each negotiator the statistics are kept: HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH, and the one
+before these."""
 
 
 class MatchingFold:
@@ -22,7 +24,7 @@ class MatchingFold:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._refusals: dict[str, tuple[int, Unmatched] | None] = {}
-        self._cycles: list[tuple[int, int, str]] = []
+        self._cycles: dict[str, list[tuple[int, int, str]]] = {}
         self.handlers: dict[type[Event], Callable[..., None]] = {CycleHeld: self._cycle}
 
     def _cycle(self, position: int, event: CycleHeld) -> None:
@@ -31,7 +33,9 @@ class MatchingFold:
         for unmatched in event.unmatched:
             self._refusals[unmatched.job] = (event.at, unmatched)
         if event.statistics:
-            self._cycles = [*self._cycles, (position, event.at, _json(event.statistics))][-CYCLES:]
+            whose = {WHOSE: event.negotiator} if event.negotiator else {}
+            told = (position, event.at, _json({**event.statistics, **whose}))
+            self._cycles[event.negotiator] = [*self._cycles.get(event.negotiator, ()), told][-CYCLES:]
 
     def flush(self) -> None:
         execute = self._connection.executemany
@@ -41,8 +45,9 @@ class MatchingFold:
             [_row(at, unmatched) for at, unmatched in filter(None, self._refusals.values())],
         )
         if self._cycles:
-            execute(insertion("cycles"), self._cycles)
-            last = "SELECT position FROM cycles ORDER BY position DESC LIMIT ?"
+            execute(insertion("cycles"), [row for rows in self._cycles.values() for row in rows])
+            newest = f"row_number() OVER (PARTITION BY statistics->>'$.{WHOSE}' ORDER BY position DESC)"
+            last = f"SELECT position FROM (SELECT position, {newest} AS age FROM cycles) WHERE age <= ?"
             self._connection.execute(f"DELETE FROM cycles WHERE position NOT IN ({last})", (CYCLES,))
 
 
@@ -50,7 +55,7 @@ def _row(at: int, u: Unmatched) -> tuple[object, ...]:
     denied = "" if u.denied is None else _json(u.denied)
     return (
         *JobId.parse(u.job), at, u.jobs, u.slots, _json(u.clauses), u.refused_by_slot, u.taken, u.submitter, denied,
-        u.limit, u.allowed, u.used,
+        u.limit, u.allowed, u.used, u.group, rejection_reason(u),
     )  # fmt: skip
 
 

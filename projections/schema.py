@@ -9,11 +9,15 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-FORMAT = 8
+FORMAT = 10
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
 
 APPLICATION_ID = 0x506F6F76
 """What the header of a file of views says that it is: "Poov"."""
+
+
+WHOSE = "Negotiator"
+"""Among a cycle's statistics: of several negotiators, whose it was."""
 
 
 class Table(NamedTuple):
@@ -42,6 +46,8 @@ TABLES: dict[str, Table] = {
         },
         "cluster",
     ),
+    # What makes the jobs of a cluster (state.cluster.Factory). `changes`: those of the jobs that are still to come.
+    "factories": Table({"cluster": int, "made": int, "mode": str, "reason": str, "changes": str}, "cluster"),
     "chunks": Table({"cluster": int, "number": int, "chunk": bytes}, ("cluster", "number")),
     # Jobs in the queue. A row is a range of processes that share everything; `slot`: where its processes are alive.
     # The index answers counts and look-ups by itself, and is the only one: a key would be written twice.
@@ -85,11 +91,14 @@ TABLES: dict[str, Table] = {
         {
             "cluster": int, "proc": int, "at": int, "jobs": int, "slots": int, "clauses": str, "refused_by_slot": int,
             "taken": int, "submitter": str, "denied": str, "limited": str, "allowed": float, "used": float,
+            "acct_group": str, "reason": str,
         },
         ("cluster", "proc"),
     ),
     # The statistics of the last cycles that decided anything, as JSON (events.CycleHeld).
     "cycles": Table({"position": int, "at": int, "statistics": str}, "position"),
+    # `record`: the defragmentation as the live state has it (state.Defrag).
+    "defrag": Table({"record": str}),
     # Ads of the history that an import kept: where each stands, when its job left the queue (seconds), and what it used
     # (microseconds). `counted`: 0 if a later ad of the same job stands for it.
     "archive": Table(

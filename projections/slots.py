@@ -18,7 +18,7 @@ from ..domain.names import SlotName
 from ..domain.state.job_ad import unquoted
 from ..domain.state.settings import UID_DOMAIN, as_founded
 from ..domain.state.slot_attributes import SlotAd
-from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined, moved
+from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined, merged, moved
 from ..domain.state.state import Machine, Slot
 from .schema import insertion
 
@@ -161,6 +161,10 @@ class SlotsFold:
         self._slots[event.slot] = _Row(created(event, position), position)
 
     def _died(self, position: int, event: e.SlotDestroyed) -> None:
+        row = self._slot(event.slot)
+        parent = self._slot(row.slot.parent) if row is not None and row.slot.parent else None
+        if row is not None and parent is not None:
+            merged(parent.slot, row.slot)
         self._slots[event.slot] = None
 
     def _moved(self, position: int, event: e.SlotTransitioned) -> None:

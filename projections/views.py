@@ -8,21 +8,39 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..domain.names import AccountName
 from ..domain.state_machines import DIALECTS, MANUAL
 from . import imported_ads
 from .checkpoint import reached
 from .job_ads import Clusters, ads
 from .job_columns import QUEUES_OWN, Columns
 from .job_query import ALL, Jobs, Selection, stretches
+from .schema import WHOSE
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
+    from ..domain.state.defrag import Defrag
     from ..domain.state.state import Machine, Slot
+
+
+class FactoryRow(NamedTuple):
+    """A cluster with a factory: its own ad and the edits of it, as JSON; its jobs in the queue, by status."""
+
+    cluster: int
+    owner: str
+    qdate: int
+    total: int
+    ad: str
+    made: int
+    mode: str
+    reason: str
+    changes: str
+    counts: Mapping[int, int]
 
 
 class ClusterCounts(NamedTuple):
@@ -38,6 +56,7 @@ class ClusterCounts(NamedTuple):
     lowest: int
     highest: int
     submitted: int
+    made: int | None = None  #: how many its factory has made; None without one
 
 
 class SubmitterRow(NamedTuple):
@@ -99,6 +118,7 @@ class RefusalRow(NamedTuple):
     limit: str
     allowed: float
     used: float
+    group: str
 
 
 class CycleRow(NamedTuple):
@@ -141,18 +161,35 @@ class Views:
         """The clusters that have jobs in the queue, by their numbers."""
         found: dict[int, ClusterCounts] = {}
         statement = (
-            "SELECT c.owner, c.batch, c.cluster, c.qdate, c.count, j.status, j.jobs, j.lowest, j.highest FROM "
+            "SELECT c.owner, c.batch, c.cluster, c.qdate, c.count, f.made, j.status, j.jobs, j.lowest, j.highest FROM "
             "(SELECT cluster, status, SUM(last - first + 1) AS jobs, MIN(first) AS lowest, MAX(last) AS highest "
-            "FROM jobs GROUP BY cluster, status) j JOIN clusters c USING (cluster) ORDER BY c.cluster, j.status"
+            "FROM jobs GROUP BY cluster, status) j JOIN clusters c USING (cluster) "
+            "LEFT JOIN factories f USING (cluster) ORDER BY c.cluster, j.status"
         )
-        for owner, batch, cluster, qdate, count, status, jobs, lowest, highest in self.connection.execute(statement):
+        for owner, batch, cluster, qdate, count, made, status, jobs, lowest, highest in self.connection.execute(
+            statement
+        ):
             before = found.get(cluster)
             counts = {} if before is None else before.counts
             counts[status] = jobs
             if before is not None:
                 lowest, highest = min(lowest, before.lowest), max(highest, before.highest)
-            found[cluster] = ClusterCounts(owner, batch or None, cluster, qdate, counts, lowest, highest, count)
+            found[cluster] = ClusterCounts(owner, batch or None, cluster, qdate, counts, lowest, highest, count, made)
         return list(found.values())
+
+    def factories(self) -> list[FactoryRow]:
+        """The clusters with factories that have jobs in the queue, or to make, by their numbers."""
+        statement = (
+            "SELECT cluster, owner, qdate, count, ad, made, mode, reason, f.changes FROM factories f "
+            "JOIN clusters c USING (cluster) ORDER BY cluster"
+        )
+        counts: dict[int, dict[int, int]] = {}
+        jobs = "SELECT cluster, status, SUM(last - first + 1) FROM jobs GROUP BY cluster, status"
+        for cluster, status, number in self.connection.execute(jobs):
+            counts.setdefault(cluster, {})[status] = number
+        rows: list[tuple[int, str, int, int, str, int, str, str, str]] = self.connection.execute(statement).fetchall()
+        found = [FactoryRow(*row, counts.get(row[0], {})) for row in rows]
+        return [row for row in found if row.counts or (row.made < row.total and row.mode != "Removed")]
 
     def totals(self) -> dict[str, dict[int, int]]:
         """How many jobs each owner has in the queue, by status (HTCondor's number)."""
@@ -242,6 +279,7 @@ class Views:
         from ..domain.startd.public_ad import PublishedSlots
         from ..domain.state.caches import Caches
         from ..domain.state.state import State
+        from .running_jobs import running_jobs
 
         pool = self.pool()
         slots = {slot.name: slot for slot in self.slots()}
@@ -251,9 +289,11 @@ class Views:
                 machines[slot.machine].slots[slot.name] = slot
         dialect = DIALECTS.get(pool.dialect, MANUAL)
         state = State(
-            at=self.at, name=pool.name, dialect=dialect, settings=pool.settings, machines=machines, slots=slots
-        )
-        published = PublishedSlots(state, Caches(), now * 1_000_000, Context(now=now, timezone=timezone))
+            at=self.at, name=pool.name, dialect=dialect, settings=pool.settings, machines=machines, slots=slots,
+            clusters=running_jobs(self.connection, slots.values()),
+        )  # fmt: skip
+        context = Context(now=now, timezone=timezone, user_maps=state.user_maps)
+        published = PublishedSlots(state, Caches(), now * 1_000_000, context)
         return map(published.ad, slots.values())
 
     # Accounting and matching
@@ -264,10 +304,15 @@ class Views:
         name, dialect, founded, settings, accounted = row or ("", "", 0, "{}", 0)
         return PoolRow(name, dialect, founded, json.loads(settings), accounted)
 
-    def submitters(self) -> list[SubmitterRow]:
-        """All that ever submitted anything or held a claim, by name."""
+    def submitters(self, negotiator: str = "") -> list[SubmitterRow]:
+        """All that ever submitted anything or held a claim, by name; of several negotiators, those of one's accounting
+        (empty: NEGOTIATOR's)."""
         found = []
-        for row in self.connection.execute("SELECT * FROM submitters ORDER BY submitter"):
+        for account, *row in self.connection.execute("SELECT * FROM submitters ORDER BY submitter"):
+            name = AccountName.parse(account)
+            if name.negotiator != negotiator:
+                continue
+            row = [name.submitter, *row]
             leases = {name: (value, until) for name, (value, until) in json.loads(row[6]).items()}
             found.append(SubmitterRow._make((*row[:6], leases, *row[7:10], *map(int, row[10:14]), *row[14:])))
         return found
@@ -276,6 +321,16 @@ class Views:
         """The submitters that have idle jobs."""
         statement = "SELECT DISTINCT c.submitter FROM jobs j JOIN clusters c USING (cluster) WHERE j.status=1"
         return {name for (name,) in self.connection.execute(statement)}
+
+    def waiting_jobs(self) -> list[tuple[str, int, str]]:
+        """The submitters of jobs that wait for slots, each with how many of a cluster's they are, and the text of that
+        cluster's RequestCpus."""
+        statement = (
+            "SELECT c.submitter, SUM(j.last - j.first + 1), COALESCE(json_extract(c.ad, '$.RequestCpus'), '1') "
+            "FROM jobs j JOIN clusters c USING (cluster) "
+            "WHERE j.status=1 AND json_extract(c.ad, '$.JobUniverse') IS NOT '12' GROUP BY c.cluster"
+        )
+        return self.connection.execute(statement).fetchall()
 
     def claims_of(self, submitter: str) -> list[tuple[str, int]]:
         """The slots that a submitter has, each with the instant since when (microseconds), in the pool's order."""
@@ -287,6 +342,21 @@ class Views:
         own."""
         return imported_ads.spent(self.connection, by)
 
+    def limits_in_use(self) -> dict[str, float]:
+        """The units of each concurrency limit that claims, and claims that wait, hold; by the limit's name in small
+        letters."""
+        from ..domain.concurrency_limits import asked, in_units
+
+        statement = (
+            "SELECT json_extract(record, '$.claim.limits'), json_extract(record, '$.waiting.limits') FROM slots "
+            'WHERE record GLOB \'*"limits":"[^"]*\''
+        )
+        found: dict[str, float] = {}
+        for row in self.connection.execute(statement):
+            for one in (one for text in row if text for one in asked(text)):
+                found[one.name] = found.get(one.name, 0.0) + in_units(one.units)
+        return dict(sorted(found.items()))
+
     def refusals(self) -> list[RefusalRow]:
         """Why jobs wait, by the first job of each kind that still does, in the order in which it was said last."""
         statement = (
@@ -295,18 +365,33 @@ class Views:
             "ORDER BY r.at, r.cluster, r.proc"
         )
         found = []
-        for cluster, proc, *row in self.connection.execute(statement):
-            at, jobs, slots, clauses, refused, taken, who, denied, limit, allowed, used = row
+        for cluster, proc, *row, _ in self.connection.execute(statement):
+            at, jobs, slots, clauses, refused, taken, who, denied, limit, allowed, used, group = row
             told = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses))
             counts = {name: count for name, count in json.loads(denied or "{}").items() if count}
             found.append(
                 RefusalRow(
-                    f"{cluster}.{proc}", at, jobs, slots, told, refused, taken, who, counts, limit, allowed, used
+                    f"{cluster}.{proc}", at, jobs, slots, told, refused, taken, who, counts, limit, allowed, used, group
                 )
             )
         return found
 
-    def cycles(self) -> list[CycleRow]:
-        """The last cycles that decided anything, the last one first."""
+    def defrag(self) -> tuple[Defrag, dict[str, str]]:
+        """The defragmentation as the live state has it, and the pool's settings in force."""
+        from .defrag import kept  # few ask for it
+
+        row = self.connection.execute("SELECT settings FROM pool").fetchone()
+        return kept(self.connection), {} if row is None else json.loads(row[0])
+
+    def last_rejections(self) -> dict[tuple[int, int], tuple[int, str]]:
+        """When the jobs that a cycle rejected last were first rejected so (microseconds), and the negotiator's reason,
+        by cluster and proc. Of jobs that are alike, the first stands for all, as a negotiator asks for it."""
+        rows = self.connection.execute("SELECT cluster, proc, at, reason FROM refusals")
+        return {(cluster, proc): (at, reason) for cluster, proc, at, reason in rows}
+
+    def cycles(self, negotiator: str = "") -> list[CycleRow]:
+        """The last cycles that decided anything, the last one first; of several negotiators, those of one (empty:
+        NEGOTIATOR's)."""
         rows = self.connection.execute("SELECT position, at, statistics FROM cycles ORDER BY position DESC")
-        return [CycleRow(position, at, json.loads(statistics)) for position, at, statistics in rows]
+        told = [(position, at, json.loads(statistics)) for position, at, statistics in rows]
+        return [CycleRow(*row) for row in told if row[2].pop(WHOSE, "") == negotiator]

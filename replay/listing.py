@@ -25,6 +25,7 @@ from ..domain.state_machines import DIALECTS
 from ..domain.state_machines.drain import OPEN
 from ..domain.state_machines.job import UNSUBMITTED
 from ..domain.state_machines.slot_rows import BORN
+from .narration import defrag_words
 from .narration.causes import cause_words
 from .narration.wording import EVER, counted, instant, interval, iso, memory, shortened
 
@@ -92,6 +93,16 @@ def _submitted(event: e.ClusterSubmitted) -> _Part:
     return _Part(row, f"by {user}{counts}", UNSUBMITTED, event.status)
 
 
+def _transformed(event: e.JobsTransformed) -> _Part:
+    ending = f"; {len(event.columns)} chunks of what differs" if event.columns else ""
+    return _Part("transformed", f"by {event.transform}: {_ad(event.changes)}{ending}")
+
+
+def _refused(event: e.SubmissionRefused) -> _Part:
+    proof = f", evidence {event.evidence}" if event.evidence else ""
+    return _Part("refused", f"cluster {event.cluster}, by {event.setting}: {shortened(event.reason)}{proof}")
+
+
 _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
 
 
@@ -107,6 +118,21 @@ def ending(event: e.JobExited) -> str:
     if event.signal is not None:
         return f"signal {event.signal}"
     return "no exit code" if event.code is None else f"code {event.code}"
+
+
+def client_end(event: e.BackfillExited) -> str:
+    """How a backfill client ended, in words."""
+    if event.signal is None and event.code is None:
+        return event.outcome
+    return f"{event.outcome}, {f'code {event.code}' if event.signal is None else f'signal {event.signal}'}"
+
+
+def _client_gone(event: e.BackfillExited) -> _Part:
+    said = [client_end(event), shortened(event.reason)]
+    said += [f"not again before {instant(event.retry)} UTC"] if event.retry else []
+    if event.user_cpu or event.system_cpu:
+        said.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
+    return _Part("backfill over", ", ".join(filter(None, said)))
 
 
 def _exited(event: e.JobExited) -> _Part:
@@ -136,11 +162,23 @@ def _logged(event: e.JobLogged) -> _Part:
     return _Part(kind.name if kind else f"entry {event.number:03}", shortened(event.text.partition("\n")[0].strip()))
 
 
+def _activated(event: e.JobActivated) -> _Part:
+    waits = event.deferred - event.at
+    later = (
+        f", to be started in {interval(waits)}" if waits > 0 else ", too late for its time" if event.deferred else ""
+    )
+    return _Part("activate", f"on {event.slot}{later}", "Idle", "Running")
+
+
 _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.ClusterSubmitted: _submitted,
+    e.JobsTransformed: _transformed,
+    e.JobsMaterialized: lambda event: _Part("made", "", "Unsubmitted", event.status),
     e.JobsTransitioned: _moved,
     e.JobsEdited: lambda event: _Part("edited", _ad(event.changes)),
-    e.JobActivated: lambda event: _Part("activate", f"on {event.slot}", "Idle", "Running"),
+    e.JobsDeferred: lambda event: _Part("deferred", f"in {interval(event.until - event.at)}"),
+    e.JobActivated: _activated,
+    e.JobDue: lambda event: _Part("due"),
     e.JobExecuting: lambda event: _Part("executing", f"pid {event.pid}"),
     e.JobMeasured: _measured,
     e.JobSignalled: lambda event: _Part("signalled", event.how),
@@ -148,7 +186,7 @@ _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.JobLogged: _logged,
     e.JobReported: _reported,
 }
-_SETS = (e.ClusterSubmitted, e.JobsTransitioned, e.JobsEdited)
+_SETS = (e.ClusterSubmitted, e.JobsMaterialized, e.JobsTransitioned, e.JobsEdited, e.JobsDeferred)
 
 
 # What is said of everything else: the thing and the part
@@ -172,6 +210,11 @@ def _drain_began(event: e.DrainBegan) -> _Part:
     said = [f"drain {event.drain}", shortened(event.reason)]
     said += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
     return _Part("start", ", ".join(filter(None, said)), OPEN, event.schedule)
+
+
+def _polled(event: e.DefragPolled) -> _Part:
+    said = [defrag_words.seen(event), defrag_words.done(event)]
+    return _Part("polled", shortened("; ".join(filter(None, said)), 240))
 
 
 def _claim(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
@@ -202,6 +245,11 @@ def _unheard(event: e.ClaimHolderSilent) -> _Part:
 
 def _priorities(event: e.PrioritiesUpdated) -> _Part:
     return _Part("updated", shortened(", ".join(f"{name} {value:.6g}" for name, value in event.priorities.items())))
+
+
+def _quotas(event: e.QuotasAssigned) -> _Part:
+    of = ", ".join(f"{one.name} {one.quota:.6g}" for one in event.groups)
+    return _Part("quotas", shortened(f"{event.total:.6g} cores: {of}" if of else "there are no groups any more"))
 
 
 def _submitter_set(event: e.SubmitterSet) -> _Part:
@@ -242,12 +290,18 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
     ),
     e.PoolConfigured: ("pool", lambda event: _Part("configured", _settings(event.settings))),
     e.PrioritiesUpdated: ("accountant", _priorities),
+    e.QuotasAssigned: ("negotiator", _quotas),
     e.SubmitterSet: (".submitter", _submitter_set),
     e.SubmittersReset: (
         "accountant",
         lambda event: _Part("reset", f"the usage of {_some(list(event.submitters))}, by {event.user}"),
     ),
+    e.SubmissionRefused: (".user", _refused),
     e.SubmitterDeleted: (".submitter", lambda event: _Part("deleted", f"by {event.user}")),
+    e.FactoryTransitioned: (
+        ".cluster",
+        lambda event: _Part("factory", event.reason, event.source, event.target),
+    ),
     e.WriterBegan: ("pool", lambda event: _Part("writer", f"epoch {event.epoch}: {event.writer}")),
     e.RequestAnswered: (
         ".user",
@@ -268,6 +322,15 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], _Part]]] = {
     ),
     e.DrainFinal: (".machine", lambda event: _Part("jobs gone", f"those of before drain {event.drain}")),
     e.DrainBadputAdded: (".slot", lambda event: _Part("badput", f"{event.badput:,} core-seconds")),
+    e.DefragPolled: ("defrag", _polled),
+    e.BackfillStarted: (
+        ".machine",
+        lambda event: _Part("backfill", f"{event.system}, {event.client.get('Executable', '')}, for {event.slot}"),
+    ),
+    e.BackfillExecuting: (".machine", lambda event: _Part("backfill runs", f"pid {event.pid}")),
+    e.BackfillSignalled: (".machine", lambda event: _Part("backfill told", "hard")),
+    e.BackfillExited: (".machine", _client_gone),
+    e.BackfillLeaving: (".slot", lambda event: _Part("leaves for", event.destination)),
     e.ShutdownBegan: (".machine", lambda event: _Part("off", event.how)),
     e.MachineLeft: (".machine", lambda event: _Part("left")),
     e.SlotCreated: (".slot", _born),
@@ -312,6 +375,7 @@ KINDS = frozenset({*_OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kind
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, _Part]]:
     for match in event.matches:
         by = f", by {match.reason}" if match.reason else ""
+        by += f", for which {', '.join(match.preempts)} go" if match.preempts else ""
         yield match.job, _Part("match", f"with {match.slot}, rank {match.rank:g}{by}")
     for reason in event.unmatched:
         like = f"{counted(reason.jobs, 'job')} like it, " if reason.jobs > 1 else ""
@@ -326,10 +390,14 @@ def _parts(event: e.Event) -> Iterator[tuple[str, _Part]]:
     if jobs is not None and kind in _OF_JOBS:
         cluster, procs = jobs
         part = _OF_JOBS[kind](event)
+        if isinstance(event, e.ClusterSubmitted) and event.factory:
+            return iter([(f"{cluster}.", _Part(part.what, f"{part.details}, a factory of {event.count} jobs"))])
         return ((f"{cluster}.{proc}", part) for first, last in procs for proc in range(first, last + 1))
     if isinstance(event, e.CycleHeld):
         return _cycle(event)
     named, say = _OF_ONE[kind]
+    if isinstance(event, e.FactoryTransitioned):
+        return iter([(f"{event.cluster}.", say(event))])
     return iter([(getattr(event, named[1:]) if named[0] == "." else named, say(event))])
 
 
@@ -405,7 +473,7 @@ class Wanted:
     proc: int | None = None
 
 
-_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant")
+_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant", "defrag")
 # The first that fits: what people say, and the stream that it means.
 _SAID = (
     (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),

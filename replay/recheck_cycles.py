@@ -18,14 +18,17 @@ from attrs import define, field, frozen
 
 from ..domain import events as e
 from ..domain.classad import Context
-from ..domain.negotiator.cycle import RULES, Cycle, hold
+from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, Cycle, hold
+from ..domain.negotiator.settings import settings_of
 from ..domain.state.caches import Caches
 from ..domain.state.evolve import fold
 from ..domain.state.state import State
+from .recheck_polls import held_again, poll_of
 
 Told = tuple[int, e.Event]
 MOST = 20  #: the number of differences that are kept; all are counted
 _NOTHING = "nothing"
+_RULES = (RULES, RULES + OF_LIMITS)
 
 
 @frozen
@@ -42,12 +45,14 @@ class RecheckDifference:
 @define
 class RecheckedCycles:
     """The result of holding cycles again. ``taken`` counts the cycles held, ``others`` those that a version with other
-    rules decided, ``differing`` those of ``taken`` that differ. ``stopped`` says why the rest of the log was not read.
+    rules decided, ``polls`` the polls of the defragmentation that were held again (``recheck_polls``), ``differing``
+    those of ``taken`` and ``polls`` that differ. ``stopped`` says why the rest of the log was not read.
     """
 
     taken: int = 0
     others: int = 0
     differing: int = 0
+    polls: int = 0
     differences: list[RecheckDifference] = field(factory=list)
     stopped: str = ""
 
@@ -66,6 +71,7 @@ def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = No
     for _, members in groupby(events, lambda told: told[1].stimulus):
         group = list(members)
         try:
+            _hold_poll(found, state, group)
             begin = _begin(group)
             fold(group[:begin], state)
             rest: Sequence[Told] = group[begin:]
@@ -81,22 +87,38 @@ def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = No
     return found
 
 
+def _hold_poll(found: RecheckedCycles, state: State, group: Sequence[Told]) -> None:
+    """Hold a poll of the defragmentation again, if this is one's decision."""
+    poll = poll_of(group)
+    if poll is not None:
+        found.polls += 1
+        difference = held_again(state, group, poll[1])
+        if difference is not None:
+            _note_difference(found, poll[0], poll[1].at, difference)
+
+
+def _note_difference(found: RecheckedCycles, position: int, at: int, difference: tuple[str, str, str]) -> None:
+    found.differing += 1
+    if len(found.differences) < MOST:
+        found.differences.append(RecheckDifference(position, at, *difference))
+
+
 def _begin(group: Sequence[Told]) -> int:
     """Return where the events of a cycle begin among those of one stimulus, or their number if none was held. Before
     another half-life is in force, priorities are updated without a cycle."""
     told = {type(event) for _, event in group}
-    if told.isdisjoint((e.PrioritiesUpdated, e.CycleHeld)) or e.PoolConfigured in told:
+    if told.isdisjoint((e.PrioritiesUpdated, e.QuotasAssigned, e.CycleHeld)) or e.PoolConfigured in told:
         return len(group)
-    kinds = (e.PrioritiesUpdated, e.EvaluationRecorded, e.CycleHeld)
+    kinds = (e.PrioritiesUpdated, e.QuotasAssigned, e.EvaluationRecorded, e.CycleHeld)
     return next(place for place, (_, event) in enumerate(group) if isinstance(event, kinds))
 
 
 @define
 class _Zones:
-    """The UTC offset of the last cycle that gives one, and its rules."""
+    """The UTC offset of the last cycle that gives one, and its rules (None: those of the settings in force)."""
 
     offset: int | None = None
-    rules: int = RULES
+    rules: int | None = None
 
 
 def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Zones) -> Sequence[Told]:
@@ -106,7 +128,8 @@ def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Z
     logged = held[0][1] if held else None
     if logged is not None:
         position, zones.offset, zones.rules = held[0][0], logged.offset, logged.rules
-    if zones.rules != RULES:
+    caches = Caches()
+    if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, caches).tree.divides not in _RULES:
         found.others += logged is not None
         return group
     found.taken += 1
@@ -114,24 +137,34 @@ def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Z
     again = None
     try:
         second = first.at // 1_000_000
-        context = Context(now=second, seed=second, timezone=timezone(timedelta(seconds=offset)))
-        again = hold(state, Caches(), lambda cause: (first.at, cause, first.stimulus), context, offset)
+        context = Context(
+            now=second, seed=second, timezone=timezone(timedelta(seconds=offset)), user_maps=state.user_maps
+        )
+        why, whose = (lambda cause: (first.at, cause, first.stimulus)), _whose(group)
+        again = hold(state, caches, why, context, offset, whose=whose)
     except Exception as error:
         words = f"cannot be held ({type(error).__name__}: {error})"
         differs: Iterator[tuple[str, str, str]] = iter([("the cycle", "was held", words)])
     else:
+        if logged is not None and again.held is not None and logged.rules != again.held.rules:
+            found.taken, found.others = found.taken - 1, found.others + 1
+            return group
         differs = _differs(group, logged, again, told=logged is not None or zones.offset is not None)
     difference = next(differs, None)
     if difference is not None:
-        found.differing += 1
-        if len(found.differences) < MOST:
-            found.differences.append(RecheckDifference(position, first.at, *difference))
+        _note_difference(found, position, first.at, difference)
     if difference is None or logged is None or again is None or again.held is None:
         return group
     if logged.matches != again.held.matches:
         return group
     right = attrs.evolve(logged, unmatched=again.held.unmatched)
     return [(place, right if event is logged else event) for place, event in group]
+
+
+def _whose(group: Sequence[Told]) -> str:
+    """Return the negotiator whose cycle it is, of several."""
+    told = (event.negotiator for _, event in group if isinstance(event, e.CycleHeld | e.PrioritiesUpdated))
+    return next(told, "")
 
 
 # -- Differences between two cycles: what differs, and its two values
@@ -146,6 +179,9 @@ def _differs(
     yield from _of_names("the priority of", before, after)
     if aged[:1] != ([] if again.priorities is None else [again.priorities]):
         yield "the event of the priorities", _words(aged[:1]), _words(again.priorities)
+    assigned = [event for _, event in group if isinstance(event, e.QuotasAssigned)]
+    if told and assigned[:1] != ([] if again.quotas is None else [again.quotas]):
+        yield "the quotas of groups", _words(assigned[:1]), _words(again.quotas)
     if logged is None:
         if told and again.held is not None:
             yield "the cycle", _NOTHING, _counts(again.held)

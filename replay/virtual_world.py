@@ -13,8 +13,8 @@ from attrs import define, evolve, field, frozen
 
 from ..domain.names import SlotName
 from ..domain.ports.sensor_readings import NOTHING_READ, Readings
-from ..domain.ports.stimuli import BenchmarksDone, Ended, Started, Stimulus
-from ..domain.ports.world import How, Launch
+from ..domain.ports.stimuli import BackfillEnded, BackfillRunning, BenchmarksDone, Ended, Started, Stimulus
+from ..domain.ports.world import ClientLaunch, How, Launch
 from ..domain.state.job_ad import unquoted
 
 SECOND = 1_000_000
@@ -51,6 +51,8 @@ _SOFTLY: tuple[How, ...] = ("soft", "hold", "remove")
 
 
 Behave = Callable[[Launch], Behaviour]
+CLIENT = Behaviour(seconds=10 * 366 * 86400.0)
+"""A backfill client runs on until it is told to end."""
 
 
 def sleeps(launch: Launch) -> Behaviour:
@@ -68,6 +70,10 @@ def sleeps(launch: Launch) -> Behaviour:
     )
 
 
+_CLIENT = ""
+"""What stands for a slot's name with the load of a machine's backfill client."""
+
+
 @define
 class _VirtualRun:
     behaviour: Behaviour
@@ -75,6 +81,7 @@ class _VirtualRun:
     left: int
     since: int
     ends: Sequence[Stimulus] = ()  #: the stimuli at its end, if it is not the pool's own
+    client: bool = False  #: whether it is a machine's backfill client
     running: bool = True
     version: int = 0
     killed_by: int | None = None
@@ -89,6 +96,7 @@ class VirtualWorld:
     clock: int = EPOCH
     simulated: bool = True
     speeds: dict[str, Speed] = field(factory=dict)  #: machine -> the result of its benchmarks
+    clients: dict[str, Behaviour] = field(factory=dict)  #: machine -> the behaviour of its next backfill clients
     _readings: dict[str, Readings] = field(factory=dict)
     _stirred: set[str] = field(factory=set)
     _loads: dict[str, dict[str, float]] = field(factory=dict)
@@ -113,8 +121,9 @@ class VirtualWorld:
         if known is None:
             readings = self._readings.get(machine, NOTHING_READ)
             condor = {**readings.condor_load, **loads}
+            client = condor.pop(_CLIENT, 0.0)
             load = readings.load + sum(loads.values())
-            known = self._loaded[machine] = evolve(readings, load=load, condor_load=condor)
+            known = self._loaded[machine] = evolve(readings, load=load, condor_load=condor, backfill_load=client)
         return known
 
     def set_readings(self, machine: str, readings: Readings) -> None:
@@ -137,11 +146,14 @@ class VirtualWorld:
         self._serial += 1
         heapq.heappush(self._planned, (at, self._serial, stimulus))
 
-    def start(self, launches: Sequence[Launch]) -> None:
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         for launch in launches:
             if launch.key in self.seen:
                 continue
             self.seen.add(launch.key)
+            if isinstance(launch, ClientLaunch):
+                self._start_client(launch)
+                continue
             behaviour = self.behave(launch)
             if behaviour.failure:
                 self._started.append(
@@ -156,9 +168,32 @@ class VirtualWorld:
             )
             self.occupy(launch.key, launch.slot, behaviour)
 
-    def occupy(self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus] = ()) -> None:
-        """Run a job on a slot; it gets signals under this key. Of another pool's, ``ends`` come in when it is over."""
-        run = self._runs[key] = _VirtualRun(behaviour, slot, round(behaviour.seconds * SECOND), self.clock, ends)
+    def _start_client(self, launch: ClientLaunch) -> None:
+        behaviour = self.clients.get(SlotName.parse(launch.slot).machine, CLIENT)
+        if behaviour.failure:
+            end = BackfillEnded(f"end-{launch.key}", launch.key, self.clock, failure=behaviour.failure)
+            self._started.append(end)
+            return
+        self._started.append(BackfillRunning(f"start-{launch.key}", launch.key, 10_000 + len(self.seen), self.clock))
+        self.occupy(launch.key, launch.slot, behaviour, client=True)
+
+    def client_exits(self, machine: str, code: int = 0, signal: int | None = None) -> bool:
+        """Let the machine's backfill client end by itself now; False if none runs."""
+        for key, run in self._runs.items():
+            if run.client and SlotName.parse(run.slot).machine == machine:
+                run.behaviour = evolve(run.behaviour, code=code, signal=signal)
+                run.since, run.left = self.clock, 0
+                self._plan(key, run)
+                return True
+        return False
+
+    def occupy(
+        self, key: str, slot: str, behaviour: Behaviour, ends: Sequence[Stimulus] = (), client: bool = False
+    ) -> None:
+        """Run a job on a slot, or its machine's backfill client; it gets signals under this key. Of another pool's,
+        ``ends`` come in when it is over."""
+        left = round(behaviour.seconds * SECOND)
+        run = self._runs[key] = _VirtualRun(behaviour, slot, left, self.clock, ends, client)
         self._burden(run, behaviour.load)
         self._plan(key, run)
 
@@ -167,11 +202,12 @@ class VirtualWorld:
         if run.behaviour.load:
             machine = SlotName.parse(run.slot).machine
             loads = self._loads.setdefault(machine, {})
-            loads.pop(run.slot, None)
+            place = _CLIENT if run.client else run.slot
+            loads.pop(place, None)
             self._loaded.pop(machine, None)
             self._stirred.add(machine)
             if load:
-                loads[run.slot] = load
+                loads[place] = load
 
     def _plan(self, key: str, run: _VirtualRun) -> None:
         self._serial += 1
@@ -248,14 +284,15 @@ class VirtualWorld:
             heapq.heappop(self._agenda)
         return None
 
-    def _end(self, key: str, run: _VirtualRun) -> Ended:
+    def _end(self, key: str, run: _VirtualRun) -> Ended | BackfillEnded:
         done = run.behaviour
         signal = run.killed_by if run.killed_by is not None else done.signal
-        return Ended(
+        kind = BackfillEnded if run.client else Ended
+        return kind(
             f"end-{key}", key, self.clock, code=None if signal is not None else done.code, signal=signal, lost=done.lost
         )
 
-    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+    def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
         self.start(launches)
         return []
 

@@ -9,6 +9,7 @@ This file is the server, too: each worker of the tests starts it once, and has i
 from __future__ import annotations
 
 import atexit
+import ctypes
 import gc
 import importlib
 import io
@@ -34,7 +35,10 @@ from typing import IO, Any, TextIO
 
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 PATH = Path(__file__).resolve().parent.parent / ".path"
+_PR_SET_DUMPABLE = 4  #: see prctl(2)
 _NUMBER = struct.Struct("i")
+_LATE = ("encodings.idna", "grp", "psutil", "pwd", "sqlite_utils", "tempfile")
+"""What functions import when they are called: another user may not be able to read it."""
 
 
 class Process:
@@ -110,9 +114,12 @@ def start(
     start_new_session: bool = False,
     umask: int | None = None,
     groups: Sequence[int] | None = None,
+    user: int | None = None,
+    ignored: Sequence[int] = (),
 ) -> Process:
-    """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. An umask and
-    (supplementary) groups are the server's unless they are given."""
+    """Begin a process; a stream is ``PIPE``, ``DEVNULL``, ``STDOUT`` (for stderr) or a descriptor. An umask,
+    (supplementary) groups and the user (a number, that of the group as well) are the server's unless they are given;
+    signals that are ``ignored`` are so from the beginning, as a shell's ``&`` does it."""
     given: list[int] = []
     kept: list[TextIO | None] = []
     passing: list[int] = []
@@ -136,6 +143,8 @@ def start(
         "session": start_new_session,
         "umask": umask,
         "groups": groups,
+        "user": user,
+        "ignored": list(ignored),
     }
     socket.send_fds(_server(), [json.dumps(request).encode()], [*given, told])
     for end in passing:
@@ -153,10 +162,12 @@ def run(
     typed: str | None = None,
     umask: int | None = None,
     groups: Sequence[int] | None = None,
+    user: int | None = None,
+    ignored: Sequence[int] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a process to its end, and return its exit code and what it printed; `typed` is what it reads."""
     stdin = DEVNULL if typed is None else PIPE
-    process = start(words, cwd=cwd, env=env, stdin=stdin, umask=umask, groups=groups)
+    process = start(words, cwd=cwd, env=env, stdin=stdin, umask=umask, groups=groups, user=user, ignored=ignored)
     if process.stdin is not None:
         process.stdin.write(typed or "")
     try:
@@ -204,6 +215,8 @@ def _serve(connection: socket.socket) -> None:
     for module in pkgutil.walk_packages(poolbook.__path__, "poolbook."):
         if not module.name.startswith("poolbook.docs"):
             importlib.import_module(module.name)
+    for name in _LATE:
+        importlib.import_module(name)
     # Each pool that is served would use a core for a second to tell how fast it is; tests/slots has that done.
     sensors = importlib.import_module("poolbook.adapters.machine.sensors.benchmarks")
     sensors.command = lambda: (["echo", "3000 20000"], dict(os.environ))  # type: ignore[attr-defined]
@@ -251,6 +264,11 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
             os.setgroups(request["groups"])
         if request["umask"] is not None:
             os.umask(request["umask"])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for usual in (signal.SIGHUP, signal.SIGQUIT):  # a shell ignores them before `&`, and `nohup` does
+            signal.signal(usual, signal.SIG_DFL)
+        for number in request["ignored"]:
+            signal.signal(number, signal.SIG_IGN)
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, 1 << 16)
@@ -258,6 +276,8 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         os.environ.update(request["env"])
         time.tzset()
         os.chdir(request["cwd"])
+        if request["user"] is not None:
+            _change_user(request["user"])
         sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
         more = request["env"].get("PYTHONPATH", "").split(os.pathsep)
         sys.path[1:1] = [path for path in more if path and path not in sys.path]
@@ -270,6 +290,15 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _change_user(number: int) -> None:
+    """Be this user for good, as one who has logged in: such a process may look at itself in /proc."""
+    os.setgroups([])
+    os.setgid(number)
+    os.setuid(number)
+    os.umask(0o022)
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
 def _stream(number: int, old: Any) -> Any:

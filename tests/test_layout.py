@@ -47,15 +47,18 @@ IMPURE_BUILTINS = {"input", "open", "print"}
 CLOCK_READINGS = {"now", "today", "utcnow"}
 
 # A real pool's records are a context of their own: reading, auditing and explaining them shares with the live pool the
-# log, its listing, the tables of rows, the languages, and words, and nothing else. By room: what it may import of the
-# product besides the room itself, by prefixes of module names.
+# log, its listing, the tables of rows, the languages, names and words, and nothing else. By room: what it may import of
+# the product besides the room itself, by prefixes of module names.
 OF_RECORDS = (
     "domain.classad",
     "domain.errors",
     "domain.events",
     "domain.imported",
+    "domain.late_attrs",
+    "domain.names",
     "domain.ports.log",
     "domain.state_machines",
+    "domain.suggestions",
     "replay.audit_result",
     "replay.forensics",
     "replay.listing",
@@ -63,7 +66,7 @@ OF_RECORDS = (
 )
 CONTEXTS = {
     "domain.imported": ("domain.classad", "domain.errors", "domain.events"),
-    "replay.forensics": (*OF_RECORDS, "replay.runs", "replay.why.unknown_thing"),
+    "replay.forensics": (*OF_RECORDS, "replay.runs"),
     "adapters.condor_files": OF_RECORDS,
     # The import writes a log, keeps its views, and refuses as every command does.
     "adapters.condor_files.importing": (
@@ -225,6 +228,17 @@ def test_every_room_is_linked_and_packaged() -> None:
     targets = hatch["build"]["targets"]
     assert set(targets["wheel"]["only-include"]) == {*face, "docs"}
     assert {*face, "docs"} <= set(targets["sdist"]["only-include"])
+
+
+def test_what_is_about_records_imports_nothing_of_the_live_pool() -> None:
+    packages = {path: name if path.name == "__init__.py" else name.rpartition(".")[0] for path, name in SOURCES.items()}
+    found = {
+        f"{SOURCES[path]} imports {name}"
+        for path, package in packages.items()
+        if context_of(package)
+        for name in foreign_imports(path.read_text(), package)
+    }
+    assert found == set()
 
 
 # The checks above, checked: a test that can find nothing holds nothing.

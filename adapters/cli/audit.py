@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...replay.narration.wording import counted, instant, interval, iso, shortened
 from ..condor_tools.options import Refusal, UsageError, command_table, parse
-from ..condor_tools.terminal import folded, painted, width_of
+from ..condor_tools.terminal import folded, print_painted, visible, width_of
 from .common import log_of, shown
 from .time_window import here
 
@@ -36,15 +36,20 @@ def audit(argv: Sequence[str]) -> int:
     url = arguments.words[0] if arguments.words else log_of(arguments)
     if os.path.isdir(url):
         raise Refusal(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
+    if arguments.has("preemptions"):
+        from .preemptions import print_preemptions
+
+        with Queries(url) as queries:
+            return print_preemptions(queries, here(), arguments.has("json"))
     found = Queries(url).audit()
     if arguments.has("json"):
         print(json.dumps(as_json(shown(url), found), indent=2))
     else:
         first, *rest = report(shown(url), found, here(), None if arguments.has("all") else SHOWN)
         width = width_of()
-        print(folded(painted(first), width))
+        print_painted(folded(first, width))
         for line in rest:
-            print(folded(line, width, _INDENT))
+            print(folded(visible(line), width, _INDENT))
     return 0 if found.sound else 1
 
 

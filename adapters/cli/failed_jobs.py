@@ -89,8 +89,8 @@ def unmatchable_job(engine: Engine, one: ClusterResult) -> UnmatchableJob | None
         return None
     refused = (
         reason.jobs
-        for name, reason in engine.state.rejections.items()
-        if name.startswith(f"{one.number}.") and fits_none(reason) and unmatchable_reason(engine, *JobId.parse(name))
+        for name, reason in engine.state.rejections.get(one.number, {}).items()
+        if fits_none(reason) and unmatchable_reason(engine, *JobId.parse(name))
     )
     return UnmatchableJob(words, min(max(1, sum(refused)), list(one.outcomes.status.values()).count("idle")))
 
@@ -102,7 +102,7 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     if jobs is None or proc not in jobs or jobs.local:
         return ""
     slots = ((slot.name, dict(slot.ad)) for slot in state.slots.values() if slot.kind != "dynamic")
-    found = misfit(jobs.attributes(proc), slots, state.at // 1_000_000)
+    found = misfit(jobs.attributes(proc), slots, state.at // 1_000_000, state.user_maps)
     return "" if found is None else no_slot(found)
 
 

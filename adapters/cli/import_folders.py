@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from attrs import asdict
 
 from ...replay.narration.wording import counted, instant, shortened
 from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse
-from ..condor_tools.terminal import is_live, rewritten
+from ..condor_tools.terminal import is_live, rewrite
 from .common import log_of, shown
 from .time_window import here
 
@@ -53,10 +54,11 @@ def follow(argv: Sequence[str]) -> int:
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
     told: set[str] = set()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever began this in the background had it ignored
     verdict = "nothing read"
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
-        print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
         try:
+            print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
             for result in session.rounds(2.0 if interval is None else interval, seconds):
                 audit = examine(session.log)
                 verdict = audit.verdict
@@ -122,11 +124,14 @@ class _Progress:
         self._next = now + (0.2 if self._live else _TOLD_EVERY)
         self._told = True
         text = f"{100 * done // max(1, total):3d} %  {events:,} events  {path}"
-        print(rewritten(text, sys.stderr) if self._live else f"{text}\n", end="", file=sys.stderr, flush=True)
+        if self._live:
+            rewrite(text, sys.stderr)
+        else:
+            print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self._live and self._told:
-            print(rewritten("", sys.stderr), end="", file=sys.stderr, flush=True)
+            rewrite("", sys.stderr)
 
 
 def _as_dict(url: str, result: ImportResult) -> dict[str, object]:

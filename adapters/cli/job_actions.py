@@ -1,4 +1,4 @@
-"""``poolbook rm, hold, release, vacate, prio, suspend, continue``: send requests about jobs and slots; print the
+"""``poolbook rm, hold, release, vacate, prio, qedit, suspend, continue``: send requests about jobs and slots; print the
 results."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from ..condor_tools import actions, job_priorities
+from ..condor_tools import actions, job_edits, job_priorities
 from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, NOT_FOUND, SUCCESS, Result
 from ..condor_tools.job_selection import ClusterOrJob, Selection
 from ..machine.host import user_name
@@ -133,3 +133,18 @@ def prio(argv: Sequence[str]) -> int:
     for outcome in denied:
         print(f"Permission denied to change the priority of cluster {outcome['cluster']}", file=sys.stderr)
     return exit_code or int(bool(denied))
+
+
+def qedit(argv: Sequence[str]) -> int:
+    try:
+        request = job_edits.read(argv)
+    except job_edits.EditError as error:
+        return _printed(actions.Answer("", str(error), 1))
+    try:
+        outcomes = ask(log_of(request.arguments), {**request.edit, "id": new_id(), "user": user_name()})
+    except Refused as refused:
+        words = str(refused)
+        if words.startswith("Update of "):
+            return _printed(actions.Answer("", f"{words}\n{job_edits.NOTHING_SET}", 1))
+        return _printed(job_edits.failed(request, why=f"{words}\n"))
+    return _printed(job_edits.answer(request, outcomes))

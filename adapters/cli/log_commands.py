@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...replay.narration.wording import counted, instant
 from ..condor_tools.options import Refusal, UsageError, command_table, parse
-from ..condor_tools.terminal import OUTCOMES, STATES, folded, painted, width_of
+from ..condor_tools.terminal import OUTCOMES, STATES, folded, is_live, print_painted, rewrite, visible, width_of
 from .common import calls, log_of, shown
 from .time_window import here, instant_of, window_of
 
@@ -61,7 +61,7 @@ def why(argv: Sequence[str]) -> int:
         _dump({"part": part, **sentence.as_dict()} for part, sentences in parts.items() for sentence in sentences)
         return 0
     for text in found.texts:
-        print(painted(folded(text, width_of(), LINE_INDENT), OUTCOMES if worth else STATES))
+        print_painted(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if worth else STATES)
     if arguments.has("verbose"):
         _print_life(found)
     if worth:
@@ -79,7 +79,7 @@ def _print_life(found: Answer) -> None:
     print()
     for sentence in found.life:
         indent = len(instant(sentence.at, here())) + 2
-        print(painted(folded(tell(sentence, here()), width_of(), indent), STATES))
+        print_painted(folded(visible(tell(sentence, here())), width_of(), indent), STATES)
 
 
 def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str]]:
@@ -89,6 +89,8 @@ def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str
     found = outcomes(log, int(cluster), at)
     firsts = [(found.first(status), words) for status, words in _FIRST.items()]
     named = [(f"why {int(cluster)}.{proc}", f"the first that {words}") for proc, words in firsts if proc is not None]
+    if not found.status:  # it was refused
+        return []
     return named or [
         (f"why {int(cluster)}.{min(found.status)}", "the first of them"),
         (f"log {int(cluster)}", "what happened"),
@@ -104,7 +106,7 @@ def log(argv: Sequence[str]) -> int:
         raise UsageError("poolbook log: one stream at a time")
     from ...replay import listing
     from ..runtime.queries import Queries
-    from .log_lines import printed
+    from .log_lines import print_line
 
     zone = here()
     try:
@@ -122,7 +124,7 @@ def log(argv: Sequence[str]) -> int:
             _dump(listing.as_dict(member, place(member.stimulus)) for member in members)
         else:
             for member in members:
-                sys.stdout.write(printed(member, zone, width, place(member.stimulus)) + "\n")
+                print_line(member, zone, width, place(member.stimulus))
         return 0
 
 
@@ -157,27 +159,27 @@ class _Progress:
     """Says on a terminal, now and then, how many cycles were taken again."""
 
     def __init__(self) -> None:
-        self._last, self._width, self._watched = time.monotonic(), 0, sys.stderr.isatty()
+        self._last, self._told, self._watched = time.monotonic(), False, is_live(sys.stderr)
 
     def tell(self, position: int, taken: int, last: int) -> None:
         if self._watched and time.monotonic() - self._last >= TELL_EVERY:
             self._last = time.monotonic()
-            words = f"{taken} cycles taken again, up to event {position} of {last}"
-            self._width = max(self._width, len(words))
-            sys.stderr.write(f"\r{words:<{self._width}}")
-            sys.stderr.flush()
+            self._told = True
+            rewrite(f"{taken} cycles taken again, up to event {position} of {last}", sys.stderr)
 
     def end(self) -> None:
-        if self._width:
-            sys.stderr.write(f"\r{'':<{self._width}}\r")
+        if self._told:
+            rewrite("", sys.stderr)
 
 
 def _on_decisions(found: RecheckedCycles) -> Iterator[str]:
     """What came of taking the cycles again, in lines."""
 
-    again = f"{counted(found.taken, 'negotiation cycle')} {'was' if found.taken == 1 else 'were'} taken again"
+    polls = f", and {counted(found.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
+    were = "was" if found.taken == 1 and not found.polls else "were"
+    again = f"{counted(found.taken, 'negotiation cycle')}{polls if found.polls else ''} {were} taken again"
     if not found.differing:
-        yield f"  {again}{', and decided the same' if found.taken else ''}"
+        yield f"  {again}{', and decided the same' if found.taken + found.polls else ''}"
     else:
         comes = "comes" if found.differing == 1 else "come"
         yield f"\n{again}: {found.differing} {comes} out otherwise than the log has it:"
@@ -211,7 +213,7 @@ def _verdict_json(url: str, found: Verification) -> dict[str, object]:
 def _verdict(url: str, found: Verification) -> None:
     verdict = found.verdict
     moves = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print(painted(f"{shown(url)}: {'sound' if found.sound else 'NOT SOUND'}"))
+    print_painted(f"{shown(url)}: {'sound' if found.sound else 'NOT SOUND'}")
     if found.seal:
         print(f"\nThe seal is broken in {len(found.seal)} place{'s' * (len(found.seal) > 1)}:")
         for problem in found.seal:

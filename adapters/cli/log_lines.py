@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from datetime import tzinfo
 from itertools import islice
 
 from ...domain.events import Event
 from ...replay.listing import Member, line, members
-from ..condor_tools.terminal import STATES, folded, painted, width_of
+from ..condor_tools.terminal import STATES, folded, print_painted, visible, width_of
 from .time_window import here
 
 INDENT = 10
@@ -20,12 +21,12 @@ DECISIONS = frozenset({"match", "no match", "exit"})
 """Lines that are printed as they happen although they are no transition."""
 
 
-def printed(member: Member, zone: tzinfo, width: int | None, place: str = "") -> str:
-    """Return a line of the log, folded to the terminal's width. `place`: where its imported record stands."""
-    text = line(member, zone, place)
+def print_line(member: Member, zone: tzinfo, width: int | None, place: str = "") -> None:
+    """Print a line of the log, folded to the terminal's width. `place`: where its imported record stands."""
+    text = visible(line(member, zone, place))
     if width is not None and len(text) > width:  # columns are of no use in lines that are folded
         text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])
-    return painted(folded(text, width, INDENT), STATES)
+    print_painted(folded(text, width, INDENT), STATES)
 
 
 def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:
@@ -34,7 +35,8 @@ def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:
     for position, event in enumerate(events, first):
         told = (member for member in members(position, event) if member.target or member.what in DECISIONS)
         for member in islice(told, MANY):
-            print(printed(member, zone, width), flush=True)
+            print_line(member, zone, width)
         more = sum(1 for _ in told)
         if more:
-            print(f"{'':{INDENT}}... and {more:,} more like this", flush=True)
+            print(f"{'':{INDENT}}... and {more:,} more like this")
+    sys.stdout.flush()

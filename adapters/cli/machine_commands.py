@@ -60,6 +60,10 @@ def drain(argv: Sequence[str]) -> int:
     if len(completions) > 1:
         first, second, *_ = completions
         raise UsageError(f"poolbook drain: -{second} conflicts with -{first}")
+    quick = arguments.chosen("fast", "quick")
+    if quick and arguments.has("start"):
+        told = f"-start is not used with -{quick}: only a graceful drain has a START of its own"
+        print(f"poolbook drain: {told}", file=sys.stderr)
     body = _request(
         "Drain",
         machine=machine,
@@ -119,15 +123,16 @@ def reconfig(argv: Sequence[str]) -> int:
 
 
 def reschedule(argv: Sequence[str]) -> int:
-    return _tell(RESCHEDULE, argv, "reschedule", 'Sent "Reschedule" command to local schedd')
+    return _tell(RESCHEDULE, argv, "reschedule", 'Sent "Reschedule" command to local schedd', "name")
 
 
-def _tell(command: Command, argv: Sequence[str], kind: str, done: str) -> int:
-    """Send a request to the machine on which the pool is served."""
+def _tell(command: Command, argv: Sequence[str], kind: str, done: str, *given: str) -> int:
+    """Send a request, with the values of the options that are ``given``, to the machine on which the pool is served."""
     arguments = parse(command, argv)
     if arguments.words:
         raise UsageError(f"poolbook {command.name}: {arguments.words[0]!r} is no option; this machine alone is meant")
-    answer = ask(_served(command, arguments), {"kind": kind})
+    more = {name: arguments.value(name) for name in given if arguments.has(name)}
+    answer = ask(_served(command, arguments), {"kind": kind, **more})
     for warning in answer.get("warnings", ()):
         print(f"poolbook {command.name}: warning: {warning}", file=sys.stderr)
     return _print(arguments, answer, done)

@@ -1,6 +1,8 @@
 """``poolbook COMMAND ...``: find the command, call it, and turn its errors into a message and an exit code.
 
-Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 130, interrupted.
+Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 3, it failed in a way that nobody foresaw; 130,
+interrupted. No error ends in a traceback: one that was not foreseen is told in a sentence, and its traceback is kept in
+a file (``fault_report``). ``poolbook -debug COMMAND`` prints it instead.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ COMMANDS: dict[str, Entry] = {
     "release": Entry("job_actions", "release", "release held jobs"),
     "userprio": Entry("userprio", "userprio", "the priorities and the usage of users; an administrator sets them"),
     "prio": Entry("job_actions", "prio", "change the priority of jobs among their owner's"),
+    "qedit": Entry("job_actions", "qedit", "change attributes of jobs"),
     "vacate": Entry("job_actions", "vacate", "evict running jobs, by job or by slot; they become idle again"),
     "suspend": Entry("job_actions", "suspend", "suspend running jobs, by job or by slot"),
     "continue": Entry("job_actions", "go_on", "continue suspended jobs"),
@@ -54,6 +57,9 @@ COMMANDS: dict[str, Entry] = {
     "views": Entry("log_commands", "views", "rebuild the tables that q, status and history read"),
     "doctor": Entry("doctor", "doctor", "check this machine, its configuration and its log for problems"),
     "doc": Entry("doc", "doc", "the pages of the documentation, and the examples"),
+    "wait": Entry("wait", "wait", "wait until jobs have ended, by their job event log"),
+    "tools-path": Entry("tools", "tools_path", "print a folder with HTCondor's own names of the commands, for PATH"),
+    "shell": Entry("tools", "shell", "start a pool, and print what puts HTCondor's names on a shell's PATH"),
     "completion": Entry("completion", "completion", "print a shell script that completes commands, options and files"),
     "man": Entry("man", "man", "the manual's page of a command"),
 }
@@ -87,8 +93,11 @@ def overview() -> str:
 
 
 _NO_POOL = "No pool in this folder yet. `poolbook run job.sub` or `poolbook serve` starts one; -log FILE names another."
+_DEBUG = "-debug"
+UNFORESEEN = 3  #: the exit code of a command that failed in a way that nobody foresaw
 _HELPS = ("-h", "-help", "--help", "help")
-_VERSIONS = ("-version", "--version", "version", "condor_version")
+_VERSIONS = ("-version", "--version", "version")
+_TOOLS_FAILED = 1  #: the exit code of HTCondor's tools for whatever fails
 
 
 def _say(text: object) -> None:
@@ -99,7 +108,14 @@ def _say(text: object) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if argv is None:
+        tool = os.path.basename(sys.argv[0])
+        if tool.startswith("condor_"):
+            code = main([tool, *sys.argv[1:]])
+            return _TOOLS_FAILED if code in (2, UNFORESEEN) else code
     words = list(sys.argv[1:] if argv is None else argv)
+    debug = words[:1] == [_DEBUG]
+    words = words[debug:]
     if words[0:1] and words[0] in _HELPS:
         words = [*words[1:2], "-help"]
     if not words or words[0] == "-help":
@@ -110,6 +126,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
         return 0
+    if words[0] == "condor_version":
+        from .condor_version import condor_version
+
+        return condor_version(words[1:])
     entry = COMMANDS.get(words[0])
     if entry is None:
         from .command_names import meant, unknown
@@ -119,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _say(unknown(words[0], COMMANDS))
             return 2
     try:
-        return _called(entry, words[1:])
+        return _called(entry, words, debug)
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -127,28 +147,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _called(entry: Entry, words: Sequence[str]) -> int:
-    command = getattr(import_module(f".{entry.module}", __package__), entry.function)
+def _called(entry: Entry, words: Sequence[str], debug: bool) -> int:
     try:
-        code = int(command(words))
+        command = getattr(import_module(f".{entry.module}", __package__), entry.function)
+        done = int(command(words[1:]))
         sys.stdout.flush()
-        return code
+        return done
     except BrokenPipeError:
         raise
     except Exception as error:
-        return _explained(error)
+        if debug:
+            raise
+        code = _explained(error)
+        if code is not None:
+            return code
+        from .fault_report import fault_words
+
+        _say(fault_words(error, words))
+        return UNFORESEEN
 
 
-_EXPECTED = {
-    "poolbook.domain.decision.draft": "Refusal",
-    "poolbook.domain.submit": "SubmitError",
-    "poolbook.domain.config": "ConfigError",
-}
-"""Errors that are meant for the user, by their modules: what was not loaded has not raised one."""
-
-
-def _explained(error: Exception) -> int:
-    """Print an error that is meant for the user and return its exit code; raise any other."""
+def _explained(error: Exception) -> int | None:
+    """Print an error that is meant for the user and return its exit code; None for any other."""
+    from ...domain.errors import PoolbookError
     from ..condor_tools.options import Help, Refusal, UsageError, usage
 
     if isinstance(error, Help):
@@ -159,16 +180,15 @@ def _explained(error: Exception) -> int:
     if isinstance(error, UsageError | Refusal):
         _say(error)
         return error.exit_code
-    from ...domain.ports.log import LogError, LogMissing
+    from ...domain.ports.log import LogMissing
     from ..runtime.requests import Refused
     from .common import DEFAULT_LOG
 
     if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
         _say(_NO_POOL)
         return 1
-    loaded = [getattr(sys.modules[module], name) for module, name in _EXPECTED.items() if module in sys.modules]
-    if not isinstance(error, (LogError, Refused, *loaded)):
-        raise error
+    if not isinstance(error, PoolbookError | Refused):
+        return None
     for line in getattr(error, "warnings", ()):
         print(line, file=sys.stderr)
     _say(f"poolbook: {error}")
@@ -176,6 +196,9 @@ def _explained(error: Exception) -> int:
 
 
 def entry() -> None:
+    from ..condor_tools.terminal import guard_streams
+
+    guard_streams()
     code = main()
     # At its end the interpreter looks twice through all that was imported for cycles. What is frozen is passed over.
     gc.freeze()

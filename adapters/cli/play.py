@@ -22,6 +22,7 @@ RECORDED = {
     "another cannot be told yet: `poolbook play SCENARIO -config FILE` plays a scenario under any",
     "seed": "nothing of it is drawn by chance",
     "quiet": "only what differs is told of it anyway",
+    "trust": "nothing is run or written for it",
     "audit": "it is compared with the records, not judged: `poolbook import FOLDER -log FILE` makes a log of them, and "
     "`poolbook audit FILE` judges that",
     "log": "it is compared, and not kept: `poolbook import FOLDER -log FILE` makes a log of the records",
@@ -98,6 +99,7 @@ def _log(arguments: Arguments) -> Log:
 
 
 def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Arguments) -> int:
+    from ..runtime.disk import Disk, ReadOnlyDisk
     from ..simulation import ScenarioMachines, Simulation
     from ..simulation import play as perform
 
@@ -107,6 +109,7 @@ def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Argumen
         Path(name).absolute().parent if name != "-" else Path.cwd(),
         list(map(Path, arguments.values("config"))),
         last_number(COMMAND, arguments, "seed") or 0,
+        Disk() if arguments.has("trust") else ReadOnlyDisk(),
     )
     for warning in machines.warnings():
         print(f"poolbook play: warning: {warning}", file=sys.stderr)

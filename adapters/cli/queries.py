@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from ..condor_tools import formats
 from ..condor_tools import queue as queue_tool
 from ..condor_tools.job_selection import Selection
-from ..condor_tools.options import Refusal
-from ..condor_tools.terminal import STATES, painted
-from ..runtime.queries import NotRecorded, Queries
+from ..condor_tools.options import Refusal, UsageError
+from ..condor_tools.terminal import STATES, print_painted
+from ..runtime.queries import NoNegotiator, NotRecorded, Queries
 from .common import log_of, setting, shown
 from .hints import tell_unknown
 
@@ -44,9 +44,24 @@ def queue(argv: Sequence[str]) -> int:
             )
         if query.view == "analysis":
             return _write(_analyses(query, queries, setting()))
+        if query.arguments.has("factory"):
+            return _write(_factories(query, queries, setting()))
         done = _write(_queue(query, queries, setting()))
-        tell_unknown("q", query.selection.constraints, queries.queue().ads)
+        tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
         return done
+
+
+def _factories(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+    """Yield the clusters with factories: mine, or everyone's; or those that are named."""
+    from ..condor_tools import factories
+
+    mine = not query.everyone and bool(here.owner)
+    rows = [
+        row
+        for row in queries.views.factories()
+        if (not mine or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
+    ]
+    return factories.ads(rows) if query.arguments.has("long") else factories.table(rows, here)
 
 
 def _queue_then(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
@@ -78,10 +93,11 @@ def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator
     selection = query.selection._replace(constraints=())
     if mine:
         selection = selection._replace(owners=(here.owner,), together=False)
-    if plain is not None and query.view == "custom" and not query.selection.constraints:
+    laid_over = plain is not None and any(name.lower().startswith("lastrejmatch") for name in plain)
+    if plain is not None and query.view == "custom" and not query.selection.constraints and not laid_over:
         rows = queries.job_columns(plain, selection, here.context())
         return formats.join_lines(query.arguments, islice(rows, query.limit))
-    return queue_tool.render(queries.queue(selection).ads, query, here, _census(queries, here))
+    return queue_tool.render(queries.queue(selection, rejections=True).ads, query, here, _census(queries, here))
 
 
 def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
@@ -89,11 +105,16 @@ def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Itera
     from ..condor_tools.analyze import Judged
 
     pool, rejections = queries.views.pool().name, queries.job_rejections()
+
+    def judge(cluster: int, proc: int) -> Judged:
+        refusal, matched = rejections(cluster, proc)
+        return Judged(refusal, matched, pool, () if refusal is None else queries.reached_limits(refusal[1]))
+
     return queue_tool.render(
-        queries.queue(query.selection._replace(constraints=())).ads,
+        queries.queue(query.selection._replace(constraints=()), rejections=True).ads,
         query,
         here,
-        judge=lambda cluster, proc: Judged(*rejections(cluster, proc), pool),
+        judge=judge,
     )
 
 
@@ -116,7 +137,17 @@ def status(argv: Sequence[str]) -> int:
     with Queries(log_of(query.arguments)) as queries:
         here = setting()
         try:
+            name = query.arguments.value("name")
+            if query.view == "negotiator" and not queries.imported:
+                name = queries.negotiator(name)
+            elif name:
+                raise UsageError("poolbook status: -name goes with -negotiator; a slot or machine is named without it")
             ads = queries.ads(query.kind, here.now, here.timezone)
+            if query.view == "negotiator" and name:
+                every = list(ads)
+                ads = iter([ad for ad in every if len(every) == 1 or ad.eval("Name") == name])
+        except NoNegotiator as error:
+            raise Refusal(f"poolbook status: {error}") from None
         except NotRecorded as error:
             raise Refusal(
                 f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "
@@ -127,9 +158,11 @@ def status(argv: Sequence[str]) -> int:
 
 def _shown(texts: Iterable[str], query: StatusQuery) -> int:
     """Write a table of slots, their states in colour on a terminal."""
-    if query.layout is None and query.form is None:
-        texts = (painted(text, STATES) if "@" in text else text for text in texts)
-    return _write(texts)
+    if query.layout is not None or query.form is not None:
+        return _write(texts)
+    for text in texts:
+        print_painted(text, STATES if "@" in text else {}, end="")
+    return 0
 
 
 def history(argv: Sequence[str]) -> int:

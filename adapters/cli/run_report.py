@@ -13,7 +13,7 @@ from ...domain.names import SlotName
 from ...domain.state.job_ad import unquoted
 from ...replay.outcomes import counts
 from ..condor_tools.layout import Column, Layout, laid_out
-from ..condor_tools.terminal import folded, painted, visible, width_of
+from ..condor_tools.terminal import folded, print_painted, visible, width_of
 from ..runtime.engine import Engine
 from ..stores.location import locate
 from .cluster_results import ClusterResult, LastRun, cluster_results
@@ -38,11 +38,11 @@ def report(
         _table(one)
     where = shown(locate(url).place)
     said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
-    print("\n" + painted(folded(said, width_of())))
+    print_painted("\n" + folded(said, width_of()))
     unmatchable = {one.number: vain for one in found if (vain := unmatchable_job(engine, one)) is not None}
     told, worth_typing = failures(found, unmatchable, interrupted)
     for paragraph in told:
-        print("\n" + painted(folded(paragraph, width_of())))
+        print_painted("\n" + folded(paragraph, width_of()))
     print("\n" + calls(worth_typing or _all_well(clusters[0]), url))
 
 
@@ -88,7 +88,7 @@ def _table(one: ClusterResult) -> None:
     layout = Layout((*columns, Column("", "", -1)), headed=False, trimmed=True, limit=width, after_row="")
     print()
     for line in laid_out(layout, [(*row[:-1], " " + row[-1]) for row in (_HEADS, *rows)]):
-        print(painted(line))
+        print_painted(line)
     more = Counter(islice(one.outcomes.status.values(), MOST, None))
     if more:
         print(f"... and {', '.join(f'{count:,} more {status}' for status, count in more.items())}: {_where(one, more)}")

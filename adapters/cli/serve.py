@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
-from ..condor_tools.terminal import folded, is_live, rewritten, width_of
+from ..condor_tools.terminal import folded, is_live, rewrite, width_of
 from .common import log_of, shown
-from .submit import description_of, print_warnings
+from .submit import BY_POLICY, description_of, print_warnings, refused_by_policy, warned_by_policy
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load
@@ -32,6 +32,7 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
     from ..runtime.server import Server
+    from ..stores.log_paths import share_with_group
 
     url = log_of(arguments)
     settings = {}
@@ -48,6 +49,8 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
         lost=arguments.has("lost"),
     )
     try:
+        if arguments.has("group"):
+            share_with_group(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         _offer(command, server, arguments, measured)
         server.begin()
@@ -144,8 +147,10 @@ def run(argv: Sequence[str]) -> int:
         print_warnings(found.warnings)
         (answer,) = server.engine.handle([found.request])
         if answer.refusal:
-            print(f"poolbook: {answer.refusal}", file=sys.stderr)
+            policy = answer.refusal.startswith(BY_POLICY)
+            print_warnings([refused_by_policy(answer.refusal) if policy else f"poolbook: {answer.refusal}"])
             return 1
+        print_warnings(warned_by_policy(answer.value.get("warning", "")))
         return _to_the_end(server, arguments, (number,))
     finally:
         server.close()
@@ -269,7 +274,7 @@ class Progress:
         from .failed_jobs import unmatchable_reason
 
         state = self._server.engine.state
-        for name, reason in state.rejections.items():
+        for name, reason in ((name, one) for some in state.rejections.values() for name, one in some.items()):
             cluster, proc = JobId.parse(name)
             if self._quiet or name in self._judged or cluster not in self._clusters or not fits_none(reason):
                 continue
@@ -301,7 +306,10 @@ class Progress:
             return
         self._last = text
         line = f"{text}  ({self.seconds():.0f} s)"
-        print(rewritten(line, sys.stderr) if self._terminal else f"{line}\n", end="", file=sys.stderr, flush=True)
+        if self._terminal:
+            rewrite(line, sys.stderr)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
         words = folded(f"poolbook: {text}", width_of(sys.stderr))

@@ -11,16 +11,18 @@ from typing import Any
 from ..condor_tools.options import Arguments, UsageError, command_table, parse
 from ..runtime import commands
 from ..runtime.commands import is_served
-from ..runtime.requests import SubmitDescription, Submitted, Terms, new_id
+from ..runtime.requests import Refused, SubmitDescription, Submitted, Terms, new_id
 from .common import log_of, log_option
 
 SUBMIT = command_table("submit")
+BY_POLICY = ("Failed to commit job submission", "Failed to create proc", "MAX_JOBS_SUBMITTED exceeded")
+"""How refusals begin that the schedd's policy gives, which are told in condor_submit's words."""
 
 
 def description_of(arguments: Arguments) -> SubmitDescription:
     """Return the submit file that the command line names, with the command line's additions. Raise `UsageError` if no
     file is named, or it cannot be read."""
-    macros: dict[str, str] = {}
+    macros = {"max_materialize": "0"} if arguments.has("factory") else {}
     files: list[str] = []
     for word in arguments.words:
         name, equals, value = word.partition("=")
@@ -67,14 +69,30 @@ def submit(argv: Sequence[str]) -> int:
     description = description_of(arguments)
     if dry is not None:
         return _dry_run(arguments, description, dry.values[0])
-    done = commands.submit(log_of(arguments), description, keep=arguments.has("verbose"))
-    print_warnings(done.warnings)
+    try:
+        done = commands.submit(log_of(arguments), description, keep=arguments.has("verbose"))
+    except Refused as refused:
+        if not str(refused).startswith(BY_POLICY):
+            raise
+        print_warnings([*refused.warnings, refused_by_policy(str(refused))])
+        return 1
+    print_warnings([*done.warnings, *warned_by_policy(done.warning)])
     print(announced(arguments, done), end="")
     if not is_served(log_of(arguments)):
         ending = log_option(log_of(arguments))
         ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` goes on running"
         print(f"The pool is not running: {ways}.", file=sys.stderr)
     return 0
+
+
+def refused_by_policy(refusal: str) -> str:
+    """Return what condor_submit says of a submission that the schedd refuses."""
+    return f"ERROR: {refusal.rstrip()}"
+
+
+def warned_by_policy(warning: str) -> list[str]:
+    """Return what condor_submit says of one that the schedd takes with a warning: the heading, then the words."""
+    return [f"WARNING: {line}" for line in warning.split("\n", 1) if line]
 
 
 def announced(arguments: Arguments, done: Submitted) -> str:

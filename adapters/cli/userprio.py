@@ -11,7 +11,7 @@ from ..condor_tools import userprio as tool
 from ..condor_tools.options import Refusal
 from ..condor_tools.userprio_edits import Request
 from ..condor_tools.userprio_records import read_file
-from ..runtime.queries import AccountantRecords, LogBeginsLater, NotRecorded, Queries
+from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
 from .common import log_of, setting, shown
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ def _edit(query: tool.Query, edit: Request) -> int:
     from ..runtime.commands import ask
     from ..runtime.requests import new_id
 
-    answer = ask(log_of(query.arguments), {**edit.body, "id": new_id(), "user": user_name()})
+    whose = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
+    answer = ask(log_of(query.arguments), {**edit.body, **whose, "id": new_id(), "user": user_name()})
     if query.arguments.has("json"):
         print(dumps(answer, indent=2))
     else:
@@ -53,6 +54,8 @@ def _asked(query: tool.Query, here: Setting) -> Iterator[str]:
             from ...replay.narration.wording import instant
 
             raise Refusal(f"poolbook userprio -at: the log begins at {instant(error.began, here.timezone)}") from None
+        except NoNegotiator as error:
+            raise Refusal(f"poolbook userprio: {error}") from None
         except NotRecorded as error:
             raise Refusal(f"poolbook userprio -getreslist: {error}") from None
 
@@ -63,10 +66,14 @@ def _answered(query: tool.Query, queries: Queries, here: Setting) -> Iterator[st
         from .time_window import instant_of
 
         at = instant_of("userprio", query.arguments, "at", queries.log)
+    whose = "" if queries.imported else queries.negotiator(query.arguments.value("name"))
     if query.holder:
         slots = [(name, since // _SECOND) for name, since in queries.claims_of(query.holder, at)]
         return tool.slot_list(slots, here if at is None else here._replace(now=at // _SECOND))
-    found = _imported(queries, here, at) if queries.imported else queries.accounting(here.now, at, whole=query.whole)
+    if queries.imported:
+        found = _imported(queries, here, at)
+    else:
+        found = queries.accounting(here.now, at, whole=query.whole, negotiator=whose)
     return tool.render(found.records, query, here if found.at is None else here._replace(now=found.at // _SECOND))
 
 

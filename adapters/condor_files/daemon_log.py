@@ -37,6 +37,7 @@ DAEMON_LIFE: Rows = (
     (r"\*\* \$CondorVersion: (?P<version>\S+) .*", "_version"),
     (r"\*\* PID = (?P<pid>\d+).*", "_pid"),
     (r"\*\*\*\* \S+ \((?P<daemon>\w+)\) pid (?P<pid>\d+) EXITING WITH STATUS (?P<status>\d+)", "_exiting"),
+    (r"Our parent process \(pid (?P<parent>\d+)\) went away; shutting down fast", "_orphaned"),
     (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_shutdown"),
     (r"Got SIGHUP\. +Re-reading config files.*", "_reconfigured"),
 )
@@ -137,10 +138,14 @@ class DaemonLog:
     def _shutdown(self, said: LogMessage) -> None:
         self._remembered["how"] = said["how"]
 
+    def _orphaned(self, said: LogMessage) -> None:
+        self._remembered["parent"] = said["parent"]
+
     def _exiting(self, said: LogMessage) -> None:
         how = self._remembered.get("how") or f"status {said['status']}"
+        orphaned = {"orphaned": parent} if (parent := self._remembered.get("parent")) else {}
         self._forget()
-        self._daemon(said, "ended", {"how": how, "status": said["status"], "pid": said["pid"]})
+        self._daemon(said, "ended", {"how": how, "status": said["status"], "pid": said["pid"]} | orphaned)
 
     def _reconfigured(self, said: LogMessage) -> None:
         self._daemon(said, "reconfigured", {})

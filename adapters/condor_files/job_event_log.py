@@ -172,7 +172,7 @@ class JobEventLogReader:
             return 0
         text = _lines(data[at:end])
         pieces = text.split("\n...\n")
-        pieces.pop()
+        dots = pieces.pop()  # a line of them behind another, whose newline went with that one
         headers = text.count(_WITHIN)
         if not self._clock.last:  # the first time of a log, or its header, needs the slow path
             headers -= pieces[0].count(_WITHIN)
@@ -181,6 +181,7 @@ class JobEventLogReader:
         if not plain or not self._fast(pieces, events):
             for piece in pieces:
                 self._walk_to_dots(piece, events)
+        self.line += dots.count("\n")
         return end - at
 
     def _fast(self, pieces: list[str], events: list[Event]) -> bool:

@@ -20,7 +20,8 @@ State = dict[str, Any]  #: JSON: texts, numbers, lists, and dicts with texts as 
 KEPT = 200  #: characters of a refused record that are kept
 _DAEMONS = {
     "startlog": "startd", "startd_history": "startd", "schedlog": "schedd", "history": "schedd",
-    "negotiatorlog": "negotiator", "matchlog": "negotiator",
+    "negotiatorlog": "negotiator", "matchlog": "negotiator", "masterlog": "master", "collectorlog": "collector",
+    "starterlog": "starter", "shadowlog": "shadow",
 }  # fmt: skip
 """The daemons that write the kinds of files of which a record can be doubted."""
 

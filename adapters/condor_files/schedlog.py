@@ -50,9 +50,10 @@ class SchedLogReader(DaemonLog):
             self._remembered.setdefault("claims", {})[claim] = slot
         return {"slot": slot, "user": said["user"], "claim": claim}
 
-    def _began(self, said: LogMessage, held: Held) -> None:
+    def _began(self, said: LogMessage, held: Held, before: str = "") -> None:
+        """Report a job's shadow; `before`: the job whose shadow it was until then."""
         self._shadows()[said["shadow"]] = (said["job"], held)
-        self.job(said, "shadow_began", held | {"shadow": said["shadow"]})
+        self.job(said, "shadow_began", held | {"shadow": said["shadow"], "before": before})
 
     def _started(self, said: LogMessage) -> None:
         self._began(said, self._held(said))
@@ -62,9 +63,8 @@ class SchedLogReader(DaemonLog):
 
     def _switched(self, said: LogMessage) -> None:
         job, held = self._remembered.pop("switching", ("", {}))
-        if job != said["job"]:
-            _, held = self._shadows().get(said["shadow"], ("", {}))
-        self._began(said, held)
+        before, its_claim = self._shadows().get(said["shadow"], ("", {}))
+        self._began(said, held if job == said["job"] else its_claim, before)
 
     def _exited(self, said: LogMessage) -> None:
         self._shadows().pop(said["shadow"], None)

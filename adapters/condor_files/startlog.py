@@ -32,6 +32,7 @@ _NEW = re.compile(r"New (?:broken |backfill )*([dp]?)[Ss]lot|New machine resourc
 _AMOUNT = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
 _ALIAS = re.compile(r"[?&]alias=([^&>\s]+)")
 _EXIT = re.compile(r"(?: pid (\d+))? EXITING WITH STATUS (-?\d+)")
+_ORPHANED = re.compile(r"Our parent process \(pid (\d+)\) went away; shutting down fast")
 _STARTER = re.compile(r"Starter pid (\d+) (exited with status|died on signal) (-?\d+)")
 _CLAIM = re.compile(r"(<[^>]*>#\d+#\d+)")
 _KINDS: Final = {"": "static", "p": "partitionable", "d": "dynamic"}
@@ -84,6 +85,7 @@ class StartLogReader:
         self._starters: dict[str, str] = dict(state.get("starters", {}))
         self._general: tuple[int, str] = tuple(state.get("general", (0, "")))
         self._how = str(state.get("how", ""))
+        self._orphaned = str(state.get("orphaned", ""))
         self._begun = _StartdBanner(**state["begun"]) if "begun" in state else None
         self._birth = _NewSlot(**state["birth"]) if "birth" in state else None
         self._events: list[Event] = []
@@ -107,6 +109,7 @@ class StartLogReader:
             "starters": self._starters,
             "general": list(self._general),
             "how": self._how,
+            "orphaned": self._orphaned,
         }
         if self._begun is not None:
             state["begun"] = self._begun._asdict()
@@ -327,7 +330,7 @@ class StartLogReader:
         if text.endswith("STARTING UP"):
             self._forget()
             self._begun = _StartdBanner(self._place(), self._at, {})
-            self._fresh, self._how = True, ""
+            self._fresh, self._how, self._orphaned = True, "", ""
         elif begun is not None and text.startswith("** $CondorVersion: "):
             begun.facts["version"] = text.removeprefix("** $CondorVersion: ").split(" ")[0]
         elif begun is not None and text.startswith("** PID = "):
@@ -340,9 +343,14 @@ class StartLogReader:
         if self._begun is not None and "command socket at" in text:
             self._settle()
 
+    def on_orphaned(self, text: str) -> None:
+        if found := _ORPHANED.match(text):
+            self._orphaned = found[1]
+
     def on_exit(self, text: str) -> None:
         if found := _EXIT.search(text):
-            self._end({"how": self._how or f"status {found[2]}", "status": found[2], "pid": found[1] or ""})
+            how = self._how or f"status {found[2]}"
+            self._end({"how": how, "status": found[2], "pid": found[1] or "", "orphaned": self._orphaned})
 
     def on_error(self, text: str) -> None:
         if text.startswith('ERROR "'):
@@ -355,7 +363,7 @@ class StartLogReader:
         self._forget()
         kept = {name: without_secrets(value) for name, value in facts.items() if value}
         self._daemon("ended", kept, self._at, self._place())
-        self._how, self._fresh = "", False
+        self._how, self._orphaned, self._fresh = "", "", False
 
     def on_got_signal(self, text: str) -> None:
         self._how = next((how for how in ("fast", "graceful") if f"{how} shutdown" in text), self._how)
@@ -408,6 +416,7 @@ _ON_ALL: Final[Mapping[str, Callable[[StartLogReader, str], None]]] = {
     "****": StartLogReader.on_exit,
     "ERROR": StartLogReader.on_error,
     "DaemonCore:": StartLogReader.on_address,
+    "Our": StartLogReader.on_orphaned,
     "Got": StartLogReader.on_got_signal,
     "Starter": StartLogReader.on_starter,
     GAP: StartLogReader.on_gap,

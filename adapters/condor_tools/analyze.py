@@ -6,7 +6,7 @@ condition of its Requirements leaves, how many reject it, how many are in use. N
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,12 +23,13 @@ _STEP = 7
 
 
 class Judged(NamedTuple):
-    """The log's record of a job: its last rejection with the instant, its last match (microseconds; 0: never), and the
-    name of the pool."""
+    """The log's record of a job: its last rejection with the instant, its last match (microseconds; 0: never), the
+    name of the pool, and who holds the concurrency limits that kept it from a slot."""
 
     refusal: tuple[int, Unmatched] | None = None
     matched: int = 0
     pool: str = ""
+    limits: Sequence[str] = ()
 
 
 class Step(NamedTuple):
@@ -196,18 +197,11 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
         yield f"\n{name}:  Job has not yet been considered by the matchmaker.\n\n"
 
 
-def reason(refusal: Unmatched) -> str:
-    """Return the reason that HTCondor's negotiator would have given to the schedd."""
-    if refusal.denied is not None and refusal.denied.policy:
-        return "PREEMPTION_REQUIREMENTS == False"
-    if refusal.denied is not None and refusal.denied.priority:
-        return "insufficient priority"
-    return "submitter limit exceeded" if refusal.limit in ("share", "ceiling") else "no match found"
-
-
 def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
     """Yield when the job was last matched and rejected. A rejection after its match is its autocluster's, unless the
     job is idle."""
+    from ...domain.negotiator.rejection_reason import rejection_reason
+
     refused = judged.refusal[0] if judged.refusal is not None else 0
     if judged.matched:
         yield f"Last successful match: {_moment(judged.matched, setting)}\n"
@@ -215,7 +209,8 @@ def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
         yield "No successful match recorded.\n"
     if judged.refusal is not None and refused > judged.matched and waits:
         yield f"Last failed match: {_moment(refused, setting)} from {judged.pool}\n"
-        yield f"Reason for last match failure: {reason(judged.refusal[1])}\n"
+        yield f"Reason for last match failure: {rejection_reason(judged.refusal[1])}\n"
+        yield from (f"    {limit}\n" for limit in judged.limits)
 
 
 def _moment(at: int, setting: Setting) -> str:

@@ -54,6 +54,11 @@ class Selection(NamedTuple):
         """Tell whether all jobs are selected."""
         return not (self.ids or self.owners or self.constraints)
 
+    def names(self, cluster: int, owner: str) -> bool:
+        """Tell whether a whole cluster of this owner is selected by its number, by its owner, or as all are."""
+        by_id = any(wanted.cluster == cluster and wanted.proc is None for wanted in self.ids)
+        return by_id or owner in self.owners or not (self.ids or self.owners)
+
     def has(self, ad: ClassAd, context: Context) -> bool:
         named = []
         if self.ids:

@@ -16,6 +16,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cells import Cell, Setting, date, evaluate, length, shown
+from .terminal import visible
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -58,17 +59,26 @@ def lines(layout: Layout, ads: Iterable[ClassAd], setting: Setting) -> Iterator[
 
     def row(ad: ClassAd) -> Row:
         return [
-            column.value(ad, setting)
+            _kept_in_line(column.value(ad, setting))
             if callable(column.value)
             else conversion(column.form).of(ad, column.value, context)
             for column in layout.columns
         ]
 
-    return laid_out(layout, map(row, ads))
+    return _lines(layout, map(row, ads))
+
+
+def _kept_in_line(text: str | None) -> str | None:
+    """Return a cell of a table: a foreign text is spelled out, so that it adds no lines and moves no columns."""
+    return text if text is None or text.isprintable() else visible(text)
 
 
 def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the heading and the lines of rows of texts."""
+    """Yield the heading and the lines of rows of texts. A foreign text stays in its cell."""
+    return _lines(layout, ([_kept_in_line(text) for text in texts] for texts in rows))
+
+
+def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
     widths = [abs(len(column.heading) if column.width is None else column.width) for column in layout.columns]
     grows = [column.grow or column.width is None for column in layout.columns]
     if not layout.streamed:

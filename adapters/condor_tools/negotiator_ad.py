@@ -6,7 +6,7 @@ time in the log.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from .daemon_ads import Pool, daemon_ad
@@ -28,6 +28,9 @@ _COUNTED = ("SubmittersShareLimit", "SubmittersMatchLimit")
 """Counted in the log; HTCondor's ad has the names of the first, and not the second."""
 
 
+_NO_LIMITS: Mapping[str, float] = {}
+
+
 class Cycle(Protocol):
     """The fields of ``projections.views.CycleRow`` that are needed here."""
 
@@ -35,17 +38,23 @@ class Cycle(Protocol):
     def statistics(self) -> dict[str, float]: ...
 
 
-def negotiator_ad(pool: Pool, cycles: Sequence[Cycle]) -> ClassAd:
-    """Return the ad of a pool's negotiator.
+def negotiator_ad(
+    pool: Pool, cycles: Sequence[Cycle], limits: Mapping[str, float] = _NO_LIMITS, name: str = ""
+) -> ClassAd:
+    """Return the ad of a pool's negotiator, or of one of several (``name``).
 
     :param cycles: the last cycles, the last one first; one more than is shown, for the end of the one before
+    :param limits: what is held of each concurrency limit, which HTCondor's negotiator says where it is asked for
+        priorities (Accountant::ReportLimits)
     """
-    ad = daemon_ad("Negotiator", pool.name, pool.name, pool)
+    ad = daemon_ad("Negotiator", name or pool.name, pool.name, pool)
     ends = [int(cycle.statistics.get("End", 0)) for cycle in cycles]
     for back, cycle in enumerate(cycles[:SHOWN]):
         period = ends[back] - ends[back + 1] if back + 1 < len(ends) else 0
         for what, value in _of_cycle(cycle.statistics, period).items():
             ad[f"{_PREFIX}{what}{back}"] = value
+    for name, units in limits.items():
+        ad[f"ConcurrencyLimit_{name.replace('.', '_')}"] = units
     return ad
 
 

@@ -225,6 +225,15 @@ VIEWS: dict[str, View] = {
             _count("Rejections", "LastNegotiationCycleRejections0", 10),
         ),
     ),
+    "defrag": View(
+        "Defrag",
+        (
+            _SHORT,
+            _count("Draining", "MachinesDraining", 8),
+            _count("    Peak", "MachinesDrainingPeak", 8),
+            _count("TotalDrained", "DrainedMachines", 12),
+        ),
+    ),
     "any": View(
         "",
         (

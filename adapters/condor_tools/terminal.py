@@ -1,15 +1,19 @@
-"""Format output for a terminal: lines folded at words to its width, outcomes in colour.
+"""Format output for a terminal: lines folded at words to its width, outcomes in colour, foreign texts spelled out.
 
-Output to a file or a pipe is unchanged. NO_COLOR and TERM=dumb turn colours off, CLICOLOR_FORCE and FORCE_COLOR turn
+``guard_streams`` puts the boundary between what is printed and a terminal: whatever an ad, a log or a file holds, only
+Poolbook's own colours and rewritten lines (``print_painted``, ``rewrite``) control it. Output to a file or a pipe is
+unchanged, byte by byte. NO_COLOR and TERM=dumb turn colours off, CLICOLOR_FORCE and FORCE_COLOR turn
 them on everywhere. TERM=dumb also turns off rewritten lines.
 """
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from typing import IO
 
 NARROWEST = 40
@@ -30,10 +34,11 @@ def is_live(stream: IO[str]) -> bool:
     return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
-def rewritten(line: str, stream: IO[str]) -> str:
-    """Return the text that replaces the present line on a terminal, cut so that it stays one line."""
-    width = width_of(stream)
-    return f"\r{line if width is None else line[: width - 1]}\x1b[K"
+def rewrite(line: str, stream: IO[str]) -> None:
+    """Replace the present line on a terminal by this one, cut so that it stays one line."""
+    width, shown = width_of(stream), visible(line)
+    _control(f"\r{shown if width is None else shown[: width - 1]}\x1b[K", stream)
+    stream.flush()
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
@@ -93,19 +98,90 @@ def has_colour(stream: IO[str] | None = None) -> bool:
     return is_live(stream or sys.stdout)
 
 
-def painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None) -> str:
-    """Return a text with states and outcomes in colour, if the stream is to have any."""
-    if not has_colour(stream):
-        return text
+def print_painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None, end: str = "\n") -> None:
+    """Print a text with states and outcomes in colour, if the stream (standard output unless given) is to have any."""
+    stream = stream or sys.stdout
+    if not roles or not has_colour(stream):
+        stream.write(text + end)
+        return
+    _control(painted(spelled_out(text) if stream.isatty() else text, roles) + end, stream)
+
+
+def painted(text: str, roles: Roles = OUTCOMES) -> str:
+    """Return a text with states and outcomes in colour."""
     words = "|".join(sorted(roles, key=len, reverse=True))
     coloured = rf"(?<![\w./@-])(?:{words})(?![\w./@-])"
     return re.sub(coloured, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
 
 
+# What a terminal may be sent
+
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\ud800-\udfff\U000e0000-\U000e007f]"
+)
+"""Characters that control a terminal or hide or reorder what it shows: Unicode's Cc (but for newline and tab), the Cf
+that are not part of a script, Zl, Zp and Cs."""
+
+
+def spelled_out(text: str) -> str:
+    """Spell out what would control a terminal; newlines and tabs stay."""
+    return _CONTROLS.sub(lambda found: _spelled(found[0]), text)
+
+
 def visible(text: str) -> str:
-    """Spell out control characters, so that a foreign text is safe for a terminal."""
-    return "".join(char if char.isprintable() else _spelled(char) for char in text)
+    """Spell out what would control a terminal, or end the line, so that a foreign text stays in its place."""
+    return spelled_out(text).replace("\n", "\\n").replace("\t", "    ")
 
 
 def _spelled(char: str) -> str:
-    return "    " if char == "\t" else char.encode("unicode_escape", "surrogateescape").decode("ascii", "replace")
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+class TerminalStream(TextIOWrapper):
+    """A text stream to a terminal that no text controls."""
+
+    def write(self, text: str) -> int:
+        super().write(spelled_out(text))
+        return len(text)
+
+    def control(self, text: str) -> None:
+        """Write a text of Poolbook's own, with its control characters."""
+        super().write(text)
+
+
+def _control(text: str, stream: IO[str]) -> None:
+    if isinstance(stream, TerminalStream):
+        stream.control(text)
+    else:
+        stream.write(text)
+
+
+_AS_IT_WAS = "poolbook.as_it_was"
+
+
+def _as_it_was(error: UnicodeError) -> tuple[bytes, int]:
+    """Encode what came from bytes that were no UTF-8 as these bytes; spell out what else the encoding does not have."""
+    assert isinstance(error, UnicodeEncodeError)
+    char = error.object[error.start]
+    own = 0xDC80 <= ord(char) <= 0xDCFF
+    return (bytes([ord(char) - 0xDC00]) if own else _spelled(char).encode("ascii")), error.start + 1
+
+
+def guard_streams() -> None:
+    """Put standard output and standard error behind the boundary: to a terminal nothing goes raw; to a pipe or a file
+    everything goes as it was, also what is no text."""
+    codecs.register_error(_AS_IT_WAS, _as_it_was)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, TextIOWrapper):
+            continue
+        stream.reconfigure(errors=_AS_IT_WAS)
+        if stream.isatty():
+            kept = {each: getattr(stream, each) for each in ("encoding", "errors", "line_buffering", "write_through")}
+            guarded = TerminalStream(stream.detach(), **kept)
+            for place in (name, f"__{name}__"):  # the old one writes no more
+                setattr(sys, place, guarded)

@@ -118,6 +118,7 @@ def _wanted(query: Query, setting: Setting) -> Wanted:
         details or MOST,
         arguments.chosen("hierarchical", "flat", "grouporder"),
         arguments.has("quotas", "surplus"),
+        arguments.has("quotas", "surplus", "hierarchical", "grouprollup"),
         _since(query, setting),
     )
 

@@ -11,11 +11,12 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...domain.negotiator.accounting import LEAST_PRIORITY, NO_GROUP, Standing, group_names, group_of, shares
+from ...domain.negotiator.accounting import LEAST_PRIORITY, NO_GROUP, Standing, group_of, shares
 from .options import UsageError
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
+    from ...domain.negotiator.group_standings import GroupStanding
     from ...domain.ports.log import Log
 
 Record = Mapping[str, Any]
@@ -37,25 +38,13 @@ def number(record: Record, name: str) -> float:
 
 
 class Groups(NamedTuple):
-    """The accounting groups of a pool: their names, their quotas (by lower-case names), and the default priority
-    factor."""
+    """The accounting groups of a pool: their names, how they stand (empty: there are none), and the priority factors of
+    their members: the default, and those of groups (by names in small letters)."""
 
     names: tuple[str, ...]
-    quotas: Mapping[str, float]
     default: float
-
-    @classmethod
-    def of(cls, settings: Mapping[str, str], default: float) -> Groups:
-        """Return the groups in a pool's settings."""
-        quotas = {
-            name.removeprefix(_QUOTA).removeprefix(_SHARE).lower(): float(text)
-            for name, text in settings.items()
-            if name.startswith(_QUOTA)
-        }
-        return cls(group_names(settings), quotas, default)
-
-
-_QUOTA, _SHARE = "GROUP_QUOTA_", "DYNAMIC_"
+    standings: Sequence[GroupStanding] = ()
+    factors: Mapping[str, float] = {}
 
 
 class Cycle(NamedTuple):
@@ -70,8 +59,11 @@ def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: 
 
     :param updated: when the priorities were updated last, in seconds
     """
-    members = {name: [one for one in standings if one.group == name] for name in (NO_GROUP, *groups.names)}
-    found = [_group(name, members, groups) for name in members]
+    told = {one.name: one for one in groups.standings}
+    members: dict[str, list[Standing]] = {name: [] for name in told or (NO_GROUP, *groups.names)}
+    for one in standings:
+        members[one.group].append(one)
+    found = [_group(name, members, groups, told.get(name)) for name in members]
     parts = shares(standings, cycle.taking_part)
     found += [_submitter(one, parts.get(one.name, 0.0), cycle.pie) for one in standings]
     return [{**record, "LastUpdate": updated} for record in found]
@@ -130,34 +122,38 @@ def _usage(members: Sequence[Standing]) -> dict[str, Any]:
     return now
 
 
-def _group(name: str, members: Mapping[str, Sequence[Standing]], groups: Groups) -> dict[str, Any]:
+def _group(
+    name: str, members: Mapping[str, Sequence[Standing]], groups: Groups, told: GroupStanding | None
+) -> dict[str, Any]:
     """Return a group's record. Its priority has no meaning (HTCondor's tools do not show it): it derives from its
     members', and is that of an only member."""
     own = members[name]
-    quota = groups.quotas.get(name.lower(), 0.0)
-    used = sum(one.cores for one in own)
     under = [one for inner, ones in members.items() if name == NO_GROUP or _within(inner, name) for one in ones]
     priority = max([LEAST_PRIORITY, sum(one.priority for one in own if one.priority > LEAST_PRIORITY)])
-    sort_key = used / quota if quota else 0.0
+    factor = groups.factors.get(name.lower(), groups.default)
     return {
         "Name": name,
         "IsAccountingGroup": True,
-        "AccountingGroup": _parent(name, groups.names),
-        "Priority": priority * groups.default,
-        "PriorityFactor": groups.default,
+        "AccountingGroup": _parent(name, members),
+        "Priority": priority * factor,
+        "PriorityFactor": factor,
         "Floor": 0,
         "Ceiling": -1,
         "SubmitterShare": 0.0,
         "SubmitterLimit": 0.0,
-        "ConfigQuota": quota,
-        "GroupSortKey": _LAST_OF_ALL if groups.names and name == NO_GROUP else sort_key,
+        "EffectiveQuota": 0.0 if told is None else told.quota,
+        "ConfigQuota": 0.0 if told is None else told.configured,
+        "SubtreeQuota": 0.0 if told is None else told.subtree,
+        "GroupSortKey": 0.0 if told is None else told.order,
+        "SurplusPolicy": "byquota" if told is None else told.surplus,
+        "Requested": 0.0 if told is None else told.requested,
         "HierWeightedResourcesUsed": float(sum(one.cores for one in under)),
         **_usage(own),
     }
 
 
 def _within(inner: str, outer: str) -> bool:
-    return inner == outer or inner.startswith(outer + ".")
+    return f"{inner}.".lower().startswith(f"{outer}.".lower())
 
 
 def _parent(name: str, groups: Iterable[str]) -> str:

@@ -49,6 +49,7 @@ class Wanted(NamedTuple):
     details: frozenset[str] = MOST
     layout: str = ""  #: hierarchical, flat or grouporder; empty: as the records have it
     quotas: bool = False  #: quotas were asked for, so that their columns are always shown
+    groups: bool = False  #: groups were asked for, so that those that have used nothing are shown, too
     since: float | None = None  #: only submitters with usage since then, in seconds; None: all
 
 
@@ -168,6 +169,7 @@ class _Plan(NamedTuple):
     updated: float
     since: float
     zone: tzinfo
+    all_groups: bool
 
 
 def table(records: Sequence[Record], wanted: Wanted, zone: tzinfo) -> Iterator[str]:
@@ -219,14 +221,16 @@ def _plan(read: Sequence[_Line], wanted: Wanted, updated: float, zone: tzinfo) -
     if not (wanted.quotas or there & QUOTAS):
         details -= QUOTAS
     lines = _grouped(read, details)
-    in_groups = any(line.group > 0 and line.last >= since for line in lines)
+    in_groups = any(line.group > 0 and (line.last >= since or wanted.groups) for line in lines)
     if (hide_groups or not in_groups) and not wanted.quotas:
         details -= QUOTAS
     nested = nested and in_groups
     surplus = next((line.surplus for line in reversed(read) if line.surplus in ("Regroup", "ByQuota")), "")
     lines.sort(key=_key(details, nested, wanted.layout == "grouporder", surplus == "Regroup"))
     hide_users = bool(details & QUOTAS) and details <= QUOTAS
-    return _Plan(details, lines, nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone)
+    return _Plan(
+        details, lines, nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, wanted.groups
+    )
 
 
 _NEEDED = (
@@ -261,7 +265,8 @@ def _shown(plan: _Plan) -> Iterator[_Line]:
     """Yield the lines that are shown. Those in no group have a line only after a group's."""
     hide_none = not plan.in_groups
     for line in plan.lines:
-        if line.last < plan.since or (not line.is_group and plan.hide_users):
+        old = line.last < plan.since and not (line.is_group and plan.all_groups)
+        if old or (not line.is_group and plan.hide_users):
             continue
         if line.is_group:
             if plan.hide_groups or (not plan.nested and hide_none and not line.group):
@@ -271,7 +276,7 @@ def _shown(plan: _Plan) -> Iterator[_Line]:
 
 
 def _name_width(line: _Line, plan: _Plan) -> int:
-    if line.last < plan.since:
+    if line.last < plan.since and not (line.is_group and plan.all_groups):
         return 0
     width = len(line.name)
     if plan.nested and not line.is_group:

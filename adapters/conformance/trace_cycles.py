@@ -14,11 +14,19 @@ from typing import Final
 from attrs import evolve
 
 from ...domain import events as e
+from ...domain.classad import Context
+from ...domain.concurrency_limits import LIMITS
 from ...domain.negotiator.settings import offered
 from ...domain.state.evolve import fold
+from ...domain.state.expression_cache import ad_of
+from ...domain.state.job_limits import evaluated
 from ...domain.state.settings import unfit
-from ...replay.conformance.recording import NegotiatorRecording, RecordedSubmission
+from ...domain.state_machines import state
+from ...domain.state_machines.drain import OPEN
+from ...replay.conformance.recording import NegotiatorRecording, RecordedCycle, RecordedSubmission
+from ...replay.conformance.redecide import parent
 from .golden_traces import DIALECT, Trace, recorded, trace
+from .trace_files import SECOND
 from .trace_negotiator import AccountReader, doubted, negotiator, samples
 from .trace_play import PlayedTransition, TracePlay
 from .trace_queue import queue
@@ -41,7 +49,7 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
     jobs, left_out = queue(found.files, domain, dialect, configuration(found.files, found.runs[0], 0), pool)
     return NegotiatorRecording(
         folder.name,
-        tuple(_counting(pool, jobs)),
+        tuple(_counting(list(_limiting(pool, jobs)), jobs, log.cycles)),
         tuple(_settings([*_configured(found, log.reconfigured), *log.settings])),
         tuple(jobs),
         doubted(found.files, log.cycles),
@@ -96,20 +104,27 @@ def _ended(pool: Iterable[e.Event]) -> Iterator[e.Event]:
 
 
 def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list[e.Event]:
-    """Return the events, each transition at the real slot's instant, unless that makes a log that cannot be folded."""
+    """Return the events, each transition at the real slot's instant, and the end of a drain at that of the first slot
+    which that lets go, unless that makes a log that cannot be folded."""
     real: dict[str, deque[PlayedTransition]] = defaultdict(deque)
     for move in moves:
         real[move.slot].append(move)
-    own, found = list(events), []
+    own, found = list(events), list[e.Event]()
+    over: dict[str, int] = {}  #: machine -> where the end of its drain stands among those that are found
     for event in own:
+        if isinstance(event, e.DrainTransitioned) and event.target == OPEN:
+            over[event.machine] = len(found)
         if isinstance(event, e.SlotTransitioned):
             same = real[event.slot]
             while same and (same[0].source, same[0].target) != (event.source, event.target):
                 same.popleft()
             if same:
                 event = evolve(event, at=same.popleft().at)
+            place = over.pop(event.slot.partition("@")[2], None) if state(event.source) == "Drained" else None
+            if place is not None:
+                found[place] = evolve(found[place], at=max(found[place].at, event.at))
         found.append(event)
-    found.sort(key=lambda one: one.at)
+    found = sorted(_in_turn(found), key=lambda one: one.at)
     try:
         fold(enumerate(found, 1))
     except KeyError:  # a slot would do something before it is there, or when it is gone
@@ -117,19 +132,70 @@ def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list
     return found
 
 
-def _counting(pool: Iterable[e.Event], jobs: Iterable[RecordedSubmission]) -> Iterator[e.Event]:
-    """Yield the pool's events, each claim with its job's submitter."""
+def _in_turn(events: Iterable[e.Event]) -> Iterator[e.Event]:
+    """Yield the events with none of a slot before those that it follows on."""
+    last: dict[str, int] = {}
+    for event in events:
+        slot = getattr(event, "slot", "")
+        if slot:
+            last[slot] = max(event.at, last.get(slot, 0))
+            event = event if event.at == last[slot] else evolve(event, at=last[slot])
+        yield event
+
+
+def _counting(
+    pool: Iterable[e.Event], jobs: Iterable[RecordedSubmission], cycles: Iterable[RecordedCycle]
+) -> Iterator[e.Event]:
+    """Yield the pool's events, each claim with its job's submitter. A StartLog names the owner alone, who is not whom
+    nice users and members of accounting groups count for: of a job that is not known, the last match of the slot for
+    that owner tells it."""
     submitters = {one.event.cluster: one.event.submitter for one in jobs}
+    matches = deque(told for cycle in cycles for told in cycle.matches)
+    matched: dict[tuple[str, str], str] = {}
     of_claims: dict[str, str] = {}
     for event in pool:
         if isinstance(event, e.ClaimMade | e.ClaimQueued):
+            while matches and matches[0].at <= event.at:
+                told = matches.popleft()
+                for owner in (told.submitter, _owner(told.submitter)):
+                    matched[told.slot, owner] = told.submitter
             known = submitters.get(int(event.job.partition(".")[0])) if event.job else None
+            owned = event.slot, event.submitter
+            known = known or matched.get(owned) or matched.get((parent(event.slot), event.submitter))
             of_claims[event.claim] = known or event.submitter
         if isinstance(event, e.ClaimMade | e.ClaimQueued | e.ClaimEnded):
             event = evolve(event, submitter=of_claims.get(event.claim, event.submitter))
         if isinstance(event, e.ClaimMade):
             event = evolve(event, factor=0.0)  # the recorded pool's settings say what it is
         yield event
+
+
+def _limiting(pool: Sequence[e.Event], jobs: Iterable[RecordedSubmission]) -> Iterator[e.Event]:
+    """Yield the pool's events, each claim with what it held of concurrency limits, as the real startd advertised it. It
+    looks up in the slot's ad what the job's lacks (EvalString in Claim::loadRequestInfo): so a job without limits holds
+    those of the one that it preempts."""
+    ads = {one.event.cluster: one.event.ad for one in jobs}
+    slots = {event.slot: event.ad for event in pool if isinstance(event, e.SlotCreated)}
+    of_claims: dict[str, str] = {}
+    held: dict[str, str] = {}
+    for event in pool:
+        if isinstance(event, e.ClaimMade | e.ClaimQueued):
+            if event.claim not in of_claims and event.job:
+                job, context = ads.get(int(event.job.partition(".")[0]), {}), Context(now=event.at // SECOND)
+                own = evaluated(ad_of(job), ad_of(slots.get(event.slot, {})), context)
+                of_claims[event.claim] = own if LIMITS in job else held.get(event.slot, "")
+            event = evolve(event, limits=of_claims.get(event.claim, ""))
+        if isinstance(event, e.ClaimMade):
+            held[event.slot] = event.limits
+        elif isinstance(event, e.ClaimEnded):
+            held.pop(event.slot, None)
+        yield event
+
+
+def _owner(submitter: str) -> str:
+    """Return the user of a submitter that is in an accounting group: ``ann@pool`` of ``nice-user.ann@pool``."""
+    name, at_sign, domain = submitter.partition("@")
+    return name.rpartition(".")[2] + at_sign + domain
 
 
 def _configured(found: Trace, heard: Sequence[int]) -> Iterator[e.Event]:

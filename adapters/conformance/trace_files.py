@@ -1,7 +1,7 @@
 """Read the files of a golden trace besides its StartLog.
 
 * ``timeline.txt``: each command with its time, as the person or script at the pool noted it. It gives the owner's
-  sensor readings ("owner file now"), and the order of snapshots and reconfigurations.
+  sensor readings ("owner file now"), and the order of snapshots and reconfigurations. Its times may have fractions.
 * ``scenario.conf``: the configuration, laid over ``BASE``. Other ``*.conf`` files are later configurations.
 * ``machine-ads-N.txt``: the output of condor_status -long at the N-th snapshot.
 * Job ads, from the histories, condor_q -long and job_queue.log. A job's final ad serves for its whole life.
@@ -47,7 +47,7 @@ RUNBENCHMARKS = 0
 JOB_ADS: Final = ("history.ads", "history", "q-*.ads", QUEUE, "epoch_history", "startd_history")
 """The files with job ads, the most detailed first."""
 
-_ENTRY: Final = re.compile(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d) (.*)")
+_ENTRY: Final = re.compile(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,6}))? (.*)")
 _TOLD: Final = re.compile(r"owner file now: (.*)")
 _PAIR: Final = re.compile(r"(\w+) = (.*?)(?= \w+ = |$)")
 _SNAPSHOT: Final = re.compile(r"snapshot (\d+)")
@@ -100,7 +100,8 @@ class TraceFiles:
         for line in self.text("timeline.txt").splitlines():
             if found := _ENTRY.match(line):
                 at = datetime.strptime(found[1], "%m/%d/%y %H:%M:%S").replace(tzinfo=UTC)
-                entries.append(TimelineEntry(int(at.timestamp()) * SECOND, found[2]))
+                within = int((found[2] or "").ljust(6, "0"))
+                entries.append(TimelineEntry(int(at.timestamp()) * SECOND + within, found[3]))
         return entries
 
     @cached_property

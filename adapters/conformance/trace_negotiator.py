@@ -7,9 +7,10 @@ submitter in each cycle, and the first state of the accounts. From the samples: 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from math import isfinite, isnan, nan
 from typing import Final
@@ -58,7 +59,8 @@ _LIMITED: Final = (
     r"Reached submitter resource limit: .*",
     r"Over submitter resource limit .*",
 )
-"""Messages about a submitter that has jobs although none is requested."""
+"""Messages about a submitter that has jobs although none is requested: its share or ceiling is in the way."""
+_LIST: Final = re.compile(r"autocluster (\d+) \(request count 1 of (\d+)\)")
 _MORE: Rows = (
     (r"Phase 2: +Performing accounting \.\.\.", "_accounting"),
     (r"Leaving compute_significant_attrs\(\).*", "_accounting"),
@@ -66,9 +68,27 @@ _MORE: Rows = (
     (r"Prefetch summary: (?P<tried>\d+) attempted, (?P<got>\d+) successful\.", "_prefetched"),
     (r"Negotiating with (?P<user>\S+) skipped because no idle jobs", "_skipped"),
     (r"negotiateWithGroup resources used submitterAds length 0\s*", "_done"),
+    (r"group quotas: group= (?P<group>\S+)  quota= \S+  requested= (?P<requested>[-\d.e+]+) .*", "_demand"),
     *((pattern, "_limited") for pattern in _LIMITED),
     *((rf"{name} = (?P<value>.*)", "_told_setting") for name, row in NEGOTIATOR.items() if row.kind == "expression"),
 )
+
+
+@define
+class _RequestList:
+    """A list of jobs that are alike, as a schedd offers it: its first job, how many, and how many got a slot."""
+
+    cluster: int
+    first: int
+    count: int
+    matched: int = 0
+
+    def again(self, following: _RequestList) -> int:
+        """Return how many jobs of this list that got a slot are in the one that follows it."""
+        if following.cluster != self.cluster:
+            return 0
+        more = following.count - (self.count - self.matched)
+        return max(0, min(more, self.first + self.matched - following.first))
 
 
 @define
@@ -87,11 +107,16 @@ class _Cycle:
     whole: bool = False
     ended: int = 0
     doubts: list[str] = Factory(list)
+    refused: dict[str, set[str]] = Factory(lambda: defaultdict(set))
+    demand: dict[str, float] = Factory(dict)
+    lists: dict[tuple[str, str], _RequestList] = Factory(dict)
+    again: Counter[int] = Factory(Counter)
 
     def happened(self) -> RecordedCycle:
         return RecordedCycle(
             self.at, tuple(self.matches), tuple(self.asked), frozenset(self.requested), self.usage, self.effective,
             self.whole, self.after, self.until, self.ended, tuple(self.doubts),
+            {user: frozenset(words) for user, words in self.refused.items()}, dict(self.again), self.demand,
         )  # fmt: skip
 
 
@@ -182,11 +207,25 @@ class CycleReader(NegotiatorLogReader):
     def _limited(self, said: LogMessage) -> None:
         if "user" in self._remembered:
             self._now.asked[self._remembered["user"]] = True
+            self._now.refused[self._remembered["user"]].add(said.found[0].strip())
+
+    def _demand(self, said: LogMessage) -> None:
+        """What a group requests in the first round is what its submitters' ads ask for: some are seconds old."""
+        self._now.demand.setdefault(said["group"], float(said["requested"]))
 
     def _request(self, said: LogMessage) -> None:
         super()._request(said)
         self._now.requested.add(self._remembered["job"])
-        self._limited(said)
+        if "user" not in self._remembered:
+            return
+        user = self._remembered["user"]
+        self._now.asked[user] = True
+        if found := _LIST.search(said.found[0]):
+            here = _RequestList(int(said["cluster"]), int(said["proc"]), int(found[2]))
+            before = self._now.lists.get((user, found[1]))
+            self._now.again[here.cluster] += 0 if before is None else before.again(here)
+            self._now.lists[user, found[1]] = here
+            self._remembered["list"] = [user, found[1]]
 
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         super().job(said, what, facts, job)
@@ -195,6 +234,10 @@ class CycleReader(NegotiatorLogReader):
             told = RecordedMatch(said.at, user, slot, "" if gone == "none" else gone, job or said["job"])
             self._now.matches.append(told)
             self._doubt(told)
+            if (of := tuple(self._remembered.get("list", ()))) in self._now.lists:
+                self._now.lists[of].matched += 1
+        elif what == "rejected":
+            self._now.refused[facts["user"]].add(facts["words"])
 
     def _doubt(self, told: RecordedMatch) -> None:
         """Note what the lines before a match say otherwise: with whom it negotiates, and about which job."""
@@ -255,22 +298,35 @@ class _Matches(MatchLogReader):
     def __init__(self, data: bytes) -> None:
         super().__init__(source(MATCH_LOG, "matchlog"), None, 0)
         self.matches: list[RecordedMatch] = []
+        self.refused: list[tuple[int, str, str]] = []
+        """Of each rejection the instant, the submitter and the reason."""
         self.read(ended(data))
 
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         if what == "matched":
             self.matches.append(RecordedMatch(said.at, facts["user"], facts["slot"], "", said["job"]))
+        elif what == "rejected":
+            self.refused.append((said.at, facts["user"], facts["words"]))
 
 
 def doubted(files: TraceFiles, cycles: Sequence[RecordedCycle]) -> tuple[RecordedCycle, ...]:
-    """Return the cycles, each with the matches that only one of the NegotiatorLog and the MatchLog tells of. Beside a
-    cycle of which one of them tells nothing, a part of it may be cut out."""
+    """Return the cycles, each with the rejections of the MatchLog, and the matches that only one of the NegotiatorLog
+    and the MatchLog tells of. Beside a cycle of which one of them tells nothing, a part of it may be cut out."""
     by_cycle: dict[int, Counter[tuple[str, str, str]]] = defaultdict(Counter)
+    refused: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     instants = [one.at for one in cycles]
-    for match in _Matches(files.data(MATCH_LOG) or b"").matches:
-        place = bisect_right(instants, match.at) - 1
-        if place >= 0 and match.at <= cycles[place].ended:
-            by_cycle[instants[place]][match.job, match.submitter, match.slot] += 1
+
+    def cycle_of(at: int) -> int:
+        place = bisect_right(instants, at) - 1
+        return instants[place] if place >= 0 and at <= cycles[place].ended else 0
+
+    log = _Matches(files.data(MATCH_LOG) or b"")
+    for match in log.matches:
+        if at := cycle_of(match.at):
+            by_cycle[at][match.job, match.submitter, match.slot] += 1
+    for instant, user, words in log.refused:
+        refused[cycle_of(instant)][user].add(words)
+    cycles = [evolve(one, refused=_joined(one.refused, refused[one.at])) for one in cycles]
     own = {one.at: Counter((match.job, match.submitter, match.slot) for match in one.matches) for one in cycles}
     matching = [at for at in instants if own[at]]
     told = {
@@ -284,6 +340,10 @@ def doubted(files: TraceFiles, cycles: Sequence[RecordedCycle]) -> tuple[Recorde
         else one
         for one in cycles
     )
+
+
+def _joined(some: Mapping[str, Set[str]], others: Mapping[str, Set[str]]) -> Mapping[str, frozenset[str]]:
+    return {user: frozenset(some.get(user, ())) | others.get(user, frozenset()) for user in some.keys() | others.keys()}
 
 
 def _alone(own: Counter[tuple[str, str, str]], other: Counter[tuple[str, str, str]]) -> Iterator[str]:

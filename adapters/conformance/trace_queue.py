@@ -24,6 +24,7 @@ from ...domain.decide import Refusal, Tables, decide
 from ...domain.events import Ad, JobsLogged
 from ...domain.negotiator.pool_configuration import submissions
 from ...domain.ports import stimuli as s
+from ...domain.schedd.factory_limits import LIMITS
 from ...domain.state.job_ad import LIVED, unquoted
 from ...domain.state.proc_ads import pack
 from ...domain.state.settings import for_submissions
@@ -143,8 +144,13 @@ def _described(
         settings=settings,
     )
     parsed = parse_submit(text, facts, _NoDisk(), append=append)
-    ad, columns = parsed.ad, pack(parsed.columns)
+    ad, columns = _at_once(parsed.ad), pack(parsed.columns)
     return s.Submit(f"cluster-{command.cluster}", command.user, command.cluster, ad, parsed.count, columns, name)
+
+
+def _at_once(ad: Ad) -> Ad:
+    """Return a cluster's ad without what would have its jobs made little by little: those of a record are there."""
+    return {name: text for name, text in ad.items() if name.lower() not in LIMITS}
 
 
 def _counting(request: s.Submit, ad: Ad) -> s.Submit:
@@ -158,7 +164,7 @@ def _of_ad(files: TraceFiles, cluster: int, ad: Ad) -> s.Submit:
     count = 1 + max(int(id.partition(".")[2]) for id in files.jobs if id.startswith(f"{cluster}."))
     count = max(count, int(ad.get("TotalSubmitProcs", "0")))
     kept = {name: text for name, text in ad.items() if name.lower() not in LIVED and name not in _IDS}
-    return s.Submit(f"cluster-{cluster}", unquoted(ad["Owner"]), cluster, kept, count, pack({}), "")
+    return s.Submit(f"cluster-{cluster}", unquoted(ad["Owner"]), cluster, _at_once(kept), count, pack({}), "")
 
 
 _IDS: Final = frozenset({"ClusterId", "ProcId"})

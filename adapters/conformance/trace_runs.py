@@ -12,6 +12,8 @@ from .trace_files import SECOND, ended, source
 from .trace_startd import MACHINE, StimulusExtraction
 from .trace_steps import StartdRun
 
+_SENSOR_ENDS: Final = b") exit_status="
+"""What a log has where it tells the ends of sensors' runs."""
 _FIELD: Final = re.compile(r"\s*(\w+) = (.*)")
 
 
@@ -19,20 +21,20 @@ def startd_runs(data: bytes, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]]
     """Return the runs of a StartLog's startds, each with its stimuli."""
     found: list[StartdRun] = []
     extraction: StimulusExtraction | None = None
-    rest = _rest(data)
+    rest, ends_told = _rest(data), _SENSOR_ENDS in data
     for line, instant, text in LogLines(source("StartLog", "startlog", MACHINE), None, 0).split(ended(data), []):
         at = instant - instant % SECOND
         if text.startswith("** ") and text.endswith("STARTING UP"):
             configured = 0 if extraction is None else extraction.reconfigured
             found.append(StartdRun(line, line, MACHINE, at, at, configured))
-            extraction = StimulusExtraction(found[-1], jobs, owner, rest)
+            extraction = StimulusExtraction(found[-1], jobs, owner, rest, ends_told)
         if extraction is None or text == GAP:
             continue
         run = extraction.run
         run.last, run.ended = line, at
         if "command socket at" in text and (alias := _ALIAS.search(text)):
             run.machine = alias[1]
-        extraction.take(line, at, text)
+        extraction.take(line, instant, text)
     return found
 
 

@@ -47,10 +47,15 @@ class SensorReading:
     last_console: int | None
 
 
+_NO_BACKFILL: Final = re.compile(r"BACKFILL_SYSTEM '\w+' not supported")
+
+
 def configuration(files: TraceFiles, run: StartdRun, number: int) -> Configuration:
     """Return the configuration after the `number`-th reconfiguration; 0 is the first."""
     texts = files.configurations
     sources = [("base", BASE), (SCENARIO, texts[number] if number < len(texts) else texts[0])]
+    if _NO_BACKFILL.search(files.text("StartLog")):  # that startd was built without
+        sources.append(("build", "ENABLE_BACKFILL = false\n"))
     if number:
         sources.append(("changes", "\n".join(_changes(files, run, number, _read(sources, run)))))
     return _read(sources, run)

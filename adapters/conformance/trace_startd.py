@@ -5,7 +5,8 @@ transitions, and its policy's reasons) do not: ours has to decide them. So IS_OW
 KILL, the end of a retirement, of a claim's worklife or of a drain leave no stimulus. Where the log shows an evaluation
 of the policy, an ``EvaluatePolicies`` stands, whatever the policy said. Refused requests say too little of themselves
 and are left out. All lines of a second happen at that second, in their order: most logs are no finer, nor is the
-startd's policy.
+startd's policy. Where log and timeline are finer (D_SUB_SECOND), they tell which of the readings of one second a run of
+the owner's sensor found; else a run found those of the seconds before.
 """
 
 from __future__ import annotations
@@ -43,17 +44,29 @@ class _StartdSlot:
     matched: bool = False
     benchmarking: int = 0
     amounts: Ad = Factory(dict)
+    going: list[str] = Factory(list)
+    """Of a partitionable slot: the dynamic ones that go for its next claim."""
+    awaited: int = 0  #: how many more of these are to come
 
 
 class StimulusExtraction:
     """Takes the records of one startd's run, in order."""
 
     def __init__(
-        self, run: StartdRun, jobs: Mapping[str, Ad], owner: list[tuple[int, Ad]], rest: Mapping[int, Ad]
+        self,
+        run: StartdRun,
+        jobs: Mapping[str, Ad],
+        owner: list[tuple[int, Ad]],
+        rest: Mapping[int, Ad],
+        ends_told: bool,
     ) -> None:
         self.run = run
         self.jobs = jobs
         self.owner = list(owner)
+        self.fine = any(at % SECOND for at, _ in owner)
+        """Whether the owner's readings are dated within their seconds; and the log's lines, once one says so."""
+        self.within = 0
+        """How far into its second the line is, in microseconds."""
         self.rest = rest
         """Line of a record -> the attributes in the lines behind it."""
         self.known: dict[str, _StartdSlot] = {}
@@ -62,14 +75,19 @@ class StimulusExtraction:
         self.sensor = 0
         self.seen = 0
         """The starts of the owner's sensor: its last run, and its last finished run (microseconds; 0: not logged)."""
-        self.running = ""
-        self.ends_told = False
-        """The sensor's name while it runs, and whether the log tells the ends of its runs."""
+        self.running: dict[str, int] = {}
+        self.ends_told = ends_told
+        """The sensors that run, with their starts, and whether the log tells the ends of their runs."""
         self.peaceful = False
+        self.freed = ("", 0)
+        """The slot whose starter has just exited, and when: what its policy decides then, it decides for it alone."""
+        self.walked: dict[str, str] = {}
+        """The slots that the last round of the policy was seen to look at, and the activity that it decided on."""
         self.line, self.at = 0, 0
 
-    def take(self, line: int, at: int, text: str) -> None:
-        self.line, self.at = line, at
+    def take(self, line: int, instant: int, text: str) -> None:
+        self.within = instant % SECOND
+        self.line, self.at = line, instant - self.within
         self._overdue()
         found = _OF_SLOT.match(text)
         name, said = (found[1], found[2]) if found else ("", text)
@@ -97,18 +115,26 @@ class StimulusExtraction:
 
     def on_decided(self, name: str, found: re.Match[str]) -> None:
         """Take a decision of the policy, perhaps on what the owner's sensor got just before it ran."""
-        self._publish(self.seen)
-        self.on_look(name, found)
+        self._publish(self.seen if self._dated() else self.seen - self.seen % SECOND)
+        if self.freed != (name, self.at):
+            self.on_look(name, found)
 
     def on_look(self, name: str, found: re.Match[str]) -> None:
         """Evaluate the policy: once for a walk over the slots, and not as the machine joins, which does so itself."""
-        walks = (
-            self.run.steps
-            and self.run.steps[-1].at == self.at
-            and isinstance(self.run.steps[-1].what, s.EvaluatePolicies)
-        )
-        if not walks and self.at != self.run.began:
+        self.freed = ("", 0)
+        if not self._walks(name) and self.at != self.run.began:
+            self.walked.clear()
             self._step(s.EvaluatePolicies(self._id("round"), (self.run.machine,)))
+        self.walked.pop(name, None)
+        self.walked[name] = found[1] if found.re.groups else ""
+
+    def _walks(self, name: str) -> bool:
+        """Tell whether the last round goes on: nothing else has happened since, the round has not ended (its end has no
+        slot's name), and it comes to another slot, or looks again at one that has just retired or become idle."""
+        last = self.run.steps[-1] if self.run.steps else None
+        if last is None or last.at != self.at or not isinstance(last.what, s.EvaluatePolicies) or "" in self.walked:
+            return False
+        return name not in self.walked or (name == list(self.walked)[-1] and self.walked[name] in _LOOKED_AT_AGAIN)
 
     def on_stated(self, name: str, found: re.Match[str]) -> None:
         self.run.stated.append((self.reconfigured, found[1], found[2].lower()))
@@ -163,6 +189,17 @@ class StimulusExtraction:
             self._request(slot, name, slot.user, "" if parent is slot else parent.job)
         slot.waiting = slot.accepted = False
 
+    def on_preempting(self, name: str, found: re.Match[str]) -> None:
+        """Take a claim of a partitionable slot for which dynamic ones go: the next that are killed."""
+        slot = self._slot(name)
+        slot.going, slot.awaited = [], int(found[1])
+
+    def on_killed(self, name: str, found: re.Match[str]) -> None:
+        parent = self._slot(name.rpartition("_")[0])
+        if parent.awaited:
+            parent.awaited -= 1
+            parent.going.append(name)
+
     def on_better(self, name: str, found: re.Match[str]) -> None:
         slot = self._slot(name)
         self._request(slot, name, "", "")
@@ -177,7 +214,10 @@ class StimulusExtraction:
     def _request(self, slot: _StartdSlot, asked: str, user: str, job: str) -> None:
         slot.lease, slot.request = LEASE, self.line
         claim = f"claim-{self.line}"
-        self._step(s.RequestClaim(self._id("request"), self._full(asked), claim, HOLDER, user, "", {}, LEASE))
+        parent = self._slot(asked.rpartition("_")[0])
+        gone, parent.going, parent.awaited = tuple(map(self._full, parent.going)), [], 0
+        id = self._id("request")
+        self._step(s.RequestClaim(id, self._full(asked), claim, HOLDER, user, "", {}, LEASE, gone))
         self._complete(slot, job=job)
 
     def _complete(self, slot: _StartdSlot, submitter: str = "", job: str = "") -> None:
@@ -255,6 +295,7 @@ class StimulusExtraction:
     def on_gone(self, name: str, found: re.Match[str]) -> None:
         slot = self._slot(name)
         slot.starter, slot.reaped = "", False
+        self.freed = name, self.at
         self._step(s.StarterGone(self._id("gone"), self._full(name)))
 
     # Leases
@@ -333,21 +374,27 @@ class StimulusExtraction:
             self._step(s.BenchmarksDone(self._id("benchmarks"), self._full(name), 1, 1))
 
     def on_sensor(self, name: str, found: re.Match[str]) -> None:
-        self.sensor, self.running = self.at, found[1]
+        self.sensor = self.at + self.within
+        self.running[found[1]] = self.sensor
 
     def on_sensed(self, name: str, found: re.Match[str]) -> None:
         """End a run of the owner's sensor. It may have missed a change within the second in which it began."""
-        if found[1] == self.running:
-            self.seen, self.running, self.ends_told = self.sensor, "", True
-            self._publish(self.seen - 1)
+        if found[1] in self.running:
+            self.seen = max(self.seen, self.running.pop(found[1]))
+            self._publish(self.seen if self._dated() else self.seen - self.seen % SECOND - 1)
+
+    def _dated(self) -> bool:
+        """Tell whether readings and runs of the sensor are dated within their seconds."""
+        return self.fine and bool(self.seen % SECOND)
 
     def _overdue(self) -> None:
         """Assume a sensor's unlogged run within the next second, and its unlogged end at once."""
         if not self.sensor:
             self._publish(self.at - SECOND)
         elif self.running and not self.ends_told:
-            self.seen, self.running = self.sensor, ""
-            self._publish(self.seen - 1)
+            self.seen = self.sensor
+            self.running.clear()
+            self._publish(self.seen if self._dated() else self.seen - self.seen % SECOND - 1)
 
     def _publish(self, until: int) -> None:
         while self.owner and self.owner[0][0] <= until:
@@ -356,6 +403,8 @@ class StimulusExtraction:
 
 _OF_SLOT: Final = re.compile(r"([A-Za-z][^\s:\[]*\d)(?:\[[^\]\s]*\])?: (.*)", re.DOTALL)
 _REQUESTED: Final = ("Cpus", "Memory", "Disk")
+_LOOKED_AT_AGAIN: Final = ("Retiring", "Idle")
+"""The activities on entering which a startd evaluates the policy of that slot at once (ResState::enter_action)."""
 _DYNAMIC: Final = re.compile(r"\d_\d+$")
 _AMOUNT: Final = re.compile(r"(\w+): (\d+(?:\.\d+)?)(?=,|\s|$)")
 
@@ -370,10 +419,12 @@ def _table(*rows: tuple[str, _Handler]) -> _Table:
 
 E = StimulusExtraction
 _LINES: Final = _table(
-    (r"eval_policy state should be: ", E.on_decided),
+    (r"eval_policy state should be: \w+/(\w+)", E.on_decided),
     (r"New (?:broken |backfill )*([dp]?)[Ss]lot", E.on_new),
     (r"\tCpus: .*", E.on_resources),
     (r"match_info called", E.on_match),
+    (r"Schedd sending (\d+) preempting claims", E.on_preempting),
+    (r"Canceled ClaimLease timer", E.on_killed),
     (r"State change: match notification protocol successful", E.on_matched),
     (r"State change: match timed out", E.on_timer),
     (r"Job (\d+\.\d+) requesting resources: ", E.on_wants),

@@ -86,7 +86,8 @@ class Pool(Submitters, LogQueries):
         :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN; this
             machine's name by default
         :param user: the user for whom jobs are submitted and changed unless a method names another; the user of this
-            process by default
+            process by default. With `execute`, jobs of these users run, with the rights of this process; those
+            of others that the log has are held (code 23)
         :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
         :raises AlreadyServed: another process serves it
         :raises SupervisorError: with `execute`: the supervisor of jobs cannot be started
@@ -108,8 +109,9 @@ class Pool(Submitters, LogQueries):
             uid_domain=uid_domain,
             now=now,
         )
-        engine, close = _served(url, open_log, configured) if execute else _virtual(open_log(), behave, configured)
-        return cls(engine, user or user_name(), close, configured)
+        who = user or user_name()
+        engine, close = _served(url, open_log, configured, who) if execute else _virtual(open_log(), behave, configured)
+        return cls(engine, who, close, configured)
 
     def close(self) -> None:
         """Close the log; later calls fail. Running processes go on under their supervisor, and the next `open` recovers
@@ -153,7 +155,20 @@ class Pool(Submitters, LogQueries):
         for warning in parsed.warnings:
             warnings.warn(warning, SubmitWarning, stacklevel=2)
         request = submit_request(parsed, self._engine.id("submit"), who, number)
-        return int(self._ask(request)["cluster"])
+        self._vouch_for(who)
+        answer = self._ask(request)
+        if answer.get("warning"):
+            warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
+        return int(answer["cluster"])
+
+    def _vouch_for(self, user: str) -> None:
+        """Have jobs of this user run, where jobs really run: with the rights of this process, as the program wants."""
+        world = self._engine.world
+        if not isinstance(world, VirtualWorld):
+            from ..runtime.local_world import LocalWorld
+
+            if isinstance(world, LocalWorld):
+                world.owners.add(user)
 
     def _act(
         self, action: str, jobs: Sequence[JobId], user: str, reason: str, constraint: str, fast: bool
@@ -244,7 +259,8 @@ class Pool(Submitters, LogQueries):
         :raises ClassAdSyntaxError: the constraint is no expression
         """
         now = self._engine.world.now()
-        published = PublishedSlots(self.state, Caches(), now, Context(now=now // SECOND, timezone=self._engine.zone))
+        context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=self.state.user_maps)
+        published = PublishedSlots(self.state, Caches(), now, context)
         return plain(map(published.ad, self.state.slots.values()), constraint, now)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
@@ -281,12 +297,13 @@ class Pool(Submitters, LogQueries):
 
 
 def _served(
-    url: str | os.PathLike[str], open_log: Callable[[], Log], configured: Configured | None
+    url: str | os.PathLike[str], open_log: Callable[[], Log], configured: Configured | None, user: str
 ) -> tuple[Engine, Callable[[], None]]:
     """Return a pool of real processes, served by this program, and a function that closes it."""
     from ..runtime.server import Server
 
     server = Server(os.fspath(url), open_log)
+    server.world.owners.add(user)
     try:
         if configured is not None:
             server.world.configure(configured.read())

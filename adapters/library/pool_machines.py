@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.log import LogClosed
 from ...domain.ports.sensor_readings import Readings
 from ...domain.startd.provisioning import reconfigured
+from ...domain.state.negotiators import named, short
 from ...domain.state.state import State
 from ...domain.submit.resources import amount
 from ...replay.virtual_world import SECOND, VirtualWorld
@@ -39,8 +40,9 @@ class Configured:
         found = self.read()
         if not ignore_unenforced:
             found.check_enforced("say ignore_unenforced=True")
-        self.followed()
-        for warning in found.warnings:
+        told: list[str] = []
+        self.followed(told.append)
+        for warning in (*found.warnings, *told):
             warnings.warn(warning, ConfigWarning, stacklevel=3)
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
@@ -49,9 +51,9 @@ class Configured:
         detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
         return self._load("STARTD", detected)
 
-    def followed(self) -> Ad:
-        """Return the settings that the pool follows."""
-        return followed(lambda daemon: self._load(daemon, {}))
+    def followed(self, warn: Callable[[str], None] = lambda words: None) -> Ad:
+        """Return the settings that the pool follows; ``warn`` is told of what has no effect."""
+        return followed(lambda daemon: self._load(daemon, {}), warn)
 
     def _load(self, daemon: str, detected: Mapping[str, str]) -> Configuration:
         config = self._config
@@ -98,11 +100,18 @@ class Machines:
         self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
         self._configured = configured
 
-    def negotiate(self) -> None:
+    def negotiate(self, *, negotiator: str = "") -> None:
         """Start a negotiation cycle now or, where the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
         allows. The pool starts cycles by itself whenever one may help (with a configured pace: when a job comes or is
-        released), and every NEGOTIATOR_INTERVAL."""
-        self._engine.reschedule()
+        released), and every NEGOTIATOR_INTERVAL.
+
+        :param negotiator: which one, where the pool has several
+        """
+        try:
+            name = named(self.state.settings, negotiator)
+        except LookupError as error:
+            raise Refusal(str(error)) from None
+        self._engine.reschedule(short(name))
         self._engine.handle([])
 
     def add_machine(
@@ -175,7 +184,7 @@ class Machines:
         :param completion: what follows: nothing (the machine stays empty) or resume; of reconfig, exit and restart the
             log tells when it is time (``DrainTransitioned``), and the program does it
         :param check: only if this expression is true for each of the machine's slots
-        :param start: the START expression meanwhile, in place of false
+        :param start: the START expression meanwhile, in place of false; of graceful drains alone
         """
         command = s.Drain(self._engine.id("drain"), user, machine, schedule, reason, completion, check, start)
         return str(self._ask(command)["request"])

@@ -6,7 +6,6 @@ what cannot be read so, and in other stores.
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,11 +14,11 @@ from datetime import UTC, tzinfo
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from ...domain.imported.packed_ads import Unpacked
 from ...projections.job_query import ALL
 from ..stores.location import locate
+from ..stores.sqlite_files import reading_uri
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context, Expression
@@ -113,14 +112,13 @@ def _of_file(path: str, position: int) -> bytes | None:
     import json
     from base64 import b64decode
 
-    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
     try:
-        with closing(sqlite3.connect(place, uri=True)) as connection:
+        with closing(sqlite3.connect(reading_uri(path), uri=True)) as connection:
             row = connection.execute("SELECT topic, state FROM stored_events WHERE rowid=?", (position,)).fetchone()
         if row is None or row[0] not in ("ads.kept", "ads"):
             return None
         return b64decode(json.loads(row[1])["ads"])
-    except (sqlite3.Error, ValueError, KeyError, TypeError):
+    except (OSError, sqlite3.Error, ValueError, KeyError, TypeError):
         return None
 
 

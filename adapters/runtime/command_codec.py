@@ -27,7 +27,14 @@ def stimulus_of(request: Mapping[str, Any]) -> s.Command:
     kind = COMMANDS.get(str(request.get("kind")))
     if kind is None:
         raise Refusal(f"{request.get('kind')!r} is no request; there are {', '.join(COMMANDS)}")
-    return _converted(str(request["kind"]), {name: value for name, value in request.items() if name != "kind"}, kind)
+    body = {name: value for name, value in request.items() if name != "kind"}
+    if kind is not s.Submit:  # an ad keeps what is no text, as bytes that are none; what is asked is text
+        try:
+            msgspec.json.encode(body)
+        except UnicodeEncodeError as error:
+            what = error.object[error.start : error.end]
+            raise Refusal(f"a request is text, and {what!a} in it is none; ask by numbers or a constraint") from None
+    return _converted(str(request["kind"]), body, kind)
 
 
 def description_of(request: Mapping[str, Any]) -> SubmitDescription:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import gc
 import json
 import os
-import socket
-import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...domain.ports.log import LogError
+from ..machine.host import user_name
+from ..machine.sockets import connect, peer_of
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
 from .requests import LONGEST_DESCRIPTION, Refused, Request, SubmitDescription, Submitted, Terms
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PATIENCE = 30.0  #: seconds that a command waits for the server, or for another short command, at most
-_PEER = struct.Struct("3i")
 
 
 class Door(Protocol):
@@ -69,38 +68,59 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
     that takes no requests."""
     place = log_paths(url)
     until = time.monotonic() + PATIENCE
-    while True:
-        lock = WriterLock(url)
-        try:
-            taken = lock.take()
-        except OSError as error:
-            rule = "the log's folder must be writable"
-            raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
-        if taken:
-            yield _Writer(url, lock, create)
-        else:
+    lock = WriterLock(url)
+    holders: dict[str, None] = {}
+    try:
+        while True:
             try:
-                connection = _Connection(place)
-            except (ConnectionError, FileNotFoundError):
-                pass
+                taken = lock.take_in_turn()
+            except OSError as error:
+                rule = "the log's folder must be writable"
+                raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
+            if taken:
+                yield _Writer(url, lock, create)
             else:
-                yield connection
-        # Nobody listens: another short command holds the lock, or the server is about to begin or to end.
-        if time.monotonic() > until:
-            raise LogError(
-                f"process {lock.holder()} has been writing this log for {PATIENCE:.0f} s without taking requests; "
-                "try again when it is done"
-            )
-        time.sleep(0.02)
+                try:
+                    connection = _Connection(place)
+                except (ConnectionError, FileNotFoundError, BlockingIOError):  # the last: too many wait to be let in
+                    pass
+                except PermissionError as error:
+                    rule = "it takes requests of its own user, and of those who may write to its socket"
+                    raise LogError(f"the log's server cannot be asked: {error.strerror or error}; {rule}") from None
+                else:
+                    yield connection
+            # Nobody listens: other short commands hold the lock, or the server is about to begin or to end.
+            holders[lock.holder()] = None
+            if time.monotonic() > until:
+                raise LogError(_still_waiting(list(holders)))
+            time.sleep(0.02)
+    finally:
+        lock.give_up()
+
+
+def _still_waiting(holders: list[str]) -> str:
+    """Return why a command did not come to write; ``holders``: who has been writing meanwhile."""
+    if len(holders) == 1:
+        return (
+            f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without taking requests; try again "
+            "when it is done"
+        )
+    return (
+        f"{len(holders)} processes have been writing this log one after the other for {PATIENCE:.0f} s, the last of "
+        f"them {holders[-1]}, and this command was still in line behind them; try again when fewer do, or have the log "
+        "served (poolbook serve): a server takes the requests of all at once"
+    )
 
 
 def is_served(url: str) -> bool:
     """Tell whether a server takes requests for the log now."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.connect(log_paths(url).socket)
-        except OSError:
-            return False
+    place = log_paths(url)
+    try:
+        connect(place.socket, place.trusted(), timeout=0).close()
+    except BlockingIOError:  # so many wait to be let in that no more may
+        return True
+    except OSError:
+        return False
     return True
 
 
@@ -118,23 +138,17 @@ def is_written(url: str) -> bool:
     return not free
 
 
-def peer_of(connection: socket.socket) -> int:
-    """Return the user id of the process at the other end."""
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    return int(_PEER.unpack(credentials)[1])
+def _submitted(answer: Mapping[str, Any], warnings: Sequence[str], parsed: Any = None) -> Submitted:
+    return Submitted(answer["cluster"], answer["count"], warnings, parsed, answer.get("warning", ""))
 
 
 class _Connection:
-    """A connection to the log's server. Raises `ConnectionError` or `FileNotFoundError` if no server listens."""
+    """A connection to the log's server. Raises `ConnectionError` or `FileNotFoundError` if no server listens,
+    `PermissionError` if this user must not ask it, or should not trust it."""
 
     def __init__(self, place: LogPaths) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        try:
-            self._socket.settimeout(PATIENCE)
-            self._socket.connect(place.socket)
-        except BaseException:
-            self._socket.close()
-            raise
+        self._place = place
+        self._socket = connect(place.socket, place.trusted(), PATIENCE)
         self._stream = self._socket.makefile("rwb")
 
     def close(self) -> None:
@@ -143,9 +157,15 @@ class _Connection:
         self._socket.close()
 
     def ask(self, request: Request) -> Any:
-        self._stream.write(json.dumps(request).encode() + b"\n")
-        self._stream.flush()
-        line = self._stream.readline()
+        try:
+            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.flush()
+            line = self._stream.readline()
+        except TimeoutError:
+            raise LogError(
+                f"the server of {self._place.socket} has not answered for {PATIENCE:.0f} s. It may still do what was "
+                "asked: `poolbook q` and `poolbook log` tell. It is busy or stopped; look at it, then try again"
+            ) from None
         if not line:
             raise ConnectionResetError
         answer = json.loads(line)
@@ -161,7 +181,7 @@ class _Connection:
         answer = self.ask(description.as_request())
         if "terms" in answer:  # the server leaves the reading to this process
             return self._read_here(description, Terms(**answer["terms"]))
-        return Submitted(answer["cluster"], answer["count"], answer["warnings"])
+        return _submitted(answer, answer["warnings"])
 
     def _reads(self, description: SubmitDescription) -> bool:
         """Tell whether the server may read the submit file: it must be short, and the server must run as our user."""
@@ -177,7 +197,7 @@ class _Connection:
             answer = self.ask(as_json(found.request))
         except Refused as refused:
             raise Refused(str(refused), found.warnings) from None
-        return Submitted(answer["cluster"], answer["count"], found.warnings, found.parsed)
+        return _submitted(answer, found.warnings, found.parsed)
 
 
 class _Writer:
@@ -200,12 +220,13 @@ class _Writer:
             self._lock.give_up()
 
     def _log_writer(self, create: Mapping[str, str] | None) -> LogWriter:
+        from ..machine.local_time import local_time
         from .log_writer import LogWriter
         from .null_world import NullWorld
         from .open_pool import open_pool_log
 
         self._log = open_pool_log(self._url, create=create is not None, settings=create)
-        writer = LogWriter(self._log, NullWorld())
+        writer = LogWriter(self._log, NullWorld(), zone=local_time())
         writer.load()
         return writer
 
@@ -213,12 +234,14 @@ class _Writer:
         writer = self._log_writer(self._create)
         from .command_codec import stimulus_of
 
-        (answer,) = writer.handle([stimulus_of(request)])
+        # As a server does: who asks is who the system says it is.
+        (answer,) = writer.handle([stimulus_of({**request, "user": user_name()})])
         if answer.refusal:
             raise Refused(answer.refusal)
         return answer.value
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        from ...domain.ports.stimuli import ConfigurePool
         from ...domain.state.settings import DOMAINS
         from .submission import Reading
 
@@ -228,6 +251,10 @@ class _Writer:
         # A log is begun with the user's own domains, so that a server finds its users in them.
         try:
             writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
+            # A log that no server has configured yet gets the policy of whoever submits.
+            policy = reading.policy() if writer.state.settings == writer.state.founded else {}
+            if policy:
+                writer.handle([ConfigurePool(writer.id("configure"), policy)])
             found = reading.request(Terms.of(writer.state, writer.state.next_cluster), own)
             (answer,) = writer.handle([found.request])
         except Refused as refused:
@@ -235,4 +262,4 @@ class _Writer:
         lines += found.warnings
         if answer.refusal:
             raise Refused(answer.refusal, lines)
-        return Submitted(answer.value["cluster"], answer.value["count"], lines, found.parsed)
+        return _submitted(answer.value, lines, found.parsed)

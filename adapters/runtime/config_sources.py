@@ -14,13 +14,33 @@ def config_files(
     files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[Path]:
     """Return the files that hold the configuration; none if only defaults apply. `folder`: the current one unless
-    given."""
+    given. Raise `ConfigError` if the folder's own file is not the user's: it may run programs, so nobody else may have
+    written it. A file that is named is the word of who names it."""
     if files:
         return [Path(file) for file in files]
     named = (os.environ if environment is None else environment).get(VARIABLE)
     if named:
         return [Path(named)]
-    return [Path(FILE)] if Path(folder or "", FILE).exists() else []
+    found = Path(folder or "", FILE)
+    if not found.exists():
+        return []
+    _check_own(found)
+    return [Path(FILE)]
+
+
+def _check_own(path: Path) -> None:
+    from .ownership import why_not_own
+
+    why = why_not_own(path.absolute())
+    if why:
+        from ...domain.config.errors import ConfigError
+
+        raise ConfigError(
+            f"it does not count: {why}, and a configuration may run programs as you. Read it; if it is to count, name "
+            f"it (-config {FILE}, or {VARIABLE}={FILE}), or make it and its folder yours alone to write; "
+            f"{VARIABLE}=/dev/null does without it",
+            str(path),
+        )
 
 
 def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from pathlib import Path
+from typing import NoReturn
 
 from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.submit.quoting import in_new_syntax, unquoted
@@ -68,3 +69,19 @@ class Disk:
         except subprocess.TimeoutExpired:
             raise OSError(f"it did not end within {_LONGEST_RUN} seconds") from None
         return done.stdout.decode("utf-8", errors="surrogateescape")
+
+
+class ReadOnlyDisk(Disk):
+    """The disk as a file sees it that need not be the user's own: it is read, nothing is run and nothing written."""
+
+    def run(self, command: str) -> NoReturn:
+        _refuse(f"run `{command}`")
+
+    def write(self, path: str, text: str) -> NoReturn:
+        _refuse(f"write {path}")
+
+
+def _refuse(what: str) -> NoReturn:
+    from ...domain.config.errors import ConfigError
+
+    raise ConfigError(f"it asks to {what}, and runs and writes nothing unless it is trusted: read it, then say -trust")

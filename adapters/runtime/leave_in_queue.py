@@ -32,11 +32,12 @@ class LeaveInQueue:
 
     def asked(self, state: State, jobs: Jobs, now: int, zone: tzinfo) -> None:
         """These jobs were asked at this instant: plan when those are asked again that are still there."""
+        maps = state.user_maps
         for number, procs in jobs:
             cluster = state.clusters.get(number)
             for proc in (proc for first, last in procs for proc in range(first, last + 1)):
                 self._due.pop((number, proc), None)
-                due = None if cluster is None or proc not in cluster else asked_again(cluster, proc, now, zone)
+                due = None if cluster is None or proc not in cluster else asked_again(cluster, proc, now, zone, maps)
                 if due is not None:
                     self._due[number, proc] = due
                     heapq.heappush(self._agenda, (due, (number, proc)))

@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import selectors
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from attrs import evolve
 
 from ...domain.classad import ClassAd, EvaluationError, parse
-from ...domain.config import Configuration
+from ...domain.config import ConfigError, Configuration
 from ...domain.events import Ad
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
-from ...domain.ports.stimuli import BenchmarksDone, Ended, Measured, Started, Stimulus
-from ...domain.ports.world import How, Launch
+from ...domain.ports.stimuli import (
+    BackfillEnded,
+    BackfillRunning,
+    BenchmarksDone,
+    Ended,
+    Measured,
+    Started,
+    Stimulus,
+)
+from ...domain.ports.world import ClientLaunch, How, Launch
 from ...domain.startd.public_ad import shown
 from ...domain.state.expression_cache import ad_of
 from ..machine import execution
+from ..machine.host import user_name
 from ..machine.sensors import CondorLoad, Sensors, benchmarks, machine_load
 from ..machine.sensors.children import Child
 from ..machine.sensors.cron import Cron, cron_jobs
 from ..machine.starter import Starter
 
 SOFT_KILL = int(signal.SIGTERM)
+_CLIENT = ""  #: what stands for a slot's name with the load of the machine's backfill client
 PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness
+NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
+NOT_STARTED = 1003  #: VacateReasonCode of a job before whose start something failed: JobNotStarted
+AGAIN = 1_000_000  #: microseconds until a supervisor that could not be reached is tried again
 WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, for its sensors' first readings
+
+
+def _ticker() -> int:
+    """Return microseconds of a clock that nobody sets."""
+    return time.monotonic_ns() // 1000
 
 
 class _Read:
@@ -146,6 +165,52 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
     )
 
 
+def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> execution.Activation:
+    """Return what the supervisor needs to start a backfill client. It is killed when nobody attends to it: nobody would
+    end it for the machine's owner."""
+    client, slot = launch.client, _Read(launch.slot_ad)
+    variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
+    return execution.Activation(
+        key=launch.key,
+        job="backfill",
+        slot=launch.slot,
+        executable=client.get("Executable", ""),
+        arguments=tuple(client.get("Arguments", "").split()),
+        environment={name: value for name, _, value in variables if name},
+        iwd=client.get("InitialDir", ""),
+        stdout=client.get("Output", ""),
+        stderr=client.get("Error", ""),
+        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
+        cpus=slot.number("Cpus") or 1,
+        memory_mb=slot.number("Memory") or 0,
+        disk_kb=slot.number("Disk") or 0,
+        nice=starter.nice({}),
+        execute=starter.directory(slot.number("SlotID") or 0),
+        run_in_iwd=True,
+        owner=client.get("Owner", "") if os.geteuid() == 0 else "",
+        attended=True,
+    )
+
+
+def _check_owner(configuration: Configuration) -> None:
+    """Refuse a backfill without a user that its client could run as."""
+    system = configuration.get("BACKFILL_SYSTEM").upper()
+    if os.geteuid() != 0 or not configuration.boolean("ENABLE_BACKFILL", False):
+        return
+    name = f"{system}_Owner"
+    owner, source = configuration.get(name), configuration.source(name)
+    if not owner:
+        raise ConfigError(
+            f"{name} is not set: a pool of root's has to be told the user that its backfill client runs as",
+            source.file, source.line,
+        )  # fmt: skip
+    try:
+        pwd.getpwnam(owner)
+    except KeyError:
+        words = f"{name} = {owner}: there is no such user on this machine; name one who may write {system}_InitialDir"
+        raise ConfigError(words, source.file, source.line) from None
+
+
 _LIMITS = {
     "memory": "The job used more memory than the {memory} MiB that it was given",
     "disk": "The job used more disk than the {disk} KiB that it was given",
@@ -179,10 +244,13 @@ def _short(microseconds: int | None) -> str:
 
 
 def _held_for_failure(failed: execution.Failed, given: execution.Activation | None) -> str:
-    """Return why a job is held that could not be started, in the words of the reference's starter."""
+    """Return why a job is held that could not be started, in the words of the reference's starter; of its initial
+    directory, in those of the shadow."""
     if given is None or not failed.errno:
         return failed.reason
     words = os.strerror(failed.errno)
+    if failed.part == "iwd":
+        return f"Cannot access initial working directory {given.iwd}: {words}"
     advice = failed.reason.partition(words)[2]
     if failed.part in _STREAMS:
         path = os.path.join(given.iwd, getattr(given, failed.part))
@@ -193,6 +261,14 @@ def _held_for_failure(failed: execution.Failed, given: execution.Activation | No
     else:
         said, advice = failed.reason, ""
     return f"Error from {given.slot}: {said}{advice}"
+
+
+def _not_ours(owner: str) -> str:
+    """Return why a job is held that is another user's."""
+    return (
+        f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run where {owner} serves the "
+        "log, or in a pool of their own"
+    )
 
 
 def _interpreter(path: str) -> str:
@@ -212,16 +288,25 @@ def _interpreter(path: str) -> str:
 
 class LocalWorld:
     """Jobs as processes of this machine. The supervisor keeps claims, records and scratch directories in ``folder``;
-    ``tell`` is called with messages for the machine's administrator. Sensors start when a configuration names them."""
+    ``tell`` is called with messages for the machine's administrator. Sensors start when a configuration names them.
+
+    All processes have the rights of this process's user. So only that user's jobs are started, whatever log they are
+    in, and those of ``owners``, for whom the program that has the pool vouches."""
 
     simulated = False
 
     def __init__(self, folder: Path, tell: Callable[[str], None] = print) -> None:
         self._folder = folder.absolute()
+        self._tell = tell
+        self.owners = {user_name()}
+        self._again_at = 0
+        self._complained = False
+        self._owed: list[str] = []
         self._supervisor = execution.Supervisor(folder)
         self._selector = selectors.DefaultSelector()
         self._came: list[Stimulus] = []
         self._slots: dict[str, execution.Activation] = {}
+        self._clients: set[str] = set()  # the keys of backfill clients
         self._watching = False
         self._starter = PLAIN
         self._sensors: Sensors | None = None
@@ -237,6 +322,7 @@ class LocalWorld:
     def configure(self, configuration: Configuration) -> None:
         """Use the sensors of a configuration, its STARTD_CRON jobs included, and start jobs as it says. Raise
         `ConfigError` as ``check``; then nothing has changed."""
+        _check_owner(configuration)
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
         self._starter = Starter.configured(configuration, self._folder)
         if self._sensors is not None:
@@ -246,7 +332,8 @@ class LocalWorld:
 
     def check(self, configuration: Configuration) -> None:
         """Check whether ``configure`` could take a configuration. Raise `ConfigError` if a sensor cannot be run as it
-        says, or jobs cannot be started where it says."""
+        says, or jobs or a backfill client cannot be started as it says."""
+        _check_owner(configuration)
         cron_jobs(configuration)
         Starter.configured(configuration, self._folder)
 
@@ -262,9 +349,11 @@ class LocalWorld:
         if self._sensors is None:
             return NOTHING_READ
         now = self.now()
-        readings = self._sensors.read(now, self._load.loads(now, machine_load()))
+        loads = dict(self._load.loads(now, machine_load()))
+        client = loads.pop(_CLIENT, 0.0)
+        readings = self._sensors.read(now, loads)
         attributes = self._cron.attributes()
-        return evolve(readings, attributes=attributes) if attributes else readings
+        return evolve(readings, attributes=attributes, backfill_load=client) if attributes or client else readings
 
     def changed_machines(self) -> set[str]:
         return set()
@@ -305,51 +394,130 @@ class LocalWorld:
     def unwatch(self, fileno: int) -> None:
         self._selector.unregister(fileno)
 
-    def start(self, launches: Sequence[Launch]) -> None:
+    def _wanted(self, launch: Launch | ClientLaunch) -> execution.Activation:
+        if isinstance(launch, ClientLaunch):
+            self._clients.add(launch.key)
+            return client_activation(launch, self._starter)
+        return activation(launch, self._starter)
+
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         wanted = []
         for launch in launches:
+            if isinstance(launch, Launch) and launch.owner not in self.owners:
+                self._not_started(launch.key, NO_ACCOUNT, _not_ours(launch.owner))
+                continue
             try:
-                wanted.append(activation(launch, self._starter))
+                wanted.append(self._wanted(launch))
             except ValueError as error:
-                reason = f"Failed to start the job: {error}"
-                self._came.append(
-                    Ended(f"end-{launch.key}", launch.key, self.now(), failed=True, hold_reason=reason, hold_code=6)
-                )
-        self._slots.update((wish.key, wish) for wish in wanted)
-        if wanted:
+                self._not_started(launch.key, 6, f"Failed to start the job: {error}")
+        if not wanted:
+            return
+        try:
             self._supervisor.start(wanted)
-            self._listen()
+        except execution.ReplacedError:
+            raise
+        except execution.SupervisorError as error:
+            for wish in wanted:
+                self._not_started(wish.key, NOT_STARTED, str(error))
+            return
+        self._slots.update((wish.key, wish) for wish in wanted)
+        self._listen()
+
+    def _not_started(self, key: str, code: int, reason: str) -> None:
+        if key in self._clients:
+            self._came.append(BackfillEnded(f"end-{key}", key, self.now(), failure=reason))
+            return
+        self._came.append(Ended(f"end-{key}", key, self.now(), failed=True, hold_reason=reason, hold_code=code))
 
     def _listen(self) -> None:
         """Wait on the supervisor, too, once it runs: it begins with the first job."""
         if not self._watching:
-            self.watch(self._supervisor.fileno(), lambda: None)
+            self.watch(self._supervisor.fileno(), self._has_news)
             self._watching = True
 
+    def _has_news(self) -> None:
+        """The supervisor says something: there is no need to wait until it is tried again."""
+        self._again_at = 0
+
     def signal(self, key: str, how: How) -> None:
-        self._supervisor.signal(key, how)
+        try:
+            self._supervisor.signal(key, how)
+        except execution.SupervisorError as error:  # the next supervisor ends what this one left, whatever it was told
+            self._complain(error)
 
     def acknowledge(self, keys: Iterable[str]) -> None:
         done = list(keys)
         for key in done:
             self._slots.pop(key, None)
+            self._clients.discard(key)
             self._load.ended(key)
-        self._supervisor.acknowledge(done)
+        self._owed += done
+        try:
+            self._supervisor.acknowledge(self._owed)
+        except execution.SupervisorError as error:
+            self._complain(error)
+        else:
+            self._owed = []
+
+    def _complain(self, error: execution.SupervisorError) -> None:
+        """Tell once that there is no supervisor, and try again after a while."""
+        if isinstance(error, execution.ReplacedError):
+            raise error
+        self._again_at = _ticker() + AGAIN
+        if not self._complained:
+            self._complained = True
+            self._tell(str(error))
+
+    def _reports(self) -> list[Stimulus]:
+        if not self._watching or _ticker() < self._again_at:
+            return []
+        try:
+            reports = self._supervisor.poll(0.0)
+        except execution.SupervisorError as error:
+            self._complain(error)
+            return []
+        self._complained, self._again_at = False, 0
+        return list(self._heard(reports))
 
     def wait(self, until: int | None) -> list[Stimulus]:
         due = self._cron.next()
         if due is not None:
             until = due if until is None else min(until, due)
         timeout = None if until is None else max(0.0, (until - self.now()) / 1_000_000)
+        if self._watching and self._again_at:
+            again = max(0.0, (self._again_at - _ticker()) / 1_000_000)
+            timeout = again if timeout is None else min(timeout, again)
         if self._came:
             timeout = 0.0
         for key, _ in self._selector.select(timeout):
             key.data()
         self._cron.turn(self.now())
         came, self._came = self._came, []
-        if self._watching:
-            came += [self._stimulus(report) for report in self._supervisor.poll(0.0)]
-        return came
+        return came + self._reports()
+
+    def _heard(self, reports: Iterable[execution.Report | execution.Running]) -> Iterator[Stimulus]:
+        for report in reports:
+            said = self._of_client(report) if report.key in self._clients else self._stimulus(report)
+            if said is not None:
+                yield said
+
+    def _of_client(self, report: execution.Report | execution.Running) -> Stimulus | None:
+        """Return what a report on a backfill client says; None of what it uses, which is its load alone."""
+        key = report.key
+        if isinstance(report, execution.Started | execution.Running):
+            self._load.began(key, _CLIENT, report.at)
+            return BackfillRunning(f"start-{key}", key, report.pid, report.at)
+        if isinstance(report, execution.Usage):
+            self._load.measured(key, report.at, report.user_us + report.system_us)
+            return None
+        if isinstance(report, execution.Failed):
+            return BackfillEnded(f"end-{key}", key, report.at, failure=report.reason)
+        if isinstance(report, execution.Lost):
+            return BackfillEnded(f"end-{key}", key, report.at, lost=True)
+        return BackfillEnded(
+            f"end-{key}", key, report.at, report.code, report.signal, report.user_us, report.system_us,
+            unattended=report.violated == execution.UNATTENDED,
+        )  # fmt: skip
 
     def _stimulus(self, report: execution.Report | execution.Running) -> Stimulus:
         key = report.key
@@ -383,14 +551,16 @@ class LocalWorld:
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
         )  # fmt: skip
 
-    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
-        if not launches:
+    def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
+        over = self.claimed().difference(launch.key for launch in launches)
+        if not launches and not over:
             return []
+        self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
         known = self._supervisor.recover([launch.key for launch in launches])
         self._listen()
-        self._slots.update((launch.key, activation(launch, self._starter)) for launch in launches)
+        self._slots.update((launch.key, self._wanted(launch)) for launch in launches)
         self.start([launch for launch in launches if known[launch.key] == "unknown"])
-        return [self._stimulus(found) for found in known.values() if not isinstance(found, str)]
+        return list(self._heard(found for found in known.values() if not isinstance(found, str)))
 
     def close(self) -> None:
         self._cron.close()

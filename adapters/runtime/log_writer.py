@@ -22,18 +22,20 @@ from attrs import define, field
 from ...domain.decide import Refusal, Tables, decide
 from ...domain.events import Event
 from ...domain.ports import stimuli as s
-from ...domain.ports.effects import Benchmark, Forget, Signal, Start, effects
+from ...domain.ports.effects import Benchmark, Forget, Signal, Start, StartClient, effects
 from ...domain.ports.log import Log
 from ...domain.ports.sensor_readings import Readings
-from ...domain.ports.world import Launch, World
+from ...domain.ports.world import ClientLaunch, Launch, World
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.evolve import fold
 from ...domain.state.job_ad import begun
-from ...domain.state.state import Activation, State
+from ...domain.state.state import Activation, BackfillClient, State
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
-_REPORTED_ONCE = s.Started | s.Measured | s.Ended | s.BenchmarksDone  #: what the world says once and will not say again
+_REPORTED_ONCE = (
+    s.Started | s.Measured | s.Ended | s.BenchmarksDone | s.BackfillRunning | s.BackfillEnded
+)  #: what the world says once and will not say again
 
 
 @define
@@ -62,6 +64,7 @@ class LogWriter:
     _publishing: bool = False
     _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
     unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
+    _refused_at: int | None = None  #: when the log did not take the last append, by the world's clock
 
     # What an engine does besides
 
@@ -142,8 +145,10 @@ class LogWriter:
                 self.log.append(events)
         except Exception:
             self._stale = True  # the state has folded what is not in the log
+            self._refused_at = self.world.now()
             self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
             raise
+        self._refused_at = None
         self._appended(now, events)
         self._perform(before, events)
         if events:
@@ -197,7 +202,10 @@ class LogWriter:
         events += decided
         self._decided(stimulus, decided, now)
         known = self.state.answers.get(stimulus.id)
-        return Answer(None if known is None else msgspec.json.decode(known))
+        value = None if known is None else msgspec.json.decode(known)
+        if isinstance(value, dict) and "refusal" in value:
+            return Answer(refusal=value["refusal"])
+        return Answer(value)
 
     def _sense(self, machine: str) -> Readings:
         known = self._readings.get(machine)
@@ -208,7 +216,7 @@ class LogWriter:
     # The world
 
     def _perform(self, before: int, events: Sequence[Event]) -> None:
-        starts: list[Launch] = []
+        starts: list[Launch | ClientLaunch] = []
         forget: list[str] = []
         for offset, event in enumerate(events, 1):
             for effect in effects(self.state, before + offset, event):
@@ -220,6 +228,10 @@ class LogWriter:
                     activation = self.state.activations.get(effect.key)
                     if activation is not None:
                         starts.append(self._launch(activation))
+                elif isinstance(effect, StartClient):
+                    machine = self.state.machines.get(effect.machine)
+                    if machine is not None and machine.backfill is not None:
+                        starts.append(self._client(machine.backfill))
                 elif isinstance(effect, Signal):
                     if starts:
                         self.world.start(starts)
@@ -233,5 +245,10 @@ class LogWriter:
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
+        owner = self.state.owner(cluster)
         job, machine = begun(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
-        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine)
+        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner)
+
+    def _client(self, client: BackfillClient) -> ClientLaunch:
+        slot = self.state.slots.get(client.slot)
+        return ClientLaunch(client.key, client.slot, client.client, {} if slot is None else dict(slot.ad))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import Stimulus
-from ...domain.ports.world import How, Launch
+from ...domain.ports.world import ClientLaunch, How, Launch
 
 
 class NullWorld:
@@ -19,7 +19,7 @@ class NullWorld:
     def now(self) -> int:
         return time.time_ns() // 1000
 
-    def start(self, launches: Sequence[Launch]) -> None:
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         pass
 
     def signal(self, key: str, how: How) -> None:
@@ -31,7 +31,7 @@ class NullWorld:
     def wait(self, until: int | None) -> list[Stimulus]:
         return []
 
-    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
+    def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
         return []
 
     def sense(self, machine: str) -> Readings:

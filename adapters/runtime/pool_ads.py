@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from ..condor_tools import daemon_ads as tool
+from ..condor_tools.defrag_ad import defrag_ads
 from ..condor_tools.negotiator_ad import negotiator_ad
 
 if TYPE_CHECKING:
@@ -64,23 +65,35 @@ class _Gathered:
         lately = recent(self.queries.log, (self.now - tool.WINDOW) * _SECOND)
         return [tool.scheduler_ad(self.pool, self.counts, lately)]
 
+    def negotiators(self) -> list[ClassAd]:
+        from ...domain.state.negotiators import names, several, short
+
+        settings = self.views.pool().settings
+        if not several(settings):
+            return [negotiator_ad(self.pool, self.views.cycles(), self.views.limits_in_use())]
+        limits = self.views.limits_in_use()
+        return [negotiator_ad(self.pool, self.views.cycles(short(name)), limits, name) for name in names(settings)]
+
     def accounting(self) -> list[ClassAd]:
+        from ...domain.state.negotiators import names
         from ..condor_tools.userprio_records import ad_of
         from .accounting_records import current_records
 
-        ads = [ad_of(record) for record in current_records(self.views, self.now)]
+        named = names(self.views.pool().settings)
+        ads = [ad_of(record) for name in named for record in current_records(self.views, self.now, whose=name)]
         for ad in ads:
             ad["MyType"] = "Accounting"
         return ads
 
 
 _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
+    "Defrag": lambda own: defrag_ads(own.pool, *own.views.defrag()),
     "Collector": lambda own: [tool.collector_ad(own.pool, own.counts, own.slots)],
     "Submitter": lambda own: tool.submitter_ads(own.pool, own.counts),
     "StartD": lambda own: [tool.startd_ad(own.pool, *machine, own.slots) for machine in own.views.machines().items()],
     "Scheduler": _Gathered.schedulers,
     "DaemonMaster": lambda own: [tool.master_ad(own.pool, *machine) for machine in own.views.machines().items()],
-    "Negotiator": lambda own: [negotiator_ad(own.pool, own.views.cycles())],
+    "Negotiator": _Gathered.negotiators,
     "Machine": lambda own: own.slots,
     "Accounting": _Gathered.accounting,
 }

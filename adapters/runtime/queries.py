@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from ...projections.job_query import ALL
 from ..stores.location import shown
-from .views import views_current
+from .views import refuse_unreadable, views_current
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ...replay.listing import Member, Wanted
     from ...replay.narration.sentences import Answer
     from ...replay.usage.evictions import Told
+    from ...replay.usage.preemptions import Preemption
+    from ...replay.why import LimitHolders
     from ..condor_tools.userprio_records import Record
     from .archived_ads import Sieve
     from .verdicts import Verification
@@ -38,6 +40,10 @@ _IMPORTED = "Imported"  #: the setting of an imported log (``imported_log.IMPORT
 
 class NotRecorded(Exception):
     """The log does not have the answer; the text says why."""
+
+
+class NoNegotiator(Exception):
+    """There is no negotiator of the name that was given, or several and none was named; the text says which."""
 
 
 class LogBeginsLater(NotRecorded):
@@ -74,11 +80,13 @@ class Queries:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if "views" in self.__dict__:
-            self.views.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if "log" in self.__dict__ and self._given is None:
             self.log.close()
+        if "views" in self.__dict__:
+            self.views.close()
+            if error is not None:
+                refuse_unreadable(self.url, error)
 
     @cached_property
     def views(self) -> Views:
@@ -105,19 +113,40 @@ class Queries:
 
     # Jobs
 
-    def queue(self, selection: Selection = ALL, at: int | None = None) -> Queue:
+    def queue(self, selection: Selection = ALL, at: int | None = None, rejections: bool = False) -> Queue:
         """Return the jobs in the queue; of an import, all jobs of the queue at an instant or of the last recorded
-        queue. Raise `NotRecorded` for another instant of a pool's own log, `NotKnown` if nothing that was
-        imported tells of the queue."""
+        queue; with `rejections`, the ads of those that wait say why they were rejected. Raise `NotRecorded` for another
+        instant of a pool's own log, `NotKnown` if nothing that was imported tells of the queue."""
         if not self.imported:
             if at is not None:
                 raise NotRecorded(f"{shown(self.url)} is a pool's own log, and its queue is kept as it is now alone")
-            return Queue(self.views.ads(selection), self.views.at)
+            ads = self.views.ads(selection)
+            return Queue(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.expression_cache import ad_of
         from ...replay.forensics.daemon_tables import queue
 
         found = queue(self.log, at)
         return Queue(map(ad_of, found.jobs), found.at if at is None else at)
+
+    def _with_rejections(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
+        """Lay over the jobs' ads what the schedd writes of a rejection. The log says so when it is news: the time is
+        that of the first cycle which rejected the job for this reason."""
+        rejections, pool = self.views.last_rejections(), self.views.pool().name
+        if not rejections:
+            return ads
+
+        def laid_over(ad: ClassAd) -> ClassAd:
+            found = rejections.get((ad.eval("ClusterId"), ad.eval("ProcId")))
+            if found is None:
+                return ad
+            at, reason = found
+            own = ad.copy()
+            own["LastRejMatchTime"] = at // 1_000_000
+            own["LastRejMatchReason"] = reason
+            own["LastRejMatchNegotiator"] = pool
+            return own
+
+        return map(laid_over, ads)
 
     def job_columns(self, names: Sequence[str], selection: Selection, context: Context) -> Iterator[tuple[str, ...]]:
         """Yield attributes of the jobs in a pool's own queue, as texts, without making ads."""
@@ -153,7 +182,19 @@ class Queries:
 
     # Users
 
-    def accounting(self, now: int, at: int | None = None, *, whole: bool = True) -> AccountantRecords:
+    def negotiator(self, name: str) -> str:
+        """Return the negotiator that is asked for, of several; empty: the one that there is. Raise `NoNegotiator` if
+        there is none of the name, or several and none is named."""
+        from ...domain.state.negotiators import named
+
+        try:
+            return named(self.views.pool().settings, name)
+        except LookupError as error:
+            raise NoNegotiator(str(error)) from None
+
+    def accounting(
+        self, now: int, at: int | None = None, *, whole: bool = True, negotiator: str = ""
+    ) -> AccountantRecords:
         """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an import, the
         last ones. With `whole`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
         instant, `NotKnown` if nothing that was imported tells of priorities."""
@@ -165,8 +206,9 @@ class Queries:
             found, last = recorded(self.log, at)
             return AccountantRecords(found, last if at is None else at)
         if at is None:
-            return AccountantRecords(current_records(self.views, now, whole=whole), None)
-        return AccountantRecords(self._begun(past_records(self.log, at, whole=whole)), at)
+            found = current_records(self.views, now, whole=whole, whose=negotiator)
+            return AccountantRecords(found, None)
+        return AccountantRecords(self._begun(past_records(self.log, at, whole=whole, whose=negotiator)), at)
 
     def claims_of(self, submitter: str, at: int | None = None) -> list[tuple[str, int]]:
         """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
@@ -215,6 +257,12 @@ class Queries:
 
         return told(self.log, since, until, evicted=evicted, zone=zone)
 
+    def preemptions(self) -> list[Preemption]:
+        """Return for whom runs were evicted, whether that one used what was freed, and what was lost."""
+        from ...replay.usage.preemptions import preemptions
+
+        return preemptions(self.log)
+
     def entries(self, what: Wanted | None, since: int, until: int) -> Iterator[Member]:
         """Yield the steps between two instants, of one stream if it is given, as `poolbook log` lists them."""
         from ...replay.listing import entries
@@ -247,6 +295,21 @@ class Queries:
 
         events = lru_cache(1)(lambda cluster: job_events(self.log, cluster, slots=False))
         return lambda cluster, proc: judged(events(cluster), cluster, proc)
+
+    def reached_limits(self, reason: Unmatched) -> list[str]:
+        """Return for each concurrency limit that a rejection names how much there is, and who holds it now."""
+        from ...replay.why import told_limits
+
+        return told_limits(reason, self._limit_holders) if reason.reached else []
+
+    @cached_property
+    def _limit_holders(self) -> LimitHolders:
+        from ...replay.why import LimitHolders
+
+        holders = LimitHolders()
+        for _, event in self.log.read():
+            holders.note(event)
+        return holders
 
     # The log as a whole
 

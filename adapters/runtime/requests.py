@@ -56,6 +56,7 @@ class Submitted(NamedTuple):
     jobs: int
     warnings: Sequence[str]  #: lines for the user
     parsed: Any = None  #: the ``Submission``, unless the server read the submit file
+    warning: str = ""  #: what the schedd warns of: a heading, and the warnings in the lines below it
 
 
 class Refused(Exception):

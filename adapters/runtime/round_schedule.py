@@ -174,11 +174,12 @@ class RoundSchedule:
         known = self._horizons.setdefault(machine.name, {})
         changed = self._stale.get(machine.name)
         readings = sense(machine.name)
-        shared = readings.load > sum(readings.condor_load.values())  # the owner's load goes where the slots' states say
+        shared = readings.load > readings.pool_load  # the owner's load goes where the slots' states say
         together = shared or machine.drain is not None or bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
         if changed is None or together:
             known.clear()
-        context = Context(now=now // MICROSECONDS, seed=now // MICROSECONDS, timezone=zone)
+        second = now // MICROSECONDS
+        context = Context(now=second, seed=second, timezone=zone, user_maps=state.user_maps)
         for name, slot in machine.slots.items():
             if name not in known or (changed is not None and name in changed):
                 known[name] = next_policy_change(SlotPolicy(state, slot, sense, now, context, self.caches))

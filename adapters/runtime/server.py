@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 from attrs import define
@@ -24,10 +22,15 @@ from ...domain.decide import Refusal
 from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import AlreadyServed, Fenced, Log, LogError
+from ...domain.state import negotiators
 from ..machine.host import user_name
+from ..machine.local_time import local_time
+from ..machine.sockets import listen, make_private
 from ..stores.log_paths import WriterLock, log_paths
+from ..stores.sqlite_files import mode_like
 from .command_codec import description_of, stimulus_of
-from .commands import is_served, peer_of
+from .commands import is_served
+from .connections import Client, Connections, name_of
 from .description_reader import DescriptionReader, left_to_client
 from .engine import Engine
 from .local_world import LocalWorld
@@ -38,15 +41,14 @@ from .subscribers import VIEWS_EVERY, Subscribers
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
 SLOW_CLIENTS = 20_000  #: microseconds between two tries to send to a client that does not read
-LONGEST_LINE = 64 << 20
-MOST_UNSENT = 64 << 20
+AT_ONCE = 64  #: connections that are accepted before the pool goes on
 
 
 @define
 class _Asked:
     """A request, and the client that waits for its answer."""
 
-    client: _Client
+    client: Client
     stimulus: s.Stimulus
     warnings: list[str] | None = None  #: the warnings of a submit file that was read here
 
@@ -55,59 +57,6 @@ class _Asked:
         if answer.refusal:
             return {"refusal": answer.refusal, **more}
         return {"answer": {**answer.value, **more} if more else answer.value}
-
-
-@cache
-def _name_of(uid: int) -> str:
-    """Return a user's name, cached: it must be known even when no descriptor is left to look it up with."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return "root" if uid == 0 else str(uid)
-
-
-class _Client:
-    """A connection: each line of JSON in gets one line of JSON out."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.received = bytearray()
-        self.unsent = bytearray()
-        self.uid = peer_of(connection)
-        self.user = _name_of(self.uid)
-
-    def lines(self) -> list[bytes] | None:
-        """Return the whole lines that have arrived; None if the client is gone or sends a line without an end."""
-        try:
-            piece = self.connection.recv(1 << 20)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        self.received += piece
-        if not piece or len(self.received) > LONGEST_LINE:
-            return None
-        if b"\n" not in piece:
-            return []
-        *whole, rest = self.received.split(b"\n")
-        self.received = bytearray(rest)
-        return [bytes(line) for line in whole]
-
-    def answer(self, value: dict[str, Any]) -> None:
-        self.unsent += json.dumps(value).encode() + b"\n"
-        self.send()
-
-    def send(self) -> bool:
-        """Send what can be sent without waiting; return False if the client is gone or has not read for too long. (When
-        it asks again with the same id, it gets this answer.)"""
-        try:
-            del self.unsent[: self.connection.send(self.unsent)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.unsent.clear()
-            return False
-        return len(self.unsent) <= MOST_UNSENT
 
 
 class Server:
@@ -119,13 +68,14 @@ class Server:
         cannot be opened."""
         self.paths = log_paths(url)
         for uid in (0, os.geteuid()):
-            _name_of(uid)
+            name_of(uid)
         self._lock = WriterLock(url)
         self._take_lock(url)
         try:
+            self._make_folder()
             self.log = open_log()
             self.world = LocalWorld(self.paths.folder, self.warn)
-            self.engine = Engine(self.log, self.world)
+            self.engine = Engine(self.log, self.world, zone=local_time())
             self.engine.load()
             self.found = tuple(self.engine.state.clusters)
             """The clusters in the queue when the log was opened; their jobs may be over by now."""
@@ -141,29 +91,37 @@ class Server:
         self.stopping = False
         self._catching = False
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
-        self._machine_requests: list[tuple[_Client | None, str]] = []
+        self._machine_requests: list[tuple[Client | None, str]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
         self._reader = DescriptionReader(self._wake)
         self._reserved = 0
         self._complained = False
-        self._clients: dict[int, _Client] = {}
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._connections = Connections(lambda client: self.world.unwatch(client.connection.fileno()))
+        self._listener: socket.socket | None = None
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
             end.setblocking(False)
         self.world.watch(self._wake_in.fileno(), self._woken)
+
+    def _make_folder(self) -> None:
+        """Make the folder of the jobs, closed to others, before anything is put there."""
+        try:
+            make_private(self.paths.folder)
+        except OSError as error:
+            raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
 
     def _take_lock(self, url: str) -> None:
         """Become the writer, after waiting for a short command that holds the lock."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                if self._lock.take():
+                if self._lock.take_in_turn():
                     return
             except OSError as error:
                 raise LogError(f"{self.paths.lock} cannot be written: {error.strerror}") from None
             if is_served(url) or time.monotonic() > until:
+                self._lock.give_up()
                 raise AlreadyServed(
                     f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and "
                     "a second pool needs a log of its own (-log)"
@@ -173,14 +131,13 @@ class Server:
     # Sockets
 
     def _listen(self) -> None:
-        # It is renamed once it listens, so that it can be connected to at once. (A killed server's is replaced.)
-        unnamed = f"{self.paths.socket}.new"
-        with suppress(FileNotFoundError):
-            os.unlink(unnamed)
-        self._listener.bind(unnamed)
-        self._listener.listen(128)
-        os.rename(unnamed, self.paths.socket)
-        self.world.watch(self._listener.fileno(), self._accept)
+        try:
+            listener = self._listener = listen(self.paths.socket, 128, mode_like(str(self.paths.base)))
+        except OSError as error:
+            raise LogError(
+                f"{self.paths.socket} cannot be listened at: {error.strerror}; it must be your own"
+            ) from None
+        self.world.watch(listener.fileno(), lambda: self._accept(listener))
 
     def _wake(self) -> None:
         """Make `step` go on, from any thread."""
@@ -195,42 +152,29 @@ class Server:
             else:
                 self._asked.append(_Asked(done.client, done.found.request, done.found.warnings))
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:  # no descriptor is left: close the longest idle client
-            if self._clients:
-                self._drop(next(iter(self._clients.values())))
-            return
-        connection.setblocking(False)
-        client = _Client(connection)
-        self._clients[connection.fileno()] = client
-        self.world.watch(connection.fileno(), lambda: self._read(client))
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                connection, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is left
+                self._connections.drop_idlest()
+                return
+            self._watch(self._connections.add(connection))
 
-    def _read(self, client: _Client) -> None:
-        lines = client.lines()
-        if lines is None:
-            self._drop(client)
-            return
-        for line in lines:
-            self._request(client, line)
-
-    def _drop(self, client: _Client) -> None:
-        fileno = client.connection.fileno()
-        if self._clients.pop(fileno, None) is not None:
-            self.world.unwatch(fileno)
-            client.connection.close()
+    def _watch(self, client: Client) -> None:
+        self.world.watch(client.connection.fileno(), lambda: self._connections.receive(client))
 
     def _send_rest(self) -> bool:
         """Send what clients were too slow to take; return True if something is left. A client that does not read is
         dropped."""
-        slow = [client for client in self._clients.values() if client.unsent]
-        for client in slow:
-            if not client.send():
-                self._drop(client)
-        return any(client.unsent for client in self._clients.values())
+        for client in self._connections:
+            if client.unsent and not client.send():
+                self._connections.drop(client)
+        return any(client.unsent for client in self._connections)
 
-    def _request(self, client: _Client, line: bytes) -> None:
+    def _request(self, client: Client, line: bytes) -> None:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
@@ -240,13 +184,14 @@ class Server:
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
 
-    def _command(self, client: _Client, request: dict[str, Any]) -> None:
+    def _command(self, client: Client, request: dict[str, Any]) -> None:
         stimulus = stimulus_of({**request, "user": client.user})
         if isinstance(stimulus, s.Submit):
             self._check_submitter(client)
         self._asked.append(_Asked(client, stimulus))
 
-    def _reserve(self, client: _Client, request: dict[str, Any]) -> None:
+    def _reserve(self, client: Client, request: dict[str, Any]) -> None:
+        self._check_submitter(client)
         client.answer({"answer": self._terms()._asdict()})
 
     def _terms(self) -> Terms:
@@ -254,35 +199,41 @@ class Server:
         self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
         return Terms.of(self.engine.state, self._reserved)
 
-    def _reschedule(self, client: _Client, request: dict[str, Any]) -> None:
-        self.engine.reschedule()  # with the step that this is part of
+    def _reschedule(self, client: Client, request: dict[str, Any]) -> None:
+        try:
+            name = negotiators.named(self.engine.state.settings, str(request.get("name", "")))
+        except LookupError as error:
+            client.answer({"refusal": str(error)})
+            return
+        self.engine.reschedule(negotiators.short(name))  # with the step that this is part of
         client.answer({"answer": {}})
 
-    def _read_description(self, client: _Client, request: dict[str, Any]) -> None:
+    def _read_description(self, client: Client, request: dict[str, Any]) -> None:
         self._check_submitter(client)
         view = request.pop("view", None)
         description = description_of(request)
         known = self.engine.state.answers.get(description.id)
         if known is not None:
-            client.answer({"answer": {**json.loads(known), "warnings": []}})
+            answer = json.loads(known)
+            client.answer(answer if "refusal" in answer else {"answer": {**answer, "warnings": []}})
             return
         terms = self._terms()
         ours = len(description.text) <= LONGEST_DESCRIPTION and view == view_of_disk(description.folder)
         if not (ours and self._reader.begin(client, description, terms)):
             client.answer(left_to_client(terms))
 
-    def _queue_for_machine(self, client: _Client, request: dict[str, Any]) -> None:
+    def _queue_for_machine(self, client: Client, request: dict[str, Any]) -> None:
         self._check_owner(client)
         self._machine_requests.append((client, str(request["kind"])))
 
-    def _check_submitter(self, client: _Client) -> None:
+    def _check_submitter(self, client: Client) -> None:
         if client.uid != os.geteuid():
             raise Refusal(
                 f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
                 "pool of their own"
             )
 
-    def _check_owner(self, client: _Client) -> None:
+    def _check_owner(self, client: Client) -> None:
         """Refuse requests about this machine unless they come from root or the user who runs the pool."""
         if client.uid not in (0, os.geteuid()):
             raise Refusal(f"only {user_name()}, who runs this pool, may do that")
@@ -369,8 +320,15 @@ class Server:
         soon = [now + VIEWS_EVERY] if self._subscribers.behind else []
         if self._send_rest():
             soon.append(now + SLOW_CLIENTS)
+        slowest = self._connections.tidy()
+        if slowest is not None:
+            soon.append(now + round(slowest * 1_000_000))
+        if self._connections.waits:
+            soon.append(now)
         until = min([*soon, *([] if until is None else [until])], default=None)
         came = self.engine.wait(until)
+        for client, line in self._connections.turn():
+            self._request(client, line)
         asked, self._asked = self._asked, []
         self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
         try:
@@ -444,11 +402,12 @@ class Server:
         """Stop serving; running processes are left to the supervisor."""
         if self._catching:
             signal.set_wakeup_fd(-1)
-        for client in self._clients.values():
+        for client in self._connections:
             client.connection.close()
-        self._listener.close()
-        with suppress(FileNotFoundError):
-            os.unlink(self.paths.socket)
+        if self._listener is not None:
+            self._listener.close()
+            with suppress(FileNotFoundError):
+                os.unlink(self.paths.socket)
         self._subscribers.close(self.world.now())
         self.world.close()
         self.log.close()
@@ -458,7 +417,7 @@ class Server:
 _MACHINE_REQUESTS = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
 """Requests to this machine alone, by their name."""
 
-_HANDLERS: dict[str, Callable[[Server, _Client, dict[str, Any]], None]] = {
+_HANDLERS: dict[str, Callable[[Server, Client, dict[str, Any]], None]] = {
     "ReserveCluster": Server._reserve,
     "SubmitDescription": Server._read_description,
     "reschedule": Server._reschedule,

@@ -77,16 +77,19 @@ class ExecutionPoint:
         they are to change; a message then says so. Raise `ConfigError` if the configuration cannot be taken,
         `SlotTypeError` if the slots that it asks for cannot be made of this machine."""
         configuration = self._configuration()
-        self._configure_pool(self._followed())
-        if self._machine() is None:
+        self._configure_pool(self._followed(lambda words: self.tell(f"warning: {words}")))
+        machine = self._machine()
+        if machine is None:
             self.come_back()
             return
         self._sense_by(configuration)  # before the policy is asked: a job that is suspended is to stay so
         refused = self._reconfigured(configuration)
         if not refused:
             return
-        if any(slot.claim or slot.name in self.engine.state.matches for slot in self._slots()):
-            self.tell(f"{refused}. Jobs run in these slots: they stay as they are until it begins anew without any")
+        jobs = any(slot.claim or slot.name in self.engine.state.matches for slot in self._slots())
+        if jobs or machine.backfill is not None:
+            what = "Jobs run" if jobs else "A backfill client runs"
+            self.tell(f"{refused}. {what} in these slots: they stay as they are until it begins anew without any")
             return
         self.engine.handle([s.RemoveMachine(self.engine.id("machine"), self.name)])
         self.come_back()
@@ -111,13 +114,14 @@ class ExecutionPoint:
         """Take the configuration as it reads now, and return warnings for the client. One that cannot be taken leaves
         the present one in force. Raise `Refusal` if the machine is not in the pool, or its slots would change,
         `ConfigError` if the configuration cannot be taken."""
-        settings = self._followed()
+        told: list[str] = []
+        settings = self._followed(told.append)
         warnings = self._reconfigure_machine()
         self._configure_pool(settings)
-        return warnings
+        return [*warnings, *told]
 
-    def _followed(self) -> Ad:
-        return {} if self.load is None else followed(self.load)
+    def _followed(self, warn: Callable[[str], None]) -> Ad:
+        return {} if self.load is None else followed(self.load, warn)
 
     def _configure_pool(self, settings: Ad) -> None:
         (answer,) = self.engine.handle([s.ConfigurePool(self.engine.id("reconfigure"), settings)])

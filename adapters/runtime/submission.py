@@ -121,6 +121,19 @@ class Reading:
         configuration = load(environment=environment, subsystem="SUBMIT", disk=self.disk)
         return for_submissions(submissions(configuration)), configuration.warnings
 
+    def policy(self) -> dict[str, str]:
+        """Return all that a pool follows of the user's own configuration, if it has a policy of the schedd's; else
+        nothing. Raise `ConfigError` if it cannot be read."""
+        environment = self.description.environment
+        if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
+            return {}
+        from ...domain.negotiator.pool_configuration import followed
+        from ...domain.state.schedd_settings import schedd_kind
+        from .configuration import load
+
+        found = followed(lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk))
+        return found if any(schedd_kind(name) for name in found) else {}
+
     def parsed(self, terms: Terms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
         """Parse the submit file, and return its warnings, too. Files that it names need not exist. Raise `SubmitError`
         if the submit file is wrong."""

@@ -1,8 +1,9 @@
 """The views beside a log: find, open and update them (docs/views.md).
 
-The views of ``pool.db`` are in ``pool.db.views``; those of a log on a server stand beside its mark; those of a log in
-memory are in memory. Readers update them in batches, each in one transaction with its checkpoint, so that several
-processes may do so at once and none repeats another's work.
+The views of ``pool.db`` are in ``pool.db.views``, unless the log is another user's (`views_path`); those of a log on
+a server stand beside its mark; those of a log in memory are in memory. Views that somebody can have written who could
+not have written the log are not believed. Readers update them in batches, each in one transaction with its checkpoint,
+so that several processes may do so at once and none repeats another's work.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import sqlite3
 import time
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import quote
 
 from ...projections.checkpoint import BEGINNING, Reached, fingerprint, reach, reached
 from ...projections.schema import APPLICATION_ID, create, is_current
 from ...projections.views import Views
 from ..stores.fast_head import head_of
 from ..stores.location import locate
+from ..stores.sqlite_files import make_private, reading_uri
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Head, Log
@@ -28,8 +29,22 @@ LOCK_TIMEOUT = 60  #: seconds to wait for another process that is updating the v
 
 
 def views_path(url: str) -> str | None:
-    """Return the file of the views of the log at `url`; None if they are in memory. Raise `LogError` if the URL is no
-    log's."""
+    """Return the file in which this user keeps the views of the log at `url`; None if they are in memory. They stand
+    beside a log of one's own, and in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the
+    log is another's, its folder cannot be written, or another user has put something in their place. Raise `LogError`
+    if the URL is no log's."""
+    beside = _beside(url)
+    location = locate(url)
+    if beside is None or location.kind != "sqlite":
+        return beside
+    folder = os.path.dirname(os.path.abspath(beside))
+    ours = _owner(location.place) in (None, os.geteuid()) and (_allowed(folder) or not os.path.isdir(folder))
+    if ours and _believed(beside, location.place):
+        return beside
+    return _in_cache(location.place)
+
+
+def _beside(url: str) -> str | None:
     location = locate(url)
     if location.kind == "sqlite":
         return f"{location.place}.views"
@@ -41,15 +56,61 @@ def views_path(url: str) -> str | None:
     return None if mark is None else f"{mark.removesuffix('.head')}.views"
 
 
+def _in_cache(log: str) -> str | None:
+    """Return the file of a log's views in the user's cache; None if there can be none."""
+    from hashlib import blake2b
+
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(cache, "poolbook")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    except OSError:
+        return None
+    name = blake2b(os.fsencode(os.path.realpath(log)), digest_size=16).hexdigest()
+    path = os.path.join(folder, f"{name}.views")
+    return path if _believed(path) and _allowed(folder) else None
+
+
+def _owner(path: str) -> int | None:
+    try:
+        return os.stat(path).st_uid
+    except OSError:
+        return None
+
+
+def _believed(path: str, log: str = "") -> bool:
+    """Tell whether nobody can have written a file of views who could not have written the log itself: it is the user's,
+    root's or the log's owner's, and others may write it only as they may write the log. A file that is missing is."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    allowed, of_log = {0, os.geteuid()}, 0
+    if log:
+        try:
+            whole = os.stat(log)
+        except OSError:
+            return False
+        allowed.add(whole.st_uid)
+        of_log = whole.st_mode & (0o022 if whole.st_gid == found.st_gid else 0o002)
+    return found.st_uid in allowed and not found.st_mode & 0o022 & ~of_log
+
+
 def views_current(url: str) -> Views:
     """Return the views of the log at `url`, up to date, as of one moment. Close them after use. Raise `LogError` if
     there is no log, `LogUnavailable` if the log or its views cannot be read."""
     path = views_path(url)
     head = head_of(url)
-    if path is not None and head is not None:
-        connection = _current(path, head)
-        if connection is not None:
-            return Views(connection)
+    if head is not None:
+        location = locate(url)
+        log = location.place if location.kind == "sqlite" else ""
+        for kept in dict.fromkeys((path, _beside(url))):
+            if kept is not None and _believed(kept, log):
+                connection = _current(kept, head)
+                if connection is not None:
+                    return Views(connection)
     return _caught_up(url, path)
 
 
@@ -63,7 +124,7 @@ def rebuild(url: str) -> int:
                 tables.execute("BEGIN IMMEDIATE")
                 create(tables)
                 tables.execute("COMMIT")
-        except sqlite3.Error as error:
+        except _UNREADABLE as error:
             if _code(error) in _DAMAGES:
                 _remove(path)
     with _caught_up(url, path) as views:
@@ -73,6 +134,13 @@ def rebuild(url: str) -> int:
 def open_tables(path: str | None) -> sqlite3.Connection:
     """Return a connection for writing to the views in a file, created if missing, or to new ones in memory. Raise
     `LogUnavailable` if the file holds something else, `sqlite3.Error` if SQLite cannot open it."""
+    if path is not None:
+        try:
+            make_private(path, path.removesuffix(".views"))
+        except OSError as error:
+            refused = sqlite3.OperationalError(error.strerror)
+            refused.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+            raise refused from error
     connection = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None)
     try:
         if path is not None:
@@ -134,11 +202,11 @@ def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None
     _, position, digest = head
     if not os.path.exists(path):
         return None
-    place = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    if not _allowed(os.path.dirname(os.path.abspath(path))) and not os.path.exists(f"{path}-wal"):
-        place += "&immutable=1"  # SQLite cannot make the files that it shares with writers, and there can be none
-    with suppress(sqlite3.Error):  # opening the file for writing tells what is wrong with it
-        connection = sqlite3.connect(place, uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
+    from ...domain.ports.log import LogUnavailable
+
+    # Opening the file for writing tells what is wrong with it.
+    with suppress(OSError, LogUnavailable, *_UNREADABLE):
+        connection = sqlite3.connect(reading_uri(path), uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
         with ExitStack() as unless_current:
             unless_current.callback(connection.close)
             connection.execute("BEGIN")
@@ -156,7 +224,7 @@ def _caught_up(url: str, path: str | None) -> Views:
         if path is not None and _writable(path):
             try:
                 return _updated(log, open_tables(path))
-            except sqlite3.Error as error:
+            except _UNREADABLE as error:
                 # Unwritable views must not keep the log from being read.
                 if _code(error) not in _HINDRANCES:
                     _refuse(path, _way_out(error))
@@ -187,10 +255,23 @@ def _allowed(path: str) -> bool:
 _HINDRANCES = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 )
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 _DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-def _way_out(error: sqlite3.Error) -> str:
+def refuse_unreadable(url: str, error: BaseException) -> None:
+    """Raise `LogUnavailable` for an error that tells that what stands in the views of the log at `url` cannot be read:
+    no fold wrote it so, the file was damaged. Do nothing for any other error."""
+    from json import JSONDecodeError
+
+    from msgspec import DecodeError
+
+    path = views_path(url)
+    if path is not None and isinstance(error, (*_UNREADABLE, JSONDecodeError, DecodeError)):
+        _refuse(path, _way_out(error))
+
+
+def _way_out(error: Exception) -> str:
     if _code(error) == sqlite3.SQLITE_BUSY:
         return f"have been locked by another process for over {LOCK_TIMEOUT} s ({error}); try again"
     trouble = "are damaged" if _code(error) in _DAMAGES else "cannot be used"
@@ -207,7 +288,9 @@ def _remove(path: str) -> None:
             _refuse(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: Exception) -> int:
+    if isinstance(error, UnicodeDecodeError):  # SQLite's message quotes the damage
+        return sqlite3.SQLITE_CORRUPT
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 

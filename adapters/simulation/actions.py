@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from attrs import evolve
+
 from ...domain.ports import stimuli as s
 from ...domain.state_machines.drain import COMPLETIONS
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
 from ...replay.scenario.verbs import OPTIONS
-from ...replay.virtual_world import Speed
+from ...replay.virtual_world import CLIENT, Speed
 from .jobs import behaviour, outside, submission
 from .remote_schedds import RemoteJob
 from .simulation import RefusedStep, Simulation
@@ -135,6 +137,20 @@ def _benchmarks(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimul
     yield from ()
 
 
+def _backfill(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    does = behaviour(step.options)
+    simulation.world.clients[step.machine] = does if "run" in step.options else evolve(does, seconds=CLIENT.seconds)
+    yield from ()
+
+
+def _backfill_exits(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
+    does = behaviour(step.options)
+    if not simulation.world.client_exits(_machine(simulation, step), does.code, does.signal):
+        time = simulation.transcript.time(step.at)
+        raise PlayError(f"no backfill client runs on {step.machine} at {time}: START_BACKFILL starts one", step.line)
+    yield from ()
+
+
 def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     machines = simulation.named(step)
     for machine in machines:
@@ -199,6 +215,8 @@ ACTIONS: dict[str, ScenarioAction] = {
     "off": _off,
     "on": _on,
     "benchmarks": _benchmarks,
+    "backfill": _backfill,
+    "backfill-exits": _backfill_exits,
     "reconfigure": _reconfigure,
     "set": _reconfigure,
     "match": _of_slots(lambda id, slot, _: s.NotifyMatch(id, slot)),

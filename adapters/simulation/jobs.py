@@ -12,6 +12,7 @@ from ...domain.submit import Facts, from_mapping
 from ...domain.submit.submit_context import SubmitError
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
+from ...replay.scenario.verbs import SUBMIT_COMMANDS
 from ...replay.virtual_world import Behaviour
 from ..machine.host import CONDOR_VERSION
 from .machines import ARCH, OPSYS, PLATFORM
@@ -19,6 +20,7 @@ from .machines import ARCH, OPSYS, PLATFORM
 RUN = 60  #: default run time of a job in seconds
 LEASE = "JobLeaseDuration"
 _WISHES = {"cpus": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
+_WISHES |= {name: name for name in SUBMIT_COMMANDS}
 
 
 class _NoFiles:

@@ -21,7 +21,7 @@ from ...domain.state.job_ad import quoted
 from ...domain.state.state import State
 from ...replay.scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine
 from ..machine.host import CONDOR_VERSION
-from ..runtime.disk import Disk
+from ..runtime.disk import Disk, ReadOnlyDisk
 
 DOMAIN = "example.org"
 ARCH, OPSYS = "X86_64", "LINUX"
@@ -38,6 +38,7 @@ def system() -> Ad:
         "CondorPlatform": quoted(PLATFORM),
         "FileSystemDomain": quoted(DOMAIN),
         "UidDomain": quoted(DOMAIN),
+        "HasJobDeferral": "true",
     }
 
 
@@ -49,13 +50,15 @@ def _equipment(machine: ScenarioMachine) -> Equipment:
 @define
 class ScenarioMachines:
     """The machines, and the current configuration of each. ``name`` is that of the scenario's file; files that it names
-    are relative to ``folder``. ``before`` are configuration files of all machines that the scenario's own override."""
+    are relative to ``folder``. ``before`` are configuration files of all machines that the scenario's own override.
+    ``disk`` does, or refuses, what all these ask to run or to write."""
 
     scenario: Scenario
     name: str = "scenario"
     folder: Path = Path()
     before: Sequence[Path] = ()
     seed: int = 0
+    disk: Disk = field(factory=ReadOnlyDisk)
     _texts: dict[str, tuple[Text, ...]] = field(factory=dict)
     _read: dict[tuple[object, ...], Configuration] = field(factory=dict)
 
@@ -73,7 +76,7 @@ class ScenarioMachines:
 
     def _file(self, path: str, line: int) -> Text:
         try:
-            return path, Disk().read(path)
+            return path, self.disk.read(path)
         except OSError as error:
             raise PlayError(f"the configuration {path} cannot be read: {error.strerror or error}", line) from None
 
@@ -97,7 +100,12 @@ class ScenarioMachines:
                 "CONFIG_ROOT": str(self.folder),
             }
             self._read[key] = read(
-                texts, files=Disk(), environment=dict(os.environ), detected=detected, subsystem=daemon, seed=self.seed
+                texts,
+                files=self.disk,
+                environment=dict(os.environ),
+                detected=detected,
+                subsystem=daemon,
+                seed=self.seed,
             )
         return self._read[key]
 

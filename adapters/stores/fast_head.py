@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 
 from .format import FORMAT
 from .location import locate
+from .sqlite_files import is_at_rest, reading_uri, state_of
 
 
 def head_of(url: str) -> tuple[int, int, str] | None:
@@ -24,11 +24,14 @@ def head_of(url: str) -> tuple[int, int, str] | None:
 
 def _of_file(path: str) -> tuple[int, int, str] | None:
     import sqlite3
-    from urllib.parse import quote
 
     try:
-        with closing(sqlite3.connect(f"file:{quote(os.path.abspath(path))}?mode=ro", uri=True)) as connection:
+        before = state_of(path)
+        at_rest = is_at_rest(path)
+        with closing(sqlite3.connect(reading_uri(path), uri=True)) as connection:
             rows = connection.execute("SELECT format, epoch, position, digest FROM head").fetchall()
-    except sqlite3.Error:
+        if at_rest and before != state_of(path):
+            return None
+    except (OSError, sqlite3.Error, UnicodeDecodeError):  # opening the log tells what is wrong with it
         return None
     return (rows[0][1], rows[0][2], rows[0][3]) if len(rows) == 1 and rows[0][0] == FORMAT else None

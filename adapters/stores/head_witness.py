@@ -64,7 +64,7 @@ class Mark:
         self._written = False
         try:
             os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise LogUnavailable(
                 f"the log's mark {path} cannot be written: {error.strerror}; a writer needs both the log and its mark"

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import struct
+import time
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .location import locate
-
-_SOCKET_NAME_LIMIT = 100  #: the kernel takes no longer name for a socket
+from . import sqlite_files
+from .location import locate, shown
 
 
 class LogPaths(NamedTuple):
@@ -31,19 +34,37 @@ class LogPaths(NamedTuple):
         return self.base.with_name(self.base.name + ".lock")
 
     @property
-    def socket(self) -> str:
-        """Return the path of the server's socket: beside the log or, where that is too long, in /tmp under a name made
-        of the path, the same for every user."""
-        name = str(self.base.with_name(self.base.name + ".sock"))
-        if len(name.encode()) <= _SOCKET_NAME_LIMIT:
-            return name
-        return f"/tmp/poolbook-{_digest(name, 16).hex()}.sock"
+    def socket(self) -> Path:
+        """Return the path of the server's socket. It may be longer than a socket's address: see ``machine.sockets``."""
+        return self.base.with_name(self.base.name + ".sock")
+
+    def trusted(self) -> frozenset[int]:
+        """Return the users whose server is believed to be the log's: this process's, root, the owner of its file."""
+        with suppress(OSError):
+            return frozenset({0, os.geteuid(), os.stat(self.base).st_uid})
+        return frozenset({0, os.geteuid()})
+
+
+def share_with_group(url: str) -> None:
+    """Let the group of an SQLite log's file read and write the log and what stands beside it, now and later: what is
+    made beside a log is for whom its file is. Raise `LogError` if it is no file, or another user's."""
+    location = locate(url)
+    from ...domain.ports.log import LogError
+
+    if location.kind != "sqlite":
+        raise LogError(f"{shown(url)} is no file, whose group could be meant: its server says who may read it")
+    path = os.path.realpath(location.place)
+    try:
+        for suffix in ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm"):
+            sqlite_files.share_with_group(path + suffix)
+    except OSError as error:
+        raise LogError(f"{path}{suffix} cannot be given to its group: {error.strerror}; its owner can") from None
 
 
 def _digest(text: str, size: int) -> bytes:
     from hashlib import blake2b  # it brings OpenSSL, and a log beside which its files stand needs none of it
 
-    return blake2b(text.encode(), digest_size=size).digest()
+    return blake2b(os.fsencode(text), digest_size=size).digest()
 
 
 def log_paths(url: str) -> LogPaths:
@@ -54,24 +75,77 @@ def log_paths(url: str) -> LogPaths:
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     name = _digest(f"{location.kind}:{location.place}?{location.schema}", 16).hex()
     folder = Path(state, "poolbook")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return LogPaths(folder / name)
+
+
+_FLOCK = struct.Struct("@hhqqi")  # as <fcntl.h> has it, where offsets have 64 bits
+_LINE = 1 << 32
+"""Where in the lock's file the places of the line begin: bytes that are locked, and never written."""
+
+
+def _range(kind: int, first: int, length: int) -> bytes:
+    return _FLOCK.pack(kind, os.SEEK_SET, first, length, 0)
 
 
 class WriterLock:
     """The lock of the log's one writer. It is released when the process ends, however it ends. A log on a server is
-    also locked there, so that the lock holds between machines and users."""
+    also locked there, so that the lock holds between machines and users.
+
+    Who waits for it stands in line: it keeps a byte of the lock's file locked, whose offset is the microsecond in which
+    it came. The lock goes to nobody before whom another place is locked. A place is given up when its process ends,
+    too, so that nobody has to clear the line.
+    """
 
     def __init__(self, url: str) -> None:
         self._path = log_paths(url).lock
         self._location = locate(url)
         self._fd: int | None = None
         self._session: Any = None
+        self._line: int | None = None
+        self._place = 0
+
+    def take_in_turn(self) -> bool:
+        """Try to take the lock; return False, and stand in line until the next try, if another process has it or came
+        before. Raise `OSError` if the lock's file cannot be created."""
+        if self._line is None:
+            self._stand()
+        if self._others(self._place) or not self._take():
+            return False
+        self._leave()
+        return True
 
     def take(self) -> bool:
-        """Try to take the lock; return False if another process has it. Raise `OSError` if the lock's file cannot be
-        created."""
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        """Try to take the lock; return False if another process has it or stands in line. Raise as `take_in_turn`."""
+        try:
+            return self.take_in_turn()
+        finally:
+            self._leave()
+
+    def _stand(self) -> None:
+        self._line = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        for place in count(_LINE + time.monotonic_ns() // 1000):
+            try:
+                fcntl.fcntl(self._line, fcntl.F_OFD_SETLK, _range(fcntl.F_WRLCK, place, 1))
+            except BlockingIOError:
+                continue  # somebody came in the same microsecond
+            self._place = place
+            return
+
+    def _others(self, before: int) -> bool:
+        """Tell whether anybody stands in line at a place before this one."""
+        assert self._line is not None
+        asked = _range(fcntl.F_WRLCK, _LINE, before - _LINE)
+        kind = _FLOCK.unpack(fcntl.fcntl(self._line, fcntl.F_OFD_GETLK, asked))[0]
+        return bool(kind != fcntl.F_UNLCK)
+
+    def _leave(self) -> None:
+        if self._line is not None:
+            os.close(self._line)
+            self._line = None
+
+    def _take(self) -> bool:
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -110,6 +184,8 @@ class WriterLock:
             return "?"
 
     def give_up(self) -> None:
+        """Release the lock, or leave the line."""
+        self._leave()
         if self._session is not None:
             self._session.close()
             self._session = None

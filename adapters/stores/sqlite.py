@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from itertools import count
 from time import monotonic, sleep
 from typing import Any
-from urllib.parse import quote
 
 from eventsourcing.persistence import ConnectionPoolClosedError, PersistenceError
 from eventsourcing.sqlite import (
@@ -30,8 +29,10 @@ from .format import FORMAT
 from .recorder import SealedInserts
 from .seal import GENESIS, Batch
 from .sql_tables import SqlTables
+from .sqlite_files import State, is_at_rest, make_private, reading_uri, state_of, uri_of
 
 APPLICATION_ID = 0x506F6F6C  #: the application id in the file's header: "Pool"
+_TRIES = 100  # how often a log at rest is opened anew because somebody writes it
 LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
 
 TABLES = (
@@ -83,6 +84,8 @@ def _told(name: str) -> Iterator[None]:
         yield
     except ConnectionPoolClosedError as error:
         raise LogUnavailable(f"{name} was closed; open it again") from error
+    except UnicodeDecodeError as error:  # SQLite's own message quotes the damage
+        raise LogDamaged(f"{name}: its schema is damaged: a text in it is none; restore it from a copy") from error
     except (sqlite3.Error, PersistenceError) as error:
         cause = error.__cause__ if isinstance(error, PersistenceError) else error
         code = getattr(cause, "sqlite_errorcode", _NO_CODE)
@@ -198,11 +201,12 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
         return None
     if there and not read_only and _is_cut(path, there):
         raise LogDamaged(f"{path}: its file was cut short; reading may still work. Restore it from a copy")
-    mode = "ro" if read_only else "rw" if there else "rwc"
-    tables = SQLiteTables(_Datastore(f"file:{quote(os.path.abspath(path))}?mode={mode}", read_only, lenient), path)
     try:
-        if read_only:
-            tables = _readable(tables, path, lenient)
+        tables = _tables(path, read_only, lenient, bool(there))
+    except OSError as error:
+        words = "see to the rights of the file and its folder"
+        raise LogUnavailable(f"{path} cannot be opened: {error.strerror}; {words}") from error
+    try:
         found = tables._select("SELECT name FROM sqlite_master WHERE type='table'")
         if not found and not create:
             tables.close()
@@ -250,19 +254,43 @@ def _is_cut(path: str, size: int) -> bool:
     return header.startswith(b"SQLite format 3\0") and size < (65536 if page == 1 else page) * pages
 
 
-def _readable(tables: SQLiteTables, path: str, lenient: bool) -> SQLiteTables:
-    """Return `tables` or, where SQLite may not make the files that it shares with writers, a view of the file alone.
-    That is right only if nobody can write, and nothing waits in the write-ahead log."""
-    try:
-        tables.heads()
-    except LogUnavailable:
-        folder = os.path.dirname(os.path.abspath(path))
-        wal = f"{path}-wal"
-        if os.access(folder, os.W_OK, effective_ids=True) or (os.path.exists(wal) and os.path.getsize(wal)):
-            raise
-        tables.close()
-        uri = f"file:{quote(os.path.abspath(path))}?mode=ro&immutable=1"
-        return SQLiteTables(_Datastore(uri, True, lenient), path)
-    except LogDamaged:
-        return tables  # the caller reports what is there instead
-    return tables
+def _tables(path: str, read_only: bool, lenient: bool, there: bool) -> SQLiteTables:
+    if read_only:
+        return ReadTables(path, lenient)
+    if not there:
+        make_private(path)
+    return SQLiteTables(_Datastore(uri_of(path, "rw"), read_only, lenient), path)
+
+
+class ReadTables(SQLiteTables):
+    """A log that is only read, and beside which nothing is left. If it was at rest, whoever begins to write it is
+    noticed, and it is opened anew."""
+
+    def __init__(self, path: str, lenient: bool) -> None:
+        self._lenient = lenient
+        self._seen = self._state(path)
+        super().__init__(self._opened(path), path)
+
+    def _state(self, path: str) -> State | None:
+        return state_of(path) if is_at_rest(path) else None
+
+    def _opened(self, path: str) -> _Datastore:
+        return _Datastore(reading_uri(path), True, self._lenient)
+
+    def _select(self, statement: str, *parameters: object) -> list[Any]:
+        for _ in range(_TRIES):
+            try:
+                rows = super()._select(statement, *parameters)
+            except LogError:
+                if self._unchanged():
+                    raise
+            else:
+                if self._unchanged():
+                    return rows
+            self.datastore.close()
+            self._seen = self._state(self.name)
+            self.datastore = self._opened(self.name)
+        raise LogUnavailable(f"{self.name} is being written by another user; try again")
+
+    def _unchanged(self) -> bool:
+        return self._seen is None or self._seen == state_of(self.name)

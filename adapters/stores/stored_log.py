@@ -250,10 +250,16 @@ def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
 
 
 def marked_head(tables: Tables, mark_path: str) -> Head:
-    """Return the head of the log in `tables`, which must agree with its mark. Raise as `head_in`, and
-    `LogDamaged` if the mark disagrees."""
+    """Return the head of the log in `tables`, which must agree with its mark and with the log's last append. Raise as
+    `head_in`, and `LogDamaged` if one of them disagrees: such a log is for reading alone."""
     marked = read_mark(mark_path)
     head = head_in(tables)
+    last = tables.chunk(head.position - 1, head.position, 1) if head.position else []
+    if head.position and (not last or tables.sealed(head.position) != (head.epoch, head.digest)):
+        raise LogDamaged(
+            f"{tables.name} was cut: its head is at position {head.position}, and the event or the seal there is not "
+            "the one that was written. Reading still works as far as there are events; to write, restore it from a copy"
+        )
     wrong = disagreement(marked, head, tables.sealed)
     if wrong:
         raise LogDamaged(

@@ -8,6 +8,7 @@ next append is judged by the digest stored before it: a fault is reported where 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -22,6 +23,7 @@ from .stored_log import Appended, Row, Tables, head_in
 
 MOST = 100  #: problems that are reported; one fault may cause as many as there are events
 _CHUNK = 512
+_R = TypeVar("_R", Row, Appended)
 _LOWEST = -(2**63)  # what stands at a position that no log has must show, too
 _WRITER = topics_of(WriterBegan)
 
@@ -152,7 +154,7 @@ class _Walk:
 
     def _rows(self) -> Iterator[Row]:
         after, count = _LOWEST, _CHUNK // 8
-        while rows := self._tables.rows(after, count):
+        while rows := self._numbered(self._tables.rows(after, count)):
             yield from rows
             after = self._further(after, rows[-1][0])
             size = sum(len(row[4]) for row in rows if isinstance(row[4], bytes | str))
@@ -160,9 +162,14 @@ class _Walk:
 
     def _appends(self) -> Iterator[Appended]:
         after = _LOWEST
-        while appends := self._tables.appends(after, _CHUNK):
+        while appends := self._numbered(self._tables.appends(after, _CHUNK)):
             yield from appends
             after = self._further(after, appends[-1][0])
+
+    def _numbered(self, rows: list[_R]) -> list[_R]:
+        if all(type(row[0]) is int for row in rows):  # not so where the table's own description is damaged
+            return rows
+        raise LogDamaged(f"{self._tables.name}: behind position {self.position} there are rows without a position")
 
     def _further(self, after: int, last: int) -> int:
         # In a damaged file a table can lead in a circle.

@@ -20,7 +20,8 @@ _UPPER_BOUND_ONLY = re.compile(rb"\\.|\{(?=,[0-9]+\})", re.DOTALL)
 
 @lru_cache(maxsize=1000)
 def _compiled(pattern: str, options: str) -> Any:
-    """Compile a pattern; return None where it is invalid. Options: i, m, s, x."""
+    """Compile a pattern; return None where it is invalid. Options: i, m, s, x; U: a repetition takes as little as it
+    can."""
     import pcre2
 
     data = to_bytes(pattern)
@@ -28,6 +29,8 @@ def _compiled(pattern: str, options: str) -> Any:
         return None
     if b"{," in data:
         data = _UPPER_BOUND_ONLY.sub(lambda found: rb"\{" if found[0] == b"{" else found[0], data)
+    if "U" in options:
+        data = b"(?U)" + data
     flags = 0
     for letter, flag in (("i", pcre2.I), ("m", pcre2.M), ("s", pcre2.S), ("x", pcre2.X)):
         if letter in options:
@@ -49,6 +52,30 @@ def matches(pattern: str, text: str, options: str) -> Any:
         return compiled.search(to_bytes(text)) is not None
     except pcre2.LibraryError:
         return ERROR  # it hit the library's step limit
+
+
+def is_pattern(pattern: str, options: str = "") -> bool:
+    """Tell whether a text is a regular expression."""
+    return _compiled(pattern, options) is not None
+
+
+def matched_groups(pattern: str, text: str, options: str = "") -> list[str] | None:
+    """Return what the first match of a pattern found: all of it, then what each bracket found, up to the last that took
+    part. None: no match, or no pattern."""
+    compiled = _compiled(pattern, options)
+    if compiled is None:
+        return None
+    import pcre2
+
+    try:
+        found = compiled.search(to_bytes(text))
+    except pcre2.LibraryError:
+        return None
+    if found is None:
+        return None
+    groups = found.groups()
+    last = max((n for n, group in enumerate(groups, 1) if group is not None), default=0)
+    return [from_bytes(group or b"") for group in (found.group(0), *groups[:last])]
 
 
 def matches_something(pattern: str, text: str) -> bool:

@@ -14,11 +14,11 @@ import numpy as np
 from .ad import ClassAd
 from .analysis import clauses
 from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
-from .columns import ABSENT, INTEGER, OTHER, REAL, Integers
+from .columns import ABSENT, INTEGER, OTHER, REAL, Column, Integers
 from .environment import MATCH_NAMES
 from .match import accepts, symmetric_match
 from .simplify import Known, rewrite
-from .slot_columns import SlotColumns
+from .slot_columns import FORMS, SlotColumns
 from .survey import strays, survey
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, scope_of, shape
 from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
@@ -151,6 +151,17 @@ def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], 
     return None
 
 
+class _Prepared:
+    """A plan's clauses as of one form of the table: by groups of slots with the same Requirements, and those that are
+    told of (None: not asked yet). ``plain``: a scope in an expression means what it says."""
+
+    __slots__ = ("groups", "plain", "wanted")
+
+    def __init__(self, groups: list[tuple[Mask | None, list[Clause]]], plain: bool) -> None:
+        self.groups, self.plain = groups, plain
+        self.wanted: list[tuple[Expression, list[Clause]]] | None = None
+
+
 class Plan:
     """The prepared match of one job with a table's slots, renewed when the attributes common to all slots change."""
 
@@ -159,9 +170,8 @@ class Plan:
         self.job = job
         self._known = Known(job)
         self._form: tuple[int, int] = (-1, -1)
-        self._groups: list[tuple[Mask | None, list[Clause]]] = []
-        self._wanted: list[tuple[Expression, list[Clause]]] | None = None
-        self._plain = False
+        self._known_forms: dict[tuple[int, int], _Prepared] = {}
+        self._prepared = _Prepared([], False)
 
     def matches(self) -> Mask:
         """Return for each slot whether it and the job match; raise ContextError where the context lacks something."""
@@ -177,11 +187,11 @@ class Plan:
         table = self.table
         count = len(table)
         self._prepare()
-        if not self._groups:
+        if not self._prepared.groups:
             return np.zeros(count, bool)
         result: Mask | None = None
         outside: Mask | None = None
-        for members, conditions in self._groups:
+        for members, conditions in self._prepared.groups:
             for clause in conditions:
                 among = result if members is None else members if result is None else result & members
                 mask = clause.mask(table, self.job, among)
@@ -208,10 +218,10 @@ class Plan:
             wanted = [] if cell is None else list(clauses(cell[1]))
             return [ClauseCount(clause, 0, 0) for clause in wanted], left
         self._prepare()
-        if self._wanted is None:
-            self._wanted = [(one, self._parts(one)) for one in clauses(cell[1])]
+        if self._prepared.wanted is None:
+            self._prepared.wanted = [(one, self._parts(one)) for one in clauses(cell[1])]
         counts = []
-        for clause, parts in self._wanted:
+        for clause, parts in self._prepared.wanted:
             mask = among
             for part in parts:
                 found = part.mask(table, self.job, None)
@@ -225,7 +235,7 @@ class Plan:
     def _parts(self, clause: Expression) -> list[Clause]:
         """Return a clause of the job's Requirements, ready for the columns."""
         if strays(clause, self.job._find) or _nests(clause, MOST_NESTED):
-            return [Clause(clause, JOB, frozenset(), plain=self._plain, whole=True)]
+            return [Clause(clause, JOB, frozenset(), plain=self._prepared.plain, whole=True)]
         return self._clauses(clause, JOB, frozenset())
 
     def _prepare(self) -> None:
@@ -234,29 +244,38 @@ class Plan:
         form = (table.form, -1 if column is None else column.version)
         if self._form == form:
             return
-        self._form, self._wanted = form, None
-        self._groups = []
-        self._plain = table.plain_scopes(self.job)
+        known = self._known_forms.pop(form, None)
+        if known is None:
+            self._form = (-1, -1)  # as long as it is not done: it may fail
+            self._prepared = known = _Prepared([], table.plain_scopes(self.job))
+            self._prepare_groups(column)
+        self._form = form
+        self._prepared = self._known_forms[form] = known
+        if len(self._known_forms) > FORMS:
+            del self._known_forms[next(iter(self._known_forms))]
+
+    def _prepare_groups(self, column: Column | None) -> None:
+        table, groups = self.table, self._prepared.groups
         if table.prepared_for != table.form:
             table.prepared.clear()
             table.prepared_for = table.form
         wanted = self.job._find("requirements")
         if wanted is None or column is None or not len(table):
             return  # without Requirements on both sides nothing matches, so there is no group
-        self._groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
+        groups.append((None, self._clauses(wanted[1], JOB, frozenset())))
         kinds, payloads, inverse = table.distinct(column)
         for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
             members = None if len(kinds) == 1 else inverse == number
             # A slot without Requirements accepts nothing.
             expression = Literal(False) if kind == ABSENT else table.heap.decode(kind, payload)
-            self._groups.append((members, self._clauses(expression, SLOT, frozenset())))
+            groups.append((members, self._clauses(expression, SLOT, frozenset())))
         # A part without a mask covers all slots, one with a mask its own; every slot is in some part.
 
     def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[Clause]:
         """Return the clauses of a conjunction, simplified by what is known; leave out those that are always true."""
         if strays(expression, self.job._find if side == JOB else self.table.has):
             # Its parts depend on one another: do not split it.
-            return [Clause(expression, side, marks, plain=self._plain, whole=True)]
+            return [Clause(expression, side, marks, plain=self._prepared.plain, whole=True)]
         memo = self._memo(expression, side, marks)
         kept: list[Clause] | None = None if memo is None else self.table.prepared.get(memo)
         if kept is not None:
@@ -270,7 +289,7 @@ class Plan:
             inner = self._inlined(clause, side, marks)
             if inner is None:
                 whole = not shallow and _nests(clause, MOST_NESTED)
-                out.append(Clause(clause, side, marks, plain=self._plain, whole=whole))
+                out.append(Clause(clause, side, marks, plain=self._prepared.plain, whole=whole))
             else:
                 memo = None  # the substitution depends on more of the job than this expression mentions
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))
@@ -315,7 +334,7 @@ class Plan:
 
     def _whose(self, node: Attribute, side: str) -> str | None:
         """Return whose attribute a reference means: the job's, the slot's, EITHER (its own ad first); None: unknown."""
-        if node.absolute or node.key in MATCH_NAMES or not self._plain:
+        if node.absolute or node.key in MATCH_NAMES or not self._prepared.plain:
             return None
         meant: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
         return meant.get(scope_of(node))

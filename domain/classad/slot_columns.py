@@ -18,6 +18,8 @@ from .vectors import Mask, Rows, Vector, natural
 
 # How many ads are taken in at a time, so that their memory can be freed in between.
 _BATCH = 2000
+FORMS = 4
+"""Forms of a table that are known at a time (`SlotColumns.form`)."""
 _MOST_OF_MASKS = 48_000_000  # bytes
 _MOST_VECTORS = 200
 
@@ -37,8 +39,10 @@ class SlotColumns:
         self._places: dict[str, int] | None = None
         self._places_as_of = -1  # the version of the column Name
         self.vectors: dict[tuple[str, str, Any], tuple[int, Vector]] = {}
-        # The attributes common to all slots, by number, as of one version of the table.
-        self._form: tuple[int, int, Any] = (-1, 0, None)
+        # The number of what is common to all slots, as of one version of the table; and those that it was lately.
+        self._form = (-1, 0)
+        self._forms: dict[Any, int] = {}
+        self._numbered = 0
         # Clauses of the slots' conditions that plans cached for later jobs, as of one form of the table.
         self.prepared: dict[Any, Any] = {}
         self.prepared_for = -1
@@ -132,11 +136,17 @@ class SlotColumns:
 
     @property
     def form(self) -> int:
-        """Return a number that changes whenever the set of attributes, or a value common to all slots, does."""
-        version, number, before = self._form
-        if version != self.version:
+        """Return a number that changes whenever the set of attributes, or a value common to all slots, does; and comes
+        again when they do: what all slots have in common while none is claimed, they have so time and again."""
+        if self._form[0] != self.version:
             common = tuple(map(_common, self.columns.items()))
-            self._form = (self.version, number if common == before else number + 1, common)
+            number = self._forms.pop(common, -1)
+            if number < 0:
+                self._numbered = number = self._numbered + 1
+            self._forms[common] = number  # the latest is the last
+            if len(self._forms) > FORMS:
+                del self._forms[next(iter(self._forms))]
+            self._form = (self.version, number)
         return self._form[1]
 
     def fill(self, name: str, expressions: Sequence[Expression | None]) -> None:

@@ -89,7 +89,7 @@ _AMBIGUOUS = frozenset({Attribute, Unary, Call})
 
 
 def _exact_pieces(node: Expression) -> list[_Piece]:
-    """Write what would read back differently from HTCondor's text: names that need quotes, ``- 5`` and ``5 .a``."""
+    """Write what would read back differently from HTCondor's text: names that need quotes, and ``- 5``."""
     if isinstance(node, Attribute) and node.base is not None:
         return [node.base, _Text(" ." + identifier(node.name))]
     if isinstance(node, Unary):
@@ -132,7 +132,9 @@ def _pieces(node: Expression, old: bool) -> list[_Piece]:
         return _value_pieces(node.value, old)
     if isinstance(node, Attribute):
         if node.base is not None:
-            return [node.base, _Text("." + node.name)]
+            # HTCondor writes 5.a, which nobody reads back: 5. begins a number.
+            whole = isinstance(node.base, Literal) and type(node.base.value) is int
+            return [node.base, _Text((" ." if whole else ".") + node.name)]
         return [_Text(("." if node.absolute else "") + identifier(node.name))]
     if isinstance(node, Binary):
         if node.op == "[]":

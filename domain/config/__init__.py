@@ -10,9 +10,9 @@ from .errors import ConfigError, ConfigWarning, Source
 from .misspelled import similar_setting
 from .reader import Files
 from .sources import NoFiles, read
-from .unsupported import UnsupportedSetting, is_known, is_supported
+from .unsupported import UnsupportedSetting, is_known, is_limit, is_supported
 
 __all__ = [
     "ConfigError", "ConfigWarning", "Configuration", "Files", "NoFiles", "Source", "UnsupportedSetting", "is_known",
-    "is_supported", "read", "similar_setting",
+    "is_limit", "is_supported", "read", "similar_setting",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ Source: the manual's page "Configuration Macros"; for conversions to numbers and
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.syntax import parse_old_value
@@ -24,13 +24,24 @@ _WORDS = {"true": True, "1": True, "false": False, "0": False}
 class Configuration:
     """All settings in force; immutable. Names are compared without case, ``warnings`` are sentences for the user."""
 
-    def __init__(self, values: Values, warnings: Sequence[str], prefixes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        values: Values,
+        warnings: Sequence[str],
+        prefixes: tuple[str, ...] = (),
+        read_file: Callable[[str], str] | None = None,
+    ) -> None:
         self._values = values
+        self._read_file = read_file
         self.warnings = list(warnings)
         self._prefixes = prefixes
         self._keys: dict[str, str | None] = {}
         self._expanded: dict[str, str] = {}
         self._expressions: dict[str, Expression | None] = {}
+
+    def as_local(self, name: str) -> Configuration:
+        """Return the same settings as a daemon with this local name has them: NAME.X goes before X."""
+        return Configuration(self._values, self.warnings, (f"{name.lower()}.", *self._prefixes))
 
     # -- by name -----------------------------------------------------------------------------------------------------
 
@@ -87,6 +98,12 @@ class Configuration:
         """Return HTCondor's default, raw; None where there is none."""
         default = defaults().get(name.lower())
         return None if default is None else default.value
+
+    def file(self, path: str) -> str:
+        """Return the text of a file that a setting names; raise OSError where it cannot be read."""
+        if self._read_file is None:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self._read_file(path)
 
     def _error(self, name: str, message: str) -> ConfigError:
         source = self.source(name)
@@ -177,7 +194,7 @@ class Configuration:
         )
         if prefixes == self._prefixes:
             return self
-        view = Configuration(self._values, self.warnings, prefixes)
+        view = Configuration(self._values, self.warnings, prefixes, self._read_file)
         view._expanded = self._expanded
         view._expressions = self._expressions
         return view

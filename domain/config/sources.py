@@ -84,7 +84,7 @@ def read(
     _read_automatic(reader)
     _check(values)
     warnings += [*misspelled(values), *policy_errors(values), *filter(None, [warning(values)])]
-    return Configuration(values, warnings)
+    return Configuration(values, warnings, read_file=(files or NoFiles()).read)
 
 
 _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")

@@ -12,9 +12,10 @@ from functools import lru_cache
 
 from attrs import frozen
 
+from ..coverage.daemons import DAEMON_LIST, is_followed
 from ..coverage.machine_attributes import ability, unadvertised
 from ..coverage.patterns import Names
-from ..coverage.settings import LIMIT_SUFFIX, LIMITED, follower, macros, subject, unenforced
+from ..coverage.settings import LIMIT_SUFFIX, follower, macros, subject, unenforced
 from ..macros.errors import MacroError
 from ..macros.macros import Definition
 from .errors import Source
@@ -44,9 +45,14 @@ def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
         about = _unenforced(key, values)
         if about:
             found.append(UnsupportedSetting(definition.name, source, about, True))
-        elif not is_supported(key) and is_known(key):
+        elif (not is_supported(key) and is_known(key)) or _lists_other_daemons(key, values):
             found.append(UnsupportedSetting(definition.name, source, subject(without_prefix(key)), False))
     return found
+
+
+def _lists_other_daemons(key: str, values: Values) -> bool:
+    """Tell whether this is a DAEMON_LIST that asks for other daemons than a pool here has."""
+    return without_prefix(key).upper() == DAEMON_LIST and not is_followed(_expanded(values, key))
 
 
 def warning(values: Values) -> str:
@@ -134,7 +140,12 @@ def _shortened(names: list[str]) -> str:
 @lru_cache(maxsize=4096)
 def is_supported(name: str) -> bool:
     """Tell whether a setting has HTCondor's effect here, whatever daemon or slot its prefix names."""
-    return any(follower(one) is not None for one in _spellings(name))
+    return is_limit(name) or any(follower(one) is not None for one in _spellings(name))
+
+
+def is_limit(name: str) -> bool:
+    """Tell whether a setting is the concurrency limit of a resource that a site names."""
+    return name.lower().endswith(LIMIT_SUFFIX) and not is_known(name)
 
 
 @lru_cache(maxsize=4096)
@@ -152,8 +163,6 @@ def _spellings(name: str) -> Iterator[str]:
 def _unenforced(key: str, values: Values) -> str:
     bare = key.rpartition(".")[2]
     about = unenforced(key) or unenforced(bare)  # a group's name may have a dot, and so has a daemon's own setting
-    if about is None and bare.endswith(LIMIT_SUFFIX) and not is_known(bare):
-        about = LIMITED
     default = values.defaults.get(bare)
     same = default is not None and default.value == values.definitions[key].value
     return "" if about is None or same else about

@@ -29,6 +29,12 @@ def attributes(kind: Literal["not acted on", "no effect", "partly followed"]) ->
 
 
 @cache
+def unwritten() -> tuple[str, ...]:
+    """Return the attributes of jobs that HTCondor's access point writes and no ad here has."""
+    return tuple(names_of(_sections(), "in no ad"))
+
+
+@cache
 def commands(of: Literal["the parser", "condor_submit", "what is not here"]) -> tuple[str, ...]:
     """Return commands that make no attribute here, some with parts in angle brackets."""
     return tuple(names_of(_sections(), f"commands of {of}"))

@@ -11,11 +11,9 @@ from .patterns import Names
 
 Kind = Literal["followed", "macro", "unenforced", "subject"]
 
-QUOTA_SETTINGS: Final = frozenset({"group_quota_max_allocation_rounds", "group_quota_round_robin_rate"})
-"""Settings that are called like the quota of a group, and are none."""
 LIMIT_SUFFIX: Final = "_limit"
-"""``<NAME>_LIMIT`` is the concurrency limit of a resource that the site names, if HTCondor has no such setting."""
-LIMITED: Final = "concurrency limits"
+"""``<NAME>_LIMIT`` is the concurrency limit of a resource that the site names, if HTCondor has no such setting: the
+negotiator follows it."""
 OTHER_SUBJECT: Final = "what no part of Poolbook does"
 
 
@@ -46,7 +44,7 @@ def follower(name: str) -> str | None:
 
 def unenforced(name: str) -> str | None:
     """Return what an unenforced setting is part of, else None; callers handle names in _LIMIT (``LIMIT_SUFFIX``)."""
-    return None if name.lower() in QUOTA_SETTINGS else _about("unenforced").get(name)
+    return _about("unenforced").get(name)
 
 
 def subject(name: str) -> str:

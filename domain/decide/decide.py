@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 
 from ..decision.draft import Draft, Tables
-from ..events import Event, SlotEvent
+from ..events import BackfillExited, Event, JobSignalled, SlotEvent
 from ..ports import stimuli as s
 from ..ports.sensor_readings import Sense, nothing
 from ..state.caches import Caches
@@ -25,7 +25,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.ShutDown: ("startd.shutdown", "shut_down"),
     s.Submit: ("schedd.submissions", "submit"),
     s.Act: ("schedd.job_commands", "act_on_jobs"),
-    s.Edit: ("schedd.job_commands", "edit_jobs"),
+    s.Edit: ("schedd.job_edits", "edit_jobs"),
     s.SetSubmitter: ("negotiator.submitter_commands", "set_submitter"),
     s.ResetUsage: ("negotiator.submitter_commands", "reset_usage"),
     s.DeleteSubmitter: ("negotiator.submitter_commands", "delete_submitter"),
@@ -44,18 +44,22 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.HolderSilent: ("startd.claiming", "holder_silent"),
     s.HolderHeard: ("startd.claiming", "holder_heard"),
     s.EvaluatePolicies: ("startd.policy_rounds", "evaluate_policies"),
+    s.BackfillRunning: ("startd.backfill", "client_running"),
+    s.BackfillEnded: ("startd.backfill", "client_ended"),
     s.BenchmarksDone: ("startd.policy_rounds", "benchmarks_done"),
     s.Negotiate: ("negotiator.matches", "negotiate"),
+    s.Defragment: ("defrag.poll", "defragment"),
     s.ClaimMatches: ("schedd.claims", "claim_all"),
     s.FireTimers: ("decide.timers", "fire_timers"),
     s.Started: ("schedd.job_processes", "started"),
     s.Measured: ("schedd.job_processes", "measured"),
     s.Ended: ("schedd.job_processes", "ended"),
     s.LeaveQueue: ("schedd.leave_queue", "leave"),
+    s.ScheduleJobs: ("schedd.deferral", "schedule_jobs"),
 }
 """The module and the function of each rule. A module is loaded when one of its rules is needed first: a command that
 writes the log for a moment needs one of them."""
-_WITHOUT_STIMULUS = {s.Negotiate, s.ClaimMatches, s.FireTimers}
+_WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}
 """The stimuli that say nothing but that it is time."""
 
 
@@ -66,9 +70,10 @@ def _loaded(module: str, name: str) -> Callable[..., None]:
 
 
 def load_rules() -> None:
-    """Load all rules but the negotiator's, which needs numpy: a pool at work is not to wait for one."""
+    """Load all rules but the negotiator's, which needs numpy, and the defragmentation's, which few pools have: a pool
+    at work is not to wait for one."""
     for kind, place in _RULES.items():
-        if kind is not s.Negotiate:
+        if kind not in (s.Negotiate, s.Defragment):
             _loaded(*place)
 
 
@@ -97,7 +102,12 @@ def decide(
     draft = Draft(state, stimulus.id, now, tables, sense, zone, caches)
     rule = _loaded(*_RULES[type(stimulus)])
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
-    if any(isinstance(event, SlotEvent) for event in draft.events):  # else nothing was freed, and nothing is to be told
+    if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
+        _loaded("schedd.deferred_starts", "end_told")(draft)
+    if state.factories:
+        _loaded("schedd.factories", "materialize")(draft)
+    # Else nothing was freed, and nothing is to be told.
+    if any(isinstance(event, SlotEvent | BackfillExited) for event in draft.events):
         _loaded("startd.shutdown", "finish")(draft)
         _loaded("startd.policy_rounds", "publish")(draft)
     return draft.events

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..decision.draft import Draft, Refusal
 from ..events import PoolFounded
 from ..ports.stimuli import FoundPool
+from ..state.negotiators import wrong
 from ..state.settings import settings
 from ..state_machines import DIALECTS
 
@@ -16,6 +17,8 @@ def found(draft: Draft, stimulus: FoundPool) -> None:
         in_force = settings(stimulus.settings)
     except ValueError as error:
         raise Refusal(str(error)) from None
+    if words := wrong(in_force):
+        raise Refusal(words)
     draft.emit(
         PoolFounded(
             *draft.why("founded"), stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version, in_force

@@ -1,12 +1,15 @@
 """What happens because time passes. A timer is state: what is due, and when the next thing will be, is asked of it.
 
-Timers are MATCH_TIMEOUT, the lease of a claim whose holder is silent, and the time that a job has to end. The rounds of
-the policy are no timers of the state: whoever keeps the pool holds them (``startd/policy_rounds.py``).
+Timers are MATCH_TIMEOUT, the lease of a claim whose holder is silent, the time to which the start of a job is deferred,
+and the time that a job or a backfill client has to end. The rounds of the policy are no timers of the state: whoever
+keeps the pool holds them (``startd/policy_rounds.py``).
 """
 
 from __future__ import annotations
 
 from ..decision.draft import Draft
+from ..schedd.deferred_starts import deferral_over
+from ..startd import backfill_client
 from ..startd.job_signals import signal_job
 from ..startd.settings import duration
 from ..startd.transitions import trigger
@@ -32,6 +35,17 @@ def _due(state: State) -> list[tuple[int, str, str]]:
         slot = state.slots[name]
         if slot.activation is not None and not slot.activation.cluster and slot.activation.stop:
             found.append((slot.activation.until, "starter", name))
+    for name in state.destined:
+        slot = state.slots[name]
+        found.append(
+            (slot.destined + duration(state, state.machines.get(slot.machine), "MATCH_TIMEOUT"), "match", name)
+        )
+    for key in state.deferred:
+        found.append((max(state.activations[key].deferred, state.activations[key].began), "deferral", key))
+    for name in state.clients:
+        client = state.machines[name].backfill
+        if client is not None and client.told:
+            found.append((client.until, "client", name))
     return sorted(found)
 
 
@@ -53,8 +67,12 @@ def fire_timers(draft: Draft) -> None:
         slot = state.slots.get(name)
         if what == "stop" and name in state.activations:
             _escalate(draft, state.activations[name])
-        elif what == "match" and name in state.matched and slot is not None:
+        elif what == "deferral" and name in state.deferred:
+            deferral_over(draft, state.activations[name])
+        elif what == "match" and (name in state.matched or name in state.destined) and slot is not None:
             void(draft, slot, "match_timeout")
+        elif what == "client" and name in state.clients:
+            backfill_client.end(draft, state.machines[name], "kill_timeout")
         elif what == "lease" and name in state.silent_claims and slot is not None:
             kill(draft, slot, "lease_over")
         elif what == "starter" and slot is not None and slot.activation is not None:

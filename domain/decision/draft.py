@@ -100,7 +100,7 @@ class Draft:
         """The slots' policies as they were asked last, each with the number of events until then (``startd``)."""
         second = now // 1_000_000
         # What is drawn at random holds for a second, like what was found.
-        self.context = Context(now=second, seed=second, timezone=zone)
+        self.context = Context(now=second, seed=second, timezone=zone, user_maps=state.user_maps)
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
@@ -121,7 +121,7 @@ class Draft:
             before, after = claim_state(slot.state_activity, job), claim_state(reached, job)
             if before != after and after in ENTERED:  # else a better match takes over, whose claim has been made
                 self.tables.claim.step(before, ENTERED[after], after)
-        before, after = match_state(slot.state_activity), match_state(reached)
+        before, after = slot.match_state, match_state(reached, slot.destination)
         if before != after:
             claimed = reached.startswith("Claimed")
             self.tables.match.step(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
@@ -133,9 +133,9 @@ class Draft:
             self.tables.claim.step(claim_state(slot.state_activity, slot.activation is not None), row)
 
     def move_match(self, slot: Slot, row: str) -> None:
-        """A step of the slot's match that is none of the slot's: the slot has not heard of it."""
-        if match_state(slot.state_activity) == MADE:
-            self.tables.match.step(MADE, row)
+        """A step of the slot's match that is none of the slot's: it has not heard of it, or its client is there."""
+        if slot.match_state == MADE or slot.state == "Backfill":
+            self.tables.match.step(slot.match_state, row)
 
     def note(self, name: str, text: str, value: str, read: Ad) -> int:
         """Write down an expression, its value and what it read, and return where that stands in the log.

@@ -13,6 +13,7 @@ from __future__ import annotations
 # ruff: noqa: F403
 from .accounting import *
 from .base import *
+from .defrag import *
 from .imports import *
 from .jobs import *
 from .pool import *

@@ -16,6 +16,7 @@ class PrioritiesUpdated(Event):
 
     stream: ClassVar[str] = "accountant"
     priorities: dict[str, float]  #: submitter -> real priority, to 12 significant digits
+    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
 
 
 @frozen
@@ -40,6 +41,7 @@ class SubmitterSet(SubmitterEvent):
     value: float  #: what it is from now on, in the unit that `SET` says
     until: int = 0  #: the instant at which it is again what it was before, in microseconds (0: for good)
     factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
+    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
 
 
 @event("submitters.reset")
@@ -51,6 +53,7 @@ class SubmittersReset(Event):
     submitters: tuple[str, ...]  #: whose usage begins anew
     user: str  #: who asked for it
     factors: dict[str, float] = Factory(dict)  #: the priority factors of those that are new
+    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
 
 
 @event("submitter.deleted")
@@ -60,6 +63,7 @@ class SubmitterDeleted(SubmitterEvent):
 
     user: str  #: who asked for it
     factor: float = 0.0  #: its priority factor from now on, if it has claims (0: it has none, or the log is older)
+    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
 
 
 SET: dict[str, str] = {

@@ -14,18 +14,21 @@ Procs = tuple[tuple[int, int], ...]
 
 CAUSE_CODES: frozenset[str] = frozenset({
     # the pool and its machines
-    "founded", "writer", "configured", "reconfigured", "evaluated", "published", "left", "answered",
+    "founded", "writer", "configured", "reconfigured", "evaluated", "published", "left", "answered", "polled",
     # slots
     "not_owner", "is_owner", "start_false", "run_benchmarks", "first_benchmarks", "benchmarks_done", "carved",
     "merged", "matched", "claimed", "match_timeout", "match_void", "activated", "local", "job_ended",
     "no_more_jobs", "worklife", "vacate_command", "retirement_over", "suspend", "continue", "preempt", "kill",
     "better_match", "retired_before", "better_match_gone", "better_match_refused", "better_match_taken",
     "claim_failed", "released", "deactivated", "unheard", "heard", "lease_over", "drain_command", "draining",
-    "drained", "drain_over", "shutdown", "vacate_timeout", "claim_over", "machine_left",
+    "drained", "drain_over", "defrag", "defrag_cancel", "shutdown", "vacate_timeout", "claim_over", "machine_left",
+    "start_backfill", "evict_backfill", "backfill_off", "client_started", "client_runs", "client_ended", "client_gone",
+    "client_kept", "pslot_preemption",
     # jobs
     "submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "kill_timeout", "evicted",
     "exited", "execution_failed", "limit_exceeded", "lost", "held_by_machine", "not_expanded", "measured", "negotiated",
-    "accounted", "granted", "suspend_command", "continue_command", "left_queue",
+    "accounted", "granted", "suspend_command", "continue_command", "left_queue", "scheduled", "deferral_over",
+    "deferral_missed", "invalid_schedule", "materialized",
     # what was read of a real pool
     "reported", "read", "refused",
 })  # fmt: skip

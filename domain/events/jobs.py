@@ -17,6 +17,54 @@ class ClusterSubmitted(ClusterEvent):
     columns: tuple[bytes, ...]  #: what differs between them (`domain/state/proc_ads.py` packs and unpacks it)
     status: str  #: in which status they begin: Idle or Held
     factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
+    factory: bool = False  #: whether none of them is in the queue yet: `JobsMaterialized` tells when they come
+    warnings: tuple[str, ...] = ()  #: what submit requirements that only warn said of it, each once, the last one last
+
+
+@event("cluster.transformed")
+@frozen
+class JobsTransformed(ClusterEvent):
+    """A transform changed jobs as they were submitted: what follows says what came into the queue."""
+
+    transform: str  #: its name, as in JOB_TRANSFORM_NAMES
+    procs: Procs  #: the jobs that it was for, by their process numbers, in ranges
+    changes: Ad  #: what it set, where that is the same in all of them (undefined: it took the attribute away)
+    before: Ad  #: what these attributes were (empty: they were not there)
+    columns: tuple[bytes, ...] = ()  #: what it set and differs between them, as in `ClusterSubmitted`
+    columns_before: tuple[bytes, ...] = ()  #: what that was
+    evidence: tuple[int, ...] = ()  #: where the log has what it evaluated, for the first of the jobs
+    skipped: tuple[str, ...] = ()  #: its statements that had no effect, and why
+
+
+@event("cluster.refused")
+@frozen
+class SubmissionRefused(ClusterEvent):
+    """The schedd refused a submission, as a whole. Its number is used up."""
+
+    user: str  #: who submitted it
+    setting: str  #: by which setting, as SUBMIT_REQUIREMENT_OneGig
+    job: str  #: the first job that is refused, as 12.3
+    reason: str  #: what its user is told
+    evidence: int = 0  #: where the log has what decided it (0: nothing had to be read)
+
+
+@event("jobs.made")
+@frozen
+class JobsMaterialized(ClusterEvent):
+    """The next jobs of a cluster with a factory came into the queue."""
+
+    procs: Procs  #: their process numbers: one range, behind those that came before
+    status: str  #: in which status they begin: Idle or Held
+
+
+@event("factory.moved")
+@frozen
+class FactoryTransitioned(ClusterEvent):
+    """A cluster's factory was paused, resumed or ended: from here on it makes no jobs, or makes them again."""
+
+    source: str  #: its mode before: Running or Paused
+    target: str  #: its mode from here on: Running, Paused or Removed
+    reason: str = ""  #: why, in the words of whoever asked
 
 
 @event("jobs.moved")
@@ -43,6 +91,15 @@ class JobsEdited(ClusterEvent):
     changes: Ad  #: what their ads say from here on
 
 
+@event("jobs.deferred")
+@frozen
+class JobsDeferred(ClusterEvent):
+    """The schedule of these jobs, their ``cron_`` commands, gave them a time to begin at."""
+
+    procs: Procs  #: their process numbers, in ranges
+    until: int  #: their DeferralTime from here on, in microseconds
+
+
 @event("job.activated")
 @frozen
 class JobActivated(ClusterEvent):
@@ -53,8 +110,19 @@ class JobActivated(ClusterEvent):
     slot: str  #: where it runs; local@ and the name of the pool for the local universe
     claim: str  #: the claim's id; empty for the local universe, which has none
     vacate: int = 0  #: microseconds of MachineMaxVacateTime that it was promised (0: what the pool's setting says)
-    provides: Ad = Factory(dict)  #: of the slot: Cpus, Memory, Disk, GPUs, SlotWeight (empty: an older log, or no slot)
+    provides: Ad = Factory(
+        dict
+    )  #: of the slot: Cpus, Memory, Disk, GPUs, SlotWeight, the job's JobMachineAttrs (empty: an older log, or no slot)
     expanded: Ad = Factory(dict)  #: what its ad keeps of each $$() that the slot filled in
+    deferred: int = 0  #: when its process is to be started, in microseconds, if it waits for that (0: at once)
+
+
+@event("job.due")
+@frozen
+class JobDue(ClusterEvent):
+    """The time has come for which the start of an activated job was deferred: its process is started."""
+
+    proc: int  #: the job's process number
 
 
 @event("job.began")

@@ -28,6 +28,8 @@ class Match:
     pre: float = 0.0  #: NEGOTIATOR_PRE_JOB_RANK
     post: float = 0.0  #: NEGOTIATOR_POST_JOB_RANK
     preemption: float = 0.0  #: PREEMPTION_RANK
+    limits: str = ""  #: ConcurrencyLimits of the job, evaluated with the slot: what it holds of them from here on
+    preempts: tuple[str, ...] = ()  #: dynamic slots whose resources it takes: their claims end at once
 
 
 @frozen
@@ -42,6 +44,16 @@ class Denied:
 
 
 @frozen
+class ReachedLimit:
+    """A concurrency limit that kept jobs from a slot."""
+
+    name: str  #: in small letters
+    used: float  #: units that were held
+    most: float  #: units that there are
+    wanted: float  #: units that each of the jobs takes
+
+
+@frozen
 class Unmatched:
     """Why jobs alike got nothing in a cycle."""
 
@@ -53,9 +65,11 @@ class Unmatched:
     taken: int = 0  #: slots that both accept, taken by jobs before it
     submitter: str = ""  #: the submitter's name
     denied: Denied | None = None  #: slots that others use (None: nothing was asked of them)
-    limit: str = ""  #: what else stood in the way: share (used up), ceiling, matches (as many as a cycle gives)
-    allowed: float = 0.0  #: cores that the submitter may have, by `limit`
-    used: float = 0.0  #: cores that the submitter has, by `limit`
+    limit: str = ""  #: what else was in the way: concurrency, share (used up), ceiling, matches, running, quota
+    allowed: float = 0.0  #: cores that the submitter, or its group, may have, by `limit`
+    used: float = 0.0  #: cores that the submitter, or its group, has, by `limit`
+    reached: tuple[ReachedLimit, ...] = ()  #: the concurrency limits that were reached, for some slot or for all
+    group: str = ""  #: the accounting group whose quota was in the way
 
 
 @event("pool.founded")
@@ -127,6 +141,28 @@ class CycleHeld(Event):
     statistics: dict[str, float] = Factory(dict)  #: HTCondor's LastNegotiationCycle*, without that prefix
     offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that ask for local times
     rules: int = 0  #: the way in which cycles are decided, as a number: one of another version is not taken again
+    negotiator: str = ""  #: of several negotiators: whose cycle it is (empty: NEGOTIATOR's)
+    regrouped: tuple[str, ...] = ()  #: of `matches` the jobs whose submitters negotiated by autoregroup, as 12.3
+    remainders: tuple[str, ...] = ()  #: the accounting groups that got whole slots out of the fractions of quotas
+
+
+@frozen
+class GroupQuota:
+    """What an accounting group may have, in cores."""
+
+    name: str  #: the group, as GROUP_NAMES has it
+    quota: float  #: what its own submitters may have, without what other groups leave
+    subtree: float  #: the same with its subgroups'
+
+
+@event("quotas.assigned")
+@frozen
+class QuotasAssigned(Event):
+    """A cycle divided the pool's cores among the accounting groups, otherwise than the last one."""
+
+    stream: ClassVar[str] = "negotiator"
+    total: float  #: the cores that were divided
+    groups: tuple[GroupQuota, ...]  #: all groups, breadth first; the first is that of those in none
 
 
 @event("match.voided")

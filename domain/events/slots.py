@@ -84,6 +84,53 @@ class DrainBadputAdded(MachineEvent):
     badput: int  #: core-seconds that it had run (TotalMachineDrainingBadput)
 
 
+@event("backfill.started")
+@frozen
+class BackfillStarted(MachineEvent):
+    """The machine's backfill client is to run. The position of this event in the log is its key: by it the process is
+    found again."""
+
+    slot: str  #: the first slot that it is for
+    system: str  #: BOINC or EXEC
+    client: Ad  #: how it is run: the settings of its system, as Executable
+
+
+@event("backfill.executing")
+@frozen
+class BackfillExecuting(MachineEvent):
+    """The backfill client's process runs."""
+
+    key: str  #: the client: the position of its `BackfillStarted`
+    pid: int  #: the number of its process
+    began: int = 0  #: when it was started, in microseconds, if earlier than `at` (else 0)
+
+
+@event("backfill.signalled")
+@frozen
+class BackfillSignalled(MachineEvent):
+    """The backfill client and all that it started were told to end at once."""
+
+    key: str  #: the client: the position of its `BackfillStarted`
+    until: int  #: when they are told so again, in microseconds
+
+
+@event("backfill.exited")
+@frozen
+class BackfillExited(MachineEvent):
+    """The backfill client is gone, and all that it started."""
+
+    key: str  #: the client: the position of its `BackfillStarted`
+    outcome: str  #: exited, killed (it was told to), failed (it could not be started), unattended (no pool was) or lost
+    code: int | None = None  #: its exit code (None: a signal ended it, or nothing is known)
+    signal: int | None = None  #: the signal that ended it (None: none did)
+    reason: str = ""  #: why it could not be started
+    failures: int = 0  #: how often in a row it ended by itself soon after its start
+    retry: int = 0  #: not before this instant is it started again, in microseconds (0: whenever a slot wants it)
+    user_cpu: int = 0  #: user's time on processors, in microseconds
+    system_cpu: int = 0  #: system's time on processors, in microseconds
+    ended: int = 0  #: when its process ended, in microseconds, if earlier than `at` (else 0)
+
+
 @event("shutdown.began")
 @frozen
 class ShutdownBegan(MachineEvent):
@@ -129,6 +176,14 @@ class SlotAdChanged(SlotEvent):
     changes: Ad  #: those that differ from before (an empty text: the attribute is gone)
 
 
+@event("backfill.leaving")
+@frozen
+class BackfillLeaving(SlotEvent):
+    """Where the slot goes from Backfill when its client is gone."""
+
+    destination: str  #: Matched, Claimed or Owner; what is not said is Owner
+
+
 @event("slot.destroyed")
 @frozen
 class SlotDestroyed(SlotEvent):
@@ -149,6 +204,8 @@ class ClaimMade(SlotEvent):
     ad: Ad = Factory(dict)  #: with `holder`: the job's ad
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
     factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
+    limits: str = ""  #: what it holds of concurrency limits, as xsw:2,y
+    negotiator: str = ""  #: in whose accounting it counts, if there are several negotiators (empty: NEGOTIATOR's)
 
 
 @event("claim.queued")
@@ -163,6 +220,8 @@ class ClaimQueued(SlotEvent):
     job: str  #: the job that it waits for, as 12.3
     ad: Ad  #: with `holder`: the job's ad
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
+    limits: str = ""  #: what it holds of concurrency limits, as xsw:2,y
+    negotiator: str = ""  #: in whose accounting it will count, if there are several negotiators (empty: NEGOTIATOR's)
 
 
 @event("claim.withdrawn")
@@ -231,6 +290,7 @@ class ClaimEnded(SlotEvent):
     claim: str  #: the claim's id
     submitter: str  #: who held it
     usage: int  #: microseconds that it was held, times the slot's weight in thousandths
+    negotiator: str = ""  #: in whose accounting it counted, if there are several negotiators (empty: NEGOTIATOR's)
 
 
 CLAIM_FLAG_CODES: tuple[str, ...] = (
@@ -242,5 +302,6 @@ CLAIM_FLAG_CODES: tuple[str, ...] = (
     "resumed",
     "drained",
     "late",
+    "job_over",
 )
 """Every flag that a claim may have (``ClaimFlagged``); ``replay/narration/causes.py`` has the words for each."""

@@ -22,6 +22,10 @@ LEAST_AD: Final = 500  #: so many bytes more or less in a history are a whole ad
 KINDS: Final[dict[str, SourceKind]] = {
     "startlog": SourceKind("L", "StartLog", "the execution point's startd"),
     "schedlog": SourceKind("D", "SchedLog", "the access point's schedd"),
+    "starterlog": SourceKind("T", "StarterLog", "the execution point's starters"),
+    "shadowlog": SourceKind("W", "ShadowLog", "the access point's shadows"),
+    "masterlog": SourceKind("R", "MasterLog", "each machine's master"),
+    "collectorlog": SourceKind("O", "CollectorLog", "the central manager's collector"),
     "negotiatorlog": SourceKind("N", "NegotiatorLog", "the central manager's negotiator"),
     "matchlog": SourceKind("M", "MatchLog", "the central manager's negotiator"),
     "userlog": SourceKind("U", "a user's job event log", "the access point's schedd and shadows"),
@@ -38,7 +42,8 @@ KINDS: Final[dict[str, SourceKind]] = {
 
 OF_DAEMONS: Final[dict[str, str]] = {
     "began": "it began (version, pid)",
-    "ended": "it ended (how: graceful, fast, or the words of the record)",
+    "ended": "it ended (how: graceful, fast, or the words of the record; orphaned: its master's pid, if that had died)",
+    "died": "its master found it dead (pid, how: the signal, or the status of a failure)",
     "reconfigured": "it read its configuration anew",
     # of its files, where what surrounds a record shows that it, or one above it, is not as it was written
     "aside": "a line of its log lies alone before or after both lines around it (seconds, text)",
@@ -59,9 +64,18 @@ OF_SLOTS: Final[dict[str, str]] = {
 }
 OF_JOBS: Final[dict[str, str]] = {
     # of the schedd
-    "shadow_began": "a shadow was started for it (slot, user, shadow: its pid)",
+    "shadow_began": "a shadow was started for it (slot, user, shadow: its pid, before: the job that it had until then)",
     "shadow_gone": "its shadow ended (shadow, and status or reason)",
     "match_gone": "the access point forgot the match for it (slot, user)",
+    # of its shadow
+    "terminated": "it ended by itself (shadow, code or signal)",
+    "evicting": "it leaves its slot (shadow, slot)",
+    "holding": "it is put on hold (shadow, code, subcode, reason)",
+    "requeuing": "it ended, and is to run again (shadow, reason)",
+    "removing": "it is removed (shadow, reason)",
+    # of its starter
+    "process_began": "its process was started (slot, pid, again: not for the first time)",
+    "process_ended": "its process exited (slot, pid, code or signal, told: it had been told to end)",
     # of the negotiator
     "matched": "it was matched (slot, user, preempting: nobody's is none, source: the daemon's address)",
     "rejected": "it got nothing (user, words)",

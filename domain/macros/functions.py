@@ -32,17 +32,19 @@ def _resolved(macros: Macros, argument: str) -> str:
     return text
 
 
-def evaluated(text: str) -> object:
-    """Return the value of a text that needs no ad; None where it is no expression or has none."""
+def evaluated(text: str, macros: Macros | None = None) -> object:
+    """Return the value of a text, in the ad of these macros if they have one; None where it is no expression or has no
+    value."""
     try:
-        return parse_old_value(text, strict=True).evaluate(context=Context())
+        expression = parse_old_value(text, strict=True)
+        return expression.evaluate(None if macros is None else macros.ad, context=Context())
     except (ClassAdSyntaxError, EvaluationError):
         return None
 
 
-def whole_number(text: str) -> int | None:
+def whole_number(text: str, macros: Macros | None = None) -> int | None:
     """Return the integer that a text evaluates to; reals are cut, booleans count as 0 and 1."""
-    value = evaluated(text)
+    value = evaluated(text, macros)
     return int(value) if isinstance(value, (bool, int, float)) and value == value and abs(value) < 1 << 63 else None
 
 
@@ -52,7 +54,7 @@ def _wrong(function: str, body: str, why: str) -> MacroError:
 
 def _int(macros: Macros, function: str, body: str) -> str:
     argument, _, form = body.partition(",")
-    number = whole_number(_resolved(macros, argument.strip()))
+    number = whole_number(_resolved(macros, argument.strip()), macros)
     if number is None:
         raise _wrong(function, body, "the first argument must be an integer, or an expression that gives one")
     if form and not _INTEGER_FORMAT.fullmatch(form):
@@ -62,7 +64,7 @@ def _int(macros: Macros, function: str, body: str) -> str:
 
 def _real(macros: Macros, function: str, body: str) -> str:
     argument, _, form = body.partition(",")
-    value = evaluated(_resolved(macros, argument.strip()))
+    value = evaluated(_resolved(macros, argument.strip()), macros)
     if not isinstance(value, (bool, int, float)):
         raise _wrong(function, body, "the first argument must be a number, or an expression that gives one")
     if form and not _REAL_FORMAT.fullmatch(form):
@@ -76,7 +78,7 @@ def _real(macros: Macros, function: str, body: str) -> str:
 def _string(macros: Macros, function: str, body: str) -> str:
     argument, _, form = body.partition(",")
     text = _resolved(macros, argument.strip())
-    value = evaluated(text)
+    value = evaluated(text, macros)
     if form and not _STRING_FORMAT.fullmatch(form):
         raise _wrong(function, body, "the format must be one for strings, such as %-10s")
     text = value if isinstance(value, str) else text
@@ -85,7 +87,7 @@ def _string(macros: Macros, function: str, body: str) -> str:
 
 def _eval(macros: Macros, function: str, body: str) -> str:
     text = _resolved(macros, body)
-    value = evaluated(text)
+    value = evaluated(text, macros)
     return text if value is None else value if isinstance(value, str) else unparse(value)
 
 
@@ -93,7 +95,7 @@ def _choice(macros: Macros, function: str, body: str) -> str:
     index_text, *items = _arguments(body)
     if not items:
         raise _wrong(function, body, "write $CHOICE(index, list) or $CHOICE(index, item, item, ...)")
-    index = whole_number(_resolved(macros, index_text))
+    index = whole_number(_resolved(macros, index_text), macros)
     if index is None or index < 0:
         raise _wrong(function, body, "the index must be an integer from 0")
     if len(items) == 1:
@@ -110,7 +112,7 @@ def _substr(macros: Macros, function: str, body: str) -> str:
     text = _resolved(macros, name)
     if not text:
         return ""
-    values = [whole_number(_resolved(macros, number)) for number in numbers[:2]]
+    values = [whole_number(_resolved(macros, number), macros) for number in numbers[:2]]
     if not values or values[0] is None or values[-1] is None:
         rule = "start and length must be integers: $SUBSTR(name, start) or $SUBSTR(name, start, length)"
         raise _wrong(function, body, rule)

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from .errors import MacroError
+
+if TYPE_CHECKING:
+    from ..classad import ClassAd
 
 # The start of a macro, and the body of one whose name may be followed by a default.
 _START = re.compile(r"\$(\$?)([A-Za-z0-9_]*)(\(?)")
@@ -122,6 +126,8 @@ class Macros:
         self, automatic: Mapping[str, str], functions: Mapping[str, Function], environment: Mapping[str, str]
     ) -> None:
         self.definitions: dict[str, Definition] = {}
+        self.ad: ClassAd | None = None
+        """The ad in which functions evaluate their arguments, if there is one."""
         self.used: set[str] = set()  # the names, in lower case, to which something refers
         self.environment = environment
         self._automatic = automatic

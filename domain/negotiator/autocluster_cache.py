@@ -1,6 +1,6 @@
 """What is known of each kind of jobs in a cycle, and what is kept of it for the next ones.
 
-Kept are a kind's plan, the names of its ranks, and that no slot is left for it. Nothing of that may change what a cycle
+Kept are a kind's plan, and that no slot is left for it. Nothing of that may change what a cycle
 comes to: it is dropped with what it was read from.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import define, field
 
-from ..classad import ClassAd, Expression, Plan
+from ..classad import ClassAd, Expression
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Unmatched
@@ -18,9 +18,10 @@ from .autoclusters import SignificantAttributes
 from .candidates import Kind, Ranks, ephemeral, is_published
 from .cycle_accounts import Account, Accounts
 from .settings import Negotiator
-from .slot_table import MOVING, Exhausted, LastingFacts, PublicAds
+from .slot_table import MOVING, Exhausted, Planned, PublicAds
 
 _PLANS_KEPT = 4000
+_MOST_OF_MASKS = 48_000_000  # bytes
 
 
 @define
@@ -33,77 +34,85 @@ class AutoclusterCache:
     rules: Negotiator
     accounts: Accounts
     ranks: Ranks
-    total: float = 0.0  #: the pool's weight
+    configured: int  #: as of how many configurations
     _known: dict[tuple[int, str], Kind] = field(factory=dict)
     _personal: bool = False  #: a condition or rank asks who the submitter is: nothing holds for another one's like jobs
-    _lasts: bool = False  #: what holds for one job holds for all that count as alike, also in later cycles
-    _moving: dict[tuple[tuple[str, int], ...], tuple[list[Expression], bool]] = field(factory=dict)
+    lasts: bool = False  #: what holds for one job holds for all that count as alike, also in later cycles
+    _reading: dict[tuple[tuple[str, int], ...], tuple[list[Expression], tuple[str, ...] | None]] = field(factory=dict)
     """By a job's expressions, which it keeps alive."""
+    _known_versions: dict[tuple[str, ...], tuple[int, ...]] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self._personal = any(name.startswith(("submitter", "submittor")) for name in self.pool.read())
-        self._lasts = not self._personal and self.likeness.whole and not self.pool.reads_anything
+        self.lasts = not self._personal and self.likeness.whole and not self.pool.reads_anything
 
     def of(self, number: int, cluster: Cluster, proc: int, one: Account) -> Kind:
         """What is known of a job's like."""
-        whose = one.name if self._personal else ""
+        whose = f"{self.accounts.negotiating(one.name)} {one.name}" if self._personal else ""
         found = self._known.get((number, whose))
         if found is None:
-            if self._lasts:
-                plan = self._plan(number, cluster, proc)
-                ranks = self._aspect(number, cluster, proc, plan.job).ranks
+            if self.lasts:
+                planned = self._planned(number, cluster, proc)
+                match = planned.match if planned.match is not None else planned.plan.matches()
             else:
                 job = ad_of(cluster.attributes(proc))
                 if whose:
-                    job = ClassAd(ephemeral(one, self.accounts, self.total), job)
-                plan, ranks = self.pool.table.plan(job), self.ranks.names(job)
-            found = self._known[number, whose] = Kind(plan.job, plan, plan.matches(), ranks)
+                    job = ClassAd(ephemeral(one, self.accounts), job)
+                planned = Planned((), self.pool.table.plan(job))
+                match = planned.plan.matches()
+            found = self._known[number, whose] = Kind(planned.plan.job, planned, match)
         return found
 
-    def _plan(self, number: int, cluster: Cluster, proc: int) -> Plan:
+    def _planned(self, number: int, cluster: Cluster, proc: int) -> Planned:
         plans, signature = self.pool.plans, self.likeness.signature(cluster, proc)
         found = plans.get(number)
-        if found is None or found[0] is not signature:
+        if found is None or found.signature is not signature:
             if len(plans) >= _PLANS_KEPT:
                 plans.clear()
-            found = plans[number] = (signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
-        return found[1]
+            found = plans[number] = Planned(signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
+        if found.as_of is None or found.reads is None or found.as_of != self._versions(found.reads):
+            found.reads = self._reads(found.plan.job)
+            keeps = found.reads is not None and (len(plans) + 1) * len(self.pool.names) <= _MOST_OF_MASKS
+            found.as_of = self._versions(found.reads) if keeps and found.reads is not None else None
+            found.match, found.counts = found.plan.matches() if keeps else None, None
+        return found
 
-    def _aspect(self, number: int, cluster: Cluster, proc: int, job: ClassAd) -> LastingFacts:
-        aspects, signature = self.pool.aspects, self.likeness.signature(cluster, proc)
-        found = aspects.get(number)
-        if found is None or found.signature is not signature:
-            found = aspects[number] = LastingFacts(signature, self.ranks.names(job))
+    def _versions(self, reads: tuple[str, ...]) -> tuple[int, ...]:
+        """Which versions these attributes of the slots have in this cycle, and all else that tells slots apart."""
+        found = self._known_versions.get(reads)
+        if found is None:
+            found = self._known_versions[reads] = (self.configured, *self.pool.versions(reads))
         return found
 
     def barren(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
         """What an earlier cycle has found, if it is that no slot is left for such jobs and nothing has changed that
         since."""
-        known = self.pool.barren.get(number) if self._lasts else None
+        known = self.pool.barren.get(number) if self.lasts else None
         same = known is not None and known.signature is self.likeness.signature(cluster, proc)
         return known if same else None
 
     def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: Kind, told: Unmatched) -> None:
         """Remember that no slot is left for such jobs, if only an event can change that."""
-        if not self._lasts or (told.denied is not None and self.rules.consider_preemption):
+        if not self.lasts or (told.denied is not None and self.rules.consider_preemption):
             return  # the slots that were denied have gone to others: the next cycle says so
-        aspect = self._aspect(number, cluster, proc, kind.job)
-        if aspect.moves is None:
-            aspect.moves = self._moves(kind.job)
-        if not aspect.moves:
-            self.pool.barren[number] = Exhausted(aspect.signature, len(self.pool.names), told)
+        if kind.planned.reads is not None:
+            signature = self.likeness.signature(cluster, proc)
+            self.pool.barren[number] = Exhausted(signature, len(self.pool.names), told)
 
-    def _moves(self, job: ClassAd) -> bool:
-        """Whether what the job matches may change without an event of its slots: by time passing, by chance, or by the
-        priorities of those who have them. Only a job's expressions lead further, and most jobs have the same."""
+    def _reads(self, job: ClassAd) -> tuple[str, ...] | None:
+        """The attributes of slots, in small letters, that decide which of them such jobs match. None: that may change
+        without an event of its slots: by time passing, by chance, or by the priorities of those who have them. Only a
+        job's expressions lead further, and most jobs have the same."""
         leads = [(key, one) for key, (_, one) in job._all().items() if type(one) is not Literal]
         key = tuple([(name, id(one)) for name, one in leads])
-        if key not in self._moving:
-            self._moving[key] = [one for _, one in leads], self._reach_what_moves(job)
-        return self._moving[key][1]
+        if key not in self._reading:
+            self._reading[key] = [one for _, one in leads], self._reached(job)
+        return self._reading[key][1]
 
-    def _reach_what_moves(self, job: ClassAd) -> bool:
+    def _reached(self, job: ClassAd) -> tuple[str, ...] | None:
         conditions = [(job.get("Requirements"), JOB), (self.rules.slot_constraint, SLOT)]
         conditions += [(one, SLOT) for one in self.pool.table.expressions("Requirements")]
-        reached = (self.ranks.reached(one, job, own) for one, own in conditions if one is not None)
-        return any(name in MOVING or is_published(name) for read in reached for _, name in read)
+        reached = {read for one, own in conditions if one is not None for read in self.ranks.reached(one, job, own)}
+        if any(name in MOVING or is_published(name) for _, name in reached):
+            return None
+        return tuple(sorted({"requirements", *(name for side, name in reached if side == SLOT)}))

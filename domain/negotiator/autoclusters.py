@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from attrs import define, field
@@ -18,7 +18,7 @@ from attrs import define, field
 from ..classad import ClassAd, References, parse
 from ..classad.tree import Literal
 from ..state.caches import Caches
-from ..state.cluster import IDLE, Cluster
+from ..state.cluster import Cluster
 from ..state.expression_cache import expression
 from ..state.job_ad import LIVED
 from ..state.proc_ads import unpack
@@ -28,7 +28,9 @@ from .settings import Negotiator, settings_of
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
 
-ALWAYS_SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
+ALWAYS_SIGNIFICANT = (
+    "Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "ConcurrencyLimits",
+)  # fmt: skip
 _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "SlotWeight")
 
 
@@ -40,7 +42,7 @@ def significance(state: State, caches: Caches) -> SignificantAttributes:
 
 
 _KEPT = 10_000
-"""Clusters, or signatures, of ended jobs that are kept before they are looked for."""
+"""Autoclusters of ended jobs that are kept before they are looked for."""
 
 
 @define
@@ -63,6 +65,7 @@ class SignificantAttributes:
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  #: the attributes' names in small letters, each with how it is written
         self.whole = True  #: jobs that count as alike are so: no attribute was declared insignificant
+        self.generation = 0  #: how often all numbers and signatures were forgotten
         self._seen = -1  #: how many changes of slots' ads it has taken in
         self._renewed = 0  #: how many conditions came as the first, or went as the last, of their kind
         self._configured = -1
@@ -146,17 +149,20 @@ class SignificantAttributes:
             self._forget()
 
     def _has_old(self, state: State) -> bool:
-        """Whether most of what is kept is of jobs that have ended."""
-        if len(self._of_cluster) + len(self._differing) > _KEPT + 2 * len(state.clusters):
-            return True
-        many = len(self._numbers) > _KEPT
-        return many and len(self._numbers) > _KEPT + 2 * sum(one.counts[IDLE] for one in state.clusters.values())
+        """Whether most autoclusters that are known are of jobs that have ended."""
+        return len(self._numbers) > _KEPT + 2 * state.idle
 
     def _forget(self) -> None:
         for kept in (self._of_cluster, self._differing, self._known, self._numbers, self._columns):
             kept.clear()
         self._of_cluster_words.clear()
         self._words.clear()
+        self.generation += 1
+
+    def drop(self, number: int) -> None:
+        """Forget what is kept of a cluster: it is gone."""
+        for kept in (self._of_cluster, self._differing, self._columns, self._of_cluster_words):
+            kept.pop(number, None)
 
     def number(self, signature: Signature) -> int:
         """The number of an autocluster; ``signature`` as ``signature()`` gives it."""
@@ -172,12 +178,12 @@ class SignificantAttributes:
         edits = cluster.edits
         if known is None or known[0] is not cluster or known[1] != edits:
             first = max(0, cluster.next_idle())
-            numbers = {self.number(self.signature(cluster, first))}
+            number = self.number(self.signature(cluster, first))
+            found = self._words[number]
             if not self.uniform(cluster):
                 kinds = self.kinds(cluster)
                 each = kinds or (self.number(self.signature(cluster, proc)) for proc in cluster.procs())
-                numbers |= set(each)
-            found = frozenset().union(*(self._words[number] for number in numbers))
+                found = found.union(*(self._words[number] for number in set(each)))
             known = self._of_cluster_words[cluster.id] = (cluster, edits, found)
         return known[2]
 
@@ -220,8 +226,10 @@ class SignificantAttributes:
         found, seen = self._find(cluster, proc)
         own = {name.lower(): name for name in cluster.variants.names}
         self._of_cluster.pop(cluster.id, None)
-        lasting = seen.isdisjoint(cluster.edited) and seen.isdisjoint(LIVED)
-        if lasting and seen.isdisjoint(own):
+        alone = cluster.count == 1
+        edited = seen & cluster.edited
+        lasting = (alone or not edited or _alike_by_edits(cluster, edited, own)) and seen.isdisjoint(LIVED)
+        if lasting and (alone or seen.isdisjoint(own)):
             self._of_cluster[cluster.id] = (cluster, edits, found)
         elif lasting and all(_plain(cluster.variants.of(proc)[own[name]]) for name in seen & own.keys()):
             columns = tuple(own[name] for name in sorted(seen & own.keys()))
@@ -263,6 +271,22 @@ class SignificantAttributes:
         return cluster.id in self._of_cluster
 
 
+FEW_COHORTS = 16
+"""Sets of changes in a cluster that are compared, at most."""
+
+
+def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -> bool:
+    """Whether edits left these attributes the same in all jobs of a cluster, in which no submission told them apart."""
+    if not names.isdisjoint(own):
+        return False
+    found = set()
+    for changes in cluster.all_changes(FEW_COHORTS):
+        found.add(tuple(sorted((name.lower(), text) for name, text in changes.items() if name.lower() in names)))
+        if len(found) > 1:
+            return False
+    return len(found) == 1
+
+
 @lru_cache(maxsize=5000)
 def _read(text: str) -> References:
     """The attributes that an expression reads, of its own ad and of the other."""
@@ -300,6 +324,7 @@ def _own_names(text: str) -> tuple[str, ...]:
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
+@lru_cache(maxsize=5000)
 def words(signature: Signature) -> frozenset[str]:
     """What the jobs of a signature may read of a slot, and more: all words of their significant attributes, in small
     letters."""

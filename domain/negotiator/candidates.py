@@ -17,14 +17,18 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field
 
-from ..classad import ClassAd, Expression, Plan, unparse
+from ..classad import ClassAd, Expression, unparse
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Denied
+from .accounting import NO_GROUP
 from .cycle_accounts import Account, Accounts
+from .job_limits import JobLimits
 from .settings import Negotiator
-from .slot_table import CALL, EITHER, Mask, Places, PublicAds, Read, mentioned
+from .slot_table import CALL, EITHER, MOVING, Mask, Places, Planned, PublicAds, Ranked, Read, mentioned
 
+_RANKED_MOST: Final = 16
+"""Ranks of all slots that are kept from cycle to cycle."""
 LEAST: Final = -1.7976931348623157e308
 """The rank that is no number, the reference's -DBL_MAX."""
 NOBODY, RANK, PRIORITY = "", "rank", "priority"
@@ -55,6 +59,7 @@ class Held:
     reasons: list[str]
     denied: Denied
     given: int  #: ``Accounts.given`` when this was found
+    regrouping: bool = False  #: ``Accounts.regrouping`` then
     at: int = 0
 
 
@@ -63,15 +68,17 @@ class Kind:
     """Jobs that are alike: what was found for them in this cycle."""
 
     job: ClassAd
-    plan: Plan
+    planned: Planned
     match: Mask
-    ranks: tuple[str, str, str]  #: names the ranks that the slots are ordered by
+    ranks: tuple[str, str, str] | None = None
+    """Names the ranks that the slots are ordered by; None: no slot was looked for yet."""
     line: list[int] | None = None  #: the free slots that match, best first, from ``at`` on
     at: int = 0
     parts: Iterator[Places] | None = None  #: what ``line`` is made from
     held: dict[str, Held] = field(factory=dict)
     again: list[tuple[Key, int]] = field(factory=list)  #: a heap of slots that were cut meanwhile, as they rank now
     cuts: int = 0  #: how many of the cycle's cuts it has in there
+    limits: JobLimits | None = None  #: what the jobs take of concurrency limits
 
 
 _SIDES: Final = {
@@ -96,15 +103,25 @@ class Ranks:
     def names(self, job: ClassAd) -> tuple[str, str, str]:
         """The names of the three ranks for a job."""
         rank = job.get("Rank")
-        mine = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job)
+        mine = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
         return self._own("pre", self.rules.pre_job_rank, job), mine, self._own("post", self.rules.post_job_rank, job)
+
+    def names_of(self, kind: Kind) -> tuple[str, str, str]:
+        """The same for a kind of jobs, found when a slot is looked for: for most kinds there is none."""
+        if kind.ranks is None:
+            kind.ranks = self.names(kind.job)
+        return kind.ranks
 
     def _own(self, what: str, expression: Expression | None, job: ClassAd) -> str:
         return "" if expression is None else self._name(what, expression, job)
 
-    def _name(self, what: str, expression: Expression, job: ClassAd) -> str:
+    def name_of(self, what: str, expression: Expression, job: ClassAd) -> str:
+        """The same of another expression of a job, where `what` says which it is."""
+        return self._name(what, expression, job, JOB)
+
+    def _name(self, what: str, expression: Expression, job: ClassAd, own: str = SLOT) -> str:
         """What an expression comes to is the same for jobs that agree in what it reads of them."""
-        key, own = f"{what} {self.pool.text(expression)}", JOB if what == "job" else SLOT
+        key = f"{what} {self.pool.text(expression)}"
         names = self._reads.get(key)
         if names is None:
             names = self._reads[key] = self._names_of(expression, job, own)
@@ -156,8 +173,23 @@ class Ranks:
                 return job_rank(table.rank(kind, among))  # not kept: there may be as many as kinds of jobs
             expression = self.rules.pre_job_rank if name.startswith("pre ") else self.rules.post_job_rank
             assert expression is not None
-            known = self.values[name] = single(table.of_slots(expression, kind))
+            known = self.values[name] = self._kept(name, expression, kind)
         return known if among is None else known[among]
+
+    def _kept(self, name: str, expression: Expression, job: ClassAd) -> Floats:
+        """The values for all slots, from an earlier cycle if nothing that they depend on has changed."""
+        pool = self.pool
+        kept = pool.ranked.get(name)
+        if kept is not None and kept.as_of == pool.versions(kept.reads):
+            return kept.values
+        values = single(pool.table.of_slots(expression, job))
+        reached = self.reached(expression, job, SLOT)
+        if not pool.reads_anything and not any(read in MOVING for _, read in reached):
+            reads = tuple(sorted(read for side, read in reached if side == SLOT))
+            if len(pool.ranked) >= _RANKED_MOST:
+                pool.ranked.clear()
+            pool.ranked[name] = Ranked(reads, pool.versions(reads), values)
+        return values
 
     def parts(self, kind: Kind, free: Mask) -> Iterator[Places]:
         """The places, best first, that are free and match, among others that may not be: a part at a time.
@@ -166,14 +198,15 @@ class Ranks:
         """
         if not bool((kind.match & free).any()):
             return
-        shared = self.orders.get(kind.ranks)
+        names = self.names_of(kind)
+        shared = self.orders.get(names)
         if shared is None:
-            times = self.asked[kind.ranks] = self.asked.get(kind.ranks, 0) + 1
-            if times == 1 and kind.ranks[1]:
+            times = self.asked[names] = self.asked.get(names, 0) + 1
+            if times == 1 and names[1]:
                 yield from self._own_parts(kind, free)  # most likely nobody else asks: no order of all is made
                 return
-            columns = [values for values in (self.of(name, kind.job) for name in kind.ranks) if values is not None]
-            shared = self.orders[kind.ranks] = _sorted(columns, np.arange(len(self.pool.names)))
+            columns = [values for values in (self.of(name, kind.job) for name in names) if values is not None]
+            shared = self.orders[names] = _sorted(columns, np.arange(len(self.pool.names)))
         for start in range(0, len(shared), PART):
             yield shared[start : start + PART]
 
@@ -181,7 +214,9 @@ class Ranks:
         many, last = PART, -1
         while True:
             found: Places = np.flatnonzero(kind.match & free)
-            columns = [values for values in (self.of(name, kind.job) for name in kind.ranks) if values is not None]
+            columns = [
+                values for values in (self.of(name, kind.job) for name in self.names_of(kind)) if values is not None
+            ]
             if last >= 0:
                 found = found[_behind(columns, found, last)]
             if not len(found):
@@ -237,25 +272,16 @@ def key_of(pre: float, rank: float, post: float, reason: str, preemption: float,
     return -pre, -rank, -post, -_STATES[reason], -preemption, place
 
 
-def ephemeral(account: Account, accounts: Accounts, total: float) -> dict[str, object]:
+def ephemeral(account: Account, accounts: Accounts) -> dict[str, object]:
     """What a job's ad says of its submitter while it is negotiated for."""
     found: dict[str, object] = {
         "SubmitterUserPrio": account.priority,
         "SubmittorPrio": account.priority,
         "SubmitterUserResourcesInUse": account.using,
-        "SubmitterNegotiatingGroup": "<none>",
-        "SubmitterAutoregroup": False,
+        "SubmitterNegotiatingGroup": accounts.negotiating(account.name),
+        "SubmitterAutoregroup": accounts.regrouping,
     }
-    return found | _of_group("Submitter", account.name, accounts, total)
-
-
-def _of_group(whose: str, name: str, accounts: Accounts, total: float) -> dict[str, object]:
-    group = accounts.group(name)
-    quota = accounts.quota(group, total) if group else None
-    if quota is None:
-        return {}
-    used = accounts.used_by(group)
-    return {f"{whose}Group": group, f"{whose}GroupResourcesInUse": used, f"{whose}GroupQuota": quota}
+    return found | accounts.of_group("Submitter", account.name)
 
 
 REMOTE: Final = (
@@ -273,26 +299,31 @@ def is_published(name: str) -> bool:
     return (name if found is None else found[2]) in _REMOTE
 
 
-def publish_remote(pool: PublicAds, accounts: Accounts, total: float, read: frozenset[str]) -> None:
+def publish_remote(pool: PublicAds, accounts: Accounts, read: frozenset[str]) -> None:
     """Give the slots' ads what they say of who has them, as far as anybody reads it (``read``, in small letters)."""
     wanted = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (wanted or accounts.rules.cross_slot_prios):
         return
-    said = [_said(who, accounts, total) for who in pool.submitters]
+    said = [_said(who, accounts) for who in pool.submitters]
+    users = pool.users
+    if accounts.nodes[0].group.autoregroup:  # who negotiated with those of no group says so
+        regrouped = np.array([slot.claim is not None and slot.claim.regrouped for slot in pool.slots])
+        users = np.where(regrouped, users + len(said), users)
+        said += [one | {"RemoteNegotiatingGroup": NO_GROUP, "RemoteAutoregroup": True} for one in said]
     for name in wanted:
-        _assign(pool, name, [one.get(name) for one in said], pool.users)
+        _assign(pool, name, [one.get(name) for one in said], users)
     if accounts.rules.cross_slot_prios:
-        _publish_neighbours(pool, accounts, said, read)
+        _publish_neighbours(pool, accounts, said, users, read)
 
 
-def _said(who: str, accounts: Accounts, total: float) -> dict[str, object]:
+def _said(who: str, accounts: Accounts) -> dict[str, object]:
     of = accounts.of(who)
     return {
         "RemoteUserPrio": of.priority,
         "RemoteUserResourcesInUse": of.using,
-        "RemoteNegotiatingGroup": "<none>",
+        "RemoteNegotiatingGroup": accounts.nodes[of.group].name,
         "RemoteAutoregroup": False,
-        **_of_group("Remote", who, accounts, total),
+        **accounts.of_group("Remote", who),
     }
 
 
@@ -304,7 +335,7 @@ def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> 
 
 
 def _publish_neighbours(
-    pool: PublicAds, accounts: Accounts, said: list[dict[str, object]], read: frozenset[str]
+    pool: PublicAds, accounts: Accounts, said: list[dict[str, object]], whose: Places, read: frozenset[str]
 ) -> None:
     """NEGOTIATOR_CROSS_SLOT_PRIOS: what is said of the users of a machine's slots, as slot<N>_<attribute> in each. A
     dynamic slot has the number of the one that it was cut from, and is not told of."""
@@ -319,5 +350,5 @@ def _publish_neighbours(
         name = next((one for one in REMOTE if found and one.lower() == found[2]), "")
         if found and name:
             there = [numbers.get((slots[one].machine, found[1]), -1) for one in pool.names]
-            users = np.array([-1 if place < 0 else int(pool.users[place]) for place in there], np.int64)
+            users = np.array([-1 if place < 0 else int(whose[place]) for place in there], np.int64)
             _assign(pool, f"slot{found[1]}_{name}", [one.get(name) for one in said], users)

@@ -16,22 +16,32 @@ import numpy as np
 from attrs import define, field, frozen
 
 from ..classad import Context
-from ..events import CycleHeld, PrioritiesUpdated
+from ..events import CycleHeld, PrioritiesUpdated, QuotasAssigned
 from ..state.caches import Caches
-from ..state.cluster import IDLE
 from ..state.state import State
 from .autocluster_cache import AutoclusterCache
 from .autoclusters import significance, words
+from .candidates import Floats
 from .cycle_accounts import Account, Accounts
-from .idle_jobs import queues, waits
-from .matchmaker import CEILING, MATCHES, SHARE, Choice, Limits, Matchmaker
+from .cycle_limits import CycleLimits
+from .group_turns import WHOLE, Budget, GroupTurns
+from .idle_jobs import idle_queues
+from .job_limits import CONCURRENCY
+from .matchmaker import CEILING, MATCHES, QUOTA, RUNNING, SHARE, Choice, Limits, Matchmaker
 from .rejections import Reasons
 from .resource_requests import Requests
+from .running_limit import room
 from .settings import Negotiator, settings_of
-from .slot_table import public_ads_of
+from .several import seen_by
+from .slot_table import Places, public_ads_of
+from .told_reasons import ToldReasons
+from .waiting_submitters import ROW, Rows, WaitingSubmitters, account, waiting_submitters
 
-RULES = 1
-"""The number of the way in which cycles are decided here (``CycleHeld.rules``)."""
+RULES, OF_LIMITS, OF_GROUPS = 1, 2, 4
+"""The number of the way in which cycles are decided here (``CycleHeld.rules``), and what is added to it where a job
+named concurrency limits, and where there are accounting groups, at which earlier versions did not look."""
+ALL = 1e300
+"""A slice where nobody has one of the pie."""
 Why = Callable[[str], tuple[int, str, str]]
 
 
@@ -40,43 +50,73 @@ class Cycle:
     """What a cycle decided."""
 
     priorities: PrioritiesUpdated | None  #: the priorities as of it, if any has changed
+    quotas: QuotasAssigned | None  #: the quotas of the accounting groups, if any has changed
     held: CycleHeld | None  #: itself, if it matched something or learned something new
     choices: tuple[Choice, ...] = ()  #: the matches with what they are made of
 
 
-def hold(state: State, caches: Caches, why: Why, context: Context, offset: int = 0, turns: Sequence[str] = ()) -> Cycle:
+def hold(
+    state: State,
+    caches: Caches,
+    why: Why,
+    context: Context,
+    offset: int = 0,
+    turns: Sequence[str] = (),
+    whose: str = "",
+    once: bool = False,
+    demand: Mapping[str, float] = {},
+) -> Cycle:
     """Hold a cycle. It changes nothing: what it decided stands in the events that it returns.
 
     :param why: what an event of a cause begins with: the instant, the cause, the stimulus
     :param context: what expressions see of the world; of the pool's time zone ``offset`` is the seconds from UTC
     :param turns: submitters in the order in which those of equal rights are asked; the others are asked by name
+    :param whose: of several negotiators, whose cycle it is; empty: NEGOTIATOR's
+    :param once: match partitionable slots without a consumption policy once, as the reference does
+    :param demand: the cores that accounting groups request, by name, if that is not what the queue says
     """
     now = why("negotiated")[0]
+    state, caches = seen_by(state, caches, whose, now)
     rules = settings_of(state, caches)
     accounts = Accounts(state, now, rules)
-    aged = accounts.aged()
-    priorities = PrioritiesUpdated(*why("accounted"), aged) if aged else None
-    if not waits(state):
-        return Cycle(priorities, None)
-    turn = _Turn(state, caches, now, context, rules, accounts, {name: place for place, name in enumerate(turns)})
+    waiting = waiting_submitters(state, caches, accounts)
+    aged = accounts.aged(waiting.aging(idle_queues(state, caches)))
+    priorities = PrioritiesUpdated(*why("accounted"), aged, whose) if aged else None
+    if not state.idle:
+        return Cycle(priorities, None, None)
+    numbered = {name: place for place, name in enumerate(turns)}
+    turn = _Turn(state, caches, now, context, rules, accounts, waiting, numbered)
+    turn.chooser.shares.once = once
+    turn.groups.demand = demand
     turn.run()
+    quotas = turn.groups.quotas
+    assigned = None if whose or quotas == state.quotas else QuotasAssigned(*why("negotiated"), turn.total, quotas)
     matches = turn.chooser.matches()
     turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
     unmatched = tuple(turn.reasons.told())
     if not matches and not unmatched:
-        return Cycle(priorities, None)
-    held = CycleHeld(*why("negotiated"), matches, unmatched, turn.statistics(len(matches)), offset, RULES)
-    return Cycle(priorities, held, tuple(turn.chooser.choices))
+        return Cycle(priorities, assigned, None)
+    statistics = turn.statistics(len(matches))
+    regrouped = tuple(f"{one.cluster.id}.{one.proc}" for one in turn.chooser.choices if one.regrouped)
+    number = RULES + OF_LIMITS * turn.limits.named + OF_GROUPS * rules.tree.divides
+    remainders = tuple(turn.groups.remainders)
+    held = CycleHeld(*why("negotiated"), matches, unmatched, statistics, offset, number, whose, regrouped, remainders)
+    return Cycle(priorities, assigned, held, tuple(turn.chooser.choices))
+
+
+@frozen
+class Refused:
+    """Those who came when no slot was left: how many, how many jobs of theirs wait, and how many had their share."""
+
+    submitters: int = 0
+    jobs: int = 0
+    limited: int = 0
 
 
 def asked(state: State, caches: Caches) -> set[str]:
     """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
-    likeness = significance(state, caches)
     found = {word for text in settings_of(state, caches).own for word in words((("", text),))}
-    for cluster in state.clusters.values():
-        if cluster.counts[IDLE] and not cluster.local:
-            found |= likeness.words_of(cluster)
-    return found
+    return found.union(*idle_queues(state, caches).words)
 
 
 @define
@@ -87,11 +127,20 @@ class _Turn:
     context: Context
     rules: Negotiator
     accounts: Accounts
+    waiting: WaitingSubmitters
     turns: Mapping[str, int]
     chooser: Matchmaker = field(init=False)
     kinds: AutoclusterCache = field(init=False)
     reasons: Reasons = field(init=False)
+    groups: GroupTurns = field(init=False)
     requests: Requests = field(init=False)
+    limits: CycleLimits = field(init=False)
+    taking: Rows = field(init=False)  #: those of ``waiting``, and those who have slots alone
+    running: list[str] = field(factory=list)  #: the latter
+    places: dict[str, int] = field(factory=dict)  #: and their places in ``taking``
+    chosen: int = -1  #: as of how many matches ``any_left`` is known
+    any_left: bool = True  #: whether any slot may still be had
+    refused: Refused = Refused()
     total: float = 0.0
     lightest: float = inf
     spins: int = 0
@@ -101,6 +150,7 @@ class _Turn:
     shared: dict[str, None] = field(factory=dict)
     matched: dict[str, int] = field(factory=dict)
     most: float = inf  #: matches that each may get: the real access point offers no more jobs than it may send files of
+    jobs: float = inf  #: jobs that may begin, of all submitters (MAX_JOBS_RUNNING)
     promised: dict[str, float] = field(factory=dict)  #: cores given, but not held yet: they count for ceilings
     hopeless: dict[str, set[int]] = field(factory=dict)  #: kinds of jobs, by submitter, for which no slot is left
 
@@ -113,11 +163,17 @@ class _Turn:
         if self.rules.job_constraint is not None:
             self.requests.leave_out(self.rules.job_constraint, self.context)
         self.total, self.lightest = self.chooser.weigh()
-        self.kinds = AutoclusterCache(pool, likeness, self.rules, self.accounts, self.chooser.ranks, self.total)
-        self.reasons = Reasons(self.chooser, self.kinds, self.requests)
+        self.chooser.consider_pslots()
+        self.kinds = AutoclusterCache(pool, likeness, self.rules, self.accounts, self.chooser.ranks, state.configured)
+        self.limits = CycleLimits(state, pool, self.chooser.ranks, self.context)
+        told = self.caches.of(ToldReasons)
+        self.reasons = Reasons(self.chooser, self.kinds, self.requests, self.waiting, self.limits, told)
         if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
             self.most = self.rules.most_matches
         self.promised = self._promised()
+        self.groups = GroupTurns(state, self.rules, self.accounts, self.total, self.lightest, self.reasons)
+        self.groups.begin(self.waiting.using, self.promised)
+        self.jobs = room(state)
         self.chooser.publish()
 
     def _promised(self) -> dict[str, float]:
@@ -132,91 +188,182 @@ class _Turn:
     # Spins
 
     def run(self) -> None:
-        """The floors first, then the pie."""
-        names = self._taking_part()
-        low = [one for one in names if one.idle and one.using < one.floor]
-        if low:
-            self._spin(low, floors=True)
-        self._spin(names, floors=False)
+        """One pie for all; with accounting groups, one for each in its turn."""
+        everyone = self._take_part()
+        if self.rules.tree.divides:
+            self.groups.run(everyone, self.taking, self._share_out, self._nothing_left, self.context)
+            self.groups.tell()
+        else:
+            self._share_out(everyone, WHOLE)
 
-    def _taking_part(self) -> list[Account]:
-        """Who has jobs: such that wait or, as long as slots may change hands, such that run."""
-        found: dict[str, Account] = {}
-        for name, entries in queues(self.state, self.caches).items():
-            idle = sum(cluster.counts[IDLE] for _, _, cluster in entries)
-            if idle:
-                found[name] = self.accounts.of(name)
-                found[name].idle = idle
+    def _share_out(self, everyone: Places, budget: Budget) -> Places:
+        """The floors first, then the pie; who is left in the end."""
+        rows = self.taking[everyone]
+        low = everyone[(rows["idle"] > 0) & (rows["using"] < rows["floor"])]
+        if len(low):
+            self._spin(low, True, budget)
+        return self._spin(everyone, False, budget)
+
+    def _take_part(self) -> Places:
+        """Who has jobs: such that wait or, as long as slots may change hands, such that run. Those come behind the
+        others, and have no turn."""
+        waiting = self.waiting
         if self.rules.consider_preemption:
-            for name, record in self.state.submitters.items():
-                if record.slots:
-                    found.setdefault(name, self.accounts.of(name))
-        return list(found.values())
+            using = waiting.by_birth(name for name in waiting.using if self.state.submitters[name].slots)
+            self.running = [name for name in using if not waiting.waits(name)]
+        count = len(waiting.rows)
+        self.taking = np.concatenate([waiting.rows, np.zeros(len(self.running), ROW)])
+        self.places = {name: place for place, name in enumerate(self.running, count)}
+        for name, place in self.places.items():
+            account(self.taking[place], self.accounts.of(name))
+        if self.turns:
+            last = len(self.turns)
+            keys = [(self.turns.get(name, last), name) for name in waiting.names]
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+            self.taking["spelled"][order] = np.arange(len(order))
+        return np.concatenate([waiting.in_turn(), np.arange(count, len(self.taking))])
 
-    def _spin(self, taking: list[Account], floors: bool) -> None:
+    def _spin(self, places: Places, floors: bool, budget: Budget) -> Places:
+        """Spin a pie; who of these is left in the end, as something may still be had by them."""
         first = True
-        while taking:
+        total = min(self.total, budget.limit)
+        while len(places):
             ignoring = first and self.rules.consider_preemption
-            shares = self._shares(taking)
-            pie = sum(self._slice(one, shares) for one in taking)
+            if not ignoring and budget.is_spent():
+                return places
+            self._follow_gifts()
+            shares, most = self._shares(places), budget.room()
+            slices = self._slices(places, shares, total)
+            if not self.rules.consider_preemption:
+                slices = np.minimum(slices, most)
+            pie = _sum(slices)
             if not self.rules.consider_preemption and pie <= 0:
-                return
+                return places
             if first:
-                for one in taking:
-                    one.starvation = _ratio(one.using, one.using + self._slice(one, shares))
-                last = len(self.turns)
-                taking = sorted(
-                    taking, key=lambda one: (one.priority, one.starvation, self.turns.get(one.name, last), one.name)
-                )
+                order = self._order(places, slices)
+                places, shares = places[order], shares[order]
             self.spins += 0 if floors else 1
-            before, many = pie, len(taking)
-            left = []
-            for one in taking:
-                whole = self._slice(one, shares)
+            before, left = pie, []
+            for number, place in enumerate(places.tolist()):
+                if first and not floors and self._nothing_left():
+                    self._refuse(
+                        places[number:], np.minimum(self._slices(places, shares, total)[number:], pie), ignoring
+                    )
+                    return places[:0]
+                if not ignoring and budget.is_spent():
+                    left += places[number:].tolist()
+                    break
+                one = self._account(place)
+                whole = self._slice(one, float(shares[number]), total)
                 if floors:
                     whole = min(whole, one.floor - one.using)
                 self.reasons.slices[one.name] = one.using + whole
+                unclaimed = min(whole, most)
+                if not self.rules.consider_preemption:
+                    whole = unclaimed
                 skip = not first and min(whole, pie) < self.lightest
-                done, got = self._negotiate(one, min(whole, pie), whole, ignoring, skip)
+                limits = Limits(min(whole, pie), unclaimed, inf, budget.strict_room(), SHARE if whole < most else QUOTA)
+                done, got = self._negotiate(one, limits, ignoring, skip)
                 pie -= got
                 if not done:
-                    left.append(one)
-            taking, first = left, False
-            if floors or (pie >= before and len(taking) >= many) or not self.chooser.any_left():
-                return
+                    left.append(place)
+            many, places, first = len(places), np.array(left, np.int64), False
+            if floors or (pie >= before and len(places) >= many) or not self.chooser.any_left():
+                return places
+        return places
 
-    def _shares(self, taking: list[Account]) -> dict[str, float]:
+    def _account(self, place: int) -> Account:
+        after = place - len(self.waiting.rows)
+        one = self.accounts.of(self.running[after] if after >= 0 else self.waiting.names[place])
+        one.idle = int(self.taking["idle"][place])
+        return one
+
+    def _follow_gifts(self) -> None:
+        """Take in what the cycle has given so far."""
+        for name, one in self.accounts.moved.items():
+            place = self.places.get(name, self.waiting.at.get(name, -1))
+            if place >= 0:
+                self.taking["using"][place] = one.using
+        self.accounts.moved.clear()
+
+    def _shares(self, places: Places) -> Floats:
         """The part of the pool that each is to have, by the inverse ratio of the effective priorities."""
-        worst = max(one.priority for one in taking)
-        factor = sum(worst / one.priority for one in taking)
-        return {one.name: worst / (one.priority * factor) for one in taking}
+        priorities = self.taking["priority"][places]
+        worst = priorities.max()
+        shares: Floats = worst / (priorities * _sum(worst / priorities))
+        return shares
 
-    def _slice(self, one: Account, shares: dict[str, float]) -> float:
-        """The cores that a submitter is to have further."""
+    def _slices(self, places: Places, shares: Floats, total: float) -> Floats:
+        """The cores that each is to have further."""
         if self.rules.ignore_user_priorities:
-            return 1e300
-        return max(0.0, shares[one.name] * self.total - one.using)
+            return np.full(len(places), ALL)
+        slices: Floats = np.maximum(0.0, shares * total - self.taking["using"][places])
+        return slices
+
+    def _slice(self, one: Account, share: float, total: float) -> float:
+        """The same of one, as of now."""
+        return ALL if self.rules.ignore_user_priorities else max(0.0, share * total - one.using)
+
+    def _order(self, places: Places, slices: Floats) -> Places:
+        """Who is asked first: the better priority, then the emptier slice, then by name."""
+        using = self.taking["using"][places]
+        whole = using + slices
+        starvation = np.divide(using, whole, out=np.full(len(places), inf), where=whole > 0)
+        found: Places = np.lexsort((self.taking["spelled"][places], starvation, self.taking["priority"][places]))
+        return found
+
+    # Those for whom no slot is left
+
+    def _nothing_left(self) -> bool:
+        """Whether whoever comes now gets nothing, for the one reason that all slots are gone."""
+        if len(self.chooser.choices) != self.chosen:
+            self.chosen, self.any_left = len(self.chooser.choices), self.chooser.any_left()
+        return not self.any_left and self.kinds.lasts and not self.rules.all_jobs and self.most > 0
+
+    def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:
+        """Go through the rest of a spin when no slot is left: each is asked for one job of each kind. Whoever is more
+        than its jobs' kinds is asked as always.
+
+        :param slices: what each may have further
+        """
+        self._follow_gifts()
+        rows = self.taking[places]
+        at, apart = self.waiting.at, np.zeros(len(self.taking), bool)
+        names = self.requests.begun | self.hopeless.keys() | self.promised.keys()
+        apart[[at[name] for name in names if name in at]] = True
+        alike = (rows["kinds"] > 0) & ~apart[places]
+        for number in np.flatnonzero(~alike & (rows["idle"] > 0)).tolist():
+            one, own = self._account(int(places[number])), float(slices[number])
+            self._negotiate(one, Limits(own, own, inf), ignoring, False)
+        self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (rows["kind"] >= 0)]])
+        room = rows["ceiling"] - rows["using"]
+        alike &= (room > 0) & (room >= self.lightest)
+        over = alike & (slices <= 0)
+        asked = alike if ignoring and self.chooser.prefers else alike & ~over
+        kinds = int(rows["kinds"][asked].sum())
+        self.considered += kinds
+        self.rejections += kinds
+        before = self.refused
+        more = (int(alike.sum()), int(rows["idle"][alike].sum()), int(over.sum()))
+        self.refused = Refused(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
 
     # One submitter
 
-    def _negotiate(
-        self, one: Account, limit: float, unclaimed: float, ignoring: bool, skip: bool
-    ) -> tuple[bool, float]:
+    def _negotiate(self, one: Account, limits: Limits, ignoring: bool, skip: bool) -> tuple[bool, float]:
         """Find slots for a submitter's jobs; whether it is done for this cycle, and the cores that it got."""
         if not one.idle:
             return True, 0.0
         if skip:
             self.shared[one.name] = None
-            self.reasons.stopped[one.name, -1] = SHARE
+            self.reasons.stopped[one.name, -1] = limits.capped
             return False, 0.0
-        room = one.ceiling - one.using - self.promised.get(one.name, 0.0)
-        if room <= 0 or room < self.lightest:
+        limits.room = one.ceiling - one.using - self.promised.get(one.name, 0.0)
+        if limits.room <= 0 or limits.room < self.lightest:
             self.reasons.stopped[one.name, -1] = CEILING
             return True, 0.0
         self.active.setdefault(one.name, one.idle)
-        limits = Limits(limit, unclaimed, room)
         limited = self._serve(one, limits, ignoring)
-        if limits.got >= limit or limited:
+        if limits.got >= limits.limit or limited:
             self.shared[one.name] = None
             return False, limits.got
         return True, limits.got
@@ -231,7 +378,7 @@ class _Turn:
         for cluster, proc, number in self.requests.of(one.name, failed):
             over = limits.got >= limits.limit
             if over and not (ignoring and chooser.prefers):
-                stopped[one.name, -1] = SHARE
+                stopped[one.name, -1] = limits.capped
                 return True
             if limits.room - limits.got <= 0:
                 stopped[one.name, -1] = CEILING
@@ -239,29 +386,46 @@ class _Turn:
             if self.matched.get(one.name, 0) >= self.most:
                 stopped[one.name, -1] = MATCHES
                 return limited
+            if self.jobs <= 0:
+                stopped[one.name, -1] = RUNNING
+                return limited
             self.considered += 1
+            wanted = self.limits.of(number, cluster, proc)
+            if wanted is not None and not wanted.fits():
+                self._turn_away(one, number, failed, hopeless, CONCURRENCY)
+                continue
             if self.kinds.barren(number, cluster, proc) is not None:
-                self.rejections += 1
-                if not self.rules.all_jobs:
-                    failed.add(number)
-                hopeless.add(number)
+                self._turn_away(one, number, failed, hopeless, "")
                 continue
             kind = self.kinds.of(number, cluster, proc, one)
+            kind.limits = wanted
             choice = chooser.best(kind, one, cluster, proc, limits, over)
             if choice is not None:
                 self.requests.give(cluster, proc)
+                self.jobs -= 1
                 self.matched[one.name] = self.matched.get(one.name, 0) + 1
                 stopped.pop((one.name, number), None)
                 continue
             self.rejections += 1
-            why = SHARE if over and chooser.leaves_any(kind) else limits.stopped
-            limited = limited or why == SHARE
+            why = limits.capped if over and chooser.leaves_any(kind) else limits.stopped
+            limited = limited or why in (SHARE, QUOTA)
+            if not why and wanted is not None and wanted.refused:
+                why = CONCURRENCY
             stopped[one.name, number] = why
             if not self.rules.all_jobs:
                 failed.add(number)
-            if not why and (chooser.stable or not chooser.leaves_any(kind)):
+            if why in ("", CONCURRENCY) and (chooser.stable or not chooser.leaves_any(kind)):
                 hopeless.add(number)
         return limited
+
+    def _turn_away(self, one: Account, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
+        """A job gets nothing, nor will any like it in this cycle."""
+        self.rejections += 1
+        if why:
+            self.reasons.stopped[one.name, number] = why
+        if not self.rules.all_jobs:
+            failed.add(number)
+        hopeless.add(number)
 
     # What is told
 
@@ -276,18 +440,19 @@ class _Turn:
             "TrimmedSlots": candidates,
             "CandidateSlots": candidates,
             "SlotShareIter": 1,
-            "Pies": 1,
+            "Pies": self.groups.pies or 1,
             "PieSpins": self.spins,
-            "NumSchedulers": 1 if self.active else 0,
-            "NumIdleJobs": sum(self.active.values()),
+            "NumSchedulers": 1 if self.active or self.refused.submitters else 0,
+            "NumIdleJobs": sum(self.active.values()) + self.refused.jobs,
             "NumJobsConsidered": self.considered,
             "Matches": matches,
             "Rejections": self.rejections,
-            "ActiveSubmitterCount": len(self.active),
-            "SubmittersShareLimit": len(self.shared),
+            "ActiveSubmitterCount": len(self.active) + self.refused.submitters,
+            "SubmittersShareLimit": len(self.shared) + self.refused.limited,
             "SubmittersMatchLimit": sum(count >= self.most for count in self.matched.values()),
         }
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else inf
+def _sum(values: Floats) -> float:
+    """The sum, from the first to the last: any other order would round otherwise."""
+    return float(np.cumsum(values)[-1])

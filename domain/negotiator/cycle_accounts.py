@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 
 from attrs import define, field
 
-from ..state.cluster import IDLE
 from ..state.state import State, Submitter
-from .accounting import ceiling, factor, floor, group_of, updated
+from .accounting import NO_GROUP, ceiling, factor, floor, updated
+from .groups.tree import Node
 from .settings import Negotiator
 
 
@@ -22,6 +23,7 @@ class Account:
     using: float  #: the cores that it has
     floor: float  #: in cores, as the ceiling
     ceiling: float
+    group: int = 0  #: the place of its group in the tree of accounting groups
     idle: int = 0
     starvation: float = 0.0
 
@@ -34,7 +36,14 @@ class Accounts:
     now: int
     rules: Negotiator
     known: dict[str, Account] = field(factory=dict)
+    moved: dict[str, Account] = field(factory=dict)  #: those of whom the cycle has changed what they use, lately
     given: int = 0  #: how many times the cycle has changed what somebody uses
+    nodes: list[Node] = field(init=False)  #: the accounting groups with what their members have
+    places: dict[str, int] = field(factory=dict)  #: the place of each submitter's group, of those that were asked for
+    regrouping: bool = False  #: whether submitters of groups negotiate with those of none now
+
+    def __attrs_post_init__(self) -> None:
+        self.nodes = self.rules.tree.grown()
 
     def of(self, name: str) -> Account:
         found = self.known.get(name)
@@ -54,47 +63,54 @@ class Accounts:
             record.weighted_in_use / 1000 if self.rules.use_slot_weights else float(record.slots),
             floor(record, now),
             inf if most < 0 else most,
+            self.place_of(name),
         )
 
-    def waiting(self) -> list[Account]:
-        """Those whose jobs waited as the cycle began. To look at their jobs again may make more accounts."""
-        return [one for one in self.known.values() if one.idle]
+    def aged(self, names: Iterable[str]) -> dict[str, float]:
+        """The real priorities that have changed since the log said them last.
 
-    def aged(self) -> dict[str, float]:
-        """The real priorities that have changed since the log said them last: of those that wait or use something."""
+        :param names: those that wait or use something, as far as theirs may have changed
+        """
         found = {}
-        waiting = {cluster.submitter for cluster in self.state.clusters.values() if cluster.counts[IDLE]}
-        for name, record in self.state.submitters.items():
+        for name in names:
+            record = self.state.submitters[name]
             used = record.used(self.now) != record.usage_accounted  # even where the priority stays
-            if record.slots or used or name in waiting:
-                real = self.of(name).real
-                if used or real != record.priority:
-                    found[name] = real
+            real = self.of(name).real
+            if used or real != record.priority:
+                found[name] = real
         return found
 
     def give(self, account: Account, cores: float, before: Account | None = None) -> None:
         """A match: the one who had the slot before has it no more."""
         account.using += cores
+        self.moved[account.name] = account
+        self.nodes[account.group].take(round(cores * 1000))
         if before is not None:
+            self.nodes[before.group].take(-round(min(cores, before.using) * 1000))
             before.using = max(0.0, before.using - cores)
+            self.moved[before.name] = before
         self.given += 1
 
     # Accounting groups
 
-    def group(self, name: str) -> str:
-        """The accounting group of a submitter that the configuration knows, as it is written there; empty: none."""
-        lower = group_of(name).lower()
-        return next((group for group in self.rules.groups if group.lower() == lower), "") if lower else ""
+    def place_of(self, name: str) -> int:
+        """The place of a submitter's accounting group in the tree."""
+        found = self.places.get(name)
+        if found is None:
+            found = self.places[name] = self.rules.tree.place_of(name)
+        return found
 
-    def quota(self, group: str, total: float) -> float | None:
-        """The cores of a group's quota; None: it has none."""
-        lower = group.lower()
-        if lower in self.rules.quotas:
-            return self.rules.quotas[lower]
-        share = self.rules.shares.get(lower)
-        return None if share is None else share * total
+    def of_group(self, whose: str, name: str) -> dict[str, object]:
+        """What an ad says of a submitter's accounting group, behind ``whose``; nothing if there are no groups."""
+        if not self.rules.tree.divides:
+            return {}
+        node = self.nodes[self.place_of(name)]
+        return {
+            f"{whose}Group": node.name,
+            f"{whose}GroupResourcesInUse": node.usage,
+            f"{whose}GroupQuota": node.quota,
+        }
 
-    def used_by(self, group: str) -> float:
-        """The cores that the members of a group have."""
-        members = [name for name in self.state.submitters if self.group(name) == group]
-        return sum(self.of(name).using for name in members)
+    def negotiating(self, name: str) -> str:
+        """The group that a submitter negotiates in now."""
+        return NO_GROUP if self.regrouping else self.nodes[self.place_of(name)].name

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from ..classad import ClassAd, EvaluationError, unparse
+from typing import NamedTuple
+
+from ..classad import ClassAd, EvaluationError, Expression, unparse
+from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import EvaluationRecorded
 from ..startd.evaluation import unparsed
 from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of
+from .autoclusters import Signature
 
 
 def job_ad(cluster: Cluster, proc: int) -> ClassAd:
@@ -15,21 +19,71 @@ def job_ad(cluster: Cluster, proc: int) -> ClassAd:
     return ad_of(cluster.attributes(proc))
 
 
-def evidence(draft: Draft, job: ClassAd, slot: ClassAd) -> EvaluationRecorded:
-    """What the job's Requirements read, of its own ad and of the best slot's."""
-    requirements = job["Requirements"]
-    read: dict[str, str] = {}
-    references = requirements.references(job)
-    for name in references.internal:
-        read[f"MY.{name}"] = _value(job, name, slot, draft)
-    for name in references.external:
-        short = name.rpartition(".")[2]
-        if short in slot:
-            read[f"TARGET.{short}"] = _value(slot, short, job, draft)
-    return EvaluationRecorded(*draft.why("negotiated"), "Requirements", unparse(requirements), "true", read)
+class Reads(NamedTuple):
+    """A job's Requirements: the text, and the names that they read of the job's ad and of the slot's."""
+
+    text: str
+    mine: tuple[str, ...]
+    slots: tuple[str, ...]
+
+    @classmethod
+    def of(cls, job: ClassAd) -> Reads:
+        """What the Requirements of a job read."""
+        requirements = job["Requirements"]
+        references = requirements.references(job)
+        return cls(
+            unparse(requirements),
+            tuple(references.internal),
+            tuple(name.rpartition(".")[2] for name in references.external),
+        )
+
+
+class ReadsOfKinds(dict[Signature, Reads]):
+    """What the Requirements of jobs read that are alike: the same for all of them. It is also the same for jobs that
+    differ in plain values alone, which lead no further."""
+
+    KEPT = 10_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_form: dict[tuple[tuple[str, int], ...], tuple[list[Expression], Reads]] = {}
+        """By a job's expressions, which it keeps alive, and the names of its plain values."""
+
+    def find(self, signature: Signature, job: ClassAd) -> Reads:
+        found = self.get(signature)
+        if found is None:
+            if len(self) >= self.KEPT:
+                self.clear()
+            found = self[signature] = self.of_form(job)
+        return found
+
+    def of_form(self, job: ClassAd) -> Reads:
+        """What the Requirements of a job read, found for one of this form."""
+        cells = job._all().values()
+        leads = [one for _, one in cells if type(one) is not Literal]
+        form = tuple([(name, 0 if type(one) is Literal else id(one)) for name, one in cells])
+        if form not in self._by_form:
+            if len(self._by_form) >= self.KEPT:
+                self._by_form.clear()
+            self._by_form[form] = leads, Reads.of(job)
+        return self._by_form[form][1]
+
+
+def evidence(draft: Draft, job: ClassAd, slot: ClassAd, reads: Reads | None = None) -> EvaluationRecorded:
+    """What the job's Requirements read, of its own ad and of the best slot's.
+
+    :param reads: what they read, if that is known
+    """
+    reads = reads or Reads.of(job)
+    read = {f"MY.{name}": _value(job, name, slot, draft) for name in reads.mine}
+    read |= {f"TARGET.{name}": _value(slot, name, job, draft) for name in reads.slots if name in slot}
+    return EvaluationRecorded(*draft.why("negotiated"), "Requirements", reads.text, "true", read)
 
 
 def _value(ad: ClassAd, name: str, other: ClassAd, draft: Draft) -> str:
+    held = ad.get(name)
+    if type(held) is Literal:
+        return str(held.value) if type(held.value) is int else unparse(held)
     try:
         value = ad.eval(name, other, draft.context)
     except EvaluationError:

@@ -38,7 +38,8 @@ from .candidates import (
     single,
 )
 from .cycle_accounts import Account, Accounts
-from .pslot_remainders import Remainders
+from .pslot_preemption import Offer, PslotPreemption
+from .pslot_remainders import Remainder, Remainders
 from .settings import Negotiator
 from .slot_table import Mask, Places, PublicAds
 
@@ -48,39 +49,50 @@ NEEDED = ("Cpus", "Memory")
 """Resources of which every job takes at least 1."""
 EASING = 1e-9
 """Cores that sums of weights may be off by."""
-SHARE, CEILING, MATCHES = "share", "ceiling", "matches"
+SHARE, CEILING, MATCHES, RUNNING, QUOTA = "share", "ceiling", "matches", "running", "quota"
 """The limits that may keep a submitter from a slot."""
 
 
 @define
 class Limits:
-    """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from slots that nobody has, and
-    ``room`` until its ceiling; of which it has ``got`` so much, ``fresh`` from nobody. ``stopped`` says which of them
-    was in the last job's way: share, ceiling, or empty for none."""
+    """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from slots that nobody has, ``room``
+    until its ceiling, and ``quota`` until its group has what it may have, which no match may exceed; of which it has
+    ``got`` so much, ``fresh`` from nobody. ``stopped`` says which of them was in the last job's way: share, ceiling,
+    quota, or empty for none."""
 
     limit: float
     unclaimed: float
     room: float
+    quota: float = inf
+    capped: str = SHARE  #: what ``unclaimed`` is bounded by
     got: float = 0.0
     fresh: float = 0.0
     stopped: str = ""
 
-    def permits(self, cores: float, reason: str) -> bool:
+    def permits(self, cores: float, reason: str, swapped: bool = False) -> bool:
         """Whether a slot may be had. Who has got nothing in this spin may exceed its share once; a slot's preference
-        goes before all shares."""
+        goes before all shares.
+
+        :param swapped: a submitter of the same group has the slot
+        """
         if self.got + cores > self.room + EASING:
             self.stopped = self.stopped or CEILING
+            return False
+        if not swapped and cores > self.quota + EASING:
+            self.stopped = self.stopped or QUOTA
             return False
         if reason == RANK:
             return True
         used, limit = (self.got, self.limit) if reason else (self.fresh, self.unclaimed)
         if used + cores <= limit + EASING or (used <= 0 < limit):
             return True
-        self.stopped = SHARE
+        self.stopped = SHARE if reason else self.capped
         return False
 
-    def take(self, cores: float, reason: str) -> None:
+    def take(self, cores: float, reason: str, swapped: bool = False) -> None:
         self.got += cores
+        if not swapped:
+            self.quota -= cores
         if not reason:
             self.fresh += cores
 
@@ -98,6 +110,10 @@ class Choice:
     kind: Kind
     place: int
     key: Key | None = None  #: what it was ordered by, if the slot's row does not say it: it was cut, or somebody has it
+    limits: str = ""  #: what the job takes of concurrency limits
+    preempts: tuple[str, ...] = ()  #: the dynamic slots whose resources it takes
+    ad: ClassAd | None = None  #: what was matched, if the slot's row does not say it: it was given these back
+    regrouped: bool = False  #: whether the submitter negotiated by autoregroup
 
 
 @define
@@ -112,6 +128,7 @@ class Matchmaker:
     free: Mask = field(init=False)
     held: Mask = field(init=False)
     total: float = 0.0
+    lightest: float = inf  #: what the lightest slot weighs
     _names: set[str] = field(init=False)
     prefers: bool = False  #: a slot might change hands because it prefers another job
     _held_left: int = 0
@@ -119,6 +136,7 @@ class Matchmaker:
     _weights: list[float] = field(factory=list)
     shares: Remainders = field(init=False)
     ranks: Ranks = field(init=False)
+    pslots: PslotPreemption | None = None  #: what dynamic slots may go for, if any may
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
@@ -131,6 +149,8 @@ class Matchmaker:
             there = self._meet(self.rules.slot_constraint)
             self.free &= there
             self.held &= there
+        if self.rules.allow_pslot_preemption:
+            self.held &= ~PslotPreemption.carved(self.state, pool)
         self._names = set(self.state.slots)
         self.shares = Remainders(self.state, pool, self.context, self.caches)
         self.ranks = Ranks(pool, self.rules)
@@ -162,7 +182,21 @@ class Matchmaker:
         if rules.use_slot_weights and pool.shared.any():
             cores = pool.table.of_slots(_CPUS, _NOBODY)
             lightest = np.where(pool.shared & (cores > 1), weights / np.where(cores > 1, cores, 1.0), weights)
-        return self.total, (float(lightest[there].min()) / 1000 if there.any() else inf)
+        self.lightest = float(lightest[there].min()) / 1000 if there.any() else inf
+        return self.total, self.lightest
+
+    def consider_pslots(self) -> None:
+        """See which dynamic slots may go for a job on the slot that they were carved from."""
+        if not (self.rules.allow_pslot_preemption and self.rules.consider_preemption):
+            return
+        there = self._meet(self.rules.slot_constraint)
+        pslots = PslotPreemption(
+            self.state, self.pool, self.context, self.rules, self.accounts, self.shares, there, self.total,
+            self._scalar_ranks, _number, self._behind, self.publish,
+        )  # fmt: skip
+        if pslots.parts:
+            self.pslots = pslots
+            self.prefers = self.prefers or pslots.prefers
 
     def cores(self, place: int) -> float:
         """What a whole slot counts for."""
@@ -176,7 +210,7 @@ class Matchmaker:
 
     def publish(self) -> None:
         """What slots' ads say of their users during the cycle."""
-        publish_remote(self.pool, self.accounts, self.total, self.pool.read())
+        publish_remote(self.pool, self.accounts, self.pool.read())
 
     def any_left(self) -> bool:
         """Whether any slot may still be had."""
@@ -194,7 +228,8 @@ class Matchmaker:
 
     def leaves_any(self, kind: Kind) -> bool:
         """Whether any slot that such jobs match may still be had."""
-        return bool((kind.match & (self.free | self.held)).any())
+        mine = bool((kind.match & (self.free | self.held)).any())
+        return mine or (self.pslots is not None and self.pslots.leaves_any(self.free))
 
     # The best slot
 
@@ -204,18 +239,31 @@ class Matchmaker:
         :param over: the submitter has its share: only slots that prefer the job count
         """
         limits.stopped = ""
-        mine = None if over else self._free_head(kind, limits)
+        mine = None if over or self._forbids_free(kind, limits) else self._free_head(kind, limits)
         other = self._held_head(kind, one, over, limits)
-        if other is not None and (mine is None or other[0] < mine[0]):
+        offer = None if self.pslots is None else self.pslots.best(kind, one, over, self.free, limits.permits)
+        if offer is not None and all(each is None or offer.key < each[0] for each in (mine, other)):
+            choice = self._take_offer(kind, one, cluster, proc, offer)
+        elif other is not None and (mine is None or other[0] < mine[0]):
             choice = self._take_held(kind, one, cluster, proc, *other)
         elif mine is not None:
             choice = self._take_free(kind, one, cluster, proc, *mine)
         else:
             return None
-        limits.take(choice.cores, choice.reason)
+        limits.take(choice.cores, choice.reason, bool(choice.reason) and self._swaps(one, choice.place))
         return choice
 
     # Slots that nobody has
+
+    def _forbids_free(self, kind: Kind, limits: Limits) -> bool:
+        """Whether a group's quota permits none of the slots that nobody has, whichever it is."""
+        if limits.capped != QUOTA and limits.quota == inf:
+            return False
+        share = limits.fresh + self.lightest <= limits.unclaimed + EASING or limits.fresh <= 0 < limits.unclaimed
+        forbids = limits.quota + EASING < self.lightest or not share
+        if forbids and bool((kind.match & self.free).any()):
+            limits.stopped = limits.capped if limits.quota == inf else QUOTA
+        return forbids
 
     def _more(self, kind: Kind) -> bool:
         """Have the next part of the line; false: there is no more."""
@@ -257,6 +305,8 @@ class Matchmaker:
                 gone = True
             elif shared[place] and (self.shares.version(place) or not self._parts(place, kind)):
                 gone = True  # it stands in `again` if there is enough left of it
+            elif kind.limits is not None and not kind.limits.allows(place):
+                gone = True
             elif limits.permits(self._cores_of(place, kind) if shared[place] else weights[place], NOBODY):
                 return place
             else:
@@ -267,7 +317,7 @@ class Matchmaker:
 
     def _key(self, kind: Kind, place: int) -> Key:
         """What orders a slot that nobody has. It is asked for only where there is something to compare with."""
-        if not kind.again and not self._held_left:
+        if not kind.again and not self._held_left and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
         rest = self.shares.rests.get(place)
         ad = rest.ad if rest is not None else self.pool.table.ad(place)
@@ -310,6 +360,8 @@ class Matchmaker:
             place = key[5]
             if version != self.shares.version(place):
                 heapq.heappop(kind.again)  # it stands there once more, as it is
+            elif kind.limits is not None and not kind.limits.allows(place):
+                heapq.heappop(kind.again)
             elif limits.permits(self._cores_of(place, kind), NOBODY):
                 found = (key, place)
                 break
@@ -323,18 +375,44 @@ class Matchmaker:
         name = self.pool.names[place]
         if not self.pool.shared[place]:
             self.free[place] = False
-            return self._chosen(Choice(cluster, proc, name, name, NOBODY, self._weights[place], kind, place), one)
+            weight, limits, by = self._weights[place], _take_limits(kind, place), self._regroups
+            choice = Choice(cluster, proc, name, name, NOBODY, weight, kind, place, limits=limits, regrouped=by)
+            return self._chosen(choice, one)
         amounts = self._parts(place, kind)
         assert amounts is not None
         rest = self.shares.of(place)
         cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
         ranked = key if rest.version else None
         rest.take(amounts)
+        part, limits = self._cut(name, place, rest), _take_limits(kind, place)
+        choice = Choice(cluster, proc, name, part, NOBODY, cores, kind, place, ranked, limits, regrouped=self._regroups)
+        return self._chosen(choice, one)
+
+    def _cut(self, name: str, place: int, rest: Remainder) -> str:
+        """Note what is left of a partitionable slot; return the name of the part."""
         self._cuts.append(place)
-        self.free[place] = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
+        enough = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
+        self.free[place] = enough and self.shares.goes_on(rest)
         part = dynamic_name(name, self._names)
         self._names.add(part)
-        return self._chosen(Choice(cluster, proc, name, part, NOBODY, cores, kind, place, ranked), one)
+        return part
+
+    def _take_offer(self, kind: Kind, one: Account, cluster: Cluster, proc: int, offer: Offer) -> Choice:
+        assert self.pslots is not None
+        place, rest = offer.key[5], self.pslots.take(offer)
+        name = self.pool.names[place]
+        part = self._cut(name, place, rest)
+        gone = tuple([self.pool.names[each] for each in offer.preempted])
+        limits = _take_limits(kind, place)
+        choice = Choice(
+            cluster, proc, name, part, offer.reason, offer.cores, kind, place, offer.key, limits, gone, offer.rest.ad,
+            self._regroups,
+        )  # fmt: skip
+        return self._chosen(choice, one)
+
+    @property
+    def _regroups(self) -> bool:
+        return self.accounts.regrouping
 
     def _chosen(self, choice: Choice, one: Account, before: Account | None = None) -> Choice:
         self.choices.append(choice)
@@ -343,13 +421,24 @@ class Matchmaker:
 
     # Slots that others have
 
+    def _swaps(self, one: Account, place: int) -> bool:
+        """Whether a submitter of the same group has a slot."""
+        claim = self.state.slots[self.pool.names[place]].claim
+        return claim is not None and self.accounts.of(claim.submitter).group == one.group
+
     def _held_head(self, kind: Kind, one: Account, over: bool, limits: Limits) -> tuple[Key, str] | None:
         """The best of the slots that somebody has and that may change hands, and for which reason."""
         if not self._held_left:
             return None
         known = kind.held.get(one.name)
-        if known is None or (not self.stable and known.given != self.accounts.given):
+        accounts = self.accounts
+        if (
+            known is None
+            or known.regrouping != accounts.regrouping
+            or (not self.stable and known.given != accounts.given)
+        ):
             known = kind.held[one.name] = self._held_of(kind, one)
+            known.regrouping = accounts.regrouping
         while known.at < len(known.keys) and not self.held[known.keys[known.at][5]]:
             known.at += 1
         for at in range(known.at, len(known.keys)):
@@ -357,7 +446,9 @@ class Matchmaker:
             place = key[5]
             if not self.held[place] or (over and reason != RANK):
                 continue
-            if limits.permits(self._weights[place], reason):
+            if kind.limits is not None and not kind.limits.allows(place):
+                continue
+            if limits.permits(self._weights[place], reason, limits.quota < inf and self._swaps(one, place)):
                 return key, reason
         return None
 
@@ -370,7 +461,7 @@ class Matchmaker:
             return Held([], [], Denied(), given)
         if not self.stable:
             self.publish()
-        job = ClassAd(ephemeral(one, self.accounts, self.total), kind.job)
+        job = ClassAd(ephemeral(one, self.accounts), kind.job)
         values, current = table.of_slots(_RANK_OF, job, places), pool.ranks[places]
         values = np.where(np.isnan(values), np.nan, values)
         with np.errstate(invalid="ignore"):
@@ -435,7 +526,9 @@ class Matchmaker:
         claim = self.state.slots[name].claim
         before = None if claim is None else self.accounts.of(claim.submitter)
         cores = self._weights[place]
-        return self._chosen(Choice(cluster, proc, name, name, reason, cores, kind, place, key), one, before)
+        limits, by = _take_limits(kind, place), self._regroups
+        choice = Choice(cluster, proc, name, name, reason, cores, kind, place, key, limits, regrouped=by)
+        return self._chosen(choice, one, before)
 
     # What is told
 
@@ -449,7 +542,7 @@ class Matchmaker:
             kind = self.choices[numbers[0]].kind
             places = np.array([self.choices[number].place for number in numbers])
             rank = job_rank(np.array([_number(kind.job.get("Rank"), kind.job, _NOBODY, self.context)]))
-            values = [self.ranks.of(name, kind.job, places) for name in kind.ranks]
+            values = [self.ranks.of(name, kind.job, places) for name in self.ranks.names_of(kind)]
             columns = [
                 [same] * len(numbers) if own is None else own.tolist()
                 for same, own in zip((0.0, float(rank[0]), 0.0), values, strict=True)
@@ -461,7 +554,9 @@ class Matchmaker:
                     ranks = (-one.key[1], -one.key[0], -one.key[2])
                     last = -one.key[4] if one.reason else 0.0
                 ranks, last = self._said(ranks, last)
-                found[number] = Match(f"{one.cluster.id}.{one.proc}", one.name, ranks[0], one.reason, *ranks[1:], last)
+                job = f"{one.cluster.id}.{one.proc}"
+                ranked = Match(job, one.name, ranks[0], one.reason, *ranks[1:], last, one.limits, one.preempts)
+                found[number] = ranked
         return tuple(match for match in found if match is not None)
 
     def _said(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
@@ -470,6 +565,11 @@ class Matchmaker:
         pre = 0.0 if rules.pre_job_rank is None else ranks[1]
         post = 0.0 if rules.post_job_rank is None else ranks[2]
         return (ranks[0], pre, post), 0.0 if rules.preemption_rank is None else last
+
+
+def _take_limits(kind: Kind, place: int) -> str:
+    """Have a job take what it takes of concurrency limits with a slot."""
+    return "" if kind.limits is None else kind.limits.take(place)
 
 
 def _true(values: Floats) -> Mask:

@@ -1,11 +1,14 @@
-"""What a pool follows of its configuration: what its negotiator reads, what submissions to it go by, and the domain of
-its users. It is in the log (``PoolConfigured``), so that it counts for whoever submits, from wherever."""
+"""What a pool follows of its configuration: what its negotiator reads, what submissions to it go by, the domain of
+its users, and how it is defragmented. It is in the log (``PoolConfigured``), so that it counts for whoever submits,
+from wherever."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ..config import ConfigError, Configuration
+from ..coverage.daemons import DEFRAG
+from ..defrag import settings as defragmentation
 from ..events import Ad
 from ..state.settings import DOMAINS, NOTHING, SUBMISSION, unfit
 from . import settings as negotiation
@@ -14,12 +17,22 @@ Load = Callable[[str], Configuration]
 """Reads the configuration, as the daemon or tool that is named has it (NEGOTIATOR, SUBMIT)."""
 
 
-def followed(load: Load) -> Ad:
-    """All of it, where somebody has set it.
+def followed(load: Load, warn: Callable[[str], None] = lambda words: None) -> Ad:
+    """All of it, where somebody has set it; ``warn`` is told of what has no effect.
 
     :raises ConfigError: a value that cannot be taken, with where it stands
     """
-    return {**negotiation.followed(load("NEGOTIATOR")), **submissions(load("SUBMIT"))}
+    from ..schedd.policy_configuration import schedd_policy
+
+    negotiators = negotiation.followed(load("NEGOTIATOR"))
+    for words in negotiation.groups_in_vain(negotiators):
+        warn(words)
+    return {
+        **negotiators,
+        **submissions(load("SUBMIT")),
+        **schedd_policy(load("SCHEDD"), warn),
+        **defragmentation.followed(load(DEFRAG)),
+    }
 
 
 def submissions(configuration: Configuration) -> Ad:

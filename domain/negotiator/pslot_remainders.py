@@ -40,6 +40,9 @@ class Remainders:
     pool: PublicAds
     context: Context
     caches: Caches
+    once: bool = False
+    """Whether a slot without a consumption policy is matched once, as a whole: the reference leaves it to the access
+    point to cut the rest."""
     rests: dict[int, Remainder] = field(factory=dict)
 
     def of(self, place: int) -> Remainder:
@@ -56,15 +59,29 @@ class Remainders:
         found = self.rests.get(place)
         return 0 if found is None else found.version
 
+    def goes_on(self, rest: Remainder) -> bool:
+        """Whether a slot that was cut may be matched again in this cycle."""
+        return rest.cutter.consumes or not self.once
+
     def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
-        """What a part counts for: its SlotWeight, which is Cpus unless configured."""
-        if not weighted:
+        """What a part counts for: its SlotWeight, which is Cpus unless configured. Under a consumption policy it is by
+        how much less the slot weighs without it, even where slot weights are not used (the reference's match cost)."""
+        consumes = rest.cutter.consumes
+        if self.once and weighted and not consumes:
+            return self._weight({}, rest) if "SlotWeight" in rest.ad else float(rest.left.get("Cpus", 1))
+        if not weighted and not consumes:
             return 1.0
         if "SlotWeight" not in rest.ad:
             return float(amounts.get("Cpus", 1))
-        part = ClassAd({name: int(amount) for name, amount in amounts.items()}, rest.ad)
+        if not consumes:
+            return self._weight({name: int(amount) for name, amount in amounts.items()}, rest)
+        left = {name: int(rest.left[name] - amount) for name, amount in amounts.items()}
+        return round((self._weight({}, rest) - self._weight(left, rest)) * 1000) / 1000
+
+    def _weight(self, amounts: Mapping[str, int], rest: Remainder) -> float:
+        """The SlotWeight of a slot with these amounts of its resources."""
         try:
-            value = part.eval("SlotWeight", None, self.context)
+            value = ClassAd(amounts, rest.ad).eval("SlotWeight", None, self.context)
         except EvaluationError:
             return 1.0
         fit = isinstance(value, int | float) and 0 <= value < 1e300

@@ -11,9 +11,10 @@ from typing import Final
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, PoolConfigured, PrioritiesUpdated
 from ..ports.stimuli import ConfigurePool
+from ..state.negotiators import own_part, wrong
 from ..state.settings import SETTINGS, SUPER_USERS, settings
 from ..state.state import State
-from .accounting import terms, updated
+from .accounting import accounts_of, terms_of, updated
 
 FOLLOWED: Final = ("NEGOTIATOR_INTERVAL",)
 """The times among a pool's settings that the negotiator's configuration may set. The others are execution points'."""
@@ -27,8 +28,9 @@ def configure_pool(draft: Draft, stimulus: ConfigurePool) -> None:
     changes = _changes(draft.state, stimulus.settings)
     if not changes:
         return
-    if "PRIORITY_HALFLIFE" in changes:
-        _account(draft)
+    if any(own_part(name)[1] == "PRIORITY_HALFLIFE" for name in changes):
+        for negotiator in ("", *draft.state.accounted):
+            _account(draft, negotiator)
     draft.emit(PoolConfigured(*draft.why("reconfigured"), changes))
 
 
@@ -43,18 +45,21 @@ def _changes(state: State, configured: Ad) -> Ad:
             raise Refusal(f"{name} is no setting of the negotiator's: give it when the log is begun (-set)")
     wanted = {**state.founded, **configured}
     texts = {name: wanted.get(name, "") for name in (*wanted, *state.settings)}
+    if words := wrong(wanted):
+        raise Refusal(words)
     return {name: text for name, text in texts.items() if text != state.settings.get(name, "")}
 
 
-def _account(draft: Draft) -> None:
-    """Write down all priorities as of now: who has been left out of updates has aged by the half-life that was in
-    force."""
+def _account(draft: Draft, negotiator: str) -> None:
+    """Write down all priorities of an accounting as of now: who has been left out of updates has aged by the half-life
+    that was in force."""
     state = draft.state
-    halflife = terms(state.settings).halflife
+    halflife = terms_of(state.settings, negotiator).halflife
+    accounted = state.accounted[negotiator] if negotiator else state.priorities_updated_at
     found = {}
-    for name, one in state.submitters.items():
-        real = updated(one, state.priorities_updated_at, draft.now, halflife)
+    for name, one in accounts_of(state.submitters, negotiator).items():
+        real = updated(one, accounted, draft.now, halflife)
         if real != one.priority or one.used(draft.now) != one.usage_accounted:
             found[name] = real
     if found:
-        draft.emit(PrioritiesUpdated(*draft.why("accounted"), found))
+        draft.emit(PrioritiesUpdated(*draft.why("accounted"), found, negotiator))

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from ..events import Clause, Denied, Unmatched
+from ..state.cluster import Cluster
 from .autocluster_cache import AutoclusterCache
 from .candidates import Kind
 from .cycle_accounts import Account
-from .matchmaker import CEILING, SHARE, Matchmaker
+from .cycle_limits import CycleLimits
+from .idle_jobs import Queue
+from .matchmaker import CEILING, QUOTA, SHARE, Matchmaker
 from .resource_requests import Requests
+from .slot_table import Places, SlotCounts
+from .told_reasons import ToldReasons
+from .waiting_submitters import WaitingSubmitters
+
+
+@frozen
+class _Counts:
+    """What the slots say to one kind of jobs, when the cycle has given away what it gives."""
+
+    left: bool  #: whether any slot may still be had
+    of_all: SlotCounts
+    free: int  #: how many match and are free
+
+
+class Quota(NamedTuple):
+    """The quota that is in the way of jobs."""
+
+    group: str
+    allowed: float = 0.0  #: cores that the group may have
+    used: float = 0.0  #: cores that it has
 
 
 def _facts(one: Unmatched) -> tuple[object, ...]:
     """What is told but for whose jobs they are, and how many, and how much the submitter's share is."""
-    return one.slots, one.clauses, one.refused_by_slot, one.taken, one.denied, one.limit
+    reached = tuple([(limit.name, limit.most, limit.wanted) for limit in one.reached])
+    return one.slots, one.clauses, one.refused_by_slot, one.taken, one.denied, one.limit, reached, one.group
 
 
 def known(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
@@ -33,58 +58,162 @@ class Reasons:
     chooser: Matchmaker
     kinds: AutoclusterCache
     requests: Requests
+    waiting: WaitingSubmitters
+    limits: CycleLimits
+    log: ToldReasons
+    refused: Places = field(factory=lambda: np.zeros(0, np.int64))
+    """The places of submitters, with jobs of one kind each, who came when no slot was left."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)  #: the cores that each was to have at most in the last spin
+    quota_of: Callable[[Account], Quota] = lambda one: Quota("")  #: the quota that is in a submitter's way
+    _barren: list[tuple[int, Cluster, int, Kind, Unmatched]] = field(factory=list)
+    _counts: dict[int, _Counts] = field(factory=dict)  #: by the kind's identity
+    _any_free: bool = True  #: whether any slot is free when the cycle has given away what it gives
+    _any_left: bool = True  #: whether any may still be had
+    _all_left: bool = False  #: whether all of them may
 
     def told(self) -> Iterator[Unmatched]:
         """One for each kind of jobs of which some have got nothing, if the log does not have it. No limit is in the way
         of jobs that no slot is left for."""
-        chooser, kinds, found = self.chooser, self.kinds, []
-        slots, refusals = len(chooser.pool.names), chooser.state.rejections
-        for one in chooser.accounts.waiting():
-            name = one.name
-            for number, (cluster, proc, count) in self.requests.tally(name).items():
+        chooser, rejections = self.chooser, self.chooser.state.rejections
+        left = chooser.free | chooser.held
+        self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
+        numbers = {int(kind): self._number(int(kind), place) for kind, place in self._kinds_refused()}
+        self.log.follow(chooser.state, self.requests.queues, chooser)
+        asked = self._asked()
+        for place, is_refused in self._to_tell(numbers):
+            one = chooser.accounts.of(self.waiting.names[place])
+            queue, mine = self.requests.queues.by_submitter[one.name], asked.get(one.name, ())
+            kinds = self.log.to_tell(queue, self.stopped.get((one.name, -1), ""), mine) if self.kinds.lasts else None
+            if is_refused and kinds is not None and not kinds:
+                self.waiting.rows["told"][place] = numbers[int(self.waiting.rows["kind"][place])]
+            for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
                 job = f"{cluster.id}.{proc}"
-                barren = kinds.barren(number, cluster, proc)
-                if barren is not None and barren.slots == slots:
-                    if not known(barren.told, refusals.get(job), name):
-                        yield evolve(barren.told, job=job, jobs=count, submitter=name)
-                    continue
-                kind = kinds.of(number, cluster, proc, one)
-                limit = self.stopped.get((name, number), self.stopped.get((name, -1), ""))
-                left = chooser.leaves_any(kind)
-                reason = self._reason(one, kind, job, count, limit if left else "")
-                if not known(reason, refusals.get(job), name):
-                    yield reason
-                if not left:
-                    found.append((number, cluster, proc, kind, reason))
-        for each in found:  # it holds from the next cycle on: in this one, others may have been denied what has gone
-            kinds.keep_barren(*each)
+                reason = self._reason_of(one, number, cluster, proc, count)
+                new = None
+                if not known(reason, rejections.get(cluster.id, {}).get(job), one.name):
+                    own = (reason.job, reason.jobs, reason.submitter) == (job, count, one.name)
+                    new = reason if own else evolve(reason, job=job, jobs=count, submitter=one.name)
+                    yield new
+                elif is_refused:
+                    self.waiting.rows["told"][place] = numbers[number]
+                # What is in use of a concurrency limit changes from cycle to cycle.
+                if kinds is not None and number not in mine and self.limits.of(number, cluster, proc) is None:
+                    self._note_told(queue, number, self.kinds.of(number, cluster, proc, one), new)
+        for (
+            each
+        ) in self._barren:  # it holds from the next cycle on: in this one, others may have been denied what has gone
+            self.kinds.keep_barren(*each)
+
+    def _asked(self) -> dict[str, set[int]]:
+        """The kinds of jobs, by their submitters, for which the cycle has looked for a slot."""
+        found: dict[str, set[int]] = {}
+        for name, number in self.stopped:
+            if number >= 0:
+                found.setdefault(name, set()).add(number)
+        for choice in self.chooser.choices:
+            line = self.requests.queues.line_of(choice.cluster, choice.proc)
+            if line is not None:
+                found.setdefault(choice.cluster.submitter, set()).add(line.kind)
+        return found
+
+    def _note_told(self, queue: Queue, number: int, kind: Kind, new: Unmatched | None) -> None:
+        """Let a kind of jobs be passed over in later cycles, as far as nothing changes."""
+        line, reads = queue.lines.get(number), kind.planned.reads
+        if line is not None and reads is not None and not self.requests.has_slots(line):
+            self.log.told(queue, number, reads, self.chooser, new)
+
+    def _kinds_refused(self) -> Iterator[tuple[int, int]]:
+        """The kinds of jobs of those for whom no slot was left, each with the place of one of them."""
+        kinds = self.waiting.rows["kind"][self.refused]
+        if not len(kinds) or (kinds == kinds[0]).all():
+            yield from zip(kinds[:1].tolist(), self.refused[:1].tolist(), strict=True)
+            return
+        distinct, first = np.unique(kinds, return_index=True)
+        yield from zip(distinct.tolist(), self.refused[first].tolist(), strict=True)
+
+    def _number(self, kind: int, place: int) -> int:
+        """The number of what is told of a kind of jobs for which no slot was left."""
+        one = self.chooser.accounts.of(self.waiting.names[place])
+        ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[one.name]).values()
+        return self.waiting.number_of(kind, _facts(self._reason_of(one, kind, cluster, proc, count)))
+
+    def _to_tell(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
+        """The places of those who wait, in the order of all, without those of whom the log has what would be told; and
+        whether no slot was left for them."""
+        rows, places = self.waiting.rows, self.waiting.in_turn()
+        refused = np.zeros(len(rows), bool)
+        refused[self.refused] = True
+        if numbers:
+            same = refused[places]
+            kinds = np.array(list(numbers))
+            order = np.searchsorted(kinds, rows["kind"][places][same])
+            same[same] = rows["told"][places][same] == np.array(list(numbers.values()))[order]
+            places = places[~same]
+        places = places[np.argsort(rows["born"][places], kind="stable")]
+        return zip(places.tolist(), refused[places].tolist(), strict=True)
+
+    def _reason_of(self, one: Account, number: int, cluster: Cluster, proc: int, count: int) -> Unmatched:
+        """Why a submitter's jobs of a kind got nothing; if an earlier cycle has found that no slot is left for such
+        jobs, as it was told there."""
+        wanted = self.limits.of(number, cluster, proc)
+        reached = () if wanted is None else wanted.reached()
+        barren = self.kinds.barren(number, cluster, proc)
+        if barren is not None and barren.slots == len(self.chooser.pool.names):
+            return barren.told if barren.told.reached == reached else evolve(barren.told, reached=reached)
+        kind = self.kinds.of(number, cluster, proc, one)
+        limit = self.stopped.get((one.name, number), self.stopped.get((one.name, -1), ""))
+        left = self._counts_of(kind).left
+        reason = self._reason(one, kind, f"{cluster.id}.{proc}", count, limit if left else "")
+        if reached:
+            reason = evolve(reason, reached=reached)
+        if not left:
+            self._barren.append((number, cluster, proc, kind, reason))
+        return reason
+
+    def _counts_of(self, kind: Kind) -> _Counts:
+        """Count the slots; once for all submitters with such jobs."""
+        found = self._counts.get(id(kind))
+        if found is None:
+            chooser, pool = self.chooser, self.chooser.pool
+            of_all = kind.planned.counts
+            if of_all is None:
+                of_all = kind.planned.counts = self._count(kind)
+            free = int(np.count_nonzero(kind.match & chooser.free & pool.counted)) if self._any_free else 0
+            left = bool(kind.match.any()) if self._all_left else self._any_left and chooser.leaves_any(kind)
+            found = self._counts[id(kind)] = _Counts(left, of_all, free)
+        return found
+
+    def _count(self, kind: Kind) -> SlotCounts:
+        """Count the slots for a kind of jobs, whoever has them."""
+        pool = self.chooser.pool
+        counted = None if pool.counted.all() else pool.counted
+        counts, left = kind.planned.plan.by_clause(counted)
+        fits = int(np.count_nonzero(kind.match if counted is None else kind.match & counted))
+        clauses = tuple([Clause(pool.text(each.clause), each.matched, each.left) for each in counts])
+        slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))
+        return SlotCounts(slots, clauses, fits, int(np.count_nonzero(left)) - fits)
 
     def _reason(self, one: Account, kind: Kind, job: str, count: int, limit: str) -> Unmatched:
-        chooser, pool = self.chooser, self.chooser.pool
-        counted = None if pool.counted.all() else pool.counted
-        counts, left = kind.plan.by_clause(counted)
-        match = kind.match if counted is None else kind.match & counted
-        fits = int(np.count_nonzero(match))
+        counts = self._counts_of(kind)
         denied = self._denied(one, kind)
-        still = int(np.count_nonzero(match & chooser.free)) if limit else 0
-        slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))
-        refused = int(np.count_nonzero(left)) - fits
+        still = counts.free if limit else 0
         others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never
-        allowed = {SHARE: self.slices.get(one.name, 0.0), CEILING: one.ceiling}.get(limit, 0.0)
+        quota = self.quota_of(one) if limit == QUOTA else Quota("", used=one.using)
+        allowed = {SHARE: self.slices.get(one.name, 0.0), CEILING: one.ceiling}.get(limit, quota.allowed)
         return Unmatched(
             job,
             count,
-            slots,
-            tuple([Clause(pool.text(each.clause), each.matched, each.left) for each in counts]),
-            refused,
-            max(0, fits - still - others),
+            counts.of_all.slots,
+            counts.of_all.clauses,
+            counts.of_all.refused,
+            max(0, counts.of_all.fits - still - others),
             one.name,
             denied,
             limit,
             round(allowed, 3) if limit else 0.0,
-            round(one.using, 3) if limit else 0.0,
+            round(quota.used, 3) if limit else 0.0,
+            group=quota.group,
         )
 
     def _denied(self, one: Account, kind: Kind) -> Denied | None:

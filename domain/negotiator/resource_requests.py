@@ -1,8 +1,12 @@
-"""What a submitter asks for in a cycle: its waiting jobs in their order, each with the number of its autocluster."""
+"""What a submitter asks for in a cycle: its waiting jobs in their order, each with the number of its autocluster.
+
+The jobs stand in lines of their kind (``idle_jobs``), so that neither asking nor counting looks at each of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +19,7 @@ from ..state.cluster import IDLE, Cluster
 from ..state.expression_cache import ad_of
 from ..state.state import State
 from .autoclusters import SignificantAttributes
-from .idle_jobs import idle_procs, queues, waiting
+from .idle_jobs import IdleQueues, Line, Prios, Queue, idle_procs, idle_queues, procs_of
 
 Request = tuple[Cluster, int, int]
 """A job: its cluster, its process, its autocluster's number."""
@@ -31,11 +35,25 @@ class Requests:
     likeness: SignificantAttributes
     caches: Caches
     given: dict[int, set[int]] = field(factory=dict)  #: by cluster the processes that the cycle has found a slot for
-    _busy: dict[int, list[int]] = field(factory=dict)  #: and those that had one before, or of which something is left
+    queues: IdleQueues = field(init=False)
+    begun: set[str] = field(factory=set)
+    """The submitters of whose idle jobs some have a slot, or had one when the cycle began."""
+    _busy: dict[int, set[int]] = field(factory=dict)  #: and those that had one before, or of which something is left
+    _taken: dict[Line, int] = field(factory=dict)  #: how many idle jobs of a line are among these
 
     def __attrs_post_init__(self) -> None:
+        self.queues = idle_queues(self.state, self.caches)
         for number, proc in (*self.state.by_job, *self.state.reserved):
-            self._busy.setdefault(number, []).append(proc)
+            cluster, busy = self.state.clusters.get(number), self._busy.setdefault(number, set())
+            if proc not in busy and cluster is not None and proc in cluster and cluster.status[proc] == IDLE:
+                self._take(cluster, proc)
+            busy.add(proc)
+
+    def _take(self, cluster: Cluster, proc: int) -> None:
+        self.begun.add(cluster.submitter)
+        line = None if cluster.local else self.queues.line_of(cluster, proc)
+        if line is not None:
+            self._taken[line] = self._taken.get(line, 0) + 1
 
     def leave_out(self, constraint: Expression, context: Context) -> None:
         """Only jobs for which NEGOTIATOR_JOB_CONSTRAINT is true are looked at."""
@@ -48,35 +66,32 @@ class Requests:
     def give(self, cluster: Cluster, proc: int) -> None:
         """The job has a slot."""
         self.given.setdefault(cluster.id, set()).add(proc)
+        self._take(cluster, proc)
 
     def _given(self, cluster: Cluster) -> Container[int]:
         return self.given.setdefault(cluster.id, set())
 
     def of(self, submitter: str, failed: Container[int]) -> Iterator[Request]:
         """A submitter's jobs, first come first, without those whose number is, or comes to be, in ``failed``."""
-        entries = [entry for entry in queues(self.state, self.caches).get(submitter, []) if entry[2].counts[IDLE]]
-        if all(order for order, _, _ in entries):
-            for _, _, cluster in entries:
-                yield from self._of_cluster(cluster, failed)
+        queue = self.queues.by_submitter.get(submitter)
+        if queue is None:
             return
-        for cluster, proc in waiting(self.state, submitter, self.caches):
-            number = self.likeness.number(self.likeness.signature(cluster, proc))
-            if number not in failed and proc not in self._given(cluster):
-                yield cluster, proc, number
-
-    def _of_cluster(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
-        likeness, given = self.likeness, self._given(cluster)
-        number = likeness.number(likeness.signature(cluster, cluster.next_idle()))
-        if likeness.uniform(cluster):
-            if number in failed:
-                return
-            for proc in idle_procs(cluster, self.state):
+        for (_, number, only), kind in queue.in_order(failed):
+            cluster = self.state.clusters[number]
+            if kind < 0:
+                yield from self._of_differing(cluster, failed)
+                continue
+            given = self._given(cluster)
+            for proc in procs_of(cluster, only, self.state):
                 if proc in given:
                     continue
-                yield cluster, proc, number
-                if number in failed:
-                    return
-            return
+                yield cluster, proc, kind
+                if kind in failed:
+                    break
+
+    def _of_differing(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
+        """The jobs of a cluster that are not alike."""
+        likeness, given = self.likeness, self._given(cluster)
         kinds = likeness.kinds(cluster) if cluster.counts[IDLE] >= _MANY else None
         if kinds is None:
             for proc in idle_procs(cluster, self.state):
@@ -108,35 +123,62 @@ class Requests:
         waits[[*self._busy.get(cluster.id, ()), *self.given.get(cluster.id, ())]] = False
         return np.flatnonzero(waits)
 
-    def tally(self, submitter: str) -> dict[int, tuple[Cluster, int, int]]:
-        """Of each autocluster with jobs that have got nothing: its first job, and how many they are."""
+    def has_slots(self, line: Line) -> bool:
+        """Whether some of its idle jobs have a slot, or had one when the cycle began."""
+        return line in self._taken
+
+    def tally(self, queue: Queue, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
+        """Of each autocluster with jobs that have got nothing, or ``only`` of these lines: its first job, and how many
+        they are."""
+        lines = queue.lines if only is None else {kind: queue.lines[kind] for kind in only}
+        if len(lines) == 1:
+            ((kind, line),) = lines.items()
+            if kind >= 0 and line not in self._taken:
+                _, number, proc = self._first(line)
+                return {kind: (self.state.clusters[number], proc, line.idle)}
+        parts: list[tuple[Prios, int, int, int, int]] = []
+        for kind, line in lines.items():
+            left = line.idle - self._taken.get(line, 0)
+            if left and kind < 0:
+                (order, number, _) = line.entries[0]
+                parts += [(order, number, *part) for part in self._counts(self.state.clusters[number])]
+            elif left:
+                parts.append((*self._first(line), kind, left))
         found: dict[int, tuple[Cluster, int, int]] = {}
-        for _, _, cluster in queues(self.state, self.caches).get(submitter, []):
-            if cluster.counts[IDLE]:
-                for number, proc, count in self._counts(cluster):
-                    known = found.get(number)
-                    found[number] = (cluster, proc, count) if known is None else (known[0], known[1], known[2] + count)
+        for _, number, proc, kind, count in sorted(parts):
+            known = found.get(kind)
+            first = (self.state.clusters[number], proc) if known is None else known[:2]
+            found[kind] = (*first, count + (0 if known is None else known[2]))
         return found
 
+    def _first(self, line: Line) -> tuple[Prios, int, int]:
+        """The first job of a line that has got nothing: its priorities, cluster and process. Where priorities differ
+        within a cluster, its jobs go by their processes, and before all others."""
+        if line not in self._taken:
+            if line.alone:
+                return ((), *line.alone[0])
+            order, number, _ = line.entries[0]
+            return order, number, self.state.clusters[number].next_idle()
+        entries = ((order, number, only) for order, number, only in line.entries if only < 0)
+        for order, number, only in chain((((), *job) for job in line.alone), entries):
+            cluster = self.state.clusters[number]
+            given = self.given.get(number, ())
+            for proc in procs_of(cluster, only, self.state):
+                if proc not in given:
+                    return order, number, proc
+        raise AssertionError("unreachable: some of its jobs are left")
+
     def _counts(self, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
-        """Numbers of autoclusters, the first process of each, and how many have it."""
+        """Of a cluster whose jobs differ the first process of each autocluster, its number, and how many have it."""
         likeness, procs = self.likeness, self._idle(cluster)
-        if not len(procs):
-            return
-        first = int(procs[0])
-        number = likeness.number(likeness.signature(cluster, first))
-        if len(procs) == 1 or likeness.uniform(cluster):
-            yield number, first, len(procs)
-            return
         kinds = likeness.kinds(cluster)
         if kinds is None:
             numbers = np.array([likeness.number(likeness.signature(cluster, proc)) for proc in procs.tolist()])
         else:
             numbers = np.frombuffer(kinds, np.int32)[procs]
         distinct, at, counts = np.unique(numbers, return_index=True, return_counts=True)
-        order = np.argsort(at)  # the numbers tell which kind was met first, in whatever cycle
-        columns = distinct, procs[at], counts
-        yield from zip(*(column[order].tolist() for column in columns), strict=True)
+        columns = procs[at], distinct, counts
+        yield from zip(*(column.tolist() for column in columns), strict=True)
 
 
 def _meets(constraint: Expression, job: ClassAd, context: Context) -> bool:

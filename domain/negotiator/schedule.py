@@ -3,23 +3,28 @@
 Cycles are NEGOTIATOR_INTERVAL apart at most, as long as jobs wait or somebody's priority changes. A cycle is held
 earlier on request: of an administrator; where no pace is configured (NEGOTIATOR_CYCLE_DELAY), of whatever may make it
 come to something else than the last one; where one is, of the access point, for new and for released jobs. Requests
-wait for a while behind a cycle in which somebody had to go, and as long as the last one took.
+wait for a while behind a cycle in which somebody had to go, and as long as the last one took. While a machine cannot
+start jobs, as with a full disk, there is none, so that what is matched is not tried again and again.
 
 All instants are microseconds of the log's time. The schedule is no part of the state: it begins anew with each process.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Protocol
 
 from attrs import define
 
 from ..events import (
+    ClaimEnded,
     ClusterSubmitted,
     CycleHeld,
     Event,
+    JobExecuting,
     JobExited,
     JobsEdited,
+    JobsMaterialized,
     JobsTransitioned,
     PoolConfigured,
     SlotAdChanged,
@@ -29,14 +34,32 @@ from ..events import (
     SubmittersReset,
 )
 from ..state.slot_fold import PUBLISHED
-from ..state.state import State
-from .idle_jobs import waits
+from ..state.state import Submitter
 
 SECOND: Final = 1_000_000
-AFTER_PREEMPTION: Final = 5 * SECOND
-"""How far the next cycle on request is from one in which somebody had to go (the default of NEGOTIATOR_MIN_INTERVAL):
-who had to go waits again, and may make the other go in turn."""
-_ALWAYS_HELPS = SlotCreated | ClusterSubmitted | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
+SETTLES: Final = 5 * SECOND
+"""How far the next cycle on request is from one in which somebody had to go, or whose claim its startd took back (the
+default of NEGOTIATOR_MIN_INTERVAL): who had to go waits again, and may make the other go in turn."""
+FIRST_PAUSE: Final = SECOND
+LAST_PAUSE: Final = 60 * SECOND
+"""For how long nothing is started behind a start that failed for the machine's fault: at first, and at most; it doubles
+until one succeeds."""
+_NEW = ClusterSubmitted | JobsMaterialized
+_ALWAYS_HELPS = SlotCreated | _NEW | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
+
+
+class Paced(Protocol):
+    """What a schedule reads of a pool (``State``)."""
+
+    @property
+    def idle(self) -> int: ...
+    @property
+    def submitters(self) -> Mapping[str, Submitter]: ...
+    @property
+    def priorities_updated_at(self) -> int: ...
+    @property
+    def settings(self) -> Mapping[str, str]: ...
+    def setting(self, name: str) -> int: ...
 
 
 def may_help(event: Event) -> bool:
@@ -56,7 +79,7 @@ def may_help(event: Event) -> bool:
 
 def is_request(event: Event) -> bool:
     """Return whether an access point asks the negotiator for a cycle when this has happened."""
-    return isinstance(event, ClusterSubmitted) or (isinstance(event, JobsTransitioned) and event.row == "release")
+    return isinstance(event, _NEW) or (isinstance(event, JobsTransitioned) and event.row == "release")
 
 
 @define
@@ -69,6 +92,9 @@ class CycleSchedule:
     last_cycle: int = 0  #: when the last one was held
     settles_at: int = 0  #: until when no cycle is held because something may help: in the last one somebody had to go
     rests_until: int = 0  #: until when no cycle is held on request, so that cycles do not take all the time
+    paused_until: int = 0  #: until when nothing is started, since the machine could not start a job
+    pause: int = 0  #: how long that is (0: the last start succeeded)
+    asleep: int = 0  #: how many of the jobs that wait for a slot cannot be matched before some later instant
 
     # What happens
 
@@ -76,6 +102,25 @@ class CycleSchedule:
         """Take in an event of the log."""
         self.may_help = self.may_help or may_help(event)
         self.requested = self.requested or is_request(event)
+        if isinstance(event, ClaimEnded) and event.cause == "start_false":
+            self.settles_at = event.at + SETTLES  # what is matched again at once is taken back again at once
+        if isinstance(event, JobExecuting):
+            self.pause = 0
+        elif isinstance(event, JobExited) and event.outcome == "failed" and event.row == "evict":
+            self._could_not_start(event.at)
+
+    def _could_not_start(self, at: int) -> None:
+        if at >= self.paused_until:  # else it was begun together with the one for which there is a pause
+            self.pause = min(self.pause * 2 or FIRST_PAUSE, LAST_PAUSE)
+            self.paused_until = at + self.pause
+
+    def woke(self) -> None:
+        """Take in that jobs may be matched that could not be before this instant."""
+        self.may_help = True
+
+    def _awake(self, state: Paced) -> bool:
+        """Return whether any job that waits could be matched now."""
+        return state.idle > self.asleep
 
     def reschedule(self) -> None:
         """Let a cycle be held as soon as that may be, whether it may help or not."""
@@ -92,9 +137,9 @@ class CycleSchedule:
         # It may where somebody had as many matches as one cycle gives.
         self.may_help = cycle is not None and cycle.statistics.get("SubmittersMatchLimit", 0) > 0
         if cycle is not None and any(match.reason for match in cycle.matches):
-            self.settles_at = now + AFTER_PREEMPTION
+            self.settles_at = now + SETTLES
 
-    def rest(self, state: State, began: int, ended: int) -> None:
+    def rest(self, state: Paced, began: int, ended: int) -> None:
         """Rest from the last cycle: for as long as it took with its append, but no longer than the interval, and for as
         long as the configured pace says. In virtual time a cycle takes none."""
         took = min(max(0, ended - began), _interval(state))
@@ -102,15 +147,19 @@ class CycleSchedule:
 
     # What is asked
 
-    def due(self, state: State, now: int) -> bool:
+    def due(self, state: Paced, now: int) -> bool:
         """Return whether a cycle is to be held now."""
+        if self.paused(now) and not self.rescheduled:
+            return False
         if self._heard(state, now):
             return now >= self.rests_until
         due = self._by_itself(state)
         return due is not None and now >= due and not (_paced(state) and now < self.rests_until)
 
-    def next(self, state: State, now: int) -> int | None:
+    def next(self, state: Paced, now: int) -> int | None:
         """Return when a cycle may be due next; None: nothing is known that would make one due."""
+        if self.paused(now) and not self.rescheduled:
+            return self.paused_until
         found = []
         due = self._by_itself(state)
         if due is not None:
@@ -119,40 +168,44 @@ class CycleSchedule:
             found += [each for each in (self.settles_at, self.rests_until) if each > now]
         return min(found, default=None)
 
-    def waits_for_cycle(self, state: State) -> bool:
+    def paused(self, now: int) -> bool:
+        """Return whether nothing is to be started now, since the machine could not."""
+        return now < self.paused_until
+
+    def waits_for_cycle(self, state: Paced) -> bool:
         """Return whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
         one, or when things have settled."""
-        return self.may_help and waits(state)
+        return self.may_help and state.idle > 0
 
-    def _heard(self, state: State, now: int) -> bool:
+    def _heard(self, state: Paced, now: int) -> bool:
         """Return whether there is a request that does not wait until things have settled."""
         return self._on_request(state) and (self.rescheduled or now >= self.settles_at)
 
-    def _on_request(self, state: State) -> bool:
+    def _on_request(self, state: Paced) -> bool:
         """Return whether a cycle is to be held before it is due by itself."""
-        return self.rescheduled or (waits(state) and (self.requested if _paced(state) else self.may_help))
+        return self.rescheduled or (state.idle > 0 and (self.requested if _paced(state) else self.may_help))
 
-    def _by_itself(self, state: State) -> int | None:
+    def _by_itself(self, state: Paced) -> int | None:
         """Return when a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses
         some. None: it is not."""
-        if waits(state):
+        if self._awake(state):
             return self.last_cycle + _interval(state)
         if any(one.slots for one in state.submitters.values()):
             return max(self.last_cycle, state.priorities_updated_at) + _interval(state)
         return None
 
 
-def _interval(state: State) -> int:
+def _interval(state: Paced) -> int:
     """Return how far cycles are apart at most."""
     return state.setting("NEGOTIATOR_INTERVAL") or SECOND
 
 
-def _paced(state: State) -> bool:
+def _paced(state: Paced) -> bool:
     """Return whether somebody has said how far cycles are apart: if not, one is held whenever it may help."""
     return "NEGOTIATOR_CYCLE_DELAY" in state.settings
 
 
-def _earliest(state: State, began: int, ended: int) -> int:
+def _earliest(state: Paced, began: int, ended: int) -> int:
     """Return when the next cycle may begin at the earliest after one that began and ended then."""
     if not _paced(state):
         return ended

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from ..classad import Expression
+from ..concurrency_limits import SUFFIX
 from ..events import Ad
+from ..names import NEGOTIATOR as SOLE
 from ..state.caches import Caches
 from ..state.expression_cache import expression
+from ..state.negotiators import NEGOTIATORS, is_name, wrong
 from ..state.settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
 from ..state.state import State
-from .accounting import Terms, terms
+from .accounting import Terms, named_groups, terms
+from .groups.rounds import QuotaRules
+from .groups.tree import Group, GroupTree, group_tree
 
 if TYPE_CHECKING:
     from ..config import ConfigError, Configuration
@@ -42,11 +47,12 @@ class Negotiator:
     preemption_requirements_stable: bool
     preemption_rank: Expression | None
     preemption_rank_stable: bool
+    allow_pslot_preemption: bool
     match_limits: bool
     most_matches: float
-    groups: tuple[str, ...]
-    quotas: Mapping[str, float]
-    shares: Mapping[str, float]
+    considers_limits: bool
+    tree: GroupTree  #: the accounting groups
+    quotas: QuotaRules
     accounting: Terms
     own: tuple[str, ...]
 
@@ -82,14 +88,6 @@ def read(settings: Mapping[str, str]) -> Negotiator:
     def meaning(name: str) -> Expression | None:
         return expression(text(name)) if text(name).strip() else None
 
-    def family(prefix: str) -> dict[str, float]:
-        others = [one for one in FAMILIES if one != prefix and one.startswith(prefix)]
-        return {
-            name[len(prefix) :].lower(): float(value)
-            for name, value in settings.items()
-            if name.startswith(prefix) and not name.startswith(tuple(others)) and value
-        }
-
     asked = ("NEGOTIATOR_SLOT_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "NEGOTIATOR_PRE_JOB_RANK",
              "NEGOTIATOR_POST_JOB_RANK", "PREEMPTION_REQUIREMENTS", "PREEMPTION_RANK")  # fmt: skip
     return Negotiator(
@@ -111,13 +109,69 @@ def read(settings: Mapping[str, str]) -> Negotiator:
         preemption_requirements_stable=truth("PREEMPTION_REQUIREMENTS_STABLE"),
         preemption_rank=meaning("PREEMPTION_RANK"),
         preemption_rank_stable=truth("PREEMPTION_RANK_STABLE"),
+        allow_pslot_preemption=truth("ALLOW_PSLOT_PREEMPTION"),
         match_limits=truth("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS"),
         most_matches=float(text("MAX_CONCURRENT_UPLOADS_PER_USER") or 0),
-        groups=words("GROUP_NAMES"),
-        quotas=family("GROUP_QUOTA_"),
-        shares=family("GROUP_QUOTA_DYNAMIC_"),
+        considers_limits=truth("CLAIM_RECYCLING_CONSIDER_LIMITS"),
+        tree=group_tree(named_groups(settings), _groups(settings)),
+        quotas=_quota_rules(settings, text),
         accounting=terms(settings),
         own=tuple(text(name) for name in asked if text(name).strip()),
+    )
+
+
+_SURPLUS, _REGROUP = "GROUP_ACCEPT_SURPLUS", "GROUP_AUTOREGROUP"
+_DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
+
+
+def family_of(name: str) -> str:
+    """The prefix of a setting of which there is one for each accounting group; empty: it is none of these."""
+    upper = name.upper()
+    return "" if upper in NEGOTIATOR else next((one for one in FAMILIES if upper.startswith(one)), "")
+
+
+def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each name of GROUP_NAMES that makes no accounting group, and for each setting of a group
+    that there is not."""
+    tree = group_tree(named_groups(settings), {})
+    for name, why in tree.ignored.items():
+        yield f"GROUP_NAMES: {name} is no accounting group: {why}"
+    for name, value in settings.items():
+        group = name[len(family_of(name)) :].lower()
+        if family_of(name) and value.strip() and group not in tree.places:
+            yield f"{name} has no effect: there is no accounting group {group}; GROUP_NAMES has to name it"
+
+
+def _groups(settings: Mapping[str, str]) -> dict[str, Group]:
+    """What is set for each accounting group that GROUP_NAMES names, by its name in small letters."""
+    own: dict[str, dict[str, str]] = {prefix: {} for prefix in FAMILIES}
+    for name, value in settings.items():
+        prefix = family_of(name)
+        if prefix and value.strip():
+            own[prefix][name[len(prefix) :].lower()] = value
+    found: dict[str, Group] = {}
+    for name in named_groups(settings):
+        lower = name.lower()
+        static = own[_STATIC].get(lower)
+        surplus, regroups = (
+            own[f"{prefix}_"].get(lower, settings.get(prefix) or NEGOTIATOR[prefix].default).lower() == "true"
+            for prefix in (_SURPLUS, _REGROUP)
+        )
+        quota = float(own[_DYNAMIC].get(lower, 0) if static is None else static)
+        found.setdefault(lower, Group(name, quota, static is not None, surplus, regroups))
+    return found
+
+
+def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> QuotaRules:
+    order, oversubscribes = text("GROUP_SORT_EXPR"), text("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION").lower()
+    is_default = not order.strip() or "".join(order.split()) == NEGOTIATOR["GROUP_SORT_EXPR"].default
+    return QuotaRules(
+        None if is_default else expression(order),
+        oversubscribes == "true" if oversubscribes.strip() else None,
+        text("NEGOTIATOR_USE_WEIGHTED_DEMAND").lower() == "true",
+        text("NEGOTIATOR_STRICT_ENFORCE_QUOTA").lower() == "true",
+        round(float(text("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS"))),
+        float(text("GROUP_QUOTA_ROUND_ROBIN_RATE")),
     )
 
 
@@ -129,10 +183,50 @@ def followed(configuration: Configuration) -> Ad:
     found = offered(configuration)
     if any(configuration.source(name).kind != "default" for name in PACE):
         found |= {name: _seconds(configuration, name) for name in PACE}
+    return found | _of_several(configuration, found)
+
+
+def _of_several(configuration: Configuration, shared: Ad) -> Ad:
+    """What DAEMON_LIST says of the negotiators, if that is not that there is one, and what each has for itself.
+
+    :raises ConfigError: a value that cannot be taken, or two with the same slots
+    """
+    daemons = configuration.get("DAEMON_LIST").replace(",", " ").upper().split()
+    named = tuple(dict.fromkeys(name for name in daemons if is_name(name))) or (SOLE,)
+    if named == (SOLE,):
+        return {}
+    found: Ad = {NEGOTIATORS: " ".join(named)}
+    for one in named:
+        found |= _of_one(configuration, one, shared)
+    if words := wrong({**shared, **found}):
+        raise _error(configuration, "DAEMON_LIST", words)
     return found
 
 
+def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
+    """What one of several negotiators has for itself. The master names it to itself, unless its arguments do."""
+    words = configuration.get(f"{name}_ARGS").split()
+    if words and (len(words) != 2 or words[0] not in ("-local-name", "-localname")):
+        raise _error(
+            configuration, f"{name}_ARGS", f"{name}_ARGS = {' '.join(words)}: only -local-name NAME is followed"
+        )
+    own = configuration.as_local(words[1] if words else name)
+    texts = offered(own)
+    paced = any(own.source(each).kind != "default" for each in PACE)
+    if paced:
+        texts |= {each: _seconds(own, each) for each in PACE}
+    found: Ad = {}
+    for each in dict.fromkeys((*texts, *shared)):
+        text, other = (ad.get(each, _DEFAULTS.get(each, "")) for ad in (texts, shared))
+        if text != other or (each in PACE and each not in shared):
+            found[f"{name}.{each}"] = text or NOTHING
+    return found
+
+
+_DEFAULTS: Final = {name: one.default for name, one in NEGOTIATOR.items()} | PACE
 _INTERVAL: Final = "NEGOTIATOR_INTERVAL"
+_BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
+"""Settings whose default the pool's dialect says."""
 
 
 def offered(configuration: Configuration) -> Ad:
@@ -142,14 +236,33 @@ def offered(configuration: Configuration) -> Ad:
     """
     found: Ad = {}
     for name, setting in NEGOTIATOR.items():
+        if name in _BY_DIALECT and configuration.source(name).kind == "default":
+            continue
         text = _told(configuration, name, setting.kind)
         if text != setting.default:
             found[name] = text
     for name in configuration.names():
-        upper = name.upper()
-        if upper not in NEGOTIATOR and (kind := negotiators(upper)) is not None:
-            prefix = next(one for one in FAMILIES if upper.startswith(one))
-            found[prefix + name[len(prefix) :]] = _told(configuration, name, kind)
+        if prefix := family_of(name):
+            found[prefix + name[len(prefix) :]] = _told(configuration, name, FAMILIES[prefix])
+    return found | _limits(configuration)
+
+
+_LIMIT: Final = "limit"
+_OWN: Final = "NEGOTIATOR."
+"""What stands before a setting of the negotiator's alone."""
+
+
+def _limits(configuration: Configuration) -> Ad:
+    """The concurrency limits of a configuration, in capital letters: in HTCondor they know no case."""
+    from ..config import is_known
+
+    found: Ad = {}
+    for name in configuration.names():
+        upper = name.upper().removeprefix(_OWN)
+        if upper in NEGOTIATOR or negotiators(upper) != _LIMIT or (upper.endswith(SUFFIX) and is_known(upper)):
+            continue
+        if configuration.get(upper).strip():
+            found[upper] = _told(configuration, upper, _LIMIT)
     return found
 
 
@@ -157,7 +270,7 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
     default = NEGOTIATOR[name].default if name in NEGOTIATOR else ""
     if kind == "truth":
         return "true" if configuration.boolean(name, default == "true") else "false"
-    if kind in ("seconds", "factor", "number"):
+    if kind in ("seconds", "factor", "number", "part", "count", "rate", _LIMIT):
         value = configuration.number(name, float(default or 0))
         text = default if default and value == float(default) else _number(value)
     else:

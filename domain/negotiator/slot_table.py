@@ -16,20 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from attrs import define, field
+from attrs import define, field, frozen
 
 from ..classad import ClassAd, Context, Expression, Plan, SlotTable, parse, unparse
 from ..classad.columns import ABSENT, INTEGER
 from ..classad.function_registry import FUNCTIONS, Needs
 from ..classad.tree import Attribute, Call, Literal, children
-from ..events import Unmatched
-from ..ports.sensor_readings import NOTHING_READ, Readings
-from ..startd.evaluation import PolicyEvaluation, integer
+from ..events import Clause, Unmatched
+from ..startd.evaluation import integer
 from ..startd.next_change import moving_attributes
+from ..startd.pslot_rollup import is_rolled, told_names
 from ..startd.public_ad import PublishedSlots, shown
 from ..startd.settings import setting
-from ..startd.slot_ad import DYNAMIC_ATTRIBUTES, MAKES_NAMES, SlotSnapshot
-from ..startd.time_limits import drain_left, retirement_left
+from ..startd.slot_ad import DYNAMIC_ATTRIBUTES, EXPECTED, MAKES_NAMES, SlotSnapshot
+from ..startd.time_limits import drain_left
 from ..state.caches import Caches
 from ..state.expression_cache import expression
 from ..state.state import Slot, State
@@ -47,7 +47,7 @@ _MOVES = frozenset(
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
 MOVING = _MOVES.union(
-    _CLOCKS, (key for key, one in FUNCTIONS.items() if one.needs is Needs.CONTEXT), ("currenttime", "random")
+    _CLOCKS, EXPECTED, (key for key, one in FUNCTIONS.items() if one.needs is Needs.CONTEXT), ("currenttime", "random")
 )
 """Names that make what an expression comes to depend on the time, or on chance."""
 _WEIGHT = parse("SlotWeight")
@@ -77,14 +77,37 @@ class Exhausted(NamedTuple):
     told: Unmatched
 
 
-@define
-class LastingFacts:
-    """What does not change for a kind of jobs while the slots' rows stay: the names of their ranks, and whether time,
-    or chance, changes what they match (None: not asked yet)."""
+@frozen
+class SlotCounts:
+    """What the slots say to one kind of jobs."""
+
+    slots: int
+    clauses: tuple[Clause, ...]
+    fits: int  #: how many slots match
+    refused: int  #: how many the jobs accept, but not these the jobs
+
+
+@define(eq=False)
+class Planned:
+    """A kind of jobs, and what was found for it among the slots as they were ``as_of``."""
 
     signature: Signature
-    ranks: tuple[str, str, str]
-    moves: bool | None = None
+    plan: Plan
+    as_of: object = None  #: the versions of what ``reads`` says; None: it is not kept
+    reads: tuple[str, ...] | None = None
+    """The attributes of slots, in small letters, that decide which of them match. None: that may change without an
+    event of the slots."""
+    match: Mask | None = None
+    counts: SlotCounts | None = None
+
+
+class Ranked(NamedTuple):
+    """What an expression of the negotiator's comes to in each slot, and the attributes that it reads, as of which
+    versions."""
+
+    reads: tuple[str, ...]
+    as_of: tuple[int, ...]
+    values: npt.NDArray[np.float64]
 
 
 @define
@@ -112,15 +135,16 @@ class PublicAds:
     weights: Places = field(factory=lambda: _zeros(0))
     texts: dict[int, tuple[Expression, str]] = field(factory=dict)
     """What expressions look like, which are asked for in every cycle."""
-    plans: dict[int, tuple[Signature, Plan]] = field(factory=dict)
-    """The plans of kinds of jobs, by their numbers."""
+    plans: dict[int, Planned] = field(factory=dict)
+    """What is known of kinds of jobs, by their numbers."""
     barren: dict[int, Exhausted] = field(factory=dict)
     """Kinds of jobs that no slot is left for, by their numbers. It holds as long as slots only go or are matched, the
     settings stay, and no condition asks for the time."""
-    aspects: dict[int, LastingFacts] = field(factory=dict)
-    """Kinds of jobs, by their numbers."""
     given: Places = field(factory=lambda: _zeros(0))
     """The places that the last cycle gave away: what is barren since then is so only if they went."""
+    ranked: dict[str, Ranked] = field(factory=dict)
+    """The negotiator's own ranks, by the names that say what they depend on of a job."""
+    layout: int = 0  #: how often rows came or went
     _wanted: dict[str, None] = field(factory=dict)
     _moving: dict[str, _Moving] = field(factory=dict)
     _spellings: dict[str, str] = field(factory=dict)
@@ -131,6 +155,8 @@ class PublicAds:
     _watched: dict[str, None] = field(factory=dict)
     """The slots whose rows are written anew in every cycle: time alone may change what their machines' drains allow, or
     what they say of each other."""
+    _rolled: bool = False
+    """Whether anybody reads what partitionable slots tell of dynamic ones: their rows are written anew then, too."""
     _weighed: tuple[int, ...] = ()
     _configured: int = -1
     _cursors: tuple[int, int] = (-1, -1)
@@ -144,6 +170,11 @@ class PublicAds:
     def reads_anything(self) -> bool:
         """Whether some expression makes names when it is evaluated: it may read any attribute of a job."""
         return self._every
+
+    def versions(self, reads: Iterable[str]) -> tuple[int, ...]:
+        """Return which versions these attributes have in all slots: the same numbers for the same slots and values."""
+        columns = self.table.columns
+        return (self.layout, *[columns[name].version if name in columns else -1 for name in reads])
 
     def text(self, one: Expression) -> str:
         """An expression as a text."""
@@ -165,6 +196,7 @@ class PublicAds:
         self._follow(state, see, changed, matched)
         self._want(state, see, {*ALWAYS_READ, *asked})
         self._move(now // 1_000_000, context)
+        self._estimate(see)
         self._weigh()
         self._check_given()
 
@@ -201,7 +233,8 @@ class PublicAds:
         if gone:
             self._remove(gone)
         fresh = [name for name in touched if name in state.slots and name not in self.places]
-        changed = dict.fromkeys(name for name in (*touched, *self._watched) if name in self.places)
+        parents = [self.names[place] for place in np.flatnonzero(self.shared)] if self._rolled else ()
+        changed = dict.fromkeys(name for name in (*touched, *self._watched, *parents) if name in self.places)
         places = self.places
         taken = [places[name] for name in matched if name not in touched and name in places]
         self.free[taken] = self.held[taken] = False
@@ -214,9 +247,9 @@ class PublicAds:
         if changed or fresh or state.configured != self._configured:
             self._configured = state.configured
             self.barren.clear()
-            self.aspects.clear()
 
     def _remove(self, gone: list[int]) -> None:
+        self.layout += 1
         self.table.remove(gone)
         keep = np.ones(len(self.names), bool)
         keep[gone] = False
@@ -231,6 +264,7 @@ class PublicAds:
 
     def _add(self, state: State, fresh: list[str]) -> None:
         """Rows at the end, in the order of the slots' births."""
+        self.layout += 1
         if len(fresh) == len(state.slots):
             fresh[:] = state.slots
         else:
@@ -254,8 +288,10 @@ class PublicAds:
         place, claim = self.places[slot.name], slot.claim
         m = see.snapshot(slot)
         see.spell(slot.ad.keys() | slot.public.keys() | {name for name, _ in see.of_others(m).values()})
+        if slot.kind != "static":
+            see.spell(set(told_names(state, slot)))
         matched = slot.name in state.matches
-        self.free[place] = claim is None and not matched and free(state, slot, see)
+        self.free[place] = claim is None and slot.waiting is None and not matched and free(state, slot, see)
         held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
         self.held[place] = held and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
         self.shared[place] = slot.kind == "partitionable"
@@ -303,6 +339,7 @@ class PublicAds:
                 self._every = True  # an expression makes names when it is evaluated: any may be read
             names = sorted(name for name in pending if name in DYNAMIC_ATTRIBUTES or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
+            self._rolled = self._rolled or any(map(is_rolled, pending))
             self._seen |= pending
             self._fill(state, see, names, self.names)
             pending = self._seen - self._wanted.keys()
@@ -317,7 +354,7 @@ class PublicAds:
             if key in _MOVES:
                 self._moving.setdefault(key, self._still(key))
                 continue
-            if key in _CLOCKS:
+            if key in _CLOCKS or key in EXPECTED:
                 continue
             cells = [see.attribute(m, key) for slot, m in moments]
             for asked in {id(one): one for one in cells if one is not None and type(one) is not Literal}.values():
@@ -369,6 +406,13 @@ class PublicAds:
             if key in self._wanted:
                 # Not as one value for all slots, which plans would put into conditions, anew every minute.
                 self.table.assign(DYNAMIC_ATTRIBUTES[key][0], INTEGER, np.full(len(self.names), value, np.int64))
+
+    def _estimate(self, see: _PublishedSlots) -> None:
+        """The columns of what drains would cost, anew in every cycle: they move by the clock, and not evenly."""
+        asked = sorted(EXPECTED & self._wanted.keys())
+        moments = [see.snapshot(slot) for slot in self.slots] if asked else []
+        for key in asked:
+            self.table.fill(see.spelling(key), [see.attribute(m, key) for m in moments])
 
     def _weigh(self) -> None:
         """The slots' weights in thousandths: SlotWeight, which is Cpus unless configured; 1 for what is no weight."""
@@ -422,6 +466,7 @@ def free(state: State, slot: Slot, see: _PublishedSlots) -> bool:
     run."""
     machine = state.machines.get(slot.machine)
     takes = bool(state.dialect.steps("claim", slot.state_activity)) and slot.state_activity != "Matched/Idle"
+    takes |= slot.state == "Backfill"  # a claim waits until the client is gone
     if machine is None or (machine.drain is None and not machine.shutdown):
         return takes
     drain = machine.drain
@@ -454,18 +499,9 @@ class _PublishedSlots(PublishedSlots):
     def spelling(self, key: str) -> str:
         return DYNAMIC_ATTRIBUTES[key][0] if key in DYNAMIC_ATTRIBUTES else self._spellings.get(key, key)
 
-    def look(self, slot: Slot) -> PolicyEvaluation:
-        return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context, self.caches)
-
-    def _sense(self, machine: str) -> Readings:
-        known = self.state.machines.get(machine)
-        slots = {} if known is None else {name: slot.public for name, slot in known.slots.items() if slot.public}
-        return Readings(slots=slots) if slots else NOTHING_READ
-
     def retires(self, slot: Slot) -> bool:
         """Whether its job has retirement time left."""
-        text = slot.ad.get("MaxJobRetirementTime", "0")
-        return text != "0" and slot.activation is not None and retirement_left(self.look(slot)) > 0
+        return self.retires_for(slot) > 0
 
 
 def public_ads_of(state: State, caches: Caches, now: int, context: Context, asked: Iterable[str]) -> PublicAds:

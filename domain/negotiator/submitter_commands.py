@@ -15,10 +15,12 @@ import msgspec
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal
 from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
+from ..names import AccountName
 from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter
+from ..state.negotiators import named, short
 from ..state.settings import super_users
 from ..state.state import Submitter
-from .accounting import LEAST_FACTOR, LEAST_PRIORITY, first_factor, initial, terms
+from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
 
 NO_LIMIT: Final = -1.0
 """The ceiling of who has none."""
@@ -89,7 +91,7 @@ def set_submitter(draft: Draft, command: SetSubmitter) -> None:
     grant = GRANTS.get(command.name)
     if grant is None:
         raise Refusal(f"{command.name!r} is nothing that can be set of a submitter; there are {', '.join(SET)}")
-    known = draft.state.submitters.get(command.submitter)
+    known = draft.state.submitters.get(str(AccountName(_whose(draft, command.negotiator), command.submitter)))
     until = _lease_end(known, command.name, draft.now)
     if command.cancel:
         _cancel(draft, command, grant, until)
@@ -105,8 +107,10 @@ def set_submitter(draft: Draft, command: SetSubmitter) -> None:
 
 
 def _set(draft: Draft, command: SetSubmitter, value: float, until: int) -> None:
-    factor = first_factor(draft.state, command.submitter)
-    draft.emit(SubmitterSet(*draft.why("granted"), command.submitter, command.user, command.name, value, until, factor))
+    whose = _whose(draft, command.negotiator)
+    factor = first_factor(draft.state, command.submitter, whose)
+    name, user = command.submitter, command.user
+    draft.emit(SubmitterSet(*draft.why("granted"), name, user, command.name, value, until, factor, whose))
     given = {"submitter": command.submitter, "name": command.name, "value": value, "until": until}
     answer(draft, command, "set submitter", _words(command), given)
 
@@ -164,10 +168,12 @@ def reset_usage(draft: Draft, command: ResetUsage) -> None:
     _check_user(draft, command, f"reset the usage of {whose}")
     for name in command.submitters:
         _check_name(draft, name)
-    names = tuple(dict.fromkeys(command.submitters)) or tuple(draft.state.submitters)
-    factors = {name: first_factor(draft.state, name) for name in names if name not in draft.state.submitters}
+    whose = _whose(draft, command.negotiator)
+    known = accounts_of(draft.state.submitters, whose)
+    names = tuple(dict.fromkeys(command.submitters)) or tuple(known)
+    factors = {name: first_factor(draft.state, name, whose) for name in names if name not in known}
     if names:
-        draft.emit(SubmittersReset(*draft.why("granted"), names, command.user, factors))
+        draft.emit(SubmittersReset(*draft.why("granted"), names, command.user, factors, whose))
     arguments = msgspec.json.encode(command.submitters).decode()
     answer(draft, command, "reset usage", arguments, {"submitters": names})
 
@@ -180,10 +186,11 @@ def delete_submitter(draft: Draft, command: DeleteSubmitter) -> None:
     name = command.submitter
     _check_user(draft, command, f"delete {name}")
     _check_name(draft, name)
-    known = draft.state.submitters.get(name)
+    whose = _whose(draft, command.negotiator)
+    known = draft.state.submitters.get(str(AccountName(whose, name)))
     if known is not None:
-        factor = initial(name, terms(draft.state.settings)) if known.slots else 0.0
-        draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user, factor))
+        factor = initial(name, terms_of(draft.state.settings, whose)) if known.slots else 0.0
+        draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user, factor, whose))
     answer(draft, command, "delete submitter", name, {"submitter": name, "known": known is not None})
 
 
@@ -194,11 +201,22 @@ def _check_user(draft: Draft, command: Command, what: str) -> None:
         raise Refusal(f"permission denied to {what}: only the pool's owner may do that ({who})")
 
 
+def _whose(draft: Draft, name: str) -> str:
+    """Return the negotiator in whose accounting something is to be done, as events have it.
+
+    :raises Refusal: there is none of the name, or several and none is named
+    """
+    try:
+        return short(named(draft.state.settings, name))
+    except LookupError as error:
+        raise Refusal(str(error)) from None
+
+
 _NAME = re.compile(r"\S+@[^\s@]+")
 
 
 def _check_name(draft: Draft, name: str) -> None:
-    if name not in draft.state.submitters and not (_NAME.fullmatch(name) and name.isprintable()):
+    if name not in accounts_of(draft.state.submitters) and not (_NAME.fullmatch(name) and name.isprintable()):
         raise Refusal(
             f"{name!r} is no submitter's name: the full one is wanted, user@domain, as `poolbook userprio -allusers` "
             "shows it"

@@ -18,6 +18,7 @@ from ..classad.values import ContextError, EvaluationError
 from ..events import Ad
 from ..startd.slot_ad import DYNAMIC_ATTRIBUTES
 from ..state.expression_cache import ad_of
+from ..state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"
 WHOLE = "TotalSlot"
@@ -64,15 +65,17 @@ class Misfit:
     refused: Refused | None = None
 
 
-def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int) -> Misfit | None:
+def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, maps: UserMaps = NO_MAPS) -> Misfit | None:
     """Why no slot could ever have the job; None: one could, or nobody can tell.
 
     :param job: the job's ad
     :param slots: names and ads of the pool's slots, without dynamic ones
     :param now: the instant, in seconds
+    :param maps: what ``userMap()`` looks names up in
     """
     try:
-        return _misfit(ad_of(job), [(name, ad_of(at_full_size(ad))) for name, ad in sorted(slots)], Context(now=now))
+        whole = [(name, ad_of(at_full_size(ad))) for name, ad in sorted(slots)]
+        return _misfit(ad_of(job), whole, Context(now=now, user_maps=maps))
     except ContextError:  # it asks for what is drawn anew in each cycle
         return None
 

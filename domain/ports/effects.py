@@ -1,15 +1,26 @@
 """What is to be done in the world because an event is in the log.
 
 An effect is derived from an event and from nothing else, after the append, so that after a crash the same effects are
-derived again; each is keyed by an activation, the log's position of the event that began it, so that the world can tell
-what it has done already.
+derived again; each is keyed by an activation or a backfill client, the log's position of the event that began it, so
+that the world can tell what it has done already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..events import Event, JobActivated, JobExited, JobSignalled, JobsTransitioned, SlotTransitioned
+from ..events import (
+    BackfillExited,
+    BackfillSignalled,
+    BackfillStarted,
+    Event,
+    JobActivated,
+    JobDue,
+    JobExited,
+    JobSignalled,
+    JobsTransitioned,
+    SlotTransitioned,
+)
 from ..late_attrs import frozen
 from ..state.state import Activation, State
 from .world import How
@@ -20,6 +31,13 @@ class Start:
     """Start the processes of an activation."""
 
     key: str
+
+
+@frozen
+class StartClient:
+    """Start the backfill client of a machine."""
+
+    machine: str
 
 
 @frozen
@@ -44,7 +62,7 @@ class Benchmark:
     slot: str
 
 
-Effect = Start | Signal | Forget | Benchmark
+Effect = Start | StartClient | Signal | Forget | Benchmark
 
 BENCHMARKING = "Unclaimed/Benchmarking"
 _ENDINGS: dict[str, How] = {"Held": "hold", "Removed": "remove"}
@@ -62,7 +80,12 @@ def ending(state: State, activation: Activation, stop: str) -> How:
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     """The effects of the event at `position`; `state` is the state after the append that it was part of."""
     if isinstance(event, JobActivated):
-        yield Start(str(position))
+        if not event.deferred:
+            yield Start(str(position))
+    elif isinstance(event, JobDue):
+        activation = state.by_job.get((event.cluster, event.proc))
+        if activation is not None:
+            yield Start(activation.key)
     elif isinstance(event, JobSignalled):
         activation = state.by_job.get((event.cluster, event.proc))
         if activation is not None:
@@ -73,7 +96,11 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
                 activation = state.by_job.get((event.cluster, proc))
                 if activation is not None:
                     yield Signal(activation.key, _PAUSES[event.row])
-    elif isinstance(event, JobExited):
+    elif isinstance(event, JobExited | BackfillExited):
         yield Forget(event.key)
+    elif isinstance(event, BackfillStarted):
+        yield StartClient(event.machine)
+    elif isinstance(event, BackfillSignalled):
+        yield Signal(event.key, "hard")
     elif isinstance(event, SlotTransitioned) and event.target == BENCHMARKING:
         yield Benchmark(event.slot)

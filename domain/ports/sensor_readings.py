@@ -23,9 +23,9 @@ _NO_ADS: Mapping[str, Ad] = MappingProxyType({})
 class Readings:
     """``last_input`` is the instant (microseconds) of the last key or mouse movement at any terminal or the console,
     ``last_console`` at the console alone; None: none since the machine joined. ``load`` is the machine's load average
-    over a minute, ``condor_load`` what of it each slot's job makes (TotalLoadAvg, CondorLoadAvg). ``attributes`` are
-    further attributes of all its slots as expressions, ``slots`` those of single slots: what the owner's own sensors
-    publish, and disk and swap space."""
+    over a minute, ``condor_load`` what of it each slot's job makes (TotalLoadAvg, CondorLoadAvg), ``backfill_load``
+    what the machine's backfill client makes. ``attributes`` are further attributes of all its slots as expressions,
+    ``slots`` those of single slots: what the owner's own sensors publish, and disk and swap space."""
 
     last_input: int | None = None
     last_console: int | None = None
@@ -33,6 +33,12 @@ class Readings:
     condor_load: Mapping[str, float] = _NOTHING
     attributes: Mapping[str, str] = _NO_TEXTS
     slots: Mapping[str, Ad] = _NO_ADS
+    backfill_load: float = 0.0
+
+    @property
+    def pool_load(self) -> float:
+        """What of the load the pool's own processes make."""
+        return sum(self.condor_load.values()) + self.backfill_load
 
 
 NOTHING_READ = Readings()

@@ -94,11 +94,15 @@ class Act(Command):
 
 @frozen
 class Edit(Command):
-    """Set attributes of jobs; ``add`` adds to a number instead (``prio +1``)."""
+    """Set attributes of jobs; ``add`` adds to a number instead (``prio +1``). ``own``: others' jobs are passed over,
+    unless a super user asks. ``together``: if any job may not be edited, none is. ``dry``: none is, whatever may be."""
 
     selection: Selection
     changes: Ad
     add: bool = False
+    own: bool = False
+    together: bool = False
+    dry: bool = False
 
 
 @frozen
@@ -150,6 +154,7 @@ class SetSubmitter(Command):
     value: float = 0.0
     duration: int = 0
     cancel: bool = False
+    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
 
 
 @frozen
@@ -157,6 +162,7 @@ class ResetUsage(Command):
     """The usage that these submitters have accumulated counts from now on; that of all, if none are named."""
 
     submitters: tuple[str, ...] = ()
+    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
 
 
 @frozen
@@ -164,6 +170,7 @@ class DeleteSubmitter(Command):
     """Forget a submitter: its priority, its usage, and what was set of it."""
 
     submitter: str
+    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
 
 
 @frozen
@@ -209,7 +216,7 @@ class NotifyMatch(SlotMessage):
 @frozen
 class RequestClaim(SlotMessage):
     """``submitter`` of the access point ``holder`` wants the slot for a job; on a slot that is claimed, it is a better
-    match, which waits. ``lease``: seconds."""
+    match, which waits. ``lease``: seconds. ``preempts``: dynamic slots that go for it."""
 
     claim: str
     holder: str
@@ -217,6 +224,7 @@ class RequestClaim(SlotMessage):
     job: str
     ad: Ad
     lease: int = 0
+    preempts: tuple[str, ...] = ()
 
 
 @frozen
@@ -292,8 +300,40 @@ class BenchmarksDone(Stimulus):
 
 
 @frozen
+class BackfillRunning(Stimulus):
+    """The process of the backfill client of this key runs."""
+
+    key: str
+    pid: int
+    at: int
+
+
+@frozen
+class BackfillEnded(Stimulus):
+    """The backfill client of this key is gone, and all that it started. ``failure``: why it could not be started;
+    ``lost``: no record of its end exists; ``unattended``: it was ended because the pool was gone."""
+
+    key: str
+    at: int
+    code: int | None = None
+    signal: int | None = None
+    user_cpu: int = 0
+    system_cpu: int = 0
+    failure: str = ""
+    lost: bool = False
+    unattended: bool = False
+
+
+@frozen
 class Negotiate(Stimulus):
-    """Hold a negotiation cycle."""
+    """Hold a negotiation cycle. ``negotiator``: whose, if there are several (empty: NEGOTIATOR's)."""
+
+    negotiator: str = ""
+
+
+@frozen
+class Defragment(Stimulus):
+    """Look which machines are to be drained, or are to drain no longer."""
 
 
 @frozen
@@ -334,9 +374,19 @@ class LeaveQueue(Stimulus):
 
 
 @frozen
+class ScheduleJobs(Stimulus):
+    """See which of these jobs, by their clusters, have missed the time that their schedule gave them: each waits for
+    the next one. ``again``: all of them are given their next time, as when the configuration was read again."""
+
+    jobs: tuple[tuple[int, Procs], ...]
+    again: bool = False
+
+
+@frozen
 class Ended(Stimulus):
     """An activation's processes are gone. ``hold_reason``, with HTCondor's code and subcode, if the job is to be held
-    for it: it exceeded a limit, or (``failed``) could not be started. ``lost``: no record of its end exists."""
+    for it: it exceeded a limit, or (``failed``) could not be started. With a VacateReasonCode a failed start is the
+    machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists."""
 
     key: str
     at: int

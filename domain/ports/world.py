@@ -25,6 +25,18 @@ class Launch:
     slot: str
     job_ad: Ad
     slot_ad: Ad
+    owner: str  #: the user whose job it is
+
+
+@frozen
+class ClientLaunch:
+    """All that is needed to start a machine's backfill client: how it is run (the settings of its system, as
+    Executable), and the ad of the slot for which it is started."""
+
+    key: str
+    slot: str
+    client: Ad
+    slot_ad: Ad
 
 
 class World(Protocol):
@@ -32,8 +44,8 @@ class World(Protocol):
 
     def now(self) -> int: ...
 
-    def start(self, launches: Sequence[Launch]) -> None:
-        """Start activations. One that was started before is not started again."""
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
+        """Start activations and backfill clients. One that was started before is not started again."""
 
     def signal(self, key: str, how: How) -> None:
         """Make an activation's processes end (soft, hold, remove; hard), stop (suspend) or go on (continue). What is
@@ -46,9 +58,9 @@ class World(Protocol):
         """What happened, waiting for it until the given instant at most; None: as long as something may happen. An
         empty list: the time is up."""
 
-    def recover(self, launches: Sequence[Launch]) -> list[Stimulus]:
-        """After a restart: see what became of activations that began before it. Those that run are watched again, those
-        that never began are started, and what ended meanwhile is returned."""
+    def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
+        """After a restart: see what became of activations and clients that began before it. Those that run are watched
+        again, those that never began are started, and what ended meanwhile is returned."""
 
     simulated: bool
     """Whether the sensors say the same until ``wait`` returns something: a virtual world's do."""

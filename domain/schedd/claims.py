@@ -7,29 +7,36 @@ point's (``startd``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from itertools import islice
 
+from ..classad import ClassAd
+from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, ClaimMade, ClaimQueued, JobActivated
 from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
-from ..negotiator.idle_jobs import idle_procs, waiting
-from ..negotiator.match_evidence import evidence, job_ad
+from ..negotiator.idle_jobs import idle_procs, idle_queues, waiting
+from ..negotiator.match_evidence import ReadsOfKinds, evidence, job_ad
+from ..negotiator.running_limit import room
 from ..startd import time_limits
-from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release
+from ..startd.backfill_client import is_in_the_way
+from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release, wait_for_client
 from ..startd.draining import accepts_claims
 from ..startd.dynamic_slots import weight_of
 from ..startd.job_signals import signal_job
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
-from ..state.cluster import IDLE, Cluster
+from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of
-from ..state.job_ad import quoted
+from ..state.job_ad import quoted, whole
 from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
-from .claim_reuse import fits, slot_ad
+from ..state_machines.slot_rows import BACKFILL_BUSY
+from .claim_reuse import fits, slot_ad, takes_the_same
+from .deferral import deferral, sleeps
 from .expansion import CannotExpandError, asks, expand
 
 
@@ -53,15 +60,30 @@ def claim_matches(draft: Draft) -> None:
         if slot.state in HELD:
             _let_wait(draft, slot, cluster, proc, claim, value)
             continue
-        factor = first_factor(state, cluster.submitter)
-        made = ClaimMade(*draft.why("claimed"), name, claim, cluster.submitter, weight_of(slot), value, factor=factor)
+        if slot.state_activity == BACKFILL_BUSY or is_in_the_way(state, slot):
+            _let_client_go(draft, slot, cluster, proc, claim, value)
+            continue
+        whose, limits = state.matched_by.get(name, ""), state.matched_limits.get(name, "")
+        factor = first_factor(state, cluster.submitter, whose)
+        made = ClaimMade(
+            *draft.why("claimed"),
+            name,
+            claim,
+            cluster.submitter,
+            weight_of(slot),
+            value,
+            factor=factor,
+            limits=limits,
+            negotiator=whose,
+        )
         if accept_claim(draft, slot, made):
             _begin(draft, slot, cluster, proc)
         elif name in state.matches:
             void(draft, slot, "claim_failed")
     for name, (number, proc) in list(state.claim_ready.items()):
         slot, cluster = state.slots[name], _waits(state, number, proc)
-        if cluster is None or _ends(draft, slot):
+        late = cluster is not None and sleeps(cluster, proc, draft.now, draft.context.timezone)
+        if cluster is None or late or _ends(draft, slot):
             reuse_claim(draft, slot, number)
         else:
             _begin(draft, slot, cluster, proc)
@@ -87,9 +109,27 @@ def _let_wait(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str,
         void(draft, slot, "claim_failed")
         return
     draft.move_match(slot, "claim")
-    job = job_id(cluster.id, proc)
+    job, limits = job_id(cluster.id, proc), draft.state.matched_limits.get(slot.name, "")
     why = draft.why("better_match")
-    queue_claim(draft, slot, ClaimQueued(*why, slot.name, claim, cluster.submitter, value, "", job, {}))
+    whose = draft.state.matched_by.get(slot.name, "")
+    waits = ClaimQueued(*why, slot.name, claim, cluster.submitter, value, "", job, {}, limits=limits, negotiator=whose)
+    queue_claim(draft, slot, waits)
+
+
+def _let_client_go(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim: str, value: float) -> None:
+    """The claim waits until the backfill client is gone. Where the slot was told of the match, and where it is a part
+    of one with a client, the match waits instead."""
+    machine = draft.state.machines.get(slot.machine)
+    if machine is not None and not accepts_claims(machine):
+        void(draft, slot, "claim_failed")
+        return
+    if slot.destination == "Matched" or slot.kind == "dynamic":
+        return
+    draft.move_match(slot, "claim")
+    why, job = draft.why("claimed"), job_id(cluster.id, proc)
+    whose, limits = draft.state.matched_by.get(slot.name, ""), draft.state.matched_limits.get(slot.name, "")
+    waits = ClaimQueued(*why, slot.name, claim, cluster.submitter, value, "", job, {}, limits=limits, negotiator=whose)
+    wait_for_client(draft, slot, waits)
 
 
 LOCAL_MOST = 200
@@ -99,15 +139,24 @@ LOCAL_MOST = 200
 def start_local_jobs(draft: Draft) -> None:
     """Start jobs of the local universe: the access point runs them itself, at once, without a match or a slot."""
     state = draft.state
+    if not state.idle_local:
+        return
     place = f"local@{state.name}"
     running = sum(1 for activation in state.activations.values() if activation.slot == place)
-    for cluster in [c for c in state.clusters.values() if c.local and c.counts[IDLE]]:
+    room = max(0, LOCAL_MOST - running)
+    for number in list(islice(idle_queues(state, draft.caches).local, room)):
+        cluster = state.clusters[number]
         for proc in list(islice(idle_procs(cluster, state), max(0, LOCAL_MOST - running))):
+            if sleeps(cluster, proc, draft.now, draft.context.timezone):
+                continue
             expanded = _expanded(draft, {}, cluster, proc)
             if expanded is None:
                 continue
             draft.tables.job.fire("Idle", "activate")
-            draft.emit(JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded))
+            until = deferral(draft, cluster, proc)
+            draft.emit(
+                JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)
+            )
             running += 1
 
 
@@ -129,7 +178,15 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
     draft.move_claim(slot, "activate")
     draft.emit(
         JobActivated(
-            *draft.why("activated"), cluster.id, proc, slot.name, slot.claim.id, promised, provides(slot), expanded
+            *draft.why("activated"),
+            cluster.id,
+            proc,
+            slot.name,
+            slot.claim.id,
+            promised,
+            provides(slot, cluster.wish(proc, "JobMachineAttrs")),
+            expanded,
+            deferral(draft, cluster, proc),
         )
     )
     trigger(draft, slot, "activate", "activated")
@@ -147,17 +204,21 @@ def _expanded(draft: Draft, slot: Mapping[str, str], cluster: Cluster, proc: int
         return expand(job, ad_of(job), ad_of(slot), draft.context)
     except CannotExpandError as error:
         said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
+        said["NumSystemHolds"] = str(whole(job.get("NumSystemHolds", "")) + 1)
         draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
         return None
 
 
-def job_ended(draft: Draft, slot: Slot, cluster: int) -> None:
+def job_ended(draft: Draft, slot: Slot, cluster: int, reuses: bool) -> None:
     """The last process of the slot's job, of this cluster, is gone: the slot goes on, and if it is still claimed and
-    idle then, so does its holder."""
+    idle then, so does its holder: with its next job there, or without ``reuses`` by giving the claim up."""
     trigger(draft, slot, "job reported", "job_ended")
     job_gone(draft, slot)
     if draft.state.slots.get(slot.name) is slot and slot.state_activity == "Claimed/Idle" and _goes_on(draft, slot):
-        reuse_claim(draft, slot, cluster)
+        if reuses:
+            reuse_claim(draft, slot, cluster)
+        else:
+            release(draft, slot, "execution_failed")
 
 
 def _goes_on(draft: Draft, slot: Slot) -> bool:
@@ -175,29 +236,27 @@ def reuse_claim(draft: Draft, slot: Slot, before: int) -> None:
     """A claimed slot is idle: give it the next job of its submitter that fits, or release the claim. `before`: the
     cluster of the job that it had; that one of another fits is noted with its evidence."""
     assert slot.claim is not None
-    while found := None if _ends(draft, slot) else _next(draft, slot, slot.claim.submitter):
-        cluster, proc = found
+    over = room(draft.state) <= 0
+    while found := None if over or _ends(draft, slot) else _next(draft, slot, slot.claim.submitter):
+        cluster, proc, job, signature = found
         if cluster.id != before:
-            read = words(significance(draft.state, draft.caches).signature(cluster, proc))
-            draft.emit(evidence(draft, job_ad(cluster, proc), slot_ad(draft, slot, read)))
+            reads = draft.caches.of(ReadsOfKinds).find(signature, job())
+            draft.emit(evidence(draft, job(), slot_ad(draft, slot, words(signature)), reads))
         if activate(draft, slot, cluster, proc):
             return
     release(draft, slot, "no_more_jobs")
 
 
-def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int] | None:
-    state = draft.state
-    likeness = significance(state, draft.caches)
-    refused: set[Signature] = set()
-    skipped: set[int] = set()
-    for cluster, proc in waiting(state, submitter, draft.caches, skipped):
-        signature = likeness.signature(cluster, proc)
-        if signature not in refused:
-            if fits(draft, slot, cluster, proc, signature):
-                return cluster, proc
-            refused.add(signature)
-        if likeness.uniform(cluster):
-            skipped.add(cluster.id)
+def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
+    """Return the submitter's next job that fits, with its ad and what makes it like others; None: there is none."""
+    likeness = significance(draft.state, draft.caches)
+    refused: set[int] = set()
+    for cluster, proc, number in waiting(draft.state, submitter, draft.caches, refused):
+        job, signature = cache(partial(job_ad, cluster, proc)), likeness.signature(cluster, proc)
+        wish = cluster.wish(proc, LIMITS)
+        if fits(draft, slot, job, signature) and takes_the_same(draft, slot, wish, job, signature):
+            return cluster, proc, job, signature
+        refused.add(number)
     return None
 
 

@@ -14,8 +14,18 @@ from ..ports.stimuli import Ended, Measured, Started
 from ..startd.claiming import charge_badput
 from ..state.job_ad import quoted, unquoted, whole
 from ..state.state import RUNS, Activation
-from ..state_machines.hold_codes import DEACTIVATED, EVICTIONS, LOST, REMOVED_CODE, UNSPECIFIED, Why
+from ..state_machines.hold_codes import (
+    DEACTIVATED,
+    EVICTIONS,
+    FIRST_VACATE_CODE,
+    LOST,
+    REMOVED_CODE,
+    TIMES_EXCEEDED,
+    UNSPECIFIED,
+    Why,
+)
 from .claims import job_ended
+from .deferral import schedule
 from .job_policy import Ending, at_end
 
 
@@ -76,7 +86,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     cluster = state.clusters[activation.cluster]
     status = cluster.status_of(activation.proc)
     outcome, cause, row, changes = _verdict(draft, activation, stimulus, status)
-    if not activation.executing and outcome in ("exited", "evicted"):
+    if not (activation.executing or activation.deferred) and outcome in ("exited", "evicted"):
         # Its begin was never told: the pool was dead while it began and ended.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
     slot = state.slots.get(activation.slot)
@@ -100,12 +110,16 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     if slot is not None:
         draft.move_claim(slot, "end_job")
     draft.emit(exited)
+    if exited.target == "Idle":
+        schedule(draft, cluster, [activation.proc])  # before its claim looks for the next job
     if slot is not None:
-        job_ended(draft, slot, activation.cluster)
+        job_ended(draft, slot, activation.cluster, reuses=not _machines_fault(stimulus))
 
 
-_TIMES_EXCEEDED = frozenset({46, 47})
-"""HoldReasonCodes of jobs whose access point holds them for the time that they take, and then deactivates the claim."""
+def _machines_fault(end: Ended) -> bool:
+    """Return whether the job could not be started for a reason that lies with the machine: another one would not fare
+    better there."""
+    return end.failed and end.hold_code >= FIRST_VACATE_CODE
 
 
 def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Ad:
@@ -121,10 +135,10 @@ def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited
 def _why(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Why:
     if exited.outcome == "lost":
         return LOST
+    if exited.outcome == "failed" and _machines_fault(end):
+        return Why(end.hold_code, end.hold_subcode, end.hold_reason)
     if "HoldReason" in exited.changes:
-        return (
-            DEACTIVATED if end.hold_code in _TIMES_EXCEEDED else Why(end.hold_code, end.hold_subcode, end.hold_reason)
-        )
+        return DEACTIVATED if end.hold_code in TIMES_EXCEEDED else Why(end.hold_code, end.hold_subcode, end.hold_reason)
     cluster = draft.state.clusters[activation.cluster]
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
     cause = draft.state.ending.get(activation.key, "")
@@ -147,6 +161,7 @@ def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> t
     }
     cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
         # if                          outcome    cause               row         changes
+        (_machines_fault(end), "failed", "execution_failed", "evict", {}),
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
         (end.lost, "lost", "lost", "evict", {}),

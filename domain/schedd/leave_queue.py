@@ -17,6 +17,7 @@ from ..state.cluster import OVER, Cluster
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NAMES
 from ..state.state import State
+from ..state.user_maps import UserMaps
 from .job_ends import Jobs
 from .job_policy import LEAVE, constant_wish, stays
 
@@ -61,14 +62,15 @@ def _leaving(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[int
     return groups
 
 
-def asked_again(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> int | None:
+def asked_again(cluster: Cluster, proc: int, now: int, zone: tzinfo, maps: UserMaps) -> int | None:
     """When a job that stays in the queue is asked again if nothing happens to it; None: never, since no time changes
     its answer."""
     asked = expression(cluster.wish(proc, LEAVE))
     if asked is None or constant_wish(cluster, proc) is not None:
         return None
     second = now // MICROSECONDS
-    change = next_change(asked, ad_of(cluster.attributes(proc)), None, Context(now=second, seed=second, timezone=zone))
+    context = Context(now=second, seed=second, timezone=zone, user_maps=maps)
+    change = next_change(asked, ad_of(cluster.attributes(proc)), None, context)
     if change is None:
         return None
     return now + ASKED_EVERY if change is POLL else max(now + ASKED_EVERY, change * MICROSECONDS)

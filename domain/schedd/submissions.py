@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
+
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, ClusterSubmitted
@@ -14,6 +16,10 @@ from ..state.expression_cache import expression
 from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds
 from ..state.proc_ads import pack, unpack
 from .accounting_group import submitter_of
+from .admission import admit
+from .crontab import ATTRIBUTES
+from .factory_limits import LIMIT, LIMITS
+from .warnings import heading, said
 
 NUMBERS_GIVEN_OUT = 10_000
 """Numbers of clusters that may have been given out at one time and not yet used."""
@@ -29,6 +35,10 @@ def submit(draft: Draft, command: Submit) -> None:
     if command.count < 1:
         raise Refusal("nothing to submit: the queue statement yields no job")
     columns = _check(command)
+    admitted = admit(draft, command, number, columns)
+    if admitted is None:
+        return
+    command, columns = admitted.command, admitted.columns
     submitter = submitter_of(draft, command, columns)
     ad, packed, on_hold = _held_from_the_start(command, columns)
     held = ad.get("JobStatus") == "5"
@@ -36,17 +46,46 @@ def submit(draft: Draft, command: Submit) -> None:
     now = seconds(draft.now)
     if held:
         ad = {**ad, **_first_hold(ad)}
+    ad = {name: text for name, text in ad.items() if name.lower() not in _OF_THE_SUBMITTER}
     ad = {**ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
     ad["Owner"] = quoted(command.user)
     ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
     ad["TotalSubmitProcs"] = str(command.count)
+    factory = any(name.lower() in LIMITS for name in ad)
+    if factory:
+        ad = _limited(ad, command.count)
+        if on_hold:
+            raise Refusal("a factory makes all of its jobs alike: hold all of them, or none")
     factor = first_factor(state, submitter)
-    draft.emit(ClusterSubmitted(*draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor))
+    admitted.tell()
+    cluster = ClusterSubmitted(
+        *draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor, factory
+    )
+    draft.emit(evolve(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
-    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count})
+    if not factory and any(name.lower() in _OF_A_SCHEDULE for name in (*ad, *columns)):
+        from .deferral import schedule
+
+        there = state.clusters[number]
+        schedule(draft, there, [proc for proc in there.procs() if there.status_of(proc) == "Idle"])
+    told = said(admitted.warnings, draft.state.dialect.name)
+    warned = {"warning": f"{heading(draft.state.dialect.name)}\n{told}"} if told else {}
+    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count, **warned})
 
 
+def _limited(ad: Ad, count: int) -> Ad:
+    """The ad of a cluster with a factory: without a limit of its own, that is the number of jobs."""
+    limit = next((text for name, text in ad.items() if name.lower() == LIMIT.lower()), "0")
+    given = limit.strip().lstrip("-")
+    none = given.isdecimal() and (int(given) == 0 or limit.strip().startswith("-"))
+    rest = {name: text for name, text in ad.items() if name.lower() != LIMIT.lower()}
+    return {**rest, LIMIT: str(count) if none else limit}
+
+
+_OF_A_SCHEDULE = frozenset(map(str.lower, ATTRIBUTES))
+_OF_THE_SUBMITTER = frozenset({"owner", "user"})
+"""Attributes that say who has submitted a job: the pool's to write, not the job's."""
 _INITIALLY_HELD = {"InitialJobStatus": "5"}
 _ON_HOLD = "15"
 """HoldReasonCode of a job that its submission holds."""
@@ -97,6 +136,8 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
             "the jobs' own attributes cannot be read: they are packed as poolbook submit packs them"
         ) from None
     for name, texts in columns.items():
+        if name.lower() in _OF_THE_SUBMITTER:
+            raise Refusal(f"{name} is not the jobs' own to say: it is {command.user}, who submits them; leave it out")
         if len(texts) != command.count:
             raise Refusal(f"{name} has {len(texts)} values for {command.count} jobs")
     for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:

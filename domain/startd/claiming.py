@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from math import isfinite
 
+from attrs import evolve
+
 from ..classad import EvaluationError
 from ..classad.tree import Literal
+from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, Refusal
 from ..events import (
     Ad,
@@ -25,18 +28,33 @@ from ..names import SlotName
 from ..negotiator.accounting import first_factor
 from ..ports import stimuli as s
 from ..state.expression_cache import ad_of
+from ..state.job_limits import evaluated
+from ..state.slot_fold import OF_ITS_JOB
 from ..state.state import Slot
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
+from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING
 from . import time_limits
+from .backfill_client import is_in_the_way
 from .draining import accepts_claims
 from .dynamic_slots import carve, weight_of
 from .evaluation import attribute_text
 from .job_signals import signal
+from .pslot_preemption import preempt_for_claim
 from .settings import MICROSECONDS, duration
+from .slot_negotiator import negotiator_of
 from .slot_policy import note_evidence, policy_of
 from .slot_resources import dynamic_name
-from .transitions import apply_policy, end_claim, leave_preempting, mark, reevaluate, trigger
+from .transitions import (
+    apply_policy,
+    end_claim,
+    leave_preempting,
+    mark,
+    reevaluate,
+    transition,
+    trigger,
+    withdraw_better_match,
+)
 
 HELD = ("Claimed", "Preempting")
 """The states of a slot that somebody has."""
@@ -66,9 +84,12 @@ def rank_of(draft: Draft, slot: Slot, job: Ad) -> float:
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-def accept_claim(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
-    """Claim the slot. Return False if it could not be, or if its policy took the claim back at once."""
-    steps = draft.state.dialect.steps("claim", slot.state_activity)
+def accept_claim(draft: Draft, slot: Slot, made: ClaimMade, fired: str = "claim") -> bool:
+    """Claim the slot. Return False if it could not be, or if its policy took the claim back at once.
+
+    :param fired: the trigger, by which a slot goes to Claimed whose backfill client is gone
+    """
+    steps = draft.state.dialect.steps(fired, slot.state_activity)
     draft.tables.claim.step(REQUESTED, "accept" if steps else "refuse")
     if not steps:
         return False
@@ -83,6 +104,8 @@ def accept_claim(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
     if draft.state.dialect.steps("revert", slot.state_activity) and _unwanted(draft, slot):
         end_claim(draft, slot, "start_false")
         trigger(draft, slot, "revert", "claim_failed", before)
+        if slot.state_activity == BACKFILL_IDLE:
+            transition(draft, slot, SlotRow.LEAVE_BACKFILL, "claim_failed")
         return False
     reevaluate(draft, slot)
     return slot.claim is not None
@@ -91,6 +114,47 @@ def accept_claim(draft: Draft, slot: Slot, made: ClaimMade) -> bool:
 def _unwanted(draft: Draft, slot: Slot) -> bool:
     """Tell whether the policy would end the claim in the instant in which it begins."""
     return policy_of(draft, slot).true("IS_OWNER")
+
+
+# Slots with a backfill client, or on the cores of one that is still to go
+
+
+def wait_for_client(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
+    """Let a claim wait for the end of the client, and end it; one claim at a time, the last that came."""
+    if slot.waiting is not None:
+        draft.emit(ClaimWithdrawn(*draft.why("claimed"), slot.name, slot.waiting.id))
+    draft.emit(waits)
+    trigger(draft, slot, "claim waits", "claimed")
+    if not is_in_the_way(draft.state, slot):
+        claim_for_waiting(draft, slot)
+
+
+def waits_without_claim(slot: Slot) -> bool:
+    """Tell whether a claim waits for a slot that nobody has."""
+    return slot.waiting is not None and slot.claim is None
+
+
+def claim_for_waiting(draft: Draft, slot: Slot) -> None:
+    """Give a slot to the claim that waits for it, since no client is in the way any more."""
+    waiting = slot.waiting
+    assert waiting is not None
+    made = ClaimMade(
+        *draft.why("claimed"), slot.name, waiting.id, waiting.submitter, weight_of(slot), waiting.rank, waiting.holder,
+        waiting.job, waiting.ad, waiting.lease,
+        first_factor(draft.state, waiting.submitter, waiting.negotiator), waiting.limits, waiting.negotiator,
+    )  # fmt: skip
+    in_backfill = slot.state_activity == BACKFILL_KILLING
+    accept_claim(draft, slot, made, "client gone, claimed" if in_backfill else "claim")
+    if slot.waiting is waiting:  # it cannot be claimed where it is by now
+        withdraw_better_match(draft, slot, "claim_failed")
+        if in_backfill:
+            trigger(draft, slot, "client gone", "client_gone")
+
+
+def leave_for_part(draft: Draft, parent: Slot) -> None:
+    """End the client on the cores of a partitionable slot of which a part was given away."""
+    if parent.state == "Backfill":
+        trigger(draft, parent, "retire", "carved")
 
 
 # Messages from outside
@@ -114,22 +178,37 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
     if machine is not None and not accepts_claims(machine):
         raise Refusal(f"machine {machine.name} drains or is shut down: it takes no claims")
     slot = draft.state.slots.get(stimulus.slot)
+    if stimulus.preempts:
+        preempt_for_claim(draft, stimulus.preempts)
     if slot is None or slot.kind == "partitionable":
         slot = _carved(draft, stimulus, slot)
     value = rank_of(draft, slot, stimulus.ad)
+    limits = _limits_of(draft, slot, stimulus.ad)
+    whose = negotiator_of(draft.state, draft.caches, slot, draft.now, draft.context)
+    waits = ClaimQueued(
+        *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
+        stimulus.job, stimulus.ad, stimulus.lease, limits, whose,
+    )  # fmt: skip
     if slot.state in HELD:
-        waits = ClaimQueued(
-            *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
-            stimulus.job, stimulus.ad, stimulus.lease,
-        )  # fmt: skip
         queue_claim(draft, slot, waits)
+        return
+    if slot.state_activity == BACKFILL_BUSY or is_in_the_way(draft.state, slot):
+        wait_for_client(draft, slot, evolve(waits, cause="claimed"))
         return
     made = ClaimMade(
         *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight_of(slot), value, stimulus.holder,
-        stimulus.job, stimulus.ad, stimulus.lease, first_factor(draft.state, stimulus.submitter),
+        stimulus.job, stimulus.ad, stimulus.lease,
+        first_factor(draft.state, stimulus.submitter, whose), limits, whose,
     )  # fmt: skip
     if not accept_claim(draft, slot, made) and slot.state not in HELD and not draft.events:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed there")
+
+
+def _limits_of(draft: Draft, slot: Slot, job: Ad) -> str:
+    """Return what a job from outside of this pool takes of concurrency limits with the slot: it counts as well."""
+    if LIMITS not in job:
+        return ""
+    return evaluated(ad_of(job), policy_of(draft, slot).whole_ads()[0], draft.context)
 
 
 def queue_claim(draft: Draft, slot: Slot, waits: ClaimQueued) -> None:
@@ -150,6 +229,7 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
     if parent is None or parent.kind != "partitionable":
         raise Refusal(f"there is no slot {name}, and no partitionable slot to carve it from")
     slot = carve(draft, parent, name, ad_of(stimulus.ad))
+    leave_for_part(draft, parent)
     policy = policy_of(draft, slot)
     if not draft.state.dialect.steps("claim", slot.state_activity) and not policy.true("IS_OWNER"):
         draft.move_slot(slot, SlotRow.OWNER_LEAVES, "not_owner", evidence=note_evidence(draft, policy))
@@ -223,13 +303,22 @@ def release(draft: Draft, slot: Slot, cause: str) -> None:
         trigger(draft, slot, "release", cause)
 
 
+def _slot_of_starter(draft: Draft, name: str) -> Slot:
+    """Return the slot that another access point's starter tells of."""
+    slot = _slot(draft, name)
+    if slot.activation is not None and slot.activation.cluster:
+        job = f"{slot.activation.cluster}.{slot.activation.proc}"
+        raise Refusal(f"{name} runs job {job} of this queue: its own processes tell of its end, and nobody else")
+    return slot
+
+
 def starter_reported(draft: Draft, stimulus: s.StarterReported) -> None:
-    trigger(draft, _slot(draft, stimulus.slot), "job reported", "job_ended")
+    trigger(draft, _slot_of_starter(draft, stimulus.slot), "job reported", "job_ended")
 
 
 def starter_gone(draft: Draft, stimulus: s.StarterGone) -> None:
-    slot = _slot(draft, stimulus.slot)
-    if slot.activation is not None and not slot.activation.cluster:
+    slot = _slot_of_starter(draft, stimulus.slot)
+    if slot.activation is not None:
         claim = slot.claim.id if slot.claim else ""
         charge_badput(draft, slot)
         draft.move_claim(slot, "end_job")
@@ -258,6 +347,8 @@ def job_gone(draft: Draft, slot: Slot) -> None:
     closing = slot.claim is not None and "closing" in slot.claim.marks
     if (closing or slot.waiting is not None) and trigger(draft, slot, "job gone, claim closing", "job_ended"):
         return
+    if slot.claim is not None and slot.activity != "Retiring" and slot.claim.marks & OF_ITS_JOB:
+        mark(draft, slot, "job_over")
     trigger(draft, slot, "job gone", "job_ended")
 
 

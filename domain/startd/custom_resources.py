@@ -60,9 +60,9 @@ def custom_resources(configuration: Configuration, told: Mapping[str, str]) -> l
     found = {name.lower(): _of_ad(configuration, name, text) for name, text in told.items()}
     for setting in configuration.names():
         name = setting[len(PREFIX) :]
-        value = configuration.get(setting)
         lower = name.lower()
-        if not setting.lower().startswith(PREFIX.lower()) or not value:
+        value = configuration.get(setting) if setting.lower().startswith(PREFIX.lower()) else ""
+        if not value:
             continue
         if lower == "names" or lower.startswith(INVENTORY.lower()):
             continue

@@ -1,10 +1,13 @@
-"""Drain machines and cancel drains (the manual's page condor_drain, "Drained State").
+"""Drain machines and cancel drains (the manual's page condor_drain, "Drained State"): for who asks, and for the
+defragmentation (``domain/defrag/``).
 
 A schedule says what running jobs get (``state_machines/drain``). Slots without a claim go to Drained at once, others
 when their claims have ended.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
 from ..decision.command_results import answer
@@ -61,35 +64,73 @@ def drain(draft: Draft, command: s.Drain) -> None:
         raise Refusal(
             f"{command.completion!r} is nothing that can follow a drain; there are {', '.join(COMPLETIONS[1:])}"
         )
-    if machine.drain is not None:
-        raise Refusal(
-            f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
-        )
+    if refused := why_not_drained(machine):
+        raise Refusal(refused)
     _check(draft, machine, command.check)
-    start = command.start or setting(draft.state, machine, "DEFAULT_DRAINING_START_EXPR")
-    _parsed("start", start)
-    drain_machine().fire("Open", "start", command.schedule)
-    number = machine.drains + 1
-    completion = command.completion
-    draft.emit(
-        DrainBegan(
-            *draft.why("drain_command"), machine.name, number, command.schedule, command.reason, completion, start
-        )
-    )
-    for slot in slots_of(draft, machine):
-        if draft.state.slots.get(slot.name) is slot:
-            _begin(draft, slot, SCHEDULES[command.schedule])
-    reevaluate_machine(draft, machine)
+    start = start_while_draining(draft, machine, command.schedule, command.start)
+    terms = DrainTerms(command.schedule, command.reason, command.completion, start)
+    number = begin_drain(draft, machine, terms, "drain_command")
     answer(draft, command, "drain", machine.name, {"machine": machine.name, "request": str(number)})
 
 
-def _begin(draft: Draft, slot: Slot, schedule: Schedule) -> None:
+class DrainTerms(NamedTuple):
+    """What is asked of a drain (``DrainBegan`` explains the fields)."""
+
+    schedule: str
+    reason: str
+    completion: str
+    start: str
+
+
+def why_not_drained(machine: Machine) -> str:
+    """Return why no drain of the machine can begin; empty: one can."""
+    if machine.drain is None:
+        return ""
+    return f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
+
+
+def why_not_canceled(machine: Machine) -> str:
+    """Return why the machine's drain cannot be canceled; empty: it can, or there is none."""
+    if machine.drain is None or machine.drain.state != "Stopped":
+        return ""
+    return f"{machine.name} is drained, and was to {machine.drain.completion} then: start it again"
+
+
+def begin_drain(draft: Draft, machine: Machine, terms: DrainTerms, cause: str) -> int:
+    """Begin a drain of a machine that has none; return its number."""
+    drain_machine().fire("Open", "start", terms.schedule)
+    number = machine.drains + 1
+    draft.emit(DrainBegan(*draft.why(cause), machine.name, number, *terms))
+    for slot in slots_of(draft, machine):
+        if draft.state.slots.get(slot.name) is slot:
+            _begin(draft, slot, SCHEDULES[terms.schedule], cause)
+    reevaluate_machine(draft, machine)
+    return number
+
+
+def start_while_draining(draft: Draft, machine: Machine, schedule: str, asked: str) -> str:
+    """Return what START is while the machine drains. Only a graceful drain has one of its own, or the default: the real
+    startd, too, reads neither for the others.
+
+    :param asked: the one that was asked for; empty: none
+    :raises Refusal: it cannot be read
+    """
+    _parsed("start", asked)
+    if SCHEDULES[schedule].retires:
+        default = setting(draft.state, machine, "DEFAULT_DRAINING_START_EXPR")
+        if not asked:
+            _parsed("start", default)
+        return asked or default
+    return machine.drain_start if draft.state.dialect.quick_drain_keeps_last_start else ""
+
+
+def _begin(draft: Draft, slot: Slot, schedule: Schedule, cause: str) -> None:
     if not schedule.retires and slot.activation is not None:
         mark(draft, slot, "drained")
     if schedule.vacates:
-        retire(draft, slot, "drain_command", reversible=schedule.retires)
+        retire(draft, slot, cause, reversible=schedule.retires)
     else:
-        kill(draft, slot, "drain_command")
+        kill(draft, slot, cause)
 
 
 def _parsed(what: str, text: str) -> None:
@@ -120,12 +161,17 @@ def cancel_drain(draft: Draft, command: s.CancelDrain) -> None:
     machine = owned_machine(draft, command, "cancel the drain of")
     if command.drain and (machine.drain is None or machine.drain.number != command.drain):
         raise Refusal(f"No matching draining request id {command.drain} on {machine.name}")
-    if machine.drain is not None:
-        if machine.drain.state == "Stopped":
-            raise Refusal(f"{machine.name} is drained, and was to {machine.drain.completion} then: start it again")
-        _move(draft, machine, "cancel", "drain_command")
-        reevaluate_machine(draft, machine)
+    if refused := why_not_canceled(machine):
+        raise Refusal(refused)
+    end_drain(draft, machine, "drain_command")
     answer(draft, command, "cancel drain", machine.name, {"machine": machine.name})
+
+
+def end_drain(draft: Draft, machine: Machine, cause: str) -> None:
+    """Cancel the machine's drain, if it has one."""
+    if machine.drain is not None:
+        _move(draft, machine, "cancel", cause)
+        reevaluate_machine(draft, machine)
 
 
 def _move(draft: Draft, machine: Machine, row: str, cause: str) -> None:
@@ -166,7 +212,8 @@ def finalize(draft: Draft, machine: Machine) -> None:
         for slot in slots_of(draft, machine):
             if draft.state.slots.get(slot.name) is slot:
                 retire(draft, slot, "draining", reversible=True)
-            if draft.state.slots.get(slot.name) is slot:  # a dynamic slot may be gone by now
+            # A dynamic slot may be gone by now; one without a claim waits for its machine's next round.
+            if draft.state.slots.get(slot.name) is slot and slot.claim is not None:
                 apply_policy(draft, slot)
 
 
@@ -185,10 +232,12 @@ def _all_are_drained(machine: Machine, drain: Drain) -> bool:
 
 
 def accepts_claims(machine: Machine) -> bool:
-    """Tell whether the machine accepts claims: not while it is shut down, nor while it drains, unless the drain has a
-    START of its own and claims from before it are still there."""
+    """Tell whether the machine accepts claims: not while it is shut down, nor while it drains, unless the drain is
+    graceful, has a START of its own, and claims from before it are still there."""
     drain = machine.drain
-    return not machine.shutdown and (drain is None or (bool(drain.start) and not drain.final))
+    if drain is None or machine.shutdown:
+        return not machine.shutdown
+    return bool(drain.start) and not drain.final and SCHEDULES[drain.schedule].retires
 
 
 def _blocks(slot: Slot) -> bool:

@@ -14,7 +14,7 @@ from ..decision.draft import Draft, Refusal
 from ..events import Ad, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..state.expression_cache import ad_of
 from ..state.state import Slot
-from .custom_resources import available, of_things, things
+from .custom_resources import assigned, available, of_things, things
 from .slot_ad import compiled_ad
 from .slot_resources import Cutter, chosen_things, cutter, dynamic_ad, free_things, left_of
 
@@ -77,17 +77,37 @@ def merge(draft: Draft, slot: Slot) -> None:
         _give(draft, parent, amounts, "merged")
 
 
+def give_back(draft: Draft, parent: Slot, slot: Slot, cause: str) -> None:
+    """Return a dynamic slot's resources to its parent before it ends: from here on it has none."""
+    amounts = {name: int(amount) for name, amount in remaining(slot).items() if amount}
+    changes: Ad = dict.fromkeys(amounts, "0")
+    for name in amounts:
+        if assigned(slot.ad, name):
+            changes[f"Assigned{name}"] = ""
+    draft.emit(SlotAdChanged(*draft.why(cause), slot.name, changes))
+    _give(draft, parent, amounts, cause)
+
+
 def _give(draft: Draft, parent: Slot, amounts: dict[str, int], cause: str) -> None:
     left = remaining(parent)
     changes: Ad = {name: str(int(left.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
     if any(f"Available{name}" in parent.ad for name in changes):
         free = free_things(parent, draft.state.slots.values())
         changes |= {f"Available{name}": available(name, ids) for name, ids in free.items() if name in changes}
-    draft.emit(SlotAdChanged(*draft.why(cause), parent.name, changes))
+    if changes:
+        draft.emit(SlotAdChanged(*draft.why(cause), parent.name, changes))
+
+
+_PLAIN = 9
+"""Digits of a number that is the same in whatever it is written."""
 
 
 def weight_of(slot: Slot) -> int:
     """Return a slot's weight in the accounting, in thousandths: its SlotWeight, which is Cpus unless configured."""
+    weight, cpus = (slot.ad.get(slot.ad.spelling(name) or "", "") for name in ("slotweight", "cpus"))
+    text = cpus if weight in {"", "Cpus"} else weight
+    if text.isascii() and text.isdecimal() and len(text) <= _PLAIN:
+        return int(text) * 1000
     ad = ad_of(slot.ad)
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
     try:

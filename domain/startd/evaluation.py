@@ -20,6 +20,7 @@ from ..ports.sensor_readings import Sense
 from ..state.caches import Caches
 from ..state.expression_cache import ad_of, expression
 from ..state.state import Activation, Slot, State
+from .drain_estimates import DrainEstimates, drain_estimates
 from .settings import EXPRESSIONS
 from .slot_ad import (
     UNIVERSE_VANILLA,
@@ -31,7 +32,6 @@ from .slot_ad import (
     job_ad,
     job_as_ad,
     references,
-    snapshot,
 )
 
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
@@ -54,15 +54,29 @@ class Verdict:
 class PolicyEvaluation:
     """One slot at one instant. It is void when the slot has moved."""
 
-    def __init__(self, state: State, slot: Slot, sense: Sense, now: int, context: Context, caches: Caches) -> None:
-        self.caches = caches
+    def __init__(
+        self,
+        state: State,
+        slot: Slot,
+        sense: Sense,
+        now: int,
+        context: Context,
+        caches: Caches,
+        *,
+        estimating: bool = False,
+    ) -> None:
+        """:param estimating: it is asked for the estimates of a drain, which it does not have itself then"""
+        self.caches, self._estimating = caches, estimating
         self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
         self.verdict: Verdict | None = None
         """The last expression that was asked."""
+        self.matched: dict[frozenset[str], ClassAd] = {}
+        """The slot's ad as matches see it, by what a job may read of it (``schedd.claim_reuse``)."""
         self._ad: ClassAd | None = None
         self._part: ClassAd | None = None
         self._has: frozenset[str] = frozenset()
         self._moment: SlotSnapshot | None = None
+        self._estimates: DrainEstimates | None = None
         self._job: ClassAd | None = None
         self._job_known = False
         self._loose: frozenset[str] = frozenset()
@@ -72,8 +86,32 @@ class PolicyEvaluation:
 
     def snapshot(self) -> SlotSnapshot:
         if self._moment is None:
-            self._moment = snapshot(self.state, self.slot, self.sense, self.now, self.context, self.caches)
+            machine = self.state.machines.get(self.slot.machine)
+            self._moment = SlotSnapshot(
+                self.state, self.slot, machine, self.sense(self.slot.machine), self.now, self.context, self.caches,
+                self.estimates,
+            )  # fmt: skip
         return self._moment
+
+    def estimates(self) -> DrainEstimates | None:
+        """Return what a drain of the slot's machine would cost."""
+        machine = self.state.machines.get(self.slot.machine)
+        if machine is None or self._estimating:
+            return None
+        if self._estimates is None:
+            self._estimates = drain_estimates(machine, self._to_estimate, self.now)
+        return self._estimates
+
+    def _to_estimate(self, slot: Slot) -> PolicyEvaluation:
+        return PolicyEvaluation(self.state, slot, self.sense, self.now, self.context, self.caches, estimating=True)
+
+    def beside(self, slot: Slot) -> PolicyEvaluation:
+        """Return the same of another slot of the machine."""
+        if slot is self.slot:
+            return self
+        return PolicyEvaluation(
+            self.state, slot, self.sense, self.now, self.context, self.caches, estimating=self._estimating
+        )
 
     @property
     def ad(self) -> ClassAd:
@@ -164,6 +202,11 @@ class PolicyEvaluation:
         self.verdict = Verdict(name, asked, found)
         return found is False
 
+    def start_accepts_job(self) -> bool:
+        """Tell whether START, with every attribute of the moment, is true of the slot's job."""
+        start = self.expression("Start")
+        return start is not None and truth(start, *self.whole_ads(), self.context) is True
+
     @property
     def drain_start(self) -> Expression | None:
         """Return the drain's START while the machine drains, if the drain has one of its own."""
@@ -173,10 +216,12 @@ class PolicyEvaluation:
         """Return the slot's expression, else the default's; None if there is neither."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
-        own = compiled_ad(self.state, self.slot, self.caches).ad
-        if name in own:
-            return own[name]
-        default = _DEFAULTS.get(name.lower())
+        key = name.lower()
+        spelled = self.slot.ad.spelling(key)  # it takes no compiled ad: whoever lists slots asks for this alone
+        own = None if spelled is None else expression(self.slot.ad[spelled])
+        if own is not None:
+            return own
+        default = _DEFAULTS.get(key)
         return None if default is None else expression(default)
 
     def number(self, name: str) -> int | None:
@@ -212,6 +257,8 @@ class PolicyEvaluation:
     def read(self) -> dict[str, str]:
         """Return the values that the last asked expression read, as ``values_read`` does."""
         assert self.verdict is not None
+        if isinstance(self.verdict.expression, Literal):
+            return {}
         return values_read(self.verdict.expression, *self.ads_read_by(self.verdict.name), self.context)
 
 

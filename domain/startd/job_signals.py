@@ -32,6 +32,8 @@ def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str) -> None:
     activation = slot.activation
     if activation is None or not activation.cluster:
         return
+    if activation.deferred:
+        return  # nothing runs yet: it is suspended when it begins (``schedd.deferred_starts``)
     cluster = draft.state.clusters[activation.cluster]
     if cluster.status_of(activation.proc) == status:
         draft.move_jobs(cluster, ranges([activation.proc]), row, cause, status, {})

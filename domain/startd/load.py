@@ -1,9 +1,9 @@
 """Share out the load of a machine over its slots.
 
-The load of a slot's own job belongs to that slot. The rest is the owner's: it goes to slots in Owner first, then to
-those in Unclaimed, then to the others. One slot takes at most 1.0 at a time, and when each has that, those in use
-included, the turns begin anew. Or a slot takes as much as it has cores, and the rest belongs to nobody
-(``Dialect.shares_load_by_cores``).
+The load of a slot's own job belongs to that slot, that of the backfill client to the slots in Backfill, by their cores.
+The rest is the owner's: it goes to slots in Owner first, then to those in Unclaimed, then to the others. One slot takes
+at most 1.0 at a time, and when each has that, those in use included, the turns begin anew. Or a slot takes as much as
+it has cores, and the rest belongs to nobody (``Dialect.shares_load_by_cores``).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _by_cores(left: float, turn: Sequence[LoadedSlot], places: Sequence[LoadedSl
 
 def load_of(state: State, slot: Slot, readings: Readings, caches: Caches) -> Load:
     """Return the load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
-    if not readings.load and not readings.condor_load:
+    if not readings.load and not readings.condor_load and not readings.backfill_load:
         return _NO_LOAD
     return _loads(state, slot.machine, readings, caches).get(slot.name, _NO_LOAD)
 
@@ -101,11 +101,18 @@ def _loads(state: State, machine: str, readings: Readings, caches: Caches) -> di
     known = kept.get(machine)
     if known is None or known[0] != state.position or known[1] is not readings:
         places = _places(state.machines[machine].slots.values()) if machine in state.machines else []
-        condor = readings.condor_load
-        owner = distribute(max(0.0, readings.load - sum(condor.values())), places, state.dialect.shares_load_by_cores)
-        found = {name: _load(share, condor.get(name, 0.0)) for name, share in owner.items()}
+        condor, client = readings.condor_load, _of_client(readings.backfill_load, places)
+        owner = distribute(max(0.0, readings.load - readings.pool_load), places, state.dialect.shares_load_by_cores)
+        found = {name: _load(share, condor.get(name, 0.0) + client.get(name, 0.0)) for name, share in owner.items()}
         known = kept[machine] = (state.position, readings, found)
     return known[2]
+
+
+def _of_client(load: float, places: Sequence[LoadedSlot]) -> dict[str, float]:
+    """Return the backfill client's load on each slot that it may use."""
+    theirs = {place.name: place.free for place in places if place.state == "Backfill"}
+    cores = sum(theirs.values())
+    return {name: load * free / cores for name, free in theirs.items()} if cores else {}
 
 
 def _load(owner: float, condor: float) -> Load:

@@ -60,6 +60,9 @@ def remove_machine(draft: Draft, stimulus: s.RemoveMachine) -> None:
     busy = [slot.name for slot in slots if slot.claim or slot.name in state.matches]
     if busy:
         raise Refusal(f"machine {stimulus.machine} is in use ({', '.join(busy)}): vacate these slots first")
+    client = state.machines[stimulus.machine].backfill
+    if client is not None:
+        raise Refusal(f"machine {stimulus.machine} runs a backfill client ({client.system}): vacate its slots first")
     for slot in slots:
         draft.emit(SlotDestroyed(*draft.why("machine_left"), slot.name))
     draft.emit(MachineLeft(*draft.why("left"), stimulus.machine))

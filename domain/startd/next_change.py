@@ -16,12 +16,12 @@ from . import time_limits, updates
 from .evaluation import PolicyEvaluation
 from .settings import MICROSECONDS, setting
 from .slot_ad import (
+    EXPECTED,
     SlotSnapshot,
     asks_busy,
     compiled_ad,
     input_idle,
     latches_cpu_busy,
-    machine_slots,
     total_name,
     total_since,
 )
@@ -37,7 +37,7 @@ _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 def next_policy_change(policy: SlotPolicy) -> int | None:
     """Return the first instant (microseconds) at which a rule may hold: now if one does, None if none ever will."""
     slot = policy.slot
-    unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches
+    unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches and slot.waiting is None
     if applying(policy.state.dialect.rules, policy) is not None or (unheld and slot.state_activity in _DUE):
         return policy.now
     return min(_instants(policy), default=None)
@@ -53,6 +53,8 @@ def _instants(policy: SlotPolicy) -> Iterator[int]:
         names.add("CpuBusy")
     here = policy.snapshot()
     if (wanted is None or "totalmachinedrainingunclaimedtime" in wanted) and _drained(here):
+        yield policy.now
+    if (wanted is None or not wanted.isdisjoint(EXPECTED)) and _runs(here):
         yield policy.now
     if time_limits.draining(policy):
         names.add("Start")
@@ -70,14 +72,18 @@ def _instants(policy: SlotPolicy) -> Iterator[int]:
 
 
 def _drained(m: SlotSnapshot) -> bool:
-    return any(slot.state == "Drained" for slot in machine_slots(m.state, m.slot))
+    return any(slot.state == "Drained" for slot in m.state.machine_slots(m.slot))
+
+
+def _runs(m: SlotSnapshot) -> bool:
+    return any(slot.activation is not None for slot in m.state.machine_slots(m.slot))
 
 
 def _neighbours_terms(policy: PolicyEvaluation) -> Iterator[int]:
     """Yield the time limits of other slots: while a machine drains, a job's stay depends on its neighbours'."""
-    for slot in machine_slots(policy.state, policy.slot):
+    for slot in policy.state.machine_slots(policy.slot):
         if slot is not policy.slot and slot.activation is not None:
-            theirs = PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context, policy.caches)
+            theirs = policy.beside(slot)
             changes = _change(theirs, "MaxJobRetirementTime", moving_attributes(theirs.snapshot()))
             if changes is not None:
                 yield changes
@@ -96,6 +102,9 @@ def _change(policy: PolicyEvaluation, name: str, moving: dict[str, Moving]) -> i
 def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
     """Yield the instants at which a time is over: a retirement, a claim's worklife, the wait for an activation."""
     slot, claim = policy.slot, policy.slot.claim
+    machine = policy.state.machines.get(slot.machine)
+    if slot.state == "Backfill" and machine is not None and machine.backfill_retry > policy.now:
+        yield machine.backfill_retry
     stopped = slot.activation is not None and bool(slot.activation.since) and not time_limits.draining(policy)
     if claim is not None and not stopped and time_limits.in_retirement(policy):
         yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))
@@ -107,7 +116,6 @@ def _terms(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
         life = time_limits.worklife(policy)
         if life >= 0:
             yield claim.since + life * MICROSECONDS + 1
-    machine = policy.state.machines.get(slot.machine)
     if time_limits.draining(policy):
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * MICROSECONDS)
 
@@ -149,8 +157,10 @@ def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
     """Return the moving attributes that the machine's slots publish to each other (STARTD_SLOT_ATTRS)."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     found: dict[str, Moving] = {}
-    for other in machine_slots(m.state, m.slot) if wanted else ():
+    for other in m.state.machine_slots(m.slot) if wanted else ():
         prefix = SlotName.parse(other.name).slot
-        theirs = moving_attributes(SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches))
+        theirs = moving_attributes(
+            SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches, m.estimates)
+        )
         found |= {f"{prefix}_{name}": theirs[name] for name in wanted if name in theirs}
     return found

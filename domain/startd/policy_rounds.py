@@ -2,7 +2,7 @@
 
 In a round, the rules of each slot's state and activity are asked in order, and the first that holds is taken
 (``state_machines/slot_rules.py``). Rounds lie on a grid that begins when the machine joined: POLLING_INTERVAL apart
-while one of its slots is claimed, else UPDATE_INTERVAL. A round in which no rule holds leaves no event.
+while one of its slots is claimed or in Backfill, else UPDATE_INTERVAL. A round in which no rule holds leaves no event.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ..events import BenchmarksRan, CpuBusyChanged, SlotAdChanged, SlotTransitio
 from ..ports import stimuli as s
 from ..state.state import Machine, Slot, State
 from . import draining, updates
+from .claiming import HELD
 from .settings import duration
 from .slot_ad import asks_busy, compiled_ad
 from .slot_policy import policy_of
@@ -21,7 +22,8 @@ from .transitions import apply_policy, trigger
 def interval(state: State, machine: Machine) -> int:
     """Return the microseconds between two rounds of a machine."""
     held = any(
-        slot.state in ("Claimed", "Preempting") for slot in machine.slots.values() if slot.kind != "partitionable"
+        slot.state == "Backfill" or (slot.state in HELD and slot.kind != "partitionable")
+        for slot in machine.slots.values()
     )
     return max(1, duration(state, machine, "POLLING_INTERVAL" if held else "UPDATE_INTERVAL"))
 

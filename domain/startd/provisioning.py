@@ -24,7 +24,7 @@ from ..state.job_ad import quoted, unquoted
 from ..state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state.state import Machine, Slot
 from .custom_resources import Custom, custom_resources, hand_out, of_things
-from .settings import FREE_DISK, SETTINGS
+from .settings import BACKFILL_SYSTEMS, FREE_DISK, SETTINGS
 from .slot_types import CPUS, DISK, MEMORY, SWAP, Cut, SlotTypeError, Wanted, Whole, divide
 
 
@@ -74,6 +74,8 @@ POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "Rank": (("RANK",), ""),  # what is published then, and what the startd does: published.with_unsaid, claiming.rank
     "CpuBusy": (("CpuBusy", "cpu_busy"), "false"),
     "SlotWeight": (("SLOT_WEIGHT", "SlotWeight"), "Cpus"),
+    "START_BACKFILL": (("START_BACKFILL",), ""),
+    "EVICT_BACKFILL": (("EVICT_BACKFILL",), ""),
 }
 """The policy's expressions that stand in a slot's ad, with the startd's own defaults. They count where a configuration
 has none: HTCondor's defaults are the configuration's."""
@@ -160,23 +162,57 @@ def _as_it_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment)
     return evolve(equipment, volumes=volumes, swap=int(machine.ad.get("TotalVirtualMemory", equipment.swap)))
 
 
-_TEXTS: Final = ("DEFAULT_DRAINING_START_EXPR", "STARTD_SLOT_ATTRS", "STARTD_LATCH_EXPRS")
-_TRUTHS: Final = ("MUST_MODIFY_REQUEST_EXPRS",)
+_TEXTS: Final = (
+    "DEFAULT_DRAINING_START_EXPR", "STARTD_SLOT_ATTRS", "STARTD_LATCH_EXPRS", "STARTD_PARTITIONABLE_SLOT_ATTRS",
+    "BACKFILL_SYSTEM",
+    *(name for names in BACKFILL_SYSTEMS.values() for name in names),
+)  # fmt: skip
+_TRUTHS: Final = ("MUST_MODIFY_REQUEST_EXPRS", "ENABLE_BACKFILL", "ADVERTISE_PSLOT_ROLLUP_INFORMATION")
 """The settings, beside those for requests, that are no numbers."""
 
 
 def settings(configuration: Configuration) -> Ad:
-    """Return a startd's settings that differ from ``SETTINGS``."""
+    """Return a startd's settings that differ from ``SETTINGS``.
+
+    :raises ConfigError: a setting is no number, or backfill is enabled and lacks a setting
+    """
+    _check_backfill(configuration)
     found: Ad = {}
     for name, default in SETTINGS.items():
         value = configuration.get(name)
-        if value and name in _TRUTHS:
-            value = str(configuration.boolean(name, False)).lower()
+        if name in _TRUTHS:
+            value = str(configuration.boolean(name, default == "true")).lower()
         elif value and name not in (*_REQUESTS, *_TEXTS):
             value = str(configuration.integer(name, 0))  # may be written as 10 * $(MINUTE)
         if configuration.source(name).kind != "default" or (value != default and name not in _REQUESTS):
             found[name] = value
     return found
+
+
+_VANILLA: Final = ("vanilla", "5")
+_PATHS: Final = ("Executable", "InitialDir")
+
+
+def _check_backfill(configuration: Configuration) -> None:
+    """Refuse a backfill that could not be run as it is configured."""
+    if not configuration.boolean("ENABLE_BACKFILL", False):
+        return
+    system, known = configuration.get("BACKFILL_SYSTEM").upper(), " or ".join(BACKFILL_SYSTEMS)
+    if system not in BACKFILL_SYSTEMS:
+        named = f"{system} is no backfill system" if system else "it is not set"
+        raise _backfill_error(configuration, "BACKFILL_SYSTEM", f"{named}, and ENABLE_BACKFILL is true: set {known}")
+    for name in (f"{system}_{name}" for name in _PATHS):
+        if not configuration.get(name).startswith("/"):
+            words = f"{configuration.get(name) or 'it'} is no full path: the backfill client needs one"
+            raise _backfill_error(configuration, name, words)
+    name = f"{system}_Universe"
+    if configuration.get(name, "" if system == "BOINC" else "vanilla").lower() not in _VANILLA:
+        raise _backfill_error(configuration, name, "backfill clients are of the vanilla universe: set it to vanilla")
+
+
+def _backfill_error(configuration: Configuration, name: str, words: str) -> ConfigError:
+    source = configuration.source(name)
+    return ConfigError(f"{name}: {words}", source.file, source.line)
 
 
 def _slots_with_settings(configuration: Configuration) -> set[int]:

@@ -10,16 +10,19 @@ out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
-from ..classad import ClassAd, Context, EvaluationError, Expression
+from ..classad import UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.tree import Literal
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..state.caches import Caches
 from ..state.expression_cache import expression
 from ..state.state import Slot, State
-from .settings import PRIVATE
+from . import pslot_rollup
+from .drain_estimates import DrainEstimates
+from .evaluation import PolicyEvaluation
+from .settings import MICROSECONDS, PRIVATE
 from .slot_ad import (
     DYNAMIC_ATTRIBUTES,
     OF_EVENTS,
@@ -27,6 +30,7 @@ from .slot_ad import (
     attributes_of_other_slots,
     drain_start,
 )
+from .time_limits import retirement_left
 
 _USUAL: Final = "Start && WithinResourceLimits"
 REFUSING: Final = frozenset({"Matched", "Preempting"})
@@ -34,8 +38,6 @@ REFUSING: Final = frozenset({"Matched", "Preempting"})
 _KEPT_TO_ITSELF: Final = PRIVATE | {"claim_worklife"}
 _SETTINGS, _VARIANTS = "modify_request_expr_", "_vanilla"
 _NO: Final = Literal(False)
-_CARVED: Final = ("Cpus", "Memory", "Disk")
-"""What a partitionable slot tells of each slot that was carved from it, besides state and activity."""
 
 
 @lru_cache(10_000)
@@ -56,13 +58,29 @@ class PublishedSlots:
         self._literals: dict[Any, Literal] = {}
         self._others: tuple[str, Mapping[str, tuple[str, Any]]] = ("", {})
         self._public: tuple[str, Mapping[str, str]] = ("", {})
+        self._estimates: dict[str, DrainEstimates | None] = {}
 
     def snapshot(self, slot: Slot) -> SlotSnapshot:
         """Return the slot, with what its sensors said when they were published last."""
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        return SlotSnapshot(
-            self.state, slot, self.state.machines.get(slot.machine), readings, self.now, self.context, self.caches
-        )
+        machine = self.state.machines.get(slot.machine)
+        estimates = partial(self._drain_estimates, slot)
+        return SlotSnapshot(self.state, slot, machine, readings, self.now, self.context, self.caches, estimates)
+
+    def look(self, slot: Slot) -> PolicyEvaluation:
+        """Return the slot's policy, with what the sensors of its machine's slots said when they were published last."""
+        return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context, self.caches)
+
+    def _sense(self, machine: str) -> Readings:
+        known = self.state.machines.get(machine)
+        slots = {} if known is None else {name: slot.public for name, slot in known.slots.items() if slot.public}
+        return Readings(slots=slots) if slots else NOTHING_READ
+
+    def _drain_estimates(self, slot: Slot) -> DrainEstimates | None:
+        """Return what all slots of a machine say of a drain: computed once."""
+        if slot.machine not in self._estimates:
+            self._estimates[slot.machine] = self.look(slot).estimates()
+        return self._estimates[slot.machine]
 
     def public(self, slot: Slot) -> Mapping[str, str]:
         """Return what was published of the slot's sensors, by the names in small letters."""
@@ -100,7 +118,9 @@ class PublishedSlots:
         if name is not None:
             return expression(slot.ad[name])
         other = self.of_others(m).get(key)
-        return None if other is None else other[1] if isinstance(other[1], Expression) else self._literal(other[1])
+        if other is None:
+            return None if slot.kind == "static" else self._rolled_up(slot, key)
+        return other[1] if isinstance(other[1], Expression) else self._literal(other[1])
 
     def ad(self, slot: Slot) -> ClassAd:
         """Return the whole published ad."""
@@ -113,8 +133,6 @@ class PublishedSlots:
         ad.setdefault("Name", slot.name)
         if m.machine is not None:
             self._settle_start(slot, ad)
-        if slot.kind == "partitionable":
-            self._roll_up(slot, ad)
         return ad
 
     def _names(self, m: SlotSnapshot) -> Iterator[str]:
@@ -123,6 +141,7 @@ class PublishedSlots:
         yield from (name for key, (name, _) in DYNAMIC_ATTRIBUTES.items() if own or key in OF_EVENTS)
         yield from m.slot.public
         yield from (name for name, _ in self.of_others(m).values())
+        yield from pslot_rollup.told_names(self.state, m.slot)
 
     def _refuses(self, slot: Slot) -> bool:
         """Tell whether the slot must not be matched: nor is it where its machine ends, or drains without a START."""
@@ -147,15 +166,40 @@ class PublishedSlots:
         except EvaluationError:
             return False
 
-    def _roll_up(self, slot: Slot, ad: ClassAd) -> None:
-        """Add what a partitionable slot tells of the slots that were carved from it (manual: Machine ClassAd
-        Attributes, Child*)."""
+    def _rolled_up(self, slot: Slot, key: str) -> Expression | None:
+        """Return what a slot tells because it was carved, or may be, by the name in small letters."""
+        if key == pslot_rollup.ROLLED_UP.lower():
+            return self._literal(True) if pslot_rollup.rolls_up(self.state, slot) else None
+        if slot.kind != "partitionable" or not pslot_rollup.is_rolled(key):
+            return None
         carved = self._carved.get(slot.name, [])
-        ad["NumDynamicSlots"] = len(carved)
-        ad["ChildState"] = [one.state for one in carved]
-        ad["ChildActivity"] = [one.activity for one in carved]
-        for name in _CARVED:
-            ad[f"Child{name}"] = [ClassAd({name: expression(one.ad.get(name, "0"))}).eval(name) for one in carved]
+        if key == pslot_rollup.COUNT.lower():
+            return self._literal(len(carved))
+        name = pslot_rollup.rolled_names(self.state, slot).get(key)
+        if name is None:
+            return None
+        return ClassAd({name: [self._value_of(one, name) for one in carved]})[name]
+
+    def _value_of(self, slot: Slot, name: str) -> Any:
+        """Return the value of an attribute of a dynamic slot, as its parent tells it."""
+        key = name.lower()
+        if key == pslot_rollup.LEFT:
+            return self.retires_for(slot) // MICROSECONDS
+        found = self.attribute(self.snapshot(slot), key)
+        if found is None and key == "name":
+            return slot.name
+        if found is None or isinstance(found, Literal):
+            return UNDEFINED if found is None else found.value
+        try:
+            return self.ad(slot).eval(name, None, self.context)
+        except EvaluationError:
+            return UNDEFINED
+
+    def retires_for(self, slot: Slot) -> int:
+        """Return the microseconds that are left of the retirement time of the slot's job; 0 without a job."""
+        if slot.activation is None or slot.ad.get("MaxJobRetirementTime", "0") == "0":
+            return 0
+        return retirement_left(self.look(slot))
 
     @cached_property
     def _carved(self) -> dict[str, list[Slot]]:
@@ -163,6 +207,8 @@ class PublishedSlots:
         for slot in self.state.slots.values():
             if slot.parent:
                 found.setdefault(slot.parent, []).append(slot)
+        for carved in found.values():
+            carved.sort(key=pslot_rollup.number)
         return found
 
     def _literal(self, value: Any) -> Literal:

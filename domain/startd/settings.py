@@ -11,6 +11,14 @@ from typing import Final
 
 from ..state.state import Machine, State
 
+BACKFILL_SYSTEMS: Final[dict[str, tuple[str, ...]]] = {
+    "BOINC": ("BOINC_Executable", "BOINC_InitialDir", "BOINC_Universe", "BOINC_Owner", "BOINC_Arguments",
+              "BOINC_Environment", "BOINC_Output", "BOINC_Error"),
+    "EXEC": ("EXEC_Executable", "EXEC_InitialDir", "EXEC_Universe", "EXEC_Owner", "EXEC_Arguments",
+             "EXEC_Environment", "EXEC_Output", "EXEC_Error"),
+}  # fmt: skip
+"""The backfill systems, each with the settings that say how its client is run."""
+
 SETTINGS: Final[dict[str, str]] = {
     "POLLING_INTERVAL": "5",
     "UPDATE_INTERVAL": "300",
@@ -29,6 +37,11 @@ SETTINGS: Final[dict[str, str]] = {
     "MODIFY_REQUEST_EXPR_REQUESTMEMORY": "quantize(RequestMemory,{128})",
     "MODIFY_REQUEST_EXPR_REQUESTDISK": "quantize(RequestDisk,{1024})",
     "MUST_MODIFY_REQUEST_EXPRS": "false",
+    "ADVERTISE_PSLOT_ROLLUP_INFORMATION": "true",
+    "STARTD_PARTITIONABLE_SLOT_ATTRS": "",
+    "ENABLE_BACKFILL": "false",
+    "BACKFILL_SYSTEM": "",
+    **{name: "" for names in BACKFILL_SYSTEMS.values() for name in names},
 }
 """The settings of a startd that stand in no ad, with their defaults; times are seconds. SLOTS_CONNECTED_TO_* empty: all
 slots."""
@@ -48,9 +61,11 @@ EXPRESSIONS: Final[dict[str, str]] = {
     "KILL": "false",
     "MaxJobRetirementTime": "0",
     "CpuBusy": "false",
+    "START_BACKFILL": "false",
+    "EVICT_BACKFILL": "false",
 }
-"""The policy expressions by their names in a slot's ad, with their defaults. Each but the first three and CpuBusy may
-have a variant for the vanilla universe, with the suffix _VANILLA."""
+"""The policy expressions by their names in a slot's ad, with their defaults. Each but the first three, CpuBusy and
+those of backfill may have a variant for the vanilla universe, with the suffix _VANILLA."""
 
 FREE_DISK: Final = "FreeDiskWhenJoined"
 """The free space (KiB) on a slot's volume when its machine joined, which was divided then."""

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal
-from ..events import ClaimEnded, MachineLeft, MatchVoided, ShutdownBegan, SlotDestroyed
+from ..events import (
+    BackfillExited,
+    ClaimDeactivated,
+    ClaimEnded,
+    JobExited,
+    MachineLeft,
+    MatchVoided,
+    ShutdownBegan,
+    SlotDestroyed,
+)
 from ..names import SlotName
 from ..ports import stimuli as s
 from ..state.state import Machine, State
@@ -45,7 +54,7 @@ def _ended_with_it(draft: Draft, machine: Machine) -> bool:
     """End a startd that runs no job at once, with its claims, and tell whether it did."""
     slots = slots_of(draft, machine)
     runs = any(slot.activation or slot.name in draft.state.matches for slot in slots)
-    if runs or not draft.state.dialect.ends_idle_startd_at_once:
+    if runs or machine.backfill or not draft.state.dialect.ends_idle_startd_at_once:
         return False
     for slot in slots:
         end_claim(draft, slot, "shutdown")
@@ -53,7 +62,7 @@ def _ended_with_it(draft: Draft, machine: Machine) -> bool:
 
 
 def leave_if_empty(draft: Draft, machine: Machine) -> None:
-    """Remove a machine that is being shut down once nobody holds a slot of it."""
+    """Remove a machine that is being shut down once nobody holds a slot of it, and its backfill client is gone."""
     if not _over(draft.state, machine):
         return
     for slot in slots_of(draft, machine):
@@ -67,13 +76,15 @@ def _over(state: State, machine: Machine) -> bool:
     """Tell whether the machine is shut down and nobody holds a slot of it; the real startd asks for jobs alone."""
     slots, jobs_alone = machine.slots.values(), state.dialect.ends_idle_startd_at_once
     held = any(slot.activation if jobs_alone else slot.claim or slot.name in state.matches for slot in slots)
-    return bool(machine.shutdown) and not held
+    return bool(machine.shutdown) and not held and machine.backfill is None
 
 
 def finish(draft: Draft) -> None:
     """Advance the drains and shutdowns of the machines that this decision freed."""
-    freed = [event.slot for event in draft.events if isinstance(event, ClaimEnded | MatchVoided)]
-    for name in dict.fromkeys(SlotName.parse(slot).machine for slot in freed):
+    ends = (ClaimEnded, MatchVoided, ClaimDeactivated, JobExited)
+    freed = [SlotName.parse(event.slot).machine for event in draft.events if isinstance(event, ends)]
+    freed += [event.machine for event in draft.events if isinstance(event, BackfillExited)]
+    for name in dict.fromkeys(freed):
         machine = draft.state.machines.get(name)
         if machine is not None:
             finalize(draft, machine)

@@ -17,11 +17,12 @@ from attrs import Factory, define, frozen
 from ..classad import ClassAd, Context, Expression
 from ..events import Ad
 from ..names import SlotName
-from ..ports.sensor_readings import Readings, Sense
+from ..ports.sensor_readings import Readings
 from ..state.caches import Caches
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import Changes
 from ..state.state import Machine, Slot, State
+from .drain_estimates import DrainEstimates
 from .load import load_of
 from .settings import EXPRESSIONS, MICROSECONDS, duration, setting
 
@@ -141,6 +142,8 @@ class SlotSnapshot:
     now: int
     context: Context
     caches: Caches
+    estimates: Callable[[], DrainEstimates | None]
+    """What a drain of its machine would cost; None where nobody can tell."""
 
     @property
     def seconds(self) -> int:
@@ -188,10 +191,7 @@ def _local(m: SlotSnapshot) -> int:
 
 def _ran(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
-    if activation is None:
-        return None
-    until = activation.since or m.now
-    return until // MICROSECONDS - (activation.began + activation.suspended) // MICROSECONDS
+    return None if activation is None else activation.ran_seconds(m.now)
 
 
 def _suspended(m: SlotSnapshot) -> Any:
@@ -235,6 +235,12 @@ def _drain(m: SlotSnapshot, what: Callable[[Any], Any]) -> Any:
     return None if drain is None else what(drain)
 
 
+def _expected(m: SlotSnapshot, name: str) -> int | None:
+    """Return one of the estimates of a drain of the slot's machine."""
+    found = m.estimates()
+    return None if found is None else int(getattr(found, name))
+
+
 def drain_start(state: State, slot: Slot) -> Expression | None:
     """Return START while the slot's machine drains, if the drain has one of its own."""
     machine = state.machines.get(slot.machine)
@@ -250,18 +256,13 @@ def unclaimed_in_drains(m: SlotSnapshot) -> int:
     """Return TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
     if m.machine is not None and not m.machine.drains:
         return 0
-    return int(sum(slot.drained_until(m.now) for slot in machine_slots(m.state, m.slot))) // MICROSECONDS
-
-
-def machine_slots(state: State, slot: Slot) -> list[Slot]:
-    machine = state.machines.get(slot.machine)
-    return [slot] if machine is None else list(machine.slots.values())
+    return int(sum(slot.drained_until(m.now) for slot in m.state.machine_slots(m.slot))) // MICROSECONDS
 
 
 TOTALLED = (
     "Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Matched/Idle", "Claimed/Idle", "Claimed/Busy",
     "Claimed/Suspended", "Claimed/Retiring", "Claimed/Cleaning", "Preempting/Vacating", "Preempting/Killing",
-    "Drained/Idle", "Drained/Retiring",
+    "Backfill/Idle", "Backfill/Busy", "Backfill/Killing", "Drained/Idle", "Drained/Retiring",
 )  # fmt: skip
 """The pairs of which a slot's ad tells the total time."""
 
@@ -286,6 +287,17 @@ def total_since(slot: Slot) -> int:
 
 Attribute = tuple[str, Callable[[SlotSnapshot], Any]]
 
+_EXPECTED: tuple[Attribute, ...] = tuple(
+    (name, partial(_expected, name=estimate))
+    for name, estimate in (
+        ("ExpectedMachineGracefulDrainingBadput", "graceful_badput"),
+        ("ExpectedMachineGracefulDrainingCompletion", "graceful_completion"),
+        ("ExpectedMachineQuickDrainingBadput", "quick_badput"),
+        ("ExpectedMachineQuickDrainingCompletion", "quick_completion"),
+    )
+)
+EXPECTED = frozenset(name.lower() for name, _ in _EXPECTED)
+"""The estimates of a drain of the slot's machine, in small letters. They move by the clock while it has a job."""
 _TOTALS: tuple[Attribute, ...] = tuple((total_name(pair), partial(total_time, pair=pair)) for pair in TOTALLED)
 
 DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
@@ -302,7 +314,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("LoadAvg", lambda m: load_of(m.state, m.slot, m.readings, m.caches).load),
         ("CondorLoadAvg", lambda m: load_of(m.state, m.slot, m.readings, m.caches).condor),
         ("TotalLoadAvg", lambda m: m.readings.load),
-        ("TotalCondorLoadAvg", lambda m: float(sum(m.readings.condor_load.values()))),
+        ("TotalCondorLoadAvg", lambda m: float(m.readings.pool_load)),
         ("ClockMin", lambda m: _local(m) // 60 % 1440),
         ("ClockDay", lambda m: (_local(m) // 86400 + 4) % 7),  # the epoch was a Thursday
         ("CpuBusyTime", _busy_time),
@@ -317,6 +329,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("AccountingGroup", _group),
         ("PublicClaimId", lambda m: m.slot.claim.id if m.slot.claim else None),
         ("ClientMachine", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
+        ("ConcurrencyLimits", lambda m: (m.slot.claim.limits or None) if m.slot.claim else None),
         ("JobId", _job_id),
         ("JobStart", lambda m: m.slot.activation.began // MICROSECONDS if m.slot.activation else None),
         ("TotalJobRunTime", _ran),
@@ -326,6 +339,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("PreemptingUser", _next_user),
         ("PreemptingOwner", _next_user),
         ("PreemptingAccountingGroup", _next_group),
+        ("PreemptingConcurrencyLimits", lambda m: (m.slot.waiting.limits or None) if m.slot.waiting else None),
         ("AcceptedWhileDraining", lambda m: bool(m.slot.claim and "late" in m.slot.claim.marks)),
         ("Draining", lambda m: _drain(m, lambda drain: True)),
         ("DrainReason", lambda m: _drain(m, lambda drain: drain.reason)),
@@ -334,6 +348,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("LastDrainStopTime", lambda m: _instant(m.machine.drain_ended) if m.machine else None),
         ("TotalMachineDrainingBadput", lambda m: (m.machine.badput or None) if m.machine else None),
         ("TotalMachineDrainingUnclaimedTime", lambda m: unclaimed_in_drains(m) or None),
+        *_EXPECTED,
         *_TOTALS,
     )
 }  # fmt: skip
@@ -401,8 +416,8 @@ def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
     """Return the attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
     wanted = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     found: dict[str, Any] = {}
-    for other in machine_slots(m.state, m.slot) if wanted else ():
-        seen = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches)
+    for other in m.state.machine_slots(m.slot) if wanted else ():
+        seen = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches, m.estimates)
         prefix = SlotName.parse(other.name).slot
         for name in wanted:
             known = DYNAMIC_ATTRIBUTES.get(name.lower())
@@ -452,7 +467,3 @@ def job_as_ad(state: State, slot: Slot, caches: Caches) -> ClassAd | None:
     if known is None or known[0] != activation.key or known[1] is not changes or known[2] != status:
         known = kept[slot.name] = (activation.key, changes, status, ad_of(cluster.attributes(activation.proc)))
     return known[3]
-
-
-def snapshot(state: State, slot: Slot, sense: Sense, now: int, context: Context, caches: Caches) -> SlotSnapshot:
-    return SlotSnapshot(state, slot, state.machines.get(slot.machine), sense(slot.machine), now, context, caches)

@@ -7,10 +7,10 @@ from typing import cast
 from ..classad import unparse
 from ..classad.tree import Literal
 from ..decision.draft import Draft
-from ..state.state import Slot
-from . import time_limits
+from ..state.state import Machine, Slot
+from . import backfill_client, time_limits
+from .backfill_client import system_of
 from .evaluation import PolicyEvaluation, constant_truth
-from .slot_ad import machine_slots
 
 
 class SlotPolicy(PolicyEvaluation):
@@ -69,16 +69,47 @@ class SlotPolicy(PolicyEvaluation):
 
     @property
     def machine_is_drained(self) -> bool:
-        return all(slot.state == "Drained" for slot in machine_slots(self.state, self.slot))
+        return all(slot.state == "Drained" for slot in self.state.machine_slots(self.slot))
 
     @property
     def machine_benchmarks(self) -> bool:
-        return any(slot.activity == "Benchmarking" for slot in machine_slots(self.state, self.slot))
+        return any(slot.activity == "Benchmarking" for slot in self.state.machine_slots(self.slot))
 
     @property
     def benchmarks_never_ran(self) -> bool:
         machine = self.state.machines.get(self.slot.machine)
         return machine is not None and not machine.benchmarked
+
+    # The machine's backfill
+
+    @property
+    def _machine(self) -> Machine | None:
+        return self.state.machines.get(self.slot.machine)
+
+    @property
+    def may_backfill(self) -> bool:
+        machine = self._machine
+        going = machine is not None and not machine.shutdown
+        return going and self.slot.cores > 0 and not self.is_dynamic and self.has_backfill
+
+    @property
+    def has_backfill(self) -> bool:
+        return bool(system_of(self.state, self._machine))
+
+    @property
+    def backfill_stands(self) -> bool:
+        machine = self._machine
+        system = system_of(self.state, machine)
+        client = None if machine is None else machine.backfill
+        return bool(system) and (client is None or client.system == system)
+
+    @property
+    def client_runs(self) -> bool:
+        return backfill_client.runs(self._machine) and self.backfill_stands
+
+    @property
+    def client_may_start(self) -> bool:
+        return backfill_client.may_start(self._machine, self.now)
 
 
 def policy_of(draft: Draft, slot: Slot) -> SlotPolicy:

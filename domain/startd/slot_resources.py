@@ -35,6 +35,11 @@ def resources(ad: Mapping[str, str]) -> tuple[str, ...]:
     return STANDARD + tuple(name for name in unquoted(named).split() if name not in (*STANDARD, SWAP) and name in ad)
 
 
+def consumes(ad: Mapping[str, str]) -> bool:
+    """Tell whether a partitionable slot has a consumption policy, which names each of its resources."""
+    return all(f"Consumption{name}" in ad for name in resources(ad))
+
+
 def left_of(ad: Mapping[str, str]) -> dict[str, float]:
     return {name: float(ad.get(name) or 0) for name in resources(ad)}
 
@@ -108,8 +113,7 @@ def cutter(state: State, machine: Machine | None, slot: Slot, ad: ClassAd, conte
         if meaning is not None:
             edits[name] = meaning
     must = setting(state, machine, "MUST_MODIFY_REQUEST_EXPRS").lower() == "true"
-    consumes = all(f"Consumption{name}" in slot.ad for name in resources(slot.ad))
-    return Cutter(slot, ad, context, edits, must, consumes)
+    return Cutter(slot, ad, context, edits, must, consumes(slot.ad))
 
 
 # Things with names

@@ -15,34 +15,52 @@ behaviour:
 
 from __future__ import annotations
 
-from ..state.state import Drain, Slot
+from collections.abc import Callable
+from typing import Protocol
+
+from ..state.state import Drain, Slot, State
 from ..state_machines.drain import SCHEDULES
-from .evaluation import PolicyEvaluation, truth
 from .settings import MICROSECONDS, setting
-from .slot_ad import machine_slots
 
 FOREVER = 2**31 - 1
 """Seconds that stand for no limit."""
 
 
-def retirement_left(policy: PolicyEvaluation) -> int:
-    """Return the microseconds that are left of the retirement time of the slot's job; 0 without a job."""
-    slot = policy.slot
-    if slot.activation is None:
-        return 0
-    granted = policy.number("MaxJobRetirementTime") or 0
-    if slot.claim is not None and "peaceful" in slot.claim.marks and granted != -1:
+class SlotTerms(Protocol):
+    """A slot at an instant, whose policy answers what the limits depend on (``evaluation.PolicyEvaluation``)."""
+
+    state: State
+    slot: Slot
+    now: int
+
+    def number(self, name: str) -> int | None: ...
+    def job_has(self, name: str) -> bool: ...
+    def job_number(self, name: str) -> int | None: ...
+    def start_accepts_job(self) -> bool: ...
+    def beside(self, slot: Slot) -> SlotTerms: ...
+
+
+def granted_retirement(policy: SlotTerms) -> int:
+    """Return the seconds for which the slot's job may run before it has to go, by the slot's and its own word."""
+    granted, claim = policy.number("MaxJobRetirementTime") or 0, policy.slot.claim
+    if claim is not None and "peaceful" in claim.marks and granted != -1:
         granted = FOREVER
     wish = policy.job_number("MaxJobRetirementTime")
-    if wish is not None and wish < granted:
-        granted = wish
-    drain = drain_of(policy)
+    return granted if wish is None else min(wish, granted)
+
+
+def retirement_left(policy: SlotTerms) -> int:
+    """Return the microseconds that are left of the retirement time of the slot's job; 0 without a job."""
+    activation, drain = policy.slot.activation, drain_of(policy)
+    if activation is None:
+        return 0
+    granted = granted_retirement(policy)
     if drain is not None and drain.final:
         granted = 0
-    return max(0, granted * MICROSECONDS - slot.activation.ran(policy.now))
+    return max(0, granted * MICROSECONDS - activation.ran(policy.now))
 
 
-def machine_vacate_time(policy: PolicyEvaluation) -> int:
+def machine_vacate_time(policy: SlotTerms) -> int:
     """Return MachineMaxVacateTime now, in microseconds: the promise to a job that begins."""
     found = policy.number("MachineMaxVacateTime")
     if found is not None:
@@ -50,8 +68,13 @@ def machine_vacate_time(policy: PolicyEvaluation) -> int:
     return round(float(policy.state.settings.get("MachineMaxVacateTime", "600")) * MICROSECONDS)
 
 
-def vacate_time(policy: PolicyEvaluation) -> int:
+def vacate_time(policy: SlotTerms) -> int:
     """Return the microseconds that the slot's job has to end when it is told to; 0 without a job."""
+    return vacate_time_within(policy, lambda: retirement_left(policy))
+
+
+def vacate_time_within(policy: SlotTerms, left: Callable[[], int]) -> int:
+    """Return the same, if so much is left of its retirement time (microseconds)."""
     activation = policy.slot.activation
     if activation is None:
         return 0
@@ -62,19 +85,19 @@ def vacate_time(policy: PolicyEvaluation) -> int:
     own = max(0, policy.job_number(said) or 0) * MICROSECONDS  # no number counts as 0
     if own <= machine:
         return own
-    return min(own, max(machine, retirement_left(policy)))
+    return min(own, max(machine, left()))
 
 
-def drain_of(policy: PolicyEvaluation) -> Drain | None:
+def drain_of(policy: SlotTerms) -> Drain | None:
     machine = policy.state.machines.get(policy.slot.machine)
     return None if machine is None else machine.drain
 
 
-def draining(policy: PolicyEvaluation) -> bool:
+def draining(policy: SlotTerms) -> bool:
     return drain_of(policy) is not None
 
 
-def may_unretire(policy: PolicyEvaluation) -> bool:
+def may_unretire(policy: SlotTerms) -> bool:
     """Tell whether a retiring claim may go on: nothing irrevocable made it retire, and the reason is gone."""
     claim = policy.slot.claim
     return (
@@ -82,41 +105,31 @@ def may_unretire(policy: PolicyEvaluation) -> bool:
     )
 
 
-def in_retirement(policy: PolicyEvaluation) -> bool:
+def in_retirement(policy: SlotTerms) -> bool:
     """Tell whether the claim is to end: a better match waits, the machine drains, or something irrevocable happened."""
     return not may_unretire(policy)
 
 
-def drain_left(policy: PolicyEvaluation) -> int:
+def drain_left(policy: SlotTerms) -> int:
     """Return the microseconds until the last of the jobs that a graceful drain found must go; 0 in other drains."""
     drain = drain_of(policy)
     if drain is None or not (drain.schedule in SCHEDULES and SCHEDULES[drain.schedule].retires):
         return 0
-    return max((retirement_left(_of(policy, slot)) for slot in _old(policy)), default=0)
+    return max((retirement_left(policy.beside(slot)) for slot in _old(policy)), default=0)
 
 
-def _old(policy: PolicyEvaluation) -> list[Slot]:
+def _old(policy: SlotTerms) -> list[Slot]:
     """Return the slots of the machine whose claims are older than its drain."""
-    return [
-        slot for slot in machine_slots(policy.state, policy.slot) if not (slot.claim and "late" in slot.claim.marks)
-    ]
+    return [slot for slot in policy.state.machine_slots(policy.slot) if not (slot.claim and "late" in slot.claim.marks)]
 
 
-def _of(policy: PolicyEvaluation, slot: Slot) -> PolicyEvaluation:
-    return (
-        policy
-        if slot is policy.slot
-        else PolicyEvaluation(policy.state, slot, policy.sense, policy.now, policy.context, policy.caches)
-    )
-
-
-def retirement_over(policy: PolicyEvaluation) -> bool:
+def retirement_over(policy: SlotTerms) -> bool:
     """Tell whether the slot's job must be told to end now, so that it ends within its retirement."""
     remains = retirement_remaining(policy)
     return remains <= 0 or vacate_time(policy) >= remains
 
 
-def retirement_remaining(policy: PolicyEvaluation) -> int:
+def retirement_remaining(policy: SlotTerms) -> int:
     """Return the microseconds left of the slot's retirement; in a drain, of all the machine's jobs."""
     mine, drain = retirement_left(policy), drain_of(policy)
     if drain is None:
@@ -126,18 +139,12 @@ def retirement_remaining(policy: PolicyEvaluation) -> int:
     if policy.slot.state_activity == "Claimed/Idle":
         return drain_left(policy)
     late = policy.slot.claim is not None and "late" in policy.slot.claim.marks
-    if mine > 0 and (late or _start_accepts(policy)):
+    if mine > 0 and (late or policy.start_accepts_job()):
         return drain_left(policy)
     return mine
 
 
-def _start_accepts(policy: PolicyEvaluation) -> bool:
-    start = policy.expression("Start")
-    mine, job = policy.whole_ads()
-    return start is not None and truth(start, mine, job, policy.context) is True
-
-
-def waits_for_activation(policy: PolicyEvaluation) -> bool:
+def waits_for_activation(policy: SlotTerms) -> bool:
     """Tell whether an idle claim is so young that its job may be on its way (MAX_DRAINING_ACTIVATION_DELAY)."""
     claim = policy.slot.claim
     machine = policy.state.machines.get(policy.slot.machine)
@@ -145,7 +152,7 @@ def waits_for_activation(policy: PolicyEvaluation) -> bool:
     return claim is not None and policy.now - claim.since < delay * MICROSECONDS
 
 
-def worklife_over(policy: PolicyEvaluation) -> bool:
+def worklife_over(policy: SlotTerms) -> bool:
     """Tell whether the claim is older than CLAIM_WORKLIFE, and has had a job."""
     claim = policy.slot.claim
     if claim is None or not claim.activations:
@@ -154,7 +161,7 @@ def worklife_over(policy: PolicyEvaluation) -> bool:
     return 0 <= life < policy.now - claim.since
 
 
-def worklife(policy: PolicyEvaluation) -> int:
+def worklife(policy: SlotTerms) -> int:
     """Return CLAIM_WORKLIFE in seconds; negative: claims do not age."""
     life = policy.number("CLAIM_WORKLIFE")
     return int(float(policy.state.settings.get("CLAIM_WORKLIFE", "1200"))) if life is None else life

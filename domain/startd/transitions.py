@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from ..decision.draft import Draft, job_id
-from ..events import Ad, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
+from ..events import Ad, BackfillLeaving, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
 from ..names import JobId
 from ..negotiator.accounting import first_factor
 from ..state.state import Claim, Slot, State
-from ..state_machines import claim_state
+from ..state_machines import claim_state, void_row
 from ..state_machines.claim import ENDING, REQUESTED
 from ..state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS, REEVALUATES, BetterMatch
 from ..state_machines.slot_actions import leave_preempting as leave
-from ..state_machines.slot_rows import KILLING, VACATING
+from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING, KILLING, VACATING
 from ..state_machines.slot_rules import EVICTED, Rule, applying
-from . import job_signals, time_limits
+from ..state_machines.slot_triggers import headed
+from . import backfill_client, job_signals, time_limits
 from .dynamic_slots import merge, weight_of
 from .slot_policy import SlotPolicy, note_evidence, policy_of
 
@@ -35,11 +36,12 @@ def trigger(draft: Draft, slot: Slot, name: str, cause: str, target: str | None 
     :param target: where the last row leads, if the slot's past decides that
     """
     steps = draft.state.dialect.steps(name, slot.state_activity)
+    turned = _head(draft, slot, name, cause)
     for step in steps[:-1]:
         draft.move_slot(slot, step.row, cause, step.target)
     for step in steps[-1:]:
         transition(draft, slot, step.row, cause, target or step.target, evidence)
-    return bool(steps)
+    return bool(steps) or turned
 
 
 def enter(draft: Draft, slot: Slot, cause: str) -> None:
@@ -58,6 +60,38 @@ def reevaluate(draft: Draft, slot: Slot) -> None:
 def leave_preempting(draft: Draft, slot: Slot, cause: str) -> None:
     """Let a slot in Preempting go on, since its job is gone."""
     leave(_Actions(draft, slot), cause)
+
+
+# Backfill
+
+
+def _head(draft: Draft, slot: Slot, name: str, cause: str) -> bool:
+    """Note where a trigger sends a slot whose backfill client is still to go; return False if that changes nothing."""
+    if slot.state_activity not in (BACKFILL_BUSY, BACKFILL_KILLING):
+        return False
+    to = headed(name, slot.state_activity, slot.destination)
+    told = slot.destination == "Matched"
+    if not to or (to == "Claimed" and told and not draft.state.dialect.claim_overtakes_match_in_backfill):
+        return False
+    if to == "Matched":
+        draft.move_match(slot, "notify")
+    elif to == "Owner":
+        withdraw_better_match(draft, slot, cause)
+        if slot.name in draft.state.matches:
+            draft.move_match(slot, void_row(cause))
+            void_match(draft, slot, cause)
+    draft.emit(BackfillLeaving(*draft.why(cause), slot.name, to))
+    return True
+
+
+def client_gone(draft: Draft, slot: Slot) -> bool:
+    """Let a slot that need not wait for its client go where it is headed; False if a claim is to take it."""
+    if slot.destination == "Claimed" and slot.waiting is not None:
+        return False
+    name = "client gone, matched" if slot.destination == "Matched" else "client gone"
+    machine = draft.state.machines.get(slot.machine)
+    kept = machine is not None and machine.backfill is not None
+    return trigger(draft, slot, name, "client_kept" if kept else "client_gone")
 
 
 class _Actions:
@@ -112,6 +146,19 @@ class _Actions:
     def signal_job(self, how: str, cause: str) -> None:
         job_signals.signal(self._draft, self._slot, how, cause)
 
+    def start_client(self) -> None:
+        backfill_client.start(self._draft, self._slot)
+
+    def awaits_client(self, cause: str) -> bool:
+        machine = self._draft.state.machines.get(self._slot.machine)
+        awaited = machine is not None and backfill_client.is_awaited(self._draft.state, self._slot)
+        if machine is not None and awaited and backfill_client.runs(machine):
+            backfill_client.end(self._draft, machine, cause)
+        return awaited
+
+    def client_gone(self) -> bool:
+        return client_gone(self._draft, self._slot)
+
 
 # The policy
 
@@ -121,7 +168,7 @@ def apply_policy(draft: Draft, slot: Slot, *, entered: bool = False) -> bool:
 
     :param entered: the slot has just arrived where it is; else it is asked in a round
     """
-    unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches
+    unheld = slot.kind == "dynamic" and slot.name not in draft.state.matches and slot.waiting is None
     if unheld and slot.state_activity == "Unclaimed/Idle":
         merge(draft, slot)  # a dynamic slot ends with its claim
         return True
@@ -201,7 +248,8 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
     draft.emit(
         ClaimMade(
             *draft.why("better_match_taken"), slot.name, waiting.id, waiting.submitter, weight_of(slot), waiting.rank,
-            waiting.holder, waiting.job, waiting.ad, waiting.lease, first_factor(draft.state, waiting.submitter),
+            waiting.holder, waiting.job, waiting.ad, waiting.lease,
+            first_factor(draft.state, waiting.submitter, waiting.negotiator), waiting.limits, waiting.negotiator,
         )
     )  # fmt: skip
     return BetterMatch(taken=True, refused=False)
@@ -234,7 +282,7 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
             where = draft.tables.claim.step(where, "kill")
         draft.tables.claim.step(where, "end")
         usage = (draft.now - claim.since) * claim.weight
-        draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage))
+        draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage, claim.negotiator))
 
 
 def withdraw_better_match(draft: Draft, slot: Slot, cause: str) -> None:

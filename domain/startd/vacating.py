@@ -12,7 +12,7 @@ from .transitions import mark, trigger, void_match
 def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False) -> bool:
     """Retire the claim: its job may use its retirement time and its time to vacate. Unless ``reversible``, it ends
     whatever happens meanwhile. Return False if there is nothing to end."""
-    if slot.claim is None and slot.name in draft.state.matches:
+    if slot.claim is None and slot.name in draft.state.matches and slot.state != "Backfill":
         return void(draft, slot, cause)
     if slot.state == "Claimed":
         mark(draft, slot, *([] if reversible else ["irrevocable"]), *(["peaceful"] if peaceful else []))
@@ -23,7 +23,7 @@ def retire(draft: Draft, slot: Slot, cause: str, *, reversible: bool = False, pe
 
 def kill(draft: Draft, slot: Slot, cause: str) -> bool:
     """End the claim at once, and kill its job. Return False if there is nothing to end."""
-    if slot.claim is None and slot.name in draft.state.matches:
+    if slot.claim is None and slot.name in draft.state.matches and slot.state != "Backfill":
         return void(draft, slot, cause)
     if slot.activity == "Cleaning":
         mark(draft, slot, "closing")

@@ -1,4 +1,4 @@
-"""What was computed of a state and may be used again, and which slots have changed since somebody looked.
+"""What was computed of a state and may be used again, and which slots and jobs have changed since somebody looked.
 
 No event made any of this, and nothing that is decided depends on its being there: a ``Caches`` belongs to one state,
 and whoever folds the log anew begins an empty one. Change logs are part of the state, as the fold writes them, but no
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, TypeVar, cast
 
 Kind = TypeVar("Kind")
+Name = TypeVar("Name")
 
 
 class Caches:
@@ -34,7 +35,7 @@ class Caches:
         return found
 
 
-class ChangeLog(list[str]):
+class ChangeLog(list[Name]):
     """The names of what changed, in order, for any number of readers.
 
     The fold appends to it, which is as fast as can be. Each reader keeps a cursor: the ``total`` of the log when it
@@ -49,6 +50,13 @@ class ChangeLog(list[str]):
         super().__init__()
         self._gone = 0
 
+    @classmethod
+    def unknown(cls, total: int) -> ChangeLog[Name]:
+        """Return a log of so many changes, of which none is kept."""
+        found = cls()
+        found._gone = total
+        return found
+
     @property
     def total(self) -> int:
         """How many changes there have been."""
@@ -61,7 +69,7 @@ class ChangeLog(list[str]):
             self._gone += gone
             del self[:gone]
 
-    def since(self, cursor: int) -> dict[str, None] | None:
+    def since(self, cursor: int) -> dict[Name, None] | None:
         """Return what has changed since there were ``cursor`` changes, each name once; None: that is not kept."""
         if cursor < self._gone:
             return None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from ..events import Ad, Event, Procs
+from ..late_attrs import define, field
 from .job_ad import STATUS_NAMES, STATUS_NUMBERS, TERMINAL, Changes, fold_job
 from .proc_ads import Variants
 
@@ -23,6 +25,16 @@ _UNFOLDED_MOST = 16
 _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
 
 
+@define
+class Factory:
+    """What makes a cluster's jobs little by little."""
+
+    made: int = 0  #: how many it has made
+    mode: str = "Running"  #: Running, Paused or Removed
+    reason: str = ""  #: why it is paused
+    changes: Changes = field(factory=dict)  #: what was edited of the jobs that are still to come
+
+
 class Cluster:
     """The jobs of one submission that have not ended."""
 
@@ -32,29 +44,39 @@ class Cluster:
         "_spelled",
         "_unfolded",
         "ad",
+        "begins",
         "cohorts",
         "count",
         "counts",
         "edited",
         "edits",
+        "factory",
         "id",
         "live",
+        "local",
         "members",
         "of",
         "status",
         "submitter",
         "variants",
+        "waiting",
     )  # fmt: skip
 
-    def __init__(self, id: int, submitter: str, ad: Ad, count: int, variants: Variants, status: str) -> None:
+    def __init__(
+        self, id: int, submitter: str, ad: Ad, count: int, variants: Variants, status: str, factory: bool = False
+    ) -> None:
         self.id, self.submitter, self.ad, self.count, self.variants = id, submitter, ad, count, variants
-        self.status = bytearray(_STATUS_BYTES[status] * count)
+        self.begins = status
+        """The status in which its jobs come into the queue."""
+        self.factory = Factory() if factory else None
+        present = 0 if factory else count
+        self.status = bytearray(count) if factory else bytearray(_STATUS_BYTES[status] * count)
         self.of = array("I", bytes(4 * count))
         self.cohorts: list[Changes | None] = [{}]
-        self.members = [count]
-        self.live = count
+        self.members = [present]
+        self.live = present
         self.counts = [0] * _STATUSES
-        self.counts[STATUS_NUMBERS[status]] = count
+        self.counts[STATUS_NUMBERS[status]] = present
         self._first = 0
         self._unfolded: dict[int, list[Event]] = {}
         self._free: list[int] = []
@@ -63,11 +85,10 @@ class Cluster:
         """The attributes, in small letters, that were edited for some of the jobs since the submission."""
         self.edits = 0
         """How often jobs were edited."""
-
-    @property
-    def local(self) -> bool:
+        self.local = ad.get("JobUniverse") == LOCAL_UNIVERSE
         """Whether its jobs are of the local universe: run by the access point itself, without a slot."""
-        return self.ad.get("JobUniverse") == LOCAL_UNIVERSE
+        self.waiting = 0
+        """How many of its jobs the state counts as idle (``State.note_idle``)."""
 
     def __contains__(self, proc: object) -> bool:
         return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE
@@ -89,6 +110,13 @@ class Cluster:
                 fold_job(changes, self.ad, event)
             self.cohorts[cohort] = changes
         return changes
+
+    def all_changes(self, most: int) -> list[Changes]:
+        """The sets of changes that the jobs share among them; empty: there are, or were, many more than ``most``."""
+        if len(self.members) > 100 * most or len(self.members) - len(self._free) > most + 1:
+            return []
+        cohorts = [cohort for cohort, members in enumerate(self.members) if members]
+        return [self._folded(cohort) for cohort in cohorts] if len(cohorts) <= most else []
 
     def value(self, proc: int, name: str, default: str = "") -> str:
         """The text of one attribute of the job's ad."""
@@ -119,8 +147,8 @@ class Cluster:
         """How its submission spells an attribute; empty if it does not have it."""
         spelled = self._spelled.get(name)
         if spelled is None:
-            given = (each for each in (*self.ad, *self.variants.names) if each.lower() == name.lower())
-            spelled = self._spelled[name] = next(given, "")
+            given = _spellings((*self.ad, *self.variants.names))
+            spelled = self._spelled[name] = given.get(name.lower(), "")
         return spelled
 
     @property
@@ -144,7 +172,8 @@ class Cluster:
 
     def procs(self, keep: Callable[[int], bool] = bool) -> Iterator[int]:
         """The processes whose status number `keep` accepts; all that are left, unless told otherwise."""
-        return (proc for proc, status in enumerate(self.status) if status and keep(status))
+        present = self.status if self.factory is None else self.status[: self.factory.made]
+        return (proc for proc, status in enumerate(present) if status and keep(status))
 
     # Folding
 
@@ -177,6 +206,27 @@ class Cluster:
             unfolded[cohort] = [event]
         if status is not None:
             self._set_status(proc, STATUS_NUMBERS[status])
+
+    def make(self, procs: Procs, event: Event, status: str) -> None:
+        """The next jobs come from the factory."""
+        assert self.factory is not None
+        changes = dict(self.factory.changes)
+        fold_job(changes, self.ad, event)
+        for first, last in procs:
+            cohort = self._new_cohort(changes, last - first + 1)
+            for proc in range(first, last + 1):
+                self.of[proc] = cohort
+                self._set_status(proc, STATUS_NUMBERS[status])
+            self.counts[_GONE] = 0
+            self.live += last - first + 1
+            self.factory.made = last + 1
+
+    @property
+    def unmade(self) -> int:
+        """How many jobs its factory is still to make."""
+        if self.factory is None or self.factory.mode == "Removed":
+            return 0
+        return self.count - self.factory.made
 
     def edit_all(self, procs: Procs, event: Event, status: str | None) -> None:
         """Fold an event about many jobs; `status` None leaves each its own. Jobs that went the same way until now go on
@@ -219,6 +269,12 @@ class Cluster:
         if cohort:
             self._free.append(cohort)
 
+    def recall(self, proc: int, status: int, changes: Changes) -> None:
+        """Take what was kept of one job: its status (by number), and what has happened to its ad."""
+        self.members[self.of[proc]] -= 1
+        self.of[proc] = self._new_cohort(changes, 1)
+        self._set_status(proc, status)
+
     def end(self, proc: int) -> None:
         """The job is over: it leaves the active state."""
         cohort = self.of[proc]
@@ -239,3 +295,10 @@ class Cluster:
             for proc in range(first, last + 1):
                 if self.status[proc]:
                     self.end(proc)
+
+
+@lru_cache(maxsize=200)
+def _spellings(names: tuple[str, ...]) -> dict[str, str]:
+    """How these attributes are written, by their names in small letters: the first of a name. Most submissions have the
+    same."""
+    return {name.lower(): name for name in reversed(names)}

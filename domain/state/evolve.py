@@ -10,21 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .. import events as e
-from ..names import JobId
+from ..names import AccountName, JobId
 from ..state_machines import LEFT, dialect_named
 from . import slot_fold
 from .caches import ChangeLog
 from .cluster import Cluster
-from .job_ad import TERMINAL, unquoted
+from .defrag import polled, switched
+from .defrag_settings import DEFRAG, NAME, SCHEDULE
+from .job_ad import DEFERRAL_TIME, TERMINAL, unquoted
 from .proc_ads import Variants
 from .settings import as_founded
 from .slot_fold import MACHINE_FOLDS, PUBLISHED, change
-from .state import RUNS, Activation, Claim, Machine, Slot, State
+from .state import RUNS, Activation, BackfillClient, Claim, Machine, Slot, State
 
 ANSWERS_KEPT = 10_000
 ANSWERS_SIZE = 8_000_000
 MATCHED = "Matched/Idle"
 PREEMPTING = "Preempting/"
+BACKFILL = "Backfill/"
+INTERVAL = "DEFRAG_INTERVAL"
 
 
 def _founded(state: State, event: e.PoolFounded) -> None:
@@ -32,16 +36,30 @@ def _founded(state: State, event: e.PoolFounded) -> None:
     state.founded = as_founded(event.uid_domain, event.settings)
     state.settings = dict(state.founded)
     state.configured = state.position
+    _switch_defrag(state, event.settings)
 
 
 def _pool_configured(state: State, event: e.PoolConfigured) -> None:
     state.settings = dict(state.settings)  # those before are kept by submitters of older logs
     change(state.settings, event.settings)
     state.configured = state.position
+    _switch_defrag(state, event.settings)
+
+
+def _switch_defrag(state: State, settings: e.Ad) -> None:
+    """The defragmentation may have been switched on or off, or have got another name, which is another daemon."""
+    if NAME in settings:
+        state.defrag = switched(state.defrag, bool(settings[NAME].strip()), state.at)
+    state.defrag.configured = state.at
+
+
+def _defrag_polled(state: State, event: e.DefragPolled) -> None:
+    interval = state.settings.get(INTERVAL, DEFRAG[INTERVAL].default)
+    polled(state.defrag, event, int(interval), state.settings.get(SCHEDULE, DEFRAG[SCHEDULE].default))
 
 
 def _writer(state: State, event: e.WriterBegan) -> None:
-    state.epoch = event.epoch
+    state.epoch, state.served_since = event.epoch, event.at
 
 
 def _answered(state: State, event: e.RequestAnswered) -> None:
@@ -96,8 +114,29 @@ def _busy(state: State, event: e.CpuBusyChanged) -> None:
     state.slot_changes.append(event.slot)
 
 
+def _backfill_started(state: State, event: e.BackfillStarted) -> None:
+    key = str(state.position)
+    machine = state.machines[event.machine]
+    machine.backfill = BackfillClient(key, event.system, event.client, event.slot, event.at)
+    state.clients[event.machine] = key
+    _touch(state, machine)
+
+
+def _backfill_exited(state: State, event: e.BackfillExited) -> None:
+    _machine_changed(e.BackfillExited)(state, event)
+    state.clients.pop(event.machine, None)
+
+
+def _backfill_leaving(state: State, event: e.BackfillLeaving) -> None:
+    slot_fold.leaving(state.slots[event.slot], event, state.position, "")
+    state.destined.pop(event.slot, None)
+    if event.destination == "Matched":
+        state.destined[event.slot] = None
+
+
 def _machine_left(state: State, event: e.MachineLeft) -> None:
     state.machines.pop(event.machine, None)
+    state.clients.pop(event.machine, None)
 
 
 def _born(state: State, event: e.SlotCreated) -> None:
@@ -113,6 +152,8 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
     state.slot_changes.append(event.slot)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
+    if not event.target.startswith(BACKFILL):
+        state.destined.pop(event.slot, None)
     if event.target == MATCHED:
         state.matched[event.slot] = None
     elif event.target.startswith(PREEMPTING):
@@ -128,14 +169,22 @@ def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
 
 def _slot_died(state: State, event: e.SlotDestroyed) -> None:
     slot = state.slots.pop(event.slot, None)
+    parent = None if slot is None else state.slots.get(slot.parent)
+    if slot is not None and parent is not None:
+        slot_fold.merged(parent, slot)
     state.slot_ad_changes.append(event.slot)
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
     state.slot_changes.append(event.slot)
+    state.matched_by.pop(event.slot, None)
     for job in (state.matches.pop(event.slot, None), state.claim_ready.pop(event.slot, None), _awaited(slot)):
         _unpromise(state, event.slot, job)
+    _leave_match_limits(state, event.slot)
+    if slot is not None:
+        _leave_limits(state, slot.claim, slot.waiting)
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
+    state.destined.pop(event.slot, None)
     state.silent_claims.pop(event.slot, None)
 
 
@@ -143,6 +192,18 @@ def _unpromise(state: State, slot: str, job: tuple[int, int] | None) -> None:
     """The job is promised the slot no longer."""
     if job is not None and state.reserved.get(job) == slot:
         del state.reserved[job]
+
+
+def _leave_match_limits(state: State, slot: str) -> None:
+    """Give back what a slot's match holds of concurrency limits."""
+    state.hold_limits(state.matched_limits.pop(slot, ""), -1)
+
+
+def _leave_limits(state: State, *claims: Claim | None) -> None:
+    """Give back what claims, or such as wait, hold of concurrency limits."""
+    for claim in claims:
+        if claim is not None and claim.limits:
+            state.hold_limits(claim.limits, -1)
 
 
 def _awaited(slot: Slot | None) -> tuple[int, int] | None:
@@ -170,24 +231,39 @@ def _claim_made(state: State, event: e.ClaimMade) -> None:
         _unpromise(state, event.slot, before)
     if job is not None:
         state.claim_ready[event.slot], state.reserved[job] = job, event.slot
-    state.submitter(event.submitter, event.factor).take(event.weight, event.at)
+    account = str(AccountName(event.negotiator, event.submitter))
+    state.submitter(account, event.factor).take(event.weight, event.at)
+    state.matched_by.pop(event.slot, None)
+    _leave_match_limits(state, event.slot)
+    _leave_limits(state, slot.claim, slot.waiting)
+    state.hold_limits(event.limits, 1)
     state.slot_changes.append(event.slot)
     slot_fold.claimed(slot, event, state.position, _user(state, event, job or matched))
+    if slot.claim is not None and matched is not None:
+        slot.claim.regrouped = event.slot in state.regrouped
 
 
 def _claim_waits(state: State, event: e.ClaimQueued) -> None:
     slot, job = state.slots[event.slot], _job_of(event)
     _unpromise(state, event.slot, _awaited(slot))
+    regrouped = event.slot in state.matches and event.slot in state.regrouped
     if job is not None:
         _unpromise(state, event.slot, state.matches.pop(event.slot, None))
         state.reserved[job] = event.slot
+    if job is not None:
+        _leave_match_limits(state, event.slot)
+    _leave_limits(state, slot.waiting)
+    state.hold_limits(event.limits, 1)
     state.slot_changes.append(event.slot)
     slot_fold.claim_waits(slot, event, state.position, _user(state, event, job))
+    if slot.waiting is not None:
+        slot.waiting.regrouped = regrouped
 
 
 def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
     slot = state.slots[event.slot]
     _unpromise(state, event.slot, _awaited(slot))
+    _leave_limits(state, slot.waiting)
     slot_fold.claim_withdrawn(slot, event, state.position, "")
     state.slot_changes.append(event.slot)
 
@@ -219,7 +295,9 @@ def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
 def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     slot = state.slots[event.slot]
     weight = None if slot.claim is None else slot.claim.weight
-    state.submitter(event.submitter).give_back(weight, event.usage, event.at)
+    account = str(AccountName(event.negotiator, event.submitter))
+    state.submitter(account).give_back(weight, event.usage, event.at)
+    _leave_limits(state, slot.claim)
     slot_fold.claim_ended(slot, event, state.position, "")
     state.silent_claims.pop(event.slot, None)
     state.slot_changes.append(event.slot)
@@ -227,30 +305,77 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
 
 
 def _cycle(state: State, event: e.CycleHeld) -> None:
+    limited = state.matched_limits
     for match in event.matches:
-        state.rejections.pop(match.job, None)
         job = JobId.parse(match.job)
+        _forget_rejection(state, job)
         _unpromise(state, match.slot, state.matches.get(match.slot))
         state.matches[match.slot] = job
         state.reserved[job] = match.slot
+        if match.slot in limited:
+            _leave_match_limits(state, match.slot)
+        if match.limits:
+            limited[match.slot] = match.limits
+            state.limits_in_use[match.limits] += 1
         state.slots_matched.append(match.slot)
+        if event.negotiator:
+            state.matched_by[match.slot] = event.negotiator
+        if match.job in event.regrouped:
+            state.regrouped.add(match.slot)
+        else:
+            state.regrouped.discard(match.slot)
+    for group in event.remainders:
+        state.remainders[group] = event.at
+    rejections = state.rejections
+    if event.negotiator:
+        rejections = state.further_rejections.setdefault(event.negotiator, {})
     for unmatched in event.unmatched:
-        state.rejections[unmatched.job] = unmatched
+        number = JobId.parse(unmatched.job)[0]
+        rejections.setdefault(number, {})[unmatched.job] = unmatched
+        _note_rejection(state, number, unmatched.job)
+
+
+def _quotas_assigned(state: State, event: e.QuotasAssigned) -> None:
+    state.quotas = event.groups
+
+
+def _forget_rejection(state: State, job: tuple[int, int]) -> None:
+    """The job has got something."""
+    name = f"{job[0]}.{job[1]}"
+    for rejections in (state.rejections, *state.further_rejections.values()):
+        reasons = rejections.get(job[0])
+        if reasons is not None and reasons.pop(name, None) is not None:
+            _note_rejection(state, job[0], name)
+            if not reasons:
+                del rejections[job[0]]
+
+
+def _note_rejection(state: State, number: int, job: str) -> None:
+    """Why jobs like this one, of this cluster, got nothing is another thing than before."""
+    state.rejection_changes.append((number, job))
+    cluster = state.clusters.get(number)
+    if cluster is not None:
+        state.note_submitter(cluster.submitter)
 
 
 def _match_voided(state: State, event: e.MatchVoided) -> None:
     _unpromise(state, event.slot, state.matches.pop(event.slot, None))
+    state.matched_by.pop(event.slot, None)
+    _leave_match_limits(state, event.slot)
     state.slot_changes.append(event.slot)
 
 
 def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
     for name, priority in event.priorities.items():
-        state.submitter(name).account(priority, event.at)
-    state.priorities_updated_at = event.at
+        state.submitter(str(AccountName(event.negotiator, name))).account(priority, event.at)
+    if event.negotiator:
+        state.accounted[event.negotiator] = event.at
+    else:
+        state.priorities_updated_at = event.at
 
 
 def _submitter_set(state: State, event: e.SubmitterSet) -> None:
-    submitter = state.submitter(event.submitter, event.factor)
+    submitter = state.submitter(str(AccountName(event.negotiator, event.submitter)), event.factor)
     if event.until > event.at:
         submitter.leases[event.name] = event.value, event.until
     elif event.until:
@@ -270,7 +395,7 @@ def _submitter_set(state: State, event: e.SubmitterSet) -> None:
 
 def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
     for name in event.submitters:
-        submitter = state.submitter(name, event.factors.get(name, 0.0))
+        submitter = state.submitter(str(AccountName(event.negotiator, name)), event.factors.get(name, 0.0))
         submitter.count(event.at)
         submitter.usage_accounted -= submitter.weighted_usage
         submitter.weighted_usage = submitter.unweighted_usage = 0
@@ -278,29 +403,63 @@ def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
 
 
 def _submitter_deleted(state: State, event: e.SubmitterDeleted) -> None:
-    gone = state.submitters.pop(event.submitter, None)
+    account = str(AccountName(event.negotiator, event.submitter))
+    gone = state.submitters.pop(account, None)
+    state.note_submitter(account)
     if gone is not None and gone.slots:  # what it has goes on to count
-        again = state.submitter(event.submitter, event.factor)
+        again = state.submitter(account, event.factor)
         again.weighted_in_use, again.slots = gone.weighted_in_use, gone.slots
 
 
 def _submitted(state: State, event: e.ClusterSubmitted) -> None:
-    cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, Variants(event.columns), event.status)
+    variants = Variants(event.columns)
+    cluster = Cluster(
+        event.cluster, event.submitter, event.ad, event.count, variants, event.status, factory=event.factory
+    )
+    if event.factory:
+        state.factories[event.cluster] = None
     state.clusters[event.cluster] = cluster
     state.submitter(event.submitter, event.factor)
-    state.queue_version += 1
+    state.note_cluster(cluster)
+    state.unused_cluster_ids.discard(event.cluster)
+    state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
+    state.next_cluster = max(state.next_cluster, event.cluster + 1)
+
+
+def _refused(state: State, event: e.SubmissionRefused) -> None:
+    """The number of a submission that was refused is used up."""
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
 
 
 def _ends(state: State, cluster: Cluster) -> None:
-    if not cluster.live:
-        del state.clusters[cluster.id]
-        state.queue_version += 1
-        gone = f"{cluster.id}."
-        for job in [job for job in state.rejections if job.startswith(gone)]:
-            del state.rejections[job]
+    """Jobs of the cluster have left the queue, perhaps its last."""
+    if cluster.live or cluster.unmade:
+        state.note_idle(cluster, -1)
+        return
+    state.note_cluster(cluster)
+    del state.clusters[cluster.id]
+    state.factories.pop(cluster.id, None)
+    for rejections in (state.rejections, *state.further_rejections.values()):
+        rejections.pop(cluster.id, None)
+
+
+def _materialized(state: State, event: e.JobsMaterialized) -> None:
+    cluster = state.clusters[event.cluster]
+    cluster.make(event.procs, event, event.status)
+    if not cluster.unmade:
+        state.factories.pop(event.cluster, None)
+    state.note_idle(cluster, _one(event.procs))
+
+
+def _factory_moved(state: State, event: e.FactoryTransitioned) -> None:
+    cluster = state.clusters[event.cluster]
+    if cluster.factory is not None:
+        cluster.factory.mode, cluster.factory.reason = event.target, event.reason
+    if event.target == "Removed":
+        state.factories.pop(event.cluster, None)
+        _ends(state, cluster)
 
 
 def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
@@ -310,6 +469,7 @@ def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
         _ends(state, cluster)
         return
     cluster.edit_all(event.procs, event, event.target)
+    state.note_idle(cluster, _one(event.procs))
     if event.left and event.target in TERMINAL:
         for first, last in event.procs:
             for proc in range(first, last + 1):
@@ -318,26 +478,50 @@ def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
         _ends(state, cluster)
 
 
+def _one(procs: e.Procs) -> int:
+    """The process if it is one alone; else -1."""
+    return procs[0][0] if len(procs) == 1 and procs[0][0] == procs[0][1] else -1
+
+
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
-    state.queue_version += 1
+    if cluster.factory is not None and event.procs[-1][1] == cluster.count - 1:
+        cluster.factory.changes.update(event.changes)
     cluster.edited.update(name.lower() for name in event.changes)
     cluster.edits += 1
+    state.note_cluster(cluster)
+
+
+def _deferred(state: State, event: e.JobsDeferred) -> None:
+    cluster = state.clusters[event.cluster]
+    cluster.edit_all(event.procs, event, None)
+    cluster.edited.add(DEFERRAL_TIME.lower())
+    cluster.edits += 1
+    state.note_cluster(cluster)
 
 
 def _activated(state: State, event: e.JobActivated) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit(event.proc, event, "Running")
-    state.rejections.pop(f"{event.cluster}.{event.proc}", None)
+    state.note_idle(cluster, event.proc)
+    _forget_rejection(state, (event.cluster, event.proc))
     _unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
     state.slot_changes.append(event.slot)
     user = unquoted(cluster.value(event.proc, "User"))
     activation = slot_fold.activation_of(event, state.position, user)
     state.activations[activation.key] = state.by_job[event.cluster, event.proc] = activation
+    if activation.deferred:
+        state.deferred[activation.key] = None
     slot = state.slots.get(event.slot)
     if slot is not None:  # a job of the local universe has none
         slot_fold.begin(slot, activation)
+
+
+def _due(state: State, event: e.JobDue) -> None:
+    activation = state.by_job[event.cluster, event.proc]
+    activation.deferred = 0
+    state.deferred.pop(activation.key, None)
 
 
 def _executing(state: State, event: e.JobExecuting) -> None:
@@ -378,9 +562,10 @@ def _exited(state: State, event: e.JobExited) -> None:
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
     state.ending.pop(activation.key, None)
+    state.deferred.pop(activation.key, None)
     slot = state.slots.get(event.slot)
     if slot is not None:
-        slot.activation = None
+        slot_fold.deactivated(slot, event, state.position, "")
     state.slot_changes.append(event.slot)
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
@@ -389,6 +574,7 @@ def _exited(state: State, event: e.JobExited) -> None:
         _ends(state, cluster)
         return
     cluster.edit(event.proc, event, status)
+    state.note_idle(cluster, event.proc)
 
 
 FOLDS: dict[type[e.Event], Callable[..., None]] = {
@@ -407,6 +593,11 @@ FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.DrainFinal: _machine_changed(e.DrainFinal),
     e.DrainBadputAdded: _machine_changed(e.DrainBadputAdded),
     e.ShutdownBegan: _machine_changed(e.ShutdownBegan),
+    e.BackfillStarted: _backfill_started,
+    e.BackfillExecuting: _machine_changed(e.BackfillExecuting),
+    e.BackfillSignalled: _machine_changed(e.BackfillSignalled),
+    e.BackfillExited: _backfill_exited,
+    e.BackfillLeaving: _backfill_leaving,
     e.SlotCreated: _born,
     e.SlotTransitioned: _slot_moved,
     e.SlotAdChanged: _slot_changed,
@@ -421,15 +612,23 @@ FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.StarterSignalled: _starter_told,
     e.ClaimEnded: _claim_ended,
     e.CycleHeld: _cycle,
+    e.QuotasAssigned: _quotas_assigned,
+    e.DefragPolled: _defrag_polled,
     e.MatchVoided: _match_voided,
     e.PrioritiesUpdated: _priorities,
     e.SubmitterSet: _submitter_set,
     e.SubmittersReset: _submitters_reset,
     e.SubmitterDeleted: _submitter_deleted,
+    e.JobsTransformed: lambda state, event: None,
+    e.SubmissionRefused: _refused,
     e.ClusterSubmitted: _submitted,
+    e.JobsMaterialized: _materialized,
+    e.FactoryTransitioned: _factory_moved,
     e.JobsTransitioned: _jobs_moved,
     e.JobsEdited: _jobs_edited,
+    e.JobsDeferred: _deferred,
     e.JobActivated: _activated,
+    e.JobDue: _due,
     e.JobExecuting: _executing,
     e.JobMeasured: _measured,
     e.JobSignalled: _signalled,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..classad import ClassAd, ClassAdSyntaxError, Expression, parse
+from ..classad.tree import Literal
 
 _KEPT = 50_000
 _meanings: dict[str, Expression | None] = {}
@@ -22,12 +23,22 @@ def expression(text: str) -> Expression | None:
         pass
     if len(_meanings) >= _KEPT:
         _meanings.clear()
-    try:
-        found = parse(text)
-    except ClassAdSyntaxError:
-        found = None
+    found: Expression | None
+    if _is_plain_string(text):
+        found = Literal(text[1:-1])
+    else:
+        try:
+            found = parse(text)
+        except ClassAdSyntaxError:
+            found = None
     _meanings[text] = found
     return found
+
+
+def _is_plain_string(text: str) -> bool:
+    """Tell whether a text is a string without anything to unquote, as most are: there is nothing to parse."""
+    plain = len(text) > 1 and text[0] == '"' == text[-1] and text.count('"') == 2
+    return plain and "\\" not in text and text.isprintable()
 
 
 def ad_of(attributes: Mapping[str, str]) -> ClassAd:

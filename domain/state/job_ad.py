@@ -20,7 +20,10 @@ from ..events import (
     JobExecuting,
     JobExited,
     JobMeasured,
+    JobsDeferred,
     JobsEdited,
+    JobsMaterialized,
+    JobsTransformed,
     JobsTransitioned,
 )
 from ..state_machines import HTCONDOR_25, LEFT
@@ -35,17 +38,18 @@ OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 Changes = dict[str, str]
 
 _LIVED = (
-    "CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu CumulativeRemoteUserCpu "
-    "CumulativeSlotTime CurrentHosts DiskProvisioned DiskUsage EnteredCurrentStatus ExitBySignal ExitCode ExitSignal "
-    "ExitStatus FirstJobMatchDate GPUsProvisioned HoldReason HoldReasonCode HoldReasonSubCode ImageSize "
-    "InitialJobStatus InitialWaitDuration JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate "
-    "JobRunCount JobStartDate JobStatus LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus "
-    "LastMatchTime LastPublicClaimId LastReleaseReason LastRemoteHost LastRemoteWallClockTime LastVacateTime "
-    "MachineAttrCpus0 MachineAttrSlotWeight0 MemoryProvisioned MemoryUsage NumHolds NumHoldsByReason "
-    "NumJobCompletions NumJobMatches NumJobStarts NumShadowStarts NumVacates NumVacatesByReason "
-    "NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason RemoteHost RemoteSysCpu "
-    "RemoteUserCpu RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize ShadowBday VacateReason "
-    "VacateReasonCode VacateReasonSubCode "
+    "CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu "
+    "CumulativeRemoteUserCpu CumulativeSlotTime CumulativeSuspensionTime CurrentHosts DiskProvisioned DiskUsage "
+    "EnteredCurrentStatus ExitBySignal ExitCode ExitReason ExitSignal ExitStatus FirstJobMatchDate "
+    "GPUsProvisioned HoldReason HoldReasonCode HoldReasonSubCode ImageSize InitialJobStatus InitialWaitDuration "
+    "JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate JobMaterializeDate JobRunCount "
+    "JobStartDate JobStatus LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus LastMatchTime "
+    "LastPublicClaimId LastReleaseReason LastRemoteHost LastRemoteWallClockTime LastSuspensionTime "
+    "LastVacateTime MachineAttrCpus0 MachineAttrSlotWeight0 MemoryProvisioned MemoryUsage NumHolds "
+    "NumHoldsByReason NumJobCompletions NumJobMatches NumJobStarts NumShadowStarts NumSystemHolds NumVacates "
+    "NumVacatesByReason NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason "
+    "RemoteHost RemoteSysCpu RemoteUserCpu RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize "
+    "ShadowBday TotalSuspensions VacateReason VacateReasonCode VacateReasonSubCode "
 )
 LIVED = frozenset(name.lower() for name in _LIVED.split())
 """The attributes, in small letters, that a job's life changes: all that these folds and the decisions may set."""
@@ -112,6 +116,10 @@ class _Attributes:
         """A whole number; 0 for what a user has put there instead of one."""
         return whole(self.text(name))
 
+    def is_recent(self) -> bool:
+        """Whether the log says what the job's slot provides; older ones do not, and their ads stay as they were."""
+        return bool(self.text("CpusProvisioned"))
+
     def add(self, name: str, amount: int = 1) -> None:
         self.changes[name] = str(self.whole(name) + amount)
 
@@ -156,12 +164,24 @@ def _status(changes: Changes, target: str, source: str, at: int) -> None:
 def _moved(job: _Attributes, event: JobsTransitioned) -> None:
     if event.target != LEFT:  # which is no status: the history has the last that the job had
         _status(job.changes, event.target, event.source, event.at)
+    if event.target == "Suspended" and job.is_recent():
+        job.add("TotalSuspensions")
+        job.changes["LastSuspensionTime"] = seconds(event.at)
+    elif event.source == "Suspended":
+        _continued(job, event.at)
     if event.reasons_kept:
         for name in FORMER.get(event.target, ()):
             job.move(name)
     job.changes.update(event.changes)
     if event.reasons_kept and event.target == "Held":
         job.count("NumHolds", event.changes.get("HoldReasonCode", "0"))
+
+
+def _continued(job: _Attributes, at: int) -> None:
+    since = job.whole("LastSuspensionTime")
+    if since:
+        job.add("CumulativeSuspensionTime", max(0, at // 1_000_000 - since))
+        job.changes["LastSuspensionTime"] = "0"
 
 
 FORMER = {"Held": ("ReleaseReason",), "Removed": OF_A_HOLD}
@@ -174,8 +194,20 @@ def _edited(job: _Attributes, event: JobsEdited) -> None:
     job.changes.update(event.changes)
 
 
+def _materialized(job: _Attributes, event: JobsMaterialized) -> None:
+    job.changes["JobMaterializeDate"] = seconds(event.at)
+
+
+DEFERRAL_TIME = "DeferralTime"
+
+
+def _deferred(job: _Attributes, event: JobsDeferred) -> None:
+    job.changes[DEFERRAL_TIME] = seconds(event.until)
+
+
 def _activated(job: _Attributes, event: JobActivated) -> None:
     changes, now = job.changes, seconds(event.at)
+    before = job.text("JobCurrentStartDate")
     _status(changes, "Running", "Idle", event.at)
     changes["RemoteHost"] = quoted(event.slot)
     changes["PublicClaimId"] = quoted(event.claim)
@@ -184,7 +216,9 @@ def _activated(job: _Attributes, event: JobActivated) -> None:
     for name in ("NumJobMatches", "NumShadowStarts", "JobRunCount"):
         job.add(name)
     if event.provides:
-        _provided(changes, event.provides)
+        if before:
+            changes["JobLastStartDate"] = before
+        _provided(job, event.provides)
     changes.update(event.expanded)
     for name in _VACATED:
         if changes.get(name):
@@ -197,12 +231,31 @@ def _activated(job: _Attributes, event: JobActivated) -> None:
 _VACATED = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 _PROVISIONED = ("Cpus", "Disk", "GPUs", "Memory")
 _OF_THE_MACHINE = ("Cpus", "SlotWeight")
-"""SYSTEM_JOB_MACHINE_ATTRS, of the last run alone."""
+"""SYSTEM_JOB_MACHINE_ATTRS."""
 
 
-def _provided(changes: Changes, slot: Mapping[str, str]) -> None:
+def _provided(job: _Attributes, slot: Mapping[str, str]) -> None:
+    changes = job.changes
     changes.update({f"{name}Provisioned": slot[name] for name in _PROVISIONED if name in slot})
-    changes.update({f"MachineAttr{name}0": slot[name] for name in _OF_THE_MACHINE if name in slot})
+    wanted = job.text("JobMachineAttrs")
+    if not wanted:
+        changes.update({f"MachineAttr{name}0": slot[name] for name in _OF_THE_MACHINE if name in slot})
+        return
+    kept = max(1, min(job.whole("JobMachineAttrsHistoryLength"), _HISTORY_MOST))
+    for name in dict.fromkeys((*machine_attributes(wanted), *_OF_THE_MACHINE)):
+        for run in range(kept - 1, 0, -1):
+            before = job.text(f"MachineAttr{name}{run - 1}")
+            if before:
+                changes[f"MachineAttr{name}{run}"] = before
+        changes[f"MachineAttr{name}0"] = slot.get(name, "undefined")
+
+
+_HISTORY_MOST = 1000  #: runs of which an ad keeps attributes of the slots
+
+
+def machine_attributes(text: str) -> list[str]:
+    """The names in a JobMachineAttrs."""
+    return unquoted(text).replace(",", " ").split()
 
 
 def _executing(job: _Attributes, event: JobExecuting) -> None:
@@ -225,19 +278,58 @@ def _reported(job: _Attributes, event: JobExited) -> None:
     changes = job.changes
     changes["RemoteUserCpu"] = real(event.user_cpu)
     changes["RemoteSysCpu"] = real(event.system_cpu)
+    # HTCondor 25 never sets ExitStatus, and keeps the ExitSignal of an earlier run beside a later one's ExitCode. By
+    # older logs ExitStatus was the code, and the ad had the last run's end alone.
+    recent = job.is_recent()
     if event.resident > job.whole("ResidentSetSize"):
         changes["ResidentSetSize"] = str(event.resident)
         changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
     if event.disk:
         changes["DiskUsage"] = str(event.disk)
-    if event.outcome == "exited":
+    if event.signal is not None and recent:
+        died = _SIGNALS.get(event.signal, f"Unknown signal {event.signal}")
+        changes["ExitReason"] = quoted(f"died on signal {event.signal} ({died})")
+    if event.outcome == "exited" or _told_of_its_end(event):
         changes["ExitBySignal"] = "true" if event.signal is not None else "false"
-        # HTCondor 25 never sets ExitStatus. In older logs, which say nothing of what a slot provides, it was the code.
-        ran = job.text("CpusProvisioned")
-        changes["ExitStatus"] = "0" if ran or event.code is None else str(event.code)
-        changes["ExitCode"] = "" if event.code is None else str(event.code)
-        changes["ExitSignal"] = "" if event.signal is None else str(event.signal)
+        for name, number in (("ExitCode", event.code), ("ExitSignal", event.signal)):
+            if number is not None:
+                changes[name] = str(number)
+            elif not recent:
+                changes[name] = ""
+    if event.outcome == "exited":
+        changes["ExitStatus"] = "0" if recent or event.code is None else str(event.code)
         job.add("NumJobCompletions")
+
+
+def _told_of_its_end(event: JobExited) -> bool:
+    """Whether the ad also says how the process of a job ended that was stopped (in older logs it does not)."""
+    return "VacateReasonCode" in event.changes and (event.code is not None or event.signal is not None)
+
+
+_SIGNALS = dict(
+    enumerate(
+        (
+            "Hangup", "Interrupt", "Quit", "Illegal instruction", "Trace/breakpoint trap", "Aborted", "Bus error",
+            "Floating point exception", "Killed", "User defined signal 1", "Segmentation fault",
+            "User defined signal 2", "Broken pipe", "Alarm clock", "Terminated", "Stack fault", "Child exited",
+            "Continued", "Stopped (signal)", "Stopped", "Stopped (tty input)", "Stopped (tty output)",
+            "Urgent I/O condition", "CPU time limit exceeded", "File size limit exceeded", "Virtual timer expired",
+            "Profiling timer expired", "Window changed", "I/O possible", "Power failure", "Bad system call",
+        ),
+        start=1,
+    )
+)  # fmt: skip
+"""What Linux calls its signals, as an ExitReason has them."""
+
+
+def began_in_vain(event: JobExited) -> bool:
+    """Whether a run's process was to begin and could not. The reference counts it as begun: the starter says so before
+    it tries (in older logs it does not count)."""
+    code = event.changes.get("HoldReasonCode")
+    return event.outcome == "failed" and code == FAILED_TO_CREATE_PROCESS and event.reasons_kept
+
+
+FAILED_TO_CREATE_PROCESS = "6"
 
 
 def _exited(job: _Attributes, event: JobExited) -> None:
@@ -252,10 +344,15 @@ def _exited(job: _Attributes, event: JobExited) -> None:
     job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
     changes["LastRemoteHost"] = job.text("RemoteHost")
     changes["LastPublicClaimId"] = job.text("PublicClaimId")
-    changes["JobLastStartDate"] = str(began) if began else ""
     changes["CurrentHosts"] = "0"
+    if not job.is_recent():
+        changes["JobLastStartDate"] = str(began) if began else ""
     for name in ("RemoteHost", "PublicClaimId", "ShadowBday"):
         changes[name] = ""
+    _continued(job, ended)
+    if began_in_vain(event):
+        changes["JobCurrentStartExecutingDate"] = seconds(ended)
+        job.add("NumJobStarts")
     _reported(job, event)
     if event.outcome != "exited":
         changes["LastVacateTime"] = seconds(ended)
@@ -285,6 +382,8 @@ def _vacated(job: _Attributes, event: JobExited) -> None:
 _FOLDS: dict[type[Event], Callable[..., None]] = {
     JobsTransitioned: _moved,
     JobsEdited: _edited,
+    JobsMaterialized: _materialized,
+    JobsDeferred: _deferred,
     JobActivated: _activated,
     JobExecuting: _executing,
     JobMeasured: _measured,
@@ -324,9 +423,9 @@ def begun(ad: Mapping[str, str]) -> dict[str, str]:
 
 def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:
     """The cluster and the processes that `event` is about; None if it is not about jobs."""
-    if isinstance(event, JobsTransitioned | JobsEdited):
+    if isinstance(event, JobsTransitioned | JobsEdited | JobsDeferred | JobsMaterialized | JobsTransformed):
         return event.cluster, event.procs
     if isinstance(event, ClusterSubmitted):
-        return event.cluster, ((0, event.count - 1),)
+        return event.cluster, () if event.factory else ((0, event.count - 1),)
     proc = getattr(event, "proc", None)
     return None if proc is None else (event.cluster, ((proc, proc),))  # type: ignore[attr-defined]

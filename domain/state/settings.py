@@ -10,7 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from .. import concurrency_limits
 from ..classad import ClassAdSyntaxError, parse
+from .defrag_settings import DEFRAG, unfit_for_defrag
+from .negotiators import NEGOTIATORS, misnamed, own_part
+from .schedd_settings import schedd_kind
 
 
 class Setting(NamedTuple):
@@ -28,7 +32,8 @@ SETTINGS: dict[str, Setting] = {
 
 
 class Negotiators(NamedTuple):
-    """A setting of the negotiator: ``kind`` is seconds, factor, truth, expression, or text."""
+    """A setting of the negotiator: ``kind`` is seconds, factor, number, part (of 1), count, rate, limit, truth,
+    expression, or text."""
 
     kind: str
     default: str
@@ -82,16 +87,45 @@ NEGOTIATOR: Final[dict[str, Negotiators]] = {
             "which of the slots that may change hands goes first",
         ),
         ("PREEMPTION_RANK_STABLE", "truth", "true", "whether that stays the same during a cycle"),
+        (
+            "ALLOW_PSLOT_PREEMPTION",
+            "truth",
+            "false",
+            "whether dynamic slots go for a job on the whole they are part of",
+        ),
         ("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", "truth", "true", "whether, under htcondor-25, matches are limited so"),
         ("MAX_CONCURRENT_UPLOADS_PER_USER", "number", "20", "matches that a submitter gets in a spin, at most"),
         ("GROUP_NAMES", "text", "", "the accounting groups that there are"),
+        ("GROUP_ACCEPT_SURPLUS", "truth", "false", "whether groups may have what others leave"),
+        ("GROUP_AUTOREGROUP", "truth", "false", "whether submitters of groups negotiate once more, with those of none"),
+        (
+            "GROUP_SORT_EXPR",
+            "expression",
+            'ifThenElse(AccountingGroup=?="<none>",3.4e+38,'
+            "ifThenElse(GroupQuota>0,GroupResourcesInUse/GroupQuota,3.3e+38))",
+            "which group negotiates first: the smallest value",
+        ),
+        ("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS", "count", "3", "how often a cycle allocates cores to groups, at most"),
+        ("GROUP_QUOTA_ROUND_ROBIN_RATE", "rate", "1e100", "cores that a group is given at a time"),
+        ("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION", "truth", "", "whether static quotas are kept that are too much"),
+        (
+            "NEGOTIATOR_USE_WEIGHTED_DEMAND",
+            "truth",
+            "true",
+            "whether groups request cores, or as many as they have jobs",
+        ),
+        ("NEGOTIATOR_STRICT_ENFORCE_QUOTA", "truth", "true", "whether a group without surplus caps its subgroups"),
+        ("CONCURRENCY_LIMIT_DEFAULT", "limit", "2308032", "units of each limit without a setting of its own"),
+        ("CLAIM_RECYCLING_CONSIDER_LIMITS", "truth", "true", "whether claims are kept for jobs of the same limits"),
     )
 }
 """What the negotiator and its accountant read of the configuration. The log has those that are not as here."""
 
 FAMILIES: Final[dict[str, str]] = {
     "GROUP_PRIO_FACTOR_": "factor",
-    "GROUP_QUOTA_DYNAMIC_": "number",
+    "GROUP_ACCEPT_SURPLUS_": "truth",
+    "GROUP_AUTOREGROUP_": "truth",
+    "GROUP_QUOTA_DYNAMIC_": "part",
     "GROUP_QUOTA_": "number",
 }
 """Settings of which there is one for each accounting group, with their kinds."""
@@ -148,16 +182,26 @@ def negotiators(name: str) -> str | None:
     """The kind of a setting of the negotiator's; None: it is none of them."""
     if name in NEGOTIATOR:
         return NEGOTIATOR[name].kind
-    return next((kind for prefix, kind in FAMILIES.items() if name.startswith(prefix)), None)
+    found = next((kind for prefix, kind in FAMILIES.items() if name.startswith(prefix)), None)
+    return "limit" if found is None and concurrency_limits.named_by(name) else found
 
 
 def configurable(name: str) -> str | None:
     """The kind of a setting that a configuration puts in force and leaves again; None: it is none of these."""
+    if name == NEGOTIATORS:
+        return "text"
+    negotiator, own = own_part(name)
+    if negotiator:
+        return "number" if own in PACE else negotiators(own)
     if name in DOMAINS:
         return "domain"
     if name in SUBMISSION:
         return "text"
-    return "number" if name in PACE and name not in SETTINGS else negotiators(name)
+    if name in DEFRAG:
+        return DEFRAG[name].kind
+    if name in PACE and name not in SETTINGS:
+        return "number"
+    return negotiators(name) or schedd_kind(name)
 
 
 def as_founded(uid_domain: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -180,6 +224,8 @@ def _number(text: str) -> float | None:
 
 def unfit(name: str, text: str) -> str:
     """What is wrong with the text of a setting that is ``configurable``; empty: nothing."""
+    if name in DEFRAG:
+        return unfit_for_defrag(name, text)
     kind, number = configurable(name), _number(text)
     if kind == "domain" and not _DOMAIN.fullmatch(text):
         return f"{name} = {text}: a domain is wanted, such as example.org"
@@ -189,8 +235,16 @@ def unfit(name: str, text: str) -> str:
         return f"{name} = {text}: a number of seconds, more than 0, is wanted"
     if kind == "factor" and (number is None or number < 1):
         return f"{name} = {text}: a number of at least 1 is wanted"
+    if kind == "limit" and number is None:
+        return f"{name} = {text}: a number is wanted"
     if kind == "number" and (number is None or number < 0):
         return f"{name} = {text}: a number, 0 or more, is wanted"
+    if kind == "part" and (number is None or not 0 <= number <= 1):
+        return f"{name} = {text}: a part of the cores is wanted, from 0 to 1"
+    if kind == "count" and (number is None or number < 1 or number != int(number)):
+        return f"{name} = {text}: a whole number, 1 or more, is wanted"
+    if kind == "rate" and (number is None or number < 1):
+        return f"{name} = {text}: a number, 1 or more, is wanted"
     if kind == "expression" and text.strip():
         try:
             parse(text)
@@ -232,10 +286,12 @@ def settings(given: dict[str, str]) -> dict[str, str]:
     for name, text in others.items():
         if words := unfit(name, text):
             raise ValueError(words)
+    if words := misnamed(given):
+        raise ValueError(words)
     times = {name: text for name, text in given.items() if name != SUPER_USERS and name not in others}
     for name, text in times.items():
         if name not in SETTINGS:
-            there_are = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION))
+            there_are = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION, *DEFRAG))
             raise ValueError(f"{name} is no setting of a pool; there are {there_are}")
         if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
             raise ValueError(f"{name} = {text}: a number of seconds is wanted, as in {name} = 60")

@@ -16,7 +16,10 @@ from .state import Activation, Claim, Drain, Machine, Slot
 BIRTH = "Owner/Idle"
 """The state and activity in which every slot begins."""
 SUSPENDED = "Claimed/Suspended"
-ENDING = ("Claimed/Retiring", "Preempting/")
+PREEMPTING = "Preempting/"
+ENDING = ("Claimed/Retiring", PREEMPTING)
+OF_ITS_JOB = frozenset({"irrevocable", "preempted", "drained"})
+"""The flags of a claim that end with the job which it had."""
 PUBLISHED = "published"
 """The cause of a change that a machine's sensors told: no part of the slot's own ad."""
 
@@ -49,7 +52,7 @@ def _drain_began(machine: Machine, event: e.DrainBegan) -> None:
     machine.drain = Drain(
         event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
     )
-    machine.drains, machine.drain_began = event.drain, event.at
+    machine.drains, machine.drain_began, machine.drain_start = event.drain, event.at, event.start
 
 
 def _drain_moved(machine: Machine, event: e.DrainTransitioned) -> None:
@@ -60,6 +63,7 @@ def _drain_moved(machine: Machine, event: e.DrainTransitioned) -> None:
 
 
 def _drain_final(machine: Machine, event: e.DrainFinal) -> None:
+    machine.drain_start = ""
     if machine.drain is not None:
         machine.drain.final = True
 
@@ -72,6 +76,21 @@ def _shutdown(machine: Machine, event: e.ShutdownBegan) -> None:
     machine.shutdown = event.how
 
 
+def _backfill_executing(machine: Machine, event: e.BackfillExecuting) -> None:
+    if machine.backfill is not None:
+        machine.backfill.pid = event.pid
+
+
+def _backfill_signalled(machine: Machine, event: e.BackfillSignalled) -> None:
+    if machine.backfill is not None:
+        machine.backfill.told, machine.backfill.until = event.at, event.until
+
+
+def _backfill_exited(machine: Machine, event: e.BackfillExited) -> None:
+    machine.backfill = None
+    machine.backfill_failures, machine.backfill_retry = event.failures, event.retry
+
+
 MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {
     e.MachineConfigured: _configured,
     e.BenchmarksRan: _benchmarks,
@@ -80,6 +99,9 @@ MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {
     e.DrainFinal: _drain_final,
     e.DrainBadputAdded: _drain_charged,
     e.ShutdownBegan: _shutdown,
+    e.BackfillExecuting: _backfill_executing,
+    e.BackfillSignalled: _backfill_signalled,
+    e.BackfillExited: _backfill_exited,
 }
 
 
@@ -101,12 +123,15 @@ def moved(slot: Slot, event: e.SlotTransitioned, position: int, user: str) -> No
         if activation.since:
             activation.suspended += event.at - activation.since
         activation.since = event.at if event.target == SUSPENDED else 0
+        if event.target.startswith(PREEMPTING):
+            activation.halted = activation.halted or event.at
         if event.target.startswith(ENDING):
             activation.leaving = event.cause if event.cause in EVICTIONS else activation.leaving
         elif event.target != SUSPENDED:
             activation.leaving = ""
     if event.target.partition("/")[0] != slot.state_activity.partition("/")[0]:
         slot.entered_state = event.at
+        slot.destination = ""
     slot.entered_activity = event.at
     slot.state_activity = event.target
 
@@ -121,12 +146,18 @@ def ad_changed(slot: Slot, event: e.SlotAdChanged, position: int, user: str) -> 
     slot.version = position
 
 
+def leaving(slot: Slot, event: e.BackfillLeaving, position: int, user: str) -> None:
+    slot.destination, slot.destined = event.destination, event.at
+
+
 def busy(slot: Slot, event: e.CpuBusyChanged, position: int, user: str) -> None:
     slot.busy_since = event.at if event.busy else 0
 
 
 def claimed(slot: Slot, event: e.ClaimMade, position: int, user: str) -> None:
+    waited = slot.waiting is not None and slot.waiting.regrouped
     slot.claim, slot.waiting = _claim(event, event.weight, user), None
+    slot.claim.regrouped = waited
 
 
 def claim_waits(slot: Slot, event: e.ClaimQueued, position: int, user: str) -> None:
@@ -136,7 +167,7 @@ def claim_waits(slot: Slot, event: e.ClaimQueued, position: int, user: str) -> N
 def _claim(event: e.ClaimMade | e.ClaimQueued, weight: int, user: str) -> Claim:
     return Claim(
         event.claim, event.submitter, weight, event.at, event.rank, event.holder, event.job, event.ad, event.lease,
-        user="" if user == event.submitter else user,
+        user="" if user == event.submitter else user, limits=event.limits, negotiator=event.negotiator,
     )  # fmt: skip
 
 
@@ -151,6 +182,8 @@ def claim_flagged(slot: Slot, event: e.ClaimFlagged, position: int, user: str) -
     claim.marks |= set(event.flags)
     if "resumed" in event.flags:
         claim.marks -= {"by_command", "resumed"}
+    if "job_over" in event.flags:
+        claim.marks -= {*OF_ITS_JOB, "job_over"}
     if event.reason:
         claim.reason, claim.code, claim.subcode = event.reason, event.code, event.subcode
 
@@ -173,7 +206,10 @@ def job_activated(slot: Slot, event: e.JobActivated, position: int, user: str) -
 
 
 def activation_of(event: e.JobActivated, position: int, user: str) -> Activation:
-    return Activation(str(position), event.cluster, event.proc, event.slot, event.at, vacate=event.vacate, user=user)
+    return Activation(
+        str(position), event.cluster, event.proc, event.slot, event.at, vacate=event.vacate, user=user,
+        deferred=event.deferred,
+    )  # fmt: skip
 
 
 def begin(slot: Slot, activation: Activation) -> None:
@@ -184,12 +220,18 @@ def begin(slot: Slot, activation: Activation) -> None:
 
 
 def deactivated(slot: Slot, event: e.ClaimDeactivated | e.JobExited, position: int, user: str) -> None:
-    slot.activation = None
+    slot.activation, slot.vacated = None, event.at
+
+
+def merged(parent: Slot, gone: Slot) -> None:
+    """A slot has back what a dynamic one was carved from it for."""
+    parent.vacated = max(parent.vacated, gone.vacated)
 
 
 SLOT_FOLDS: dict[type[e.Event], Callable[[Slot, Any, int, str], None]] = {
     e.SlotTransitioned: moved,
     e.SlotAdChanged: ad_changed,
+    e.BackfillLeaving: leaving,
     e.CpuBusyChanged: busy,
     e.ClaimMade: claimed,
     e.ClaimQueued: claim_waits,

@@ -6,14 +6,19 @@ left the queue is gone from it (history is a view of the log), and jobs alike co
 
 from __future__ import annotations
 
-from ..events import Ad, Unmatched
+from collections import Counter
+
+from ..events import Ad, GroupQuota, Unmatched
 from ..late_attrs import define, field
-from ..state_machines import MANUAL, Dialect
+from ..names import AccountName
+from ..state_machines import MANUAL, Dialect, match_state
 from .caches import ChangeLog
-from .cluster import Cluster
-from .job_ad import unquoted
+from .cluster import IDLE, Cluster
+from .defrag import Defrag
+from .job_ad import machine_attributes, unquoted
 from .settings import UID_DOMAIN
 from .slot_attributes import SlotAd
+from .user_maps import UserMaps, user_maps
 
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 """The statuses of a job that has processes and has not been told to end."""
@@ -39,6 +44,9 @@ class Claim:
     code: int = 0  #: HTCondor's code of that
     subcode: int = 0  #: the further code
     user: str = ""  #: whose the job is that it was made for, as user@domain (empty: the submitter's)
+    limits: str = ""  #: what it holds of concurrency limits (ConcurrencyLimits), from its match until its end
+    negotiator: str = ""  #: in whose accounting it counts, if there are several negotiators (empty: NEGOTIATOR's)
+    regrouped: bool = False  #: whether its match was negotiated by autoregroup
 
 
 @define
@@ -63,10 +71,19 @@ class Activation:
     ad: Ad = field(factory=dict)  #: with `cluster` 0: the job's ad
     user: str = ""  #: whose the job is, as user@domain (empty: its ad does not say)
     leaving: str = ""  #: the cause for which its slot's claim is about to end, where that is a reason of its own
+    deferred: int = 0  #: when its processes are to be started, if they wait for that (0: they do not)
+    halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
 
     def ran(self, now: int) -> int:
-        """For how long it has run, in microseconds, without the time in which it was suspended."""
-        return now - self.began - self.suspended - (now - self.since if self.since else 0)
+        """For how long it has run, in microseconds, without the time in which it was suspended or told to end."""
+        return self._until(now) - self.began - self.suspended
+
+    def ran_seconds(self, now: int) -> int:
+        """The same in whole seconds, between the seconds in which it began and now (TotalJobRunTime)."""
+        return self._until(now) // 1_000_000 - (self.began + self.suspended) // 1_000_000
+
+    def _until(self, now: int) -> int:
+        return self.since or self.halted or now
 
 
 @define
@@ -84,6 +101,20 @@ class Drain:
 
 
 @define
+class BackfillClient:
+    """A machine's backfill client, from its start until the last of its processes is gone. Instants in microseconds."""
+
+    key: str  #: the position of the event that began it
+    system: str  #: BOINC or EXEC
+    client: Ad  #: how it is run
+    slot: str  #: the slot for which it was started
+    began: int  #: when it was started
+    pid: int = 0  #: the number of its process (0: it is not known to run yet)
+    told: int = 0  #: when it was last told to end (0: it was not)
+    until: int = 0  #: when it is told so again
+
+
+@define
 class Machine:
     """A member of the pool. Instants in microseconds."""
 
@@ -94,12 +125,16 @@ class Machine:
     slots: dict[str, Slot] = field(factory=dict)  #: its slots, by their names
     drain: Drain | None = None  #: its drain, while it drains
     drains: int = 0  #: how many drains it has had
+    drain_start: str = ""  #: what START is while it drains, or was in its last drain, unless that became final
     drain_began: int = 0  #: when the last one began
     drain_ended: int = 0  #: when the last one that ended did
     badput: int = 0  #: what drains have cost, in core-seconds
     shutdown: str = ""  #: how it is being shut down (empty: it is not)
     benchmarks: tuple[int, int] = (0, 0)  #: the published averages of MIPS and KFLOPS
     benchmarked: int = 0  #: when benchmarks were run last
+    backfill: BackfillClient | None = None  #: its backfill client, while that is not known to be gone
+    backfill_failures: int = 0  #: how often in a row a client ended by itself soon after its start
+    backfill_retry: int = 0  #: not before this instant is a client started again
 
 
 @define
@@ -117,6 +152,11 @@ class Slot:
     claim: Claim | None = None  #: who holds it
     waiting: Claim | None = None  #: the better match that waits for the present claim to go
     activation: Activation | None = None  #: the job that runs on it
+    destination: str = ""  #: the state to which it goes from Backfill when its client is gone (empty: Owner)
+    destined: int = 0  #: since when
+    vacated: int = 0
+    """When the last job's processes on it, or on a dynamic slot that was carved from it, were gone (0: there were
+    none)."""
     busy_since: int = 0  #: since when CpuBusy is true (0: it is not, or nobody asks)
     spent: dict[str, int] = field(factory=dict)
     """Microseconds that it was in each pair of state and activity, until it entered the present one."""
@@ -145,6 +185,11 @@ class Slot:
         if self.claim is None:
             return ""
         return (self.activation.user if self.activation is not None else "") or self.claim.user or self.claim.submitter
+
+    @property
+    def match_state(self) -> str:
+        """The state of its match, if it has one."""
+        return match_state(self.state_activity, self.destination)
 
     @property
     def state(self) -> str:
@@ -226,16 +271,28 @@ class State:
     """The settings as they were when the log was begun: what no configuration sets goes back to these."""
     configured: int = 0  #: the position of the event that changed the settings last
     epoch: int = 0  #: the writer's number
+    served_since: int = 0  #: when that writer began, in microseconds
     machines: dict[str, Machine] = field(factory=dict)
     slots: dict[str, Slot] = field(factory=dict)  #: by their names, in the order of their births
     clusters: dict[int, Cluster] = field(factory=dict)  #: those with jobs in the queue
-    queue_version: int = 0  #: changes whenever a cluster comes, goes or has an attribute edited
+    idle: int = 0  #: how many jobs wait for a slot, those included that have been given one and not begun
+    idle_local: int = 0  #: how many jobs of the local universe wait
     next_cluster: int = 1  #: the lowest cluster number that was never given out
     unused_cluster_ids: set[int] = field(factory=set)  #: numbers below it that were given out and not yet used
     submitters: dict[str, Submitter] = field(factory=dict)
+    """By the names of their accounts (``names.AccountName``): of several negotiators, each has one for a submitter."""
     priorities_updated_at: int = 0  #: when the priorities were brought up to date last, in microseconds
+    accounted: dict[str, int] = field(factory=dict)
+    """The same of the accountings of further negotiators, by their names."""
     matches: dict[str, tuple[int, int]] = field(factory=dict)
     """Slots that were matched and not yet claimed, each with its job."""
+    matched_by: dict[str, str] = field(factory=dict)
+    """The negotiators that matched them, where these are further ones."""
+    regrouped: set[str] = field(factory=set)  #: of the slots that were matched, those by autoregroup
+    matched_limits: dict[str, str] = field(factory=dict)
+    """Slots that were matched and not yet claimed, each with what its match holds of concurrency limits."""
+    limits_in_use: Counter[str] = field(factory=Counter)
+    """How many matches and claims hold the same of concurrency limits, by its text (``concurrency_limits.asked``)."""
     reserved: dict[tuple[int, int], str] = field(factory=dict)
     """The jobs that wait for a slot which they have been given: matched, or until the slot's present claim has gone."""
     claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
@@ -243,40 +300,102 @@ class State:
     matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
     preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
     silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
+    clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
+    destined: dict[str, None] = field(factory=dict)  #: the slots that go to Matched when their client is gone
     activations: dict[str, Activation] = field(factory=dict)  #: by their keys
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: by their jobs
     ending: dict[str, str] = field(factory=dict)
     """The keys of the activations that were told to end; why, as a cause, if the job was to run until then."""
-    rejections: dict[str, Unmatched] = field(factory=dict)
-    """The reasons that the log has for jobs that got nothing, by the first job of each kind; cleared by a match."""
+    quotas: tuple[GroupQuota, ...] = ()  #: what the accounting groups may have, as a cycle has said last
+    remainders: dict[str, int] = field(factory=dict)
+    """The accounting groups that got whole slots out of fractions of quotas, each with the instant of the last time."""
+    factories: dict[int, None] = field(factory=dict)  #: the clusters whose factories have jobs to make
+    deferred: dict[str, None] = field(factory=dict)
+    """The keys of the activations whose processes wait for their time."""
+    rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
+    """The reasons that the log has for jobs that got nothing, by the cluster and the name of the first job of each
+    kind; cleared by a match."""
+    further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
+    """The same of further negotiators, by their names."""
+    defrag: Defrag = field(factory=Defrag)  #: what its defragmentation did
     answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
     answers_size: int = 0  #: how many characters these are
-    slot_changes: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots of which anything changed but that they were matched."""
-    slot_ad_changes: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots whose own ad changed, or what their START is."""
-    slots_matched: ChangeLog = field(factory=ChangeLog, eq=False, repr=False)
+    slots_matched: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots that cycles matched."""
+    job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
+    """The jobs, by cluster and process, that came, left, began or ceased to wait, or were edited; with the process -1
+    any jobs of the cluster."""
+    rejection_changes: ChangeLog[tuple[int, str]] = field(factory=ChangeLog, eq=False, repr=False)
+    """The jobs of which the log has another reason than before why they got nothing, or none any more: by cluster and
+    name."""
+    submitter_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    """The submitters whose record may have changed, or why a job of theirs got nothing."""
 
     def trim_changes(self) -> None:
-        """Forget changes of slots that are long past: readers that have not seen them look at everything."""
+        """Forget changes that are long past: readers that have not seen them look at everything."""
         for log in (self.slot_changes, self.slot_ad_changes, self.slots_matched):
             log.trim()
+        self.job_changes.trim()
+        self.rejection_changes.trim()
+
+    def note_cluster(self, cluster: Cluster) -> None:
+        """A cluster has come, is about to go, or was edited."""
+        self.note_idle(cluster, -1)
+        self.job_changes.append((cluster.id, -1))
+
+    def note_idle(self, cluster: Cluster, proc: int) -> None:
+        """Count the jobs of a cluster that wait, behind every event that changes their status: all to one, so that with
+        their number those that wait are the same. ``proc``: as in ``job_changes``."""
+        idle, before = cluster.counts[IDLE], cluster.waiting
+        if idle == before:
+            return
+        cluster.waiting = idle
+        self.job_changes.append((cluster.id, proc))
+        if cluster.local:
+            self.idle_local += idle - before
+        else:
+            self.idle += idle - before
+
+    def hold_limits(self, limits: str, more: int) -> None:
+        """So many matches or claims more hold this of concurrency limits."""
+        if limits:
+            self.limits_in_use[limits] += more
+            if not self.limits_in_use[limits]:
+                del self.limits_in_use[limits]
 
     @property
     def uid_domain(self) -> str:
         """The domain of the pool's users."""
         return self.settings.get(UID_DOMAIN, "")
 
+    @property
+    def user_maps(self) -> UserMaps:
+        """What ``userMap()`` looks names up in, by the settings in force."""
+        return user_maps(self.settings)
+
     def setting(self, name: str) -> int:
         """A setting that is a number of seconds, in microseconds."""
         return round(float(self.settings[name]) * 1_000_000)
 
+    def note_submitter(self, name: str) -> None:
+        """The record of a submitter may change, or what the log says of its jobs. Where many wait, each cycle changes
+        all of theirs: nobody else trims as often."""
+        self.submitter_changes.append(name)
+        if len(self.submitter_changes) > ChangeLog.KEPT:
+            self.submitter_changes.trim()
+
     def submitter(self, name: str, factor: float = 0.0) -> Submitter:
-        """Return the record of a submitter; make one with this priority factor if it has none yet."""
+        """Return the record of a submitter, which is about to change, by the name of its account; make one with this
+        priority factor if it has none yet."""
+        self.note_submitter(name)
         known = self.submitters.get(name)
         if known is None:
-            known = self.submitters[name] = Submitter(name, updated=self.at, counted=self.at, factor=factor)
+            who = AccountName.parse(name).submitter
+            known = self.submitters[name] = Submitter(who, updated=self.at, counted=self.at, factor=factor)
             if not factor:
                 known.appeared_under = self.settings
         return known
@@ -284,7 +403,16 @@ class State:
     @property
     def usage(self) -> dict[str, int]:
         """Submitter -> microseconds of ended claims times the slots' weights in thousandths."""
-        return {name: one.ended_usage for name, one in self.submitters.items() if one.ended}
+        found: dict[str, int] = {}
+        for one in self.submitters.values():
+            if one.ended:
+                found[one.name] = found.get(one.name, 0) + one.ended_usage
+        return found
+
+    def machine_slots(self, slot: Slot) -> list[Slot]:
+        """All slots of a slot's machine; it alone where the machine is not known."""
+        machine = self.machines.get(slot.machine)
+        return [slot] if machine is None else list(machine.slots.values())
 
     def owner(self, cluster: Cluster) -> str:
         return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]
@@ -293,8 +421,12 @@ class State:
 PROVIDED = ("Cpus", "Memory", "Disk", "GPUs")
 
 
-def provides(slot: Slot) -> Ad:
-    """What a job's ad is told of its slot when it begins there. Every slot has GPUs, if none."""
+def provides(slot: Slot, wanted: str = "") -> Ad:
+    """What a job's ad is told of its slot when it begins there, with its JobMachineAttrs (``wanted``). Every slot has
+    GPUs, if none."""
     weight = 0 if slot.claim is None else slot.claim.weight
     given = {name: slot.ad[name] for name in PROVIDED if name in slot.ad}
+    if wanted:
+        known = {name.lower(): text for name, text in slot.ad.items()}
+        given |= {name: known[name.lower()] for name in machine_attributes(wanted) if name.lower() in known}
     return {"GPUs": "0", **given, "SlotWeight": str(weight // 1000) if weight % 1000 == 0 else repr(weight / 1000)}

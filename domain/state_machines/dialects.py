@@ -34,6 +34,16 @@ class Dialect(NamedTuple):
     (SCHEDD_ENABLE_PER_USER_MATCH_LIMITS)."""
     preempts_only_worse_priorities: bool
     """A slot is preempted only for a better priority. The real negotiator leaves that to PREEMPTION_REQUIREMENTS."""
+    oversubscribes_quotas: bool
+    """Where NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION is not set, groups keep static quotas that are more than there is,
+    as in the real pool. The manual scales them down unless it is set (CM, "Hierarchical Group Quotas")."""
+    bends_group_quotas: bool
+    """What a group may have in a cycle loses its fraction; whoever of it has got nothing yet may exceed it by one slot;
+    slots may change hands beyond it; and what a cycle's last round leaves stays free: as with the real negotiator."""
+    puts_unfillable_quotas_first: bool
+    """By default a group whose quota is more than the pool has goes before all others, the larger quota first: the
+    manual's strict priority ("will always negotiate first"). The real negotiator goes by the part of the quota that is
+    in use alone, so that a group that has nothing goes before one that has something."""
     preempts_idle_claims: bool
     """Claims without a job count as slots that may be preempted, as for the real negotiator."""
     takes_job_rank_for_missing_rank: bool
@@ -47,10 +57,38 @@ class Dialect(NamedTuple):
     drain_waits_for_longest_retirement: bool
     """In a graceful drain all jobs may stay until the one with the longest retirement time must go (the manual,
     "Drained State"). The real startd evicts a job earlier if its own retirement is over."""
+    quick_drain_keeps_last_start: bool
+    """In a quick or fast drain START is what the last graceful drain made of it, unless all that it found was gone by
+    its end, as with the real startd (ResMgr::startDraining). The manual gives a START to graceful drains alone."""
     better_match_survives_shutdown: bool
     """A waiting better match takes its slot over although the machine is being shut down, as with the real startd."""
+    claim_overtakes_match_in_backfill: bool
+    """A slot in Backfill that was told of its match, and is then claimed before its client is gone, goes to Claimed
+    without Matched (the real startd)."""
+    backs_off_backfill: bool
+    """A backfill client that ends soon after its start is started again later and later. The real startd starts it in
+    each of the policy's rounds."""
+    slips_days_of_schedules: bool
+    """A job with a ``cron_day_of_week`` and no ``cron_day_of_month`` also begins on the last day before each month that
+    follows, whatever its weekday, and there every other minute until midnight: the real schedd takes that month's days
+    to begin with 0 (CronTab::matchFields)."""
+    tells_last_warning_alone: bool
+    """Of submit requirements that only warn, a user is told the last (the manual, "Submit Warnings"). The real schedd
+    tells all of them, the last one first."""
+    transforms_see_all_attributes: bool
+    """Statements of a transform with regular expressions see all attributes of the job, as the manual has it. In the
+    real schedd those of the cluster are not among a job's own."""
     ends_idle_startd_at_once: bool
     """A startd that is shut down while it runs no job ends at once, with its claims, as the real startd does."""
+    defrag_exceeds_maxima: bool
+    """A poll of the defragmentation that may drain several machines drains them all although fewer would reach
+    DEFRAG_MAX_CONCURRENT_DRAINING or DEFRAG_MAX_WHOLE_MACHINES, and polls may drain more in an hour than
+    DEFRAG_DRAINING_MACHINES_PER_HOUR, as the real condor_defrag does."""
+    defrag_joins_whole_machine_expr: bool
+    """DEFRAG_WHOLE_MACHINE_EXPR is joined to `&& PartitionableSlot ...` without parentheses, so that of `a || b` the
+    first part counts by itself, as for the real condor_defrag."""
+    defrag_stops_at_long_intervals: bool
+    """With a DEFRAG_INTERVAL of more than an hour nothing is drained, as by the real condor_defrag."""
 
     def steps(self, trigger: str, state_activity: str) -> Steps:
         """Return the rows that the trigger fires from there; empty: nothing changes."""
@@ -68,13 +106,25 @@ MANUAL: Final = Dialect(
     informs_startd_of_matches=True,
     limits_matches_of_submitters=False,
     preempts_only_worse_priorities=True,
+    oversubscribes_quotas=False,
+    bends_group_quotas=False,
+    puts_unfillable_quotas_first=True,
     preempts_idle_claims=False,
     takes_job_rank_for_missing_rank=False,
     shares_load_by_cores=False,
     hides_true_start=True,
     drain_waits_for_longest_retirement=True,
+    quick_drain_keeps_last_start=False,
     better_match_survives_shutdown=False,
+    claim_overtakes_match_in_backfill=False,
+    backs_off_backfill=True,
+    slips_days_of_schedules=False,
+    tells_last_warning_alone=True,
+    transforms_see_all_attributes=True,
     ends_idle_startd_at_once=False,
+    defrag_exceeds_maxima=False,
+    defrag_joins_whole_machine_expr=False,
+    defrag_stops_at_long_intervals=False,
 )
 """The manual's behaviour, and nothing else."""
 
@@ -89,13 +139,25 @@ HTCONDOR_25: Final = Dialect(
     informs_startd_of_matches=False,
     limits_matches_of_submitters=True,
     preempts_only_worse_priorities=False,
+    oversubscribes_quotas=True,
+    bends_group_quotas=True,
+    puts_unfillable_quotas_first=False,
     preempts_idle_claims=True,
     takes_job_rank_for_missing_rank=True,
     shares_load_by_cores=True,
     hides_true_start=False,
     drain_waits_for_longest_retirement=False,
+    quick_drain_keeps_last_start=True,
     better_match_survives_shutdown=True,
+    claim_overtakes_match_in_backfill=True,
+    backs_off_backfill=False,
+    slips_days_of_schedules=True,
+    tells_last_warning_alone=False,
+    transforms_see_all_attributes=False,
     ends_idle_startd_at_once=True,
+    defrag_exceeds_maxima=True,
+    defrag_joins_whole_machine_expr=True,
+    defrag_stops_at_long_intervals=True,
 )
 """The behaviour of HTCondor 25's daemons, also where they go beyond the manual."""
 

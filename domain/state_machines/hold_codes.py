@@ -54,14 +54,19 @@ EVICTIONS: Final = {
     "vacate_command": Why(1010, 0, "Claim vacated by the administrator"),
     "user_vacate": Why(1022, 0, "Job vacated by schedd"),
     "preempt": Why(1011, 0, "PREEMPT expression evaluated to True"),
-    **dict.fromkeys(("drain_command", "draining"), Why(1014, 0, "Startd was draining")),
+    **dict.fromkeys(("drain_command", "defrag", "draining"), Why(1014, 0, "Startd was draining")),
     "shutdown": Why(1013, 0, "Startd was shutdown"),
+    "pslot_preemption": Why(1019, 0, "Preempted for a Priority user"),
 }
 """Why a job was evicted, by the cause of the signal."""
 UNSPECIFIED: Final = Why(1005, 0, "Unspecified job interruption")
 LOST: Final = Why(1008, 0, "Job not found at execution machine")
 DEACTIVATED: Final = Why(1009, 0, "Claim deactivated")
 REMOVED_CODE: Final = 1023
+TIMES_EXCEEDED: Final = frozenset({46, 47})
+"""Codes of jobs whose access point holds them for the time that they take, and then deactivates the claim."""
+BY_THE_ACCESS_POINT: Final = TIMES_EXCEEDED | {14}
+"""Codes of what the access point finds itself: that the initial directory is missing, or a time exceeded."""
 
 
 def goes_on_hold(code: int, subcode: int = 0) -> bool:

@@ -1,9 +1,10 @@
 """Enforce a table by a machine of the ``transitions`` library: one for a table, never one for a slot or a job.
 
-``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses all else. ``legal`` is for
-bulk replay: it looks the same up, sixty times as fast. ``step`` is for claims and matches, which move with their slots:
-it looks up, and fires only what it does not find. A machine is not thread-safe. The library takes longer to import than
-all of this package: it is imported when the first machine is built.
+``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses all else; a step that the
+library has taken once it takes always, and is not asked for again. ``legal`` is for bulk replay: it looks the same up.
+``step`` is for claims and matches, which move with their slots: it looks up, and fires only what it does not find. A
+machine is not thread-safe. The library takes longer to import than all of this package: it is imported when the first
+machine is built.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ class Machine:
         self._invalid = MachineError
         self._library = _build(self.rows, self.states, initial, name)
         self._model = _Model()
+        self._taken: dict[tuple[str, str, str | None], str] = {}
         self._triggers: dict[str, Any] = {names[name]: trigger for name, trigger in self._library.events.items()}
         self.lookup: dict[tuple[str, str], tuple[str, ...]] = {
             (source, number): tuple(step.dest for step in steps)
@@ -96,6 +98,13 @@ class Machine:
 
         :raises NotAllowed: the table has no such transition
         """
+        taken = self._taken.get((source, number, target))
+        if taken is not None:
+            return taken
+        self._taken[source, number, target] = reached = self._fire(source, number, target)
+        return reached
+
+    def _fire(self, source: str, number: str, target: str | None) -> str:
         targets = self.lookup.get((source, number), ())
         if target is None and len(targets) == 1:
             target = targets[0]

@@ -16,11 +16,15 @@ MADE: Final = "Made"
 MATCH: Final = table("match")
 
 _MATCHED: Final = "Matched/Idle"
+_BACKFILL: Final = "Backfill/"
 _VOID: Final = {"match_timeout": "time_out", "claim_failed": "refuse"}
 
 
-def match_state(pair: str) -> str:
-    return "Notified" if pair == _MATCHED else MADE
+def match_state(pair: str, destination: str = "") -> str:
+    """Return the state of the match of a slot in this pair. A slot in Backfill that was told of it is headed to
+    Matched."""
+    told = pair == _MATCHED or (pair.startswith(_BACKFILL) and destination == "Matched")
+    return "Notified" if told else MADE
 
 
 def void_row(cause: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from .slot_policy import SlotPolicy
-from .slot_rows import KILLING, VACATING, SlotRow
+from .slot_rows import BACKFILL_BUSY, BACKFILL_KILLING, KILLING, VACATING, SlotRow
 
 
 class BetterMatch(NamedTuple):
@@ -58,6 +58,15 @@ class SlotTransitions(Protocol):
 
     def signal_job(self, how: str, cause: str) -> None:
         """Tell the slot's job to end, softly or hard."""
+
+    def start_client(self) -> None:
+        """Start the machine's backfill client, unless it runs."""
+
+    def awaits_client(self, cause: str) -> bool:
+        """Tell whether the slot has to wait for the end of its machine's client, and tell that to end."""
+
+    def client_gone(self) -> bool:
+        """Let a slot that need not wait for its client go where it is headed; False if a claim is to take it."""
 
 
 def _enter_owner(slot: SlotTransitions, cause: str) -> bool:
@@ -117,6 +126,16 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
     return False
 
 
+def _enter_backfill_busy(slot: SlotTransitions, cause: str) -> bool:
+    slot.start_client()
+    return False
+
+
+def _enter_backfill_killing(slot: SlotTransitions, cause: str) -> bool:
+    """End the client with its last slot; any other slot goes on at once."""
+    return not slot.awaits_client(cause) and slot.client_gone()
+
+
 def leave_preempting(slot: SlotTransitions, cause: str) -> None:
     """End the claim, since its job is gone, and let the waiting better match take over."""
     slot.end_claim(cause)
@@ -137,6 +156,8 @@ ENTRY_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], bool]]] = {
     "Claimed/Retiring": _enter_retiring,
     "Preempting/Vacating": _enter_vacating,
     "Preempting/Killing": _enter_killing,
+    BACKFILL_BUSY: _enter_backfill_busy,
+    BACKFILL_KILLING: _enter_backfill_killing,
 }
 
 EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {

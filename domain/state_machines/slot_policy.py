@@ -72,3 +72,25 @@ class SlotPolicy(Protocol):
 
     @property
     def benchmarks_never_ran(self) -> bool: ...
+
+    # The machine's backfill
+
+    @property
+    def may_backfill(self) -> bool:
+        """Tell whether the slot may enter Backfill: its machine is configured for it, and goes on."""
+
+    @property
+    def has_backfill(self) -> bool:
+        """Tell whether the machine is configured for backfill."""
+
+    @property
+    def backfill_stands(self) -> bool:
+        """Tell whether the machine is configured for the backfill system whose client it has."""
+
+    @property
+    def client_runs(self) -> bool:
+        """Tell whether the machine's backfill client runs and is not to end."""
+
+    @property
+    def client_may_start(self) -> bool:
+        """Tell whether the machine's backfill client is gone, and may be started by now."""

@@ -20,6 +20,10 @@ DELETED: Final = "Deleted"
 VACATING: Final = "Preempting/Vacating"
 KILLING: Final = "Preempting/Killing"
 
+BACKFILL_IDLE: Final = "Backfill/Idle"
+BACKFILL_BUSY: Final = "Backfill/Busy"
+BACKFILL_KILLING: Final = "Backfill/Killing"
+
 STATES: Final = ("Owner", "Unclaimed", "Matched", "Claimed", "Preempting", "Backfill", "Drained")
 
 STATE_ACTIVITIES: Final = (
@@ -73,6 +77,9 @@ class SlotRow:
     END_BACKFILL: Final = "27"
     KILL_BACKFILL: Final = "28"
     BACKFILL_KILLED: Final = "29"
+    KILLED_TO_OWNER: Final = "29a"
+    KILLED_TO_CLAIMED: Final = "29b"
+    KILLED_TO_MATCHED: Final = "29c"
     LEAVE_BACKFILL: Final = "30"
     CLAIM_BACKFILL: Final = "31"
     MATCH_BACKFILL: Final = "32"

@@ -45,6 +45,17 @@ RULES: Final[Rules] = {
         Rule("RUNBENCHMARKS", SlotRow.START_BENCHMARKS, "run_benchmarks"),
         Rule("benchmarks never ran, and RUNBENCHMARKS is not set to false",
              SlotRow.START_BENCHMARKS, "first_benchmarks"),
+        Rule("START_BACKFILL", SlotRow.START_BACKFILL, "start_backfill"),
+    ),
+    "Backfill/Idle": (
+        Rule("the machine has no backfill any more", SlotRow.LEAVE_BACKFILL, "backfill_off"),
+        Rule("EVICT_BACKFILL", SlotRow.LEAVE_BACKFILL, "evict_backfill", polled=True),  # else it might circle
+        Rule("the backfill client runs", SlotRow.RUN_BACKFILL, "client_runs"),
+        Rule("a backfill client may be started", SlotRow.RUN_BACKFILL, "client_started"),
+    ),
+    "Backfill/Busy": (
+        Rule("the machine has another backfill or none", SlotRow.KILL_BACKFILL, "backfill_off"),
+        Rule("EVICT_BACKFILL", SlotRow.KILL_BACKFILL, "evict_backfill"),
     ),
     "Matched/Idle": (
         Rule("the machine drains", SlotRow.VOID_MATCH, "draining"),
@@ -94,11 +105,15 @@ RULES_HTCONDOR_25: Final[Rules] = {
     "Unclaimed/Idle": (
         Rule("the machine drains", SlotRow.DRAIN, "draining"),
         Rule("IS_OWNER", SlotRow.OWNER_RETURNS, "is_owner"),
+        Rule("START_BACKFILL", SlotRow.START_BACKFILL, "start_backfill"),
         Rule("RUNBENCHMARKS", SlotRow.START_BENCHMARKS, "run_benchmarks", polled=True),
     ),
     "Unclaimed/Benchmarking": (
         Rule("the machine drains", SlotRow.DRAIN, "draining"),
+        Rule("START_BACKFILL", SlotRow.START_BACKFILL, "start_backfill"),
     ),
+    "Backfill/Idle": tuple(rule._replace(polled=True) for rule in RULES["Backfill/Idle"]),
+    "Backfill/Busy": RULES["Backfill/Busy"],
     "Claimed/Idle": (
         Rule("it retires and its retirement is over", SlotRow.VACATE_IDLE, "retirement_over", EVICTED),
         Rule("a better match waits", SlotRow.VACATE_IDLE, "better_match", EVICTED),
@@ -164,6 +179,10 @@ def _continues(policy: SlotPolicy) -> bool:
     return not policy.marked("by_command") and policy.true("CONTINUE")
 
 
+def _starts_backfill(policy: SlotPolicy) -> bool:
+    return policy.may_backfill and policy.true("START_BACKFILL")
+
+
 Condition = Callable[[SlotPolicy], bool]
 
 CONDITIONS: Final[Mapping[str, tuple[Condition, tuple[str, ...]]]] = {
@@ -173,6 +192,12 @@ CONDITIONS: Final[Mapping[str, tuple[Condition, tuple[str, ...]]]] = {
     "START is locally false": (lambda policy: policy.locally_false("Start"), ("Start",)),
     "RUNBENCHMARKS": (_runs_benchmarks, ("RUNBENCHMARKS",)),
     "benchmarks never ran, and RUNBENCHMARKS is not set to false": (_runs_first_benchmarks, ("RUNBENCHMARKS",)),
+    "START_BACKFILL": (_starts_backfill, ("START_BACKFILL",)),
+    "EVICT_BACKFILL": (lambda policy: policy.true("EVICT_BACKFILL"), ("EVICT_BACKFILL",)),
+    "the machine has no backfill any more": (lambda policy: not policy.has_backfill, ()),
+    "the machine has another backfill or none": (lambda policy: not policy.backfill_stands, ()),
+    "the backfill client runs": (lambda policy: policy.client_runs, ()),
+    "a backfill client may be started": (lambda policy: policy.client_may_start, ()),
     "WANT_SUSPEND and SUSPEND": (_suspends, ("WANT_SUSPEND", "SUSPEND")),
     "PREEMPT without WANT_SUSPEND": (_preempts_unless_suspended, ("WANT_SUSPEND", "PREEMPT")),
     "PREEMPT for the first time": (_preempts_first, ("PREEMPT",)),

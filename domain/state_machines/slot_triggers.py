@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from .slot_rows import KILLING, VACATING, SlotRow
+from .slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING, KILLING, VACATING, SlotRow
 
 
 class Step(NamedTuple):
@@ -27,10 +27,23 @@ Triggers = Mapping[str, Mapping[str, Steps]]
 # fmt: off
 TRIGGERS: Final[Triggers] = {
     "match": {
-        "Unclaimed/Idle": (Step(SlotRow.MATCH),)},
+        "Unclaimed/Idle": (Step(SlotRow.MATCH),),
+        BACKFILL_IDLE: (Step(SlotRow.MATCH_BACKFILL),),
+        BACKFILL_BUSY: (Step(SlotRow.KILL_BACKFILL),)},
     "claim": {
         "Unclaimed/Idle": (Step(SlotRow.CLAIM),),
-        "Matched/Idle": (Step(SlotRow.CLAIM_MATCHED),)},
+        "Matched/Idle": (Step(SlotRow.CLAIM_MATCHED),),
+        BACKFILL_IDLE: (Step(SlotRow.CLAIM_BACKFILL),)},
+    "claim waits": {
+        BACKFILL_BUSY: (Step(SlotRow.KILL_BACKFILL),)},
+    "client ended": {
+        BACKFILL_BUSY: (Step(SlotRow.END_BACKFILL),)},
+    "client gone": {
+        BACKFILL_KILLING: (Step(SlotRow.BACKFILL_KILLED), Step(SlotRow.LEAVE_BACKFILL))},
+    "client gone, matched": {
+        BACKFILL_KILLING: (Step(SlotRow.BACKFILL_KILLED), Step(SlotRow.MATCH_BACKFILL))},
+    "client gone, claimed": {
+        BACKFILL_KILLING: (Step(SlotRow.BACKFILL_KILLED), Step(SlotRow.CLAIM_BACKFILL))},
     "match over": {
         "Matched/Idle": (Step(SlotRow.VOID_MATCH),)},
     "claim failed": {
@@ -54,11 +67,15 @@ TRIGGERS: Final[Triggers] = {
         "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED), Step(SlotRow.VACATE, VACATING)),
         "Claimed/Retiring": (Step(SlotRow.VACATE, VACATING),)},
     "retire": {
+        BACKFILL_IDLE: (Step(SlotRow.LEAVE_BACKFILL),),
+        BACKFILL_BUSY: (Step(SlotRow.KILL_BACKFILL),),
         "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
         "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, VACATING),),
         "Claimed/Busy": (Step(SlotRow.RETIRE),),
         "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED),)},
     "kill": {
+        BACKFILL_IDLE: (Step(SlotRow.LEAVE_BACKFILL),),
+        BACKFILL_BUSY: (Step(SlotRow.KILL_BACKFILL),),
         "Matched/Idle": (Step(SlotRow.VOID_MATCH),),
         "Claimed/Idle": (Step(SlotRow.VACATE_IDLE, KILLING),),
         "Claimed/Busy": (Step(SlotRow.RETIRE), Step(SlotRow.VACATE, KILLING)),
@@ -73,19 +90,25 @@ TRIGGERS: Final[Triggers] = {
 
 # Where the real startd differs: claims come without a match notification, and to a slot in Owner; a job's end is told
 # twice, by its starter's last report (Cleaning) and by the starter's exit; a claim that its holder gives up is killed,
-# since it has no job; and when the time to vacate is over, the starter kills the job and the slot stays in Vacating.
+# since it has no job; when the time to vacate is over, the starter kills the job and the slot stays in Vacating; and a
+# slot goes on from Backfill/Killing in one transition.
 TRIGGERS_HTCONDOR_25: Final[Triggers] = {
     **TRIGGERS,
     "match": {
+        **TRIGGERS["match"],
         "Owner/Idle": (Step(SlotRow.MATCH_OWNER),),
-        "Unclaimed/Idle": (Step(SlotRow.MATCH),),
         "Unclaimed/Benchmarking": (Step(SlotRow.MATCH),)},
     "claim": {
+        **TRIGGERS["claim"],
         "Owner/Idle": (Step(SlotRow.CLAIM_OWNER),),
-        "Unclaimed/Idle": (Step(SlotRow.CLAIM),),
         "Unclaimed/Benchmarking": (Step(SlotRow.CLAIM),),
-        "Matched/Idle": (Step(SlotRow.CLAIM_MATCHED),),
         "Drained/Retiring": (Step(SlotRow.CLAIM_DRAINING),)},
+    "client gone": {
+        BACKFILL_KILLING: (Step(SlotRow.KILLED_TO_OWNER),)},
+    "client gone, matched": {
+        BACKFILL_KILLING: (Step(SlotRow.KILLED_TO_MATCHED),)},
+    "client gone, claimed": {
+        BACKFILL_KILLING: (Step(SlotRow.KILLED_TO_CLAIMED),)},
     "unowned": {
         "Owner/Idle": (Step(SlotRow.OWNER_LEAVES),)},
     "claim failed": {
@@ -125,3 +148,26 @@ TRIGGERS_HTCONDOR_25: Final[Triggers] = {
     "vacate time over": {},
 }
 # fmt: on
+
+DESTINATIONS: Final[Mapping[str, str]] = {
+    "match": "Matched",
+    "claim waits": "Claimed",
+    "match over": "Owner",
+    "claim failed": "Owner",
+    "retire": "Owner",
+    "kill": "Owner",
+}
+"""Trigger -> the state to which a slot whose backfill client is still to go is headed from then on."""
+
+
+def headed(trigger: str, pair: str, before: str) -> str:
+    """Return where a slot is headed after a trigger that finds it in Backfill with its client; empty: as before.
+
+    :param before: where it was headed (empty: nowhere in Busy, to Owner in Killing)
+    """
+    to = DESTINATIONS.get(trigger, "")
+    if to == "Matched" and pair != BACKFILL_BUSY:
+        return ""  # it goes somewhere already
+    if trigger in ("match over", "claim failed") and before != "Matched":
+        return ""  # nobody has told it of a match
+    return "" if to == (before or "Owner") else to

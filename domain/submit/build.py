@@ -63,6 +63,7 @@ class Builder:
         self.sections = _sections_for(macros, items)
         self.varying: dict[str, Column] = {}
         self._variables: dict[int, Sequence[str]] = {}
+        self._spelled: dict[str, str] = {}
         self._new_job = partial(Job, facts, files, macros.definitions, warn)
         self.facts = facts
 
@@ -70,6 +71,7 @@ class Builder:
         first_job = self._new_job({})
         self._expand_commands(first_job.values)
         ad: dict[str, str] = {**BASE, **_facts(self.facts)}
+        self._spelled = {name.lower(): name for name in ad}
         columns: dict[str, Column] = {}
         made_anew: set[str] = set()
         chain: list[Section] = []
@@ -82,8 +84,8 @@ class Builder:
                 self._columns_of(section, chain, own, before, first_job.values, ad, columns)
             else:
                 for attribute in own:
-                    columns.pop(_spelling(ad, columns, attribute), None)
-                _update(ad, own)
+                    columns.pop(self._spelling(attribute), None)
+                self._update(ad, own)
         for attribute in columns:
             ad.pop(attribute, None)
         return Batch(ad, columns, self.count)
@@ -168,6 +170,15 @@ class Builder:
 
     # -- attributes --------------------------------------------------------------------------------------------------
 
+    def _spelling(self, attribute: str) -> str:
+        """Return the name under which an attribute stands from its first mention on: names are compared without
+        case."""
+        return self._spelled.setdefault(attribute.lower(), attribute)
+
+    def _update(self, ad: dict[str, str], made: Mapping[str, str]) -> None:
+        for attribute, text in made.items():
+            ad[self._spelling(attribute)] = text
+
     def _columns_of(
         self,
         section: Section,
@@ -188,11 +199,11 @@ class Builder:
                 columns[attribute] = [f'"{value}"' for value in column]
                 for other in own.keys() - {attribute}:
                     columns.pop(other, None)
-                _update(ad, own)
+                self._update(ad, own)
                 return
         results = self._worked_out(needed, names, before, values)
         for attribute in sorted({name for made in results for name in made}):
-            spelling = _spelling(ad, columns, attribute)
+            spelling = self._spelling(attribute)
             default = columns.get(spelling) or [ad.get(spelling, "undefined")] * self.count
             column = [made.get(attribute) or default[n] for n, made in enumerate(results)]
             if column.count(column[0]) == len(column):
@@ -246,19 +257,6 @@ def _needed(section: Section, chain: list[Section]) -> list[Section]:
         if any(later.reads_any(set(one.sets)) for later in needed):
             needed.insert(0, one)
     return needed
-
-
-def _spelling(ad: Mapping[str, str], columns: Mapping[str, Column], attribute: str) -> str:
-    """Return the name under which an attribute already stands: names are compared without case."""
-    if attribute in ad or attribute in columns:
-        return attribute
-    low = attribute.lower()
-    return next((name for name in (*ad, *columns) if name.lower() == low), attribute)
-
-
-def _update(ad: dict[str, str], made: Mapping[str, str]) -> None:
-    for attribute, text in made.items():
-        ad[_spelling(ad, {}, attribute)] = text
 
 
 def _facts(facts: Facts) -> dict[str, str]:

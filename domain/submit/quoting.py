@@ -8,8 +8,7 @@ separate arguments, semicolons variables, a backslash precedes a double quote.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Mapping
 
 from ..classad.argument_syntax import QuotingError, join, old_entries, split
 
@@ -75,14 +74,27 @@ def old_environment_text(variables: Mapping[str, str | None]) -> str:
 
 
 def imported(wanted: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the user's environment that a list of patterns names; leave out those after !."""
+    """Return the variables of the user's environment that a list of patterns names; leave out those after !. As in
+    HTCondor, case does not count, ``*`` stands for anything, and a value of several lines is left out."""
     patterns = [pattern for pattern in re.split(r"[,;\s]+", wanted) if pattern]
-    refused = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
-    taken = [pattern for pattern in patterns if not pattern.startswith("!")]
+    refused = _any_of(pattern[1:] for pattern in patterns if pattern.startswith("!"))
+    taken = _any_of(pattern for pattern in patterns if not pattern.startswith("!")) or re.compile("")
     return {
         name: value
         for name, value in environment.items()
-        if "\n" not in value
-        and (not taken or any(fnmatchcase(name, pattern) for pattern in taken))
-        and not any(fnmatchcase(name, pattern) for pattern in refused)
+        if "\n" not in value and taken.match(name) and not (refused and refused.match(name))
     }
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    texts = [".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns]
+    return re.compile(rf"(?:{'|'.join(texts)})\Z", re.IGNORECASE | re.DOTALL) if texts else None
+
+
+_SECRET = re.compile("token|secret|passw|passphrase|credential|api_?key|private_?key|access_?key", re.IGNORECASE)
+
+
+def unnamed_secrets(wanted: str, found: Iterable[str]) -> list[str]:
+    """Return which of the variables that were found have names of secrets, and are not named themselves in the list."""
+    named = {word.lower() for word in re.split(r"[,;\s]+", wanted)}
+    return sorted(name for name in found if _SECRET.search(name) and name.lower() not in named)

@@ -7,8 +7,9 @@ open, the ads of HTCondor 25.14.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from .. import concurrency_limits
 from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.tree import Literal
 from . import quoting
@@ -16,7 +17,7 @@ from .commands import OTHER_UNIVERSES, REFUSED, SIMPLE, UNIVERSES, Command, Kind
 from .job import Action, Job, Section, Verbatim, full_path, stripped, truth_of
 from .signals import signal_name
 from .submit_context import SubmitError
-from .text import expression_text, literal_string, read_expression, string_text
+from .text import expression_text, literal, literal_string, read_expression, string_text
 
 
 def _universe(job: Job) -> None:
@@ -28,6 +29,10 @@ def _universe(job: Job) -> None:
     number = UNIVERSES.get(name.lower())
     if number is None:
         way_out = OTHER_UNIVERSES.get(name.lower(), "there is no such universe")
+        deferral = job.given("deferral_time", "deferraltime")
+        if name.lower() in ("scheduler", "7") and job.value(deferral) is not None:
+            words = "DeferralTime does not work for scheduler universe jobs"
+            raise job.wrong(deferral, f"{words}; consider submitting this job using the local universe, instead")
         raise job.wrong(command, f"only the universes vanilla and local run here; {way_out}")
     job.made["JobUniverse"] = str(number)
     if number != 5:
@@ -81,12 +86,29 @@ def _environment(job: Job) -> None:
     if wanted is not None and (everything := truth_of(wanted)) is not False:
         if everything and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":
             raise job.wrong("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables wanted")
-        own = {**quoting.imported("" if everything else wanted, job.facts.environment), **own}
+        patterns = "" if everything else wanted
+        found = quoting.imported(patterns, job.facts.environment)
+        _warn_of_secrets(job, patterns, found)
+        own = {**found, **own}
     if command == "env" and not quoting.in_new_syntax(value or ""):
         job.set_string("Env", quoting.old_environment_text(own))
         job.made["EnvDelim"] = '";"'
     else:
         job.set_string("Environment", quoting.environment_text(own))
+
+
+def _warn_of_secrets(job: Job, patterns: str, found: Mapping[str, str]) -> None:
+    """Warn of what is copied that hardly anybody means: HTCondor copies it, into the ad that all may read."""
+    secrets = quoting.unnamed_secrets(patterns, found)
+    if not secrets and patterns.strip(",; ") not in ("", "*"):
+        return
+    more = " and others like it" if len(secrets) > 3 else ""
+    shown = f", also {', '.join(secrets[:3])}{more}" if secrets else ""
+    whole = "" if patterns else "all of "
+    job.warn(
+        f"getenv = {patterns or 'true'} copies {whole}your environment into the job's ad and the log{shown}; "
+        "list what the job needs: getenv = PATH, HOME"
+    )
 
 
 def _status(job: Job) -> None:
@@ -196,9 +218,6 @@ def _accounting(job: Job) -> None:
     job.set_string("AccountingGroup", who if group is None else f"{group}.{who}")
 
 
-_LIMIT = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)?(?::.*)?", re.ASCII)
-
-
 def _concurrency(job: Job) -> None:
     text, expression = job.value("concurrency_limits"), job.value("concurrency_limits_expr")
     if text is None:
@@ -207,9 +226,9 @@ def _concurrency(job: Job) -> None:
         return
     if expression is not None:
         raise job.wrong("concurrency_limits_expr", "concurrency_limits stands beside it; use one of them")
-    limits = sorted(limit for limit in re.split(r"[,\s]+", text.lower()) if limit)
+    limits = sorted(concurrency_limits.words(text.lower()))
     for limit in limits:
-        if not _LIMIT.fullmatch(limit):
+        if not concurrency_limits.is_valid(limit):
             raise job.wrong(
                 "concurrency_limits", f"Invalid concurrency limit '{limit}'; write name, a.b or name:number"
             )
@@ -220,6 +239,16 @@ def _concurrency(job: Job) -> None:
 _DEFERRED_BY = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek", "DeferralTime")
 
 
+def _is_seconds(text: str) -> bool:
+    """Tell whether a text is an expression that gives a number of seconds, as far as a literal shows it."""
+    if text.lower() in ("undefined", "error"):
+        return False
+    value = literal(text.removeprefix("-"))
+    if value is None:
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) and (value == 0 or not text.startswith("-"))
+
+
 def _deferral(job: Job) -> None:
     def seconds(attribute: str, default: str | None, *commands: str) -> None:
         command = job.given(*commands)
@@ -228,7 +257,7 @@ def _deferral(job: Job) -> None:
                 job.made[attribute] = default
             return
         text = job.expression(command)
-        if text[0] in '"-' or text in ("true", "false", "undefined") or re.fullmatch(r"[0-9]*\.[0-9]*", text):
+        if not _is_seconds(text):
             raise job.wrong(command, "this must be an integer from 0 (seconds), or an expression that gives one")
         job.made[attribute] = text
 

@@ -13,7 +13,7 @@ from typing import Final
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.analysis import clauses
 from ..classad.tree import Attribute, Parentheses
-from ..coverage.job_attributes import attributes, commands
+from ..coverage.job_attributes import attributes, commands, unwritten
 from ..coverage.machine_attributes import unadvertised
 from ..coverage.patterns import Names
 from .build import Batch
@@ -38,6 +38,16 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
 
 EXPRESSIONS: Final[tuple[str, ...]] = ("requirements", "rank")
 """The commands whose expressions read the attributes of slots."""
+
+
+POLICIES: Final[Mapping[str, str]] = {
+    "Requirements": "requirements",
+    "Rank": "rank",
+    "OnExitHold": "on_exit_hold",
+    "OnExitRemove": "on_exit_remove",
+    "LeaveJobInQueue": "leave_in_queue",
+}
+"""Attributes with expressions that are evaluated in the job's ad, to their commands."""
 
 
 def is_read(command: str) -> bool:
@@ -76,6 +86,9 @@ def _parts(
     for command in EXPRESSIONS:
         if names := _unadvertised(expressions.get(command, ""), batch):
             yield f"{command} reads {_listed(names)}, which no slot here has"
+    for attribute, command in POLICIES.items():
+        if names := _unwritten(batch, attribute):
+            yield f"{command} reads {_listed(names)}, which no job here has"
     if names := list(dict.fromkeys(_in_vain(batch))):
         yield f"the jobs stay idle, since no slot has {_listed(names)} yet"
 
@@ -107,6 +120,15 @@ def _in_vain(batch: Batch) -> Iterator[str]:
             of_slot = isinstance(clause.base, Attribute) and clause.base.key in ("target", "other")
             if (name := unadvertised(clause.name)) and (of_slot or (clause.base is None and clause.key not in own)):
                 yield name
+
+
+def _unwritten(batch: Batch, attribute: str) -> list[str]:
+    """Return the attributes of jobs that an expression reads and no ad here has."""
+    own, read = _own(batch), set[str]()
+    for text in set(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
+        if any(name.lower() in text.lower() for name in unwritten()):
+            read |= {name.lower().removeprefix("my.") for name in parse(text).references(ClassAd()).external}
+    return [name for name in unwritten() if name.lower() in read - own]
 
 
 def _own(batch: Batch) -> set[str]:

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from ...domain import events as e
 from .accountant import NOBODY, AccountantReplay, ComparedSample, UnknownAccount
+from .match_costs import MatchCosts
 from .recording import (
     CountedClaim,
     KnownAccount,
@@ -44,12 +45,14 @@ class AccountWalk:
     record: NegotiatorRecording
     accountant: AccountantReplay = field(factory=AccountantReplay)
     visibility: Visibility = field(init=False)
+    costs: MatchCosts = field(init=False)
     samples: list[ComparedSample] = field(factory=list)
     named: list[ComparedSample] = field(factory=list)
     started: list[UserprioSample] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.visibility = Visibility(self.record.pool)
+        self.costs = MatchCosts(self.record, self.visibility.weights)
 
     def moments(self) -> Iterator[AccountedCycle]:
         """Yield all cycles, in order."""
@@ -122,15 +125,14 @@ class AccountWalk:
             accountant.lose(UnknownAccount("unseen", at), sorted(visible.doubtful))
         if counted is None and cycle is not None and cycle.until > at and visible.claims:
             accountant.lose(UnknownAccount("late", at), sorted({one.submitter for one in visible.claims}))
-        for told in cycle.matches if cycle is not None else ():
-            weight = self._weight(told.slot, visible, counted)
-            accountant.match(max(since, told.at), CountedClaim(told.slot, told.submitter, weight))
-
-    def _weight(self, slot: str, visible: VisibleEvents, counted: RecordedAccounting | None) -> int:
-        """Return the weight of a matched slot, in thousandths."""
-        claims = (*(counted.claims if counted is not None else ()), *visible.claims)
-        known = next((one.weight for one in claims if one.slot == slot), 0)
-        return known or self.visibility.weights.get(slot, 1000)
+        if cycle is None:
+            return
+        claims = (*visible.claims, *(counted.claims if counted is not None else ()))
+        for told, weight in self.costs.of(cycle, visible.count, {one.slot: one.weight for one in claims}):
+            if weight is None:
+                accountant.lose(UnknownAccount("unweighed", at), [told.submitter])
+            else:
+                accountant.match(max(since, told.at), CountedClaim(told.slot, told.submitter, weight))
 
 
 def _follows(before: int, cycle: RecordedCycle | None, counted: RecordedAccounting | None) -> bool:

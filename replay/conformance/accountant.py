@@ -26,6 +26,7 @@ UNKNOWN_BECAUSE: Final[dict[str, str]] = {
     "missing": "cycles before that of {} are missing",
     "unseen": "which claims the cycle of {} had heard of is not recorded",
     "late": "whether the cycle of {} counted the claims in that second or in the next is not recorded",
+    "unweighed": "what a match of the cycle of {} took of its slot is not recorded",
     "contradicted": "the claims that the cycle of {} counted are not those of the StartLog",
     "elsewhere": "no cycle is known that brought it up to date",
 }

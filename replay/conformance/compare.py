@@ -3,26 +3,31 @@
 Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. Submitters of equal
 priority have their turns in the order in which the negotiator's log has them. The rules of
 ``REASONS`` explain a difference, in order, by something that is not recorded or that the real negotiator leaves to
-chance. Each difference is reported with its reason; one without a reason is a failure.
+chance. Each rule asks for a proof: that the cycle comes out the same under what it assumes, or words of the logs; and
+``evidence`` for a record of every match and refusal that would be excused. Each difference is reported with its reason;
+one without a reason is a failure.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from attrs import define, evolve, field, frozen
 
-from ...domain.negotiator.accounting import floor
+from ...domain import events as e
+from ...domain.negotiator.accounting import effective, factor, floor, terms
+from ...domain.startd.slot_resources import consumes
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
 from .evidence import Evidence
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, clock
 from .redecide import DecidedCycle, decide_again, ranks
-from .visibility import OLDEST, SECOND
+from .visibility import DELAYS, OLDEST, SECOND
 
 DIGITS: Final = 5e-5  #: numbers that agree to four digits have a smaller relative error
+NEARLY: Final = 1e-9  #: how far from another priority one is put that is to be right before or behind it
 CUT: Final = "the negotiator's log of them is not whole"
 ACCOUNTS: Final = "it is not known where the accounts of those who waited stood"
 NO_BEGINNING: Final = "the negotiator's log has no beginning of them, or they were given up"
@@ -118,19 +123,41 @@ class _DifferingCycle:
     real: Counter[ComparedMatch]
     ours: Counter[ComparedMatch]
 
-    def again(self, count: int, now: int) -> bool:
-        """Tell whether ours equals the real cycle with other events or at another instant."""
-        found = decide_again(self.record, self.moment, self.cycle, count, now)
-        real, ours = _matches(self.cycle, found)
-        return real == ours or _alike(evolve(self, found=found, real=real - ours, ours=ours - real))
+    @property
+    def less(self) -> Counter[str]:
+        """Who got less than here, and how much."""
+        return _numbers(self.ours) - _numbers(self.real)
+
+    @property
+    def slots(self) -> set[str]:
+        return {match.slot for match in (*self.real, *self.ours)}
+
+    def again(
+        self,
+        count: int,
+        now: int,
+        older: int = 0,
+        clusters: Collection[int] | None = None,
+        moment: AccountedCycle | None = None,
+    ) -> bool:
+        """Tell whether ours equals the real cycle under another assumption (``decide_again``), with partitionable slots
+        matched as often as there are jobs or once."""
+        for once in (False, True):
+            found = decide_again(self.record, moment or self.moment, self.cycle, count, now, older, clusters, once)
+            real, ours = _matches(self.cycle, found)
+            if real == ours or _alike(evolve(self, found=found, real=real - ours, ours=ours - real)):
+                return True
+        return False
 
 
 class Reason(NamedTuple):
-    """Why the two may differ. ``open``: slots cannot be compared."""
+    """Why the two may differ. ``open``: slots cannot be compared. ``refused``: who got less than here was refused
+    something, which the logs have to tell."""
 
     why: str
     holds: Callable[[_DifferingCycle], bool]
     open: bool = False
+    refused: bool = True
 
 
 # The reasons
@@ -151,7 +178,21 @@ def _alike(case: _DifferingCycle) -> bool:
 
 
 def _unseen(case: _DifferingCycle) -> bool:
-    return any(case.again(count, case.moment.at) for count in case.moment.visible.others)
+    """Tell whether ours equals it with other changes seen: of all slots, or of partitionable ones alone, whose ads come
+    apart from those of the dynamic slots cut from them."""
+    at, seen = case.moment.at, case.moment.visible
+    return any(case.again(count, at) for count in seen.others) or any(
+        case.again(seen.count, at, older) for older in _cuts(case)
+    )
+
+
+def _cuts(case: _DifferingCycle) -> Iterator[int]:
+    """Yield the numbers of events before what was left of a partitionable slot changed, in the seconds in question."""
+    at, kinds = case.moment.at, {name: slot.kind for name, slot in case.found.state.slots.items()}
+    for place, event in enumerate(case.record.pool):
+        near = at - max(DELAYS) * SECOND <= event.at <= at
+        if near and isinstance(event, e.SlotAdChanged) and kinds.get(event.slot) == "partitionable":
+            yield place
 
 
 def _aged(case: _DifferingCycle) -> bool:
@@ -159,11 +200,33 @@ def _aged(case: _DifferingCycle) -> bool:
     return any(case.again(case.moment.visible.count, at - seconds * SECOND) for seconds in range(1, OLDEST + 1))
 
 
+def _cluster(job: str) -> int:
+    return int(job.partition(".")[0])
+
+
+def _unoffered(case: _DifferingCycle) -> bool:
+    """Tell whether ours equals it without the clusters of which no job was requested. Behind a limit that somebody has
+    reached, not all is requested that was offered."""
+    requested = {_cluster(job) for job in case.cycle.requested}
+    matched = {_cluster(one.job) for one in case.found.matches if one.slot in case.slots}
+    if not requested or matched <= requested:
+        return False
+    told = [words.lower() for user in case.less for words in case.cycle.refused.get(user, ())]
+    if any("limit" in words or "skipped" in words for words in told):
+        return False
+    return case.again(case.moment.visible.count, case.moment.at, clusters=requested)
+
+
 def _shared(case: _DifferingCycle) -> bool:
-    """Tell whether ours matched more only of partitionable slots that the real one matched in this cycle, too."""
+    """Tell whether ours matched more only of partitionable slots that the real one matched in this cycle, too, and that
+    have no consumption policy: by such a policy it matches a slot as often as its resources suffice. Or ours equals it
+    if it matches those once, too."""
     told = Counter(told.slot for told in case.cycle.matches)
-    kinds = {name: slot.kind for name, slot in case.found.state.slots.items()}
-    return not case.real and all(kinds.get(m.slot) == "partitionable" and told[m.slot] for m in case.ours)
+    whole = {
+        name for name, one in case.found.state.slots.items() if one.kind == "partitionable" and not consumes(one.ad)
+    }
+    more = not case.real and all(m.slot in whole and told[m.slot] for m in case.ours)
+    return more or (bool(whole) and case.again(case.moment.visible.count, case.moment.at))
 
 
 def _listed(case: _DifferingCycle) -> bool:
@@ -188,33 +251,37 @@ def _unsubmitted(case: _DifferingCycle) -> bool:
     return any(job.partition(".")[0] not in known for job in case.cycle.requested)
 
 
-def _quotas(case: _DifferingCycle) -> bool:
-    return any(name.startswith("GROUP_QUOTA_") for name in case.found.state.settings)
-
-
-def _asks(case: _DifferingCycle, *names: str) -> bool:
-    """Tell whether a job of the differing submitters has one of these attributes."""
-    users = {match.submitter for match in (*case.real, *case.ours)}
-    clusters = (one for one in case.found.state.clusters.values() if one.submitter in users)
-    return any(name in cluster.ad or name in cluster.variants.names for cluster in clusters for name in names)
-
-
-def _limits(case: _DifferingCycle) -> bool:
-    return _asks(case, "ConcurrencyLimits")
-
-
 def _deferred(case: _DifferingCycle) -> bool:
-    return _asks(case, "DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
+    """Tell whether one of the jobs that only one of the two matched is deferred."""
+    matches = [one for one in (*case.cycle.matches, *case.found.matches) if one.slot in case.slots]
+    clusters = (case.found.state.clusters.get(_cluster(one.job)) for one in matches)
+    known = (one for one in clusters if one is not None)
+    return any(name in one.ad or name in one.variants.names for one in known for name in _DEFERRALS)
+
+
+_DEFERRALS: Final = ("DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek")
 
 
 def _uncertain(case: _DifferingCycle) -> bool:
-    return any(user in case.moment.unknown for user in case.cycle.asked)
+    """Tell whether ours equals it if somebody whose priority is not known exactly goes right before or behind another
+    one."""
+    moment, rules = case.moment, terms(case.found.state.settings)
+    known = {name: case.found.state.submitters.get(name) for name in case.cycle.asked}
+    submitters = {name: one for name, one in known.items() if one is not None}
+    for user in submitters.keys() & moment.unknown.keys():
+        for other in submitters.keys() - {user}:
+            beside = effective(submitters[other], rules, moment.at) / factor(submitters[user], rules, moment.at)
+            for near in (1 - NEARLY, 1 + NEARLY):
+                changed = evolve(moment.priorities, priorities={**moment.priorities.priorities, user: beside * near})
+                other_way = evolve(moment, priorities=changed)
+                if case.again(moment.visible.count, moment.at, moment=other_way):
+                    return True
+    return False
 
 
 REASONS: Final[dict[str, Reason]] = {
     "unsubmitted": Reason("the records do not tell of the submission of jobs that were offered to it", _unsubmitted),
-    "quotas": Reason("quotas of accounting groups are not looked at here", _quotas),
-    "limits": Reason("concurrency limits are not looked at here", _limits),
+    "unoffered": Reason("the access point did not offer some jobs that waited", _unoffered, refused=False),
     "deferred": Reason("when a deferred job is to run, the real access point computes", _deferred),
     "shared": Reason("the real one matches a partitionable slot once in a cycle, and its users cut the rest", _shared),
     "alike": Reason("the ranks value the slots alike, and nothing says which goes first", _alike, open=True),
@@ -266,7 +333,7 @@ class _Tally:
     evidence: Evidence = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.evidence = Evidence(self.record, self.accounts.visibility)
+        self.evidence = Evidence(self.record, self.accounts.visibility, self.accounts.costs.consuming)
 
     def take(self, moment: AccountedCycle) -> None:
         """Compare a cycle, or count why it is left out."""
@@ -292,7 +359,7 @@ class _Tally:
 
     def _differs(self, case: _DifferingCycle, against: tuple[str, ...]) -> None:
         name = "" if against else next((name for name, reason in REASONS.items() if reason.holds(case)), "")
-        if name and (against := self.evidence.missing(case.cycle, {match.slot for match in case.real})):
+        if name and (against := self._unproved(case, REASONS[name])):
             name = ""
         if name and REASONS[name].open:
             self.counts["open"] += case.real.total()
@@ -300,6 +367,14 @@ class _Tally:
         left, right = (tuple(sorted(some.elements())) for some in (case.real, case.ours))
         numbers = _numbers(case.real) == _numbers(case.ours)
         self.differences.append(CycleDifference(case.moment.at, left, right, numbers, name, against))
+
+    def _unproved(self, case: _DifferingCycle, reason: Reason) -> tuple[str, ...]:
+        """Return which records the excuse of a cycle lacks: of what only the real one matched, and of what it refused
+        to those who got less than here."""
+        return (
+            *self.evidence.missing(case.cycle, {match.slot for match in case.real}),
+            *(self.evidence.unrefused(case.cycle, case.less) if reason.refused else ()),
+        )
 
 
 def _matches(cycle: RecordedCycle, found: DecidedCycle) -> tuple[Counter[ComparedMatch], Counter[ComparedMatch]]:

@@ -7,13 +7,14 @@ them contradicts differs, whatever could be said to excuse it.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import define, field
 
 from ...domain import events as e
-from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch, RecordedSubmission, clock
+from ..narration.wording import counted as words
+from .recording import NegotiatorRecording, RecordedAccounting, RecordedCycle, RecordedMatch, RecordedSubmission, clock
 from .redecide import parent, status
 from .visibility import OLDEST, SECOND, Visibility
 
@@ -24,20 +25,24 @@ PROMPT = 2  #: seconds within which the StartLog tells of a claim that a cycle h
 
 @define
 class Evidence:
-    """What the records say besides the negotiator's log."""
+    """What the records say besides the negotiator's log. ``consuming`` are the slots with a consumption policy."""
 
     record: NegotiatorRecording
     visibility: Visibility
+    consuming: Collection[str]
     submissions: Mapping[int, RecordedSubmission] = field(init=False)
     claims: Mapping[tuple[str, str], Sequence[int]] = field(init=False)  #: slot, submitter -> when it was claimed
+    reevaluated: Collection[str] = field(init=False)
     unmatched: Mapping[int, Sequence[str]] = field(init=False)  #: the cycle -> the claims that nothing had matched
 
     def __attrs_post_init__(self) -> None:
         self.submissions = {one.event.cluster: one for one in self.record.queue}
         found: dict[int, list[str]] = defaultdict(list)
-        for at, words in _unmatched(self.record, self.submissions):
-            found[at].append(words)
+        for at, sentence in _unmatched(self.record, self.submissions):
+            found[at].append(sentence)
         self.unmatched = found
+        made = (event for event in self.record.pool if isinstance(event, e.SlotCreated))
+        self.reevaluated = {event.slot for event in made if "WantAdRevaluate" in event.ad}
         claims: dict[tuple[str, str], list[int]] = defaultdict(list)
         for event in self.record.pool:
             if isinstance(event, e.ClaimMade | e.ClaimQueued):
@@ -49,12 +54,23 @@ class Evidence:
         found = dict.fromkeys(cycle.doubts)
         for told in cycle.matches:
             found |= dict.fromkeys([*self._queue(told, cycle), *self._accountant(told, cycle)])
-        return (*found, *self._counted(cycle), *self.unmatched.get(cycle.at, ()))
+        return (*found, *self._twice(cycle), *self._counted(cycle), *self.unmatched.get(cycle.at, ()))
+
+    def _twice(self, cycle: RecordedCycle) -> Iterator[str]:
+        """Yield the slots that were matched again. A cycle is done with a slot that it has matched, unless a
+        consumption policy tells what is left of it, or its ad says WantAdRevaluate."""
+        for slot, times in Counter(told.slot for told in cycle.matches).items():
+            if times > 1 and slot not in self.consuming and slot not in self.reevaluated:
+                yield f"{slot} was matched {words(times, 'time')} in one cycle"
 
     def missing(self, cycle: RecordedCycle, slots: Collection[str]) -> tuple[str, ...]:
         """Return which of a cycle's matches of these slots no other record shows: they cannot be excused."""
         found = (told for told in cycle.matches if told.slot in slots and not self._shown(told, cycle))
         return tuple(dict.fromkeys(f"no other record has {told.slot} given to {told.submitter}" for told in found))
+
+    def unrefused(self, cycle: RecordedCycle, users: Collection[str]) -> tuple[str, ...]:
+        """Return of which of these submitters, who got less than here, no log tells that a request got nothing."""
+        return tuple(f"no log tells that {user} was refused anything" for user in users if user not in cycle.refused)
 
     def _shown(self, told: RecordedMatch, cycle: RecordedCycle) -> bool:
         if cycle.at in self.record.counted:
@@ -96,6 +112,17 @@ class Evidence:
         for one in counted.claims:
             if (parent(one.slot), one.submitter) not in held:
                 yield f"the accountant counted {one.slot} for {one.submitter}, without a match or claim"
+        yield from self._each_match(cycle, counted)
+
+    def _each_match(self, cycle: RecordedCycle, counted: RecordedAccounting) -> Iterator[str]:
+        """Yield where the accountant counted a slot with a consumption policy, which is matched several times and never
+        claimed itself, more or less often than it was matched."""
+        matched = Counter((told.slot, told.submitter) for told in cycle.matches if told.slot in self.consuming)
+        booked = Counter((one.slot, one.submitter) for one in counted.claims if one.slot in self.consuming)
+        for slot, user in sorted(matched.keys() | booked.keys()):
+            if matched[slot, user] != booked[slot, user]:
+                times = [words(count[slot, user], "time") for count in (booked, matched)]
+                yield f"the accountant counted {slot} {times[0]} for {user}, and it was matched {times[1]}"
 
 
 def _unmatched(record: NegotiatorRecording, submissions: Mapping[int, RecordedSubmission]) -> Iterator[tuple[int, str]]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from attrs import Factory, frozen
 
 from ...domain.events import ClusterSubmitted, Event
+
+VARIOUS: Final = "various_dSlot_users"
+"""The submitter that a match preempts which takes the resources of dynamic slots, as the negotiator's log names it."""
 
 
 def clock(at: int) -> str:
@@ -42,7 +45,9 @@ class RecordedCycle:
     jobs, ``requested`` the jobs offered, ``usage`` the cores logged for a submitter as its turn began, ``effective``
     its priority. ``whole``: the log of the cycle is complete. ``after``: the cycle before (0: unknown); ``until``: the
     latest end of the accounting; ``ended``: the cycle's end (0: unknown). ``doubts`` are what the negotiator's logs
-    themselves say against the matches."""
+    themselves say against the matches. ``refused`` has why, by these logs, a submitter's requests got nothing,
+    ``again`` how many jobs of a cluster were offered once more after their match in the same cycle, ``demand`` the
+    cores that each accounting group requested, by the submitters' ads."""
 
     at: int
     matches: tuple[RecordedMatch, ...] = ()
@@ -55,6 +60,9 @@ class RecordedCycle:
     until: int = 0
     ended: int = 0
     doubts: tuple[str, ...] = ()
+    refused: Mapping[str, frozenset[str]] = Factory(dict)
+    again: Mapping[int, int] = Factory(dict)
+    demand: Mapping[str, float] = Factory(dict)
 
 
 @frozen

@@ -2,14 +2,14 @@
 
 That state is folded from the pool's events that the cycle had seen, the settings, the accounts' priorities, and the
 idle jobs. The negotiator knows the submitters from their ads, which have a delay of their own: so the jobs are those of
-submitters that offered some, and those of equal priority are asked in the recorded order. A change of a job within the
-cycle's second counts if the job was offered.
+submitters that offered some, those of equal priority are asked in the recorded order, and groups request what its log
+says. A change of a job within the cycle's second counts if the job was offered.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from attrs import frozen
@@ -24,7 +24,7 @@ from ...domain.state.evolve import fold
 from ...domain.state.expression_cache import ad_of
 from ...domain.state.state import State
 from .account_walk import AccountedCycle
-from .recording import JobMove, NegotiatorRecording, RecordedCycle, RecordedMatch, RecordedSubmission
+from .recording import VARIOUS, JobMove, NegotiatorRecording, RecordedCycle, RecordedMatch, RecordedSubmission
 from .visibility import SECOND
 
 
@@ -39,16 +39,32 @@ class DecidedCycle:
 
 
 def decide_again(
-    record: NegotiatorRecording, moment: AccountedCycle, cycle: RecordedCycle, count: int, now: int
+    record: NegotiatorRecording,
+    moment: AccountedCycle,
+    cycle: RecordedCycle,
+    count: int,
+    now: int,
+    older: int = 0,
+    clusters: Collection[int] | None = None,
+    once: bool = False,
 ) -> DecidedCycle:
-    """Hold a cycle on the pool's first ``count`` events, at the instant ``now``."""
+    """Hold a cycle on the pool's first ``count`` events, at the instant ``now``.
+
+    :param older: what is left of partitionable slots is as of so many events (0: as the others)
+    :param clusters: the queue has these alone (None: all that were there)
+    :param once: partitionable slots without a consumption policy are matched once, as the real negotiator does
+    """
     pool = record.pool[:count]
     settings = (event for event in record.settings if event.at <= moment.at)
-    events = (*pool, *settings, *_jobs(record, cycle), moment.priorities)
+    events = (*pool, *settings, *_jobs(record, cycle, clusters), moment.priorities)
     state = fold(enumerate(events, 1))
+    for name, slot in fold(enumerate(record.pool[:older], 1)).slots.items() if older else ():
+        if slot.kind == "partitionable" and name in state.slots:
+            state.slots[name].ad = slot.ad
     context = Context(now=now // SECOND, seed=now // SECOND)
     caches = Caches()
-    held = hold(state, caches, lambda cause: (now, cause, ""), context, turns=cycle.asked).held
+    why = lambda cause: (now, cause, "")  # noqa: E731
+    held = hold(state, caches, why, context, turns=cycle.asked, once=once, demand=cycle.demand).held
     matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)
     return DecidedCycle(state, caches, context, matches)
 
@@ -58,7 +74,7 @@ def _ours(state: State, now: int, match: e.Match) -> RecordedMatch:
     cluster = state.clusters[int(match.job.partition(".")[0])]
     slot = state.slots.get(match.slot)
     name = match.slot if slot is not None else parent(match.slot)
-    holder = slot.claim.submitter if slot is not None and slot.claim is not None else ""
+    holder = slot.claim.submitter if slot is not None and slot.claim is not None else VARIOUS if match.preempts else ""
     return RecordedMatch(now, cluster.submitter, name, holder, match.job)
 
 
@@ -73,14 +89,15 @@ def parent(slot: str) -> str:
 _ROWS: Final = {"Idle": "release", "Running": "activate", "Held": "hold", "Completed": "complete"}
 
 
-def _jobs(record: NegotiatorRecording, cycle: RecordedCycle) -> Iterator[e.Event]:
+def _jobs(record: NegotiatorRecording, cycle: RecordedCycle, clusters: Collection[int] | None) -> Iterator[e.Event]:
     """Yield the jobs of the submitters asked, as the cycle found them."""
     for one in record.queue:
+        if clusters is not None and one.event.cluster not in clusters:
+            continue
         if one.event.submitter in cycle.asked and _there(one, cycle):
             yield one.event
-            for status, procs in sorted(
-                _statuses(one, cycle).items(), reverse=True
-            ):  # Completed last: then it may be gone
+            statuses = _offered(_statuses(one, cycle), cycle.again.get(one.event.cluster, 0))
+            for status, procs in sorted(statuses.items(), reverse=True):  # Completed last: then it may be gone
                 ranges = tuple((proc, proc) for proc in procs)
                 row, source = _ROWS[status], one.event.status
                 yield e.JobsTransitioned(cycle.at, "reported", "", one.event.cluster, ranges, row, source, status, {})
@@ -108,6 +125,14 @@ def _statuses(one: RecordedSubmission, cycle: RecordedCycle) -> Mapping[str, lis
     return found
 
 
+def _offered(statuses: Mapping[str, list[int]], again: int) -> Mapping[str, list[int]]:
+    """Return the processes without as many that ran or are done as were offered ``again``: these stand for the jobs
+    whose match could not be used, and that wait once more in the same cycle."""
+    others = [(name, proc) for name in ("Running", "Completed") for proc in statuses.get(name, ())]
+    waiting = set(others[:again])
+    return {name: [proc for proc in procs if (name, proc) not in waiting] for name, procs in statuses.items()}
+
+
 def status(one: RecordedSubmission, cycle: RecordedCycle, proc: int) -> str:
     """Return the status of a job as the cycle found it."""
     return next((name for name, procs in _statuses(one, cycle).items() if proc in procs), one.event.status)
@@ -115,10 +140,18 @@ def status(one: RecordedSubmission, cycle: RecordedCycle, proc: int) -> str:
 
 def _began(one: RecordedSubmission, cycle: RecordedCycle) -> set[int]:
     """Return the processes that began within the cycle's second on a slot that it matched: they waited for it, whatever
-    else happened to them in that second."""
-    given = {(told.submitter, told.slot) for told in cycle.matches}
-    same = (move for move in one.moves if move.at // SECOND == cycle.at // SECOND)
-    return {move.proc for move in same if move.status == "Running" and (one.event.submitter, move.slot) in given}
+    else happened to them in that second. On dynamic slots, as many as there are matches of the slot that these were cut
+    from: a match may give a schedd more than one."""
+    left = Counter(told.slot for told in cycle.matches if told.submitter == one.event.submitter)
+    found: set[int] = set()
+    for move in one.moves:
+        if move.at // SECOND != cycle.at // SECOND or move.status != "Running" or move.proc in found:
+            continue
+        slot = move.slot if left[move.slot] else parent(move.slot)
+        if left[slot]:
+            left[slot] -= slot != move.slot
+            found.add(move.proc)
+    return found
 
 
 def _before(one: RecordedSubmission, move: JobMove, last: Mapping[int, str], cycle: RecordedCycle) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from ...domain import events as e
-from .recording import CountedClaim, RecordedAccounting, RecordedCycle
+from .recording import VARIOUS, CountedClaim, RecordedAccounting, RecordedCycle
 
 SECOND: Final = 1_000_000
 DELAYS: Final = (2, 1, 0)  #: seconds that a cycle is usually behind the slots; the first is the default
@@ -140,7 +140,7 @@ def _agrees(claims: tuple[CountedClaim, ...], cycle: RecordedCycle | None, count
         return True
     holders = {one.slot: one.submitter for one in claims}
     for told in cycle.matches:
-        if holders.get(told.slot, "") != told.preempting:
+        if told.preempting != VARIOUS and holders.get(told.slot, "") != told.preempting:
             return False
     cores: Counter[str] = Counter()
     for one in claims:

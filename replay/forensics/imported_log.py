@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator
-from itertools import count
+from itertools import count, pairwise
 
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
@@ -43,6 +43,45 @@ def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int,
                 yield position, entry
         else:
             yield position, event
+
+
+def records_between(log: Log, places: PlaceNames, kind: str, since: int, until: int) -> Iterator[tuple[int, e.Event]]:
+    """Yield what the sources of a kind tell of between two instants, in the order of reading.
+
+    An import appends a file in pieces, each with a ``SourceRead`` behind it. Those that begin after the last instant,
+    and those behind which the next one begins before the first, are not read: a daemon writes in order of time.
+    """
+    found = list(places.all())
+    ends = {one.source: _ends_of_pieces(log, one.source) for one in found}
+    before = dict(pairwise([0, *sorted(position for positions in ends.values() for position in positions)]))
+    before = {end: after for after, end in before.items()}
+    for number in (one.source for one in found if one.kind == kind):
+        pieces = [(end, *_first_record(log, number, before[end], end)) for end in ends[number]]
+        pieces = [piece for piece in pieces if piece[1]]
+        for at, (end, first, began) in enumerate(pieces):
+            begins_next = pieces[at + 1][2] if at + 1 < len(pieces) else EVER
+            if began <= until and begins_next >= since:
+                for position, event in log.read(first - 1, end - first + 1):
+                    if since <= event.at <= until and _is_of(event, number):
+                        yield position, event
+
+
+def _ends_of_pieces(log: Log, number: int) -> list[int]:
+    """Return the positions of all that an import says of a source's being found and read: records stand between."""
+    told = log.read_stream(f"source/{number}")
+    return [position for position, event in told if isinstance(event, e.SourceFound | e.SourceRead)]
+
+
+def _first_record(log: Log, number: int, after: int, last: int) -> tuple[int, int]:
+    """Return the position and instant of a source's first record in a piece; zeros if there is none. Other sources may
+    stand before it in the same append."""
+    found = ((position, event.at) for position, event in log.read(after, last - after) if _is_of(event, number))
+    return next(found, (0, 0))
+
+
+def _is_of(event: e.Event, number: int) -> bool:
+    place = None if isinstance(event, e.SourceEvent) else place_of(event.stimulus)
+    return place is not None and place.source == number
 
 
 @define

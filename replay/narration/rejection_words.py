@@ -106,17 +106,33 @@ _LIMITS = {
         "{0.submitter} may have no more than {allowed}, and had {0.used:g}",
         "{0.submitter} has as much as its ceiling allows",
     ),
+    "quota": (
+        "the quota of the accounting group {0.group} was used up: its members may have {allowed}, and had {0.used:g}",
+        "the quota of {0.group} is used up: {0.used:g} of {allowed}",
+    ),
+    "concurrency": ("{names} reached", "{names} reached"),
     "matches": (
         "{0.submitter} had got as many matches as it may in a cycle",
         "{0.submitter} got as many matches as it may in a cycle",
+    ),
+    "running": (
+        "as many jobs ran as MAX_JOBS_RUNNING lets run",
+        "as many jobs run as MAX_JOBS_RUNNING lets run",
     ),
 }
 
 
 def limit(reason: e.Unmatched) -> str:
-    """Tell the limit that was in the way, in cores."""
+    """Tell the limits that were in the way; the submitter's in cores."""
     words, _ = _LIMITS.get(reason.limit, ("", ""))
-    return words.format(reason, allowed=_cores(reason.allowed), used=_cores(reason.used))
+    told = words.format(reason, allowed=_cores(reason.allowed), used=_cores(reason.used), names=_reached(reason))
+    beside = reason.reached and reason.limit != "concurrency"
+    return "; ".join(filter(None, (told, f"{_reached(reason)} reached" if beside else "")))
+
+
+def _reached(reason: e.Unmatched) -> str:
+    """Name the concurrency limits that were reached, as HTCondor's negotiator does."""
+    return f"concurrency limit {', '.join(one.name for one in reason.reached)}"
 
 
 def _cores(cores: float) -> str:
@@ -126,7 +142,7 @@ def _cores(cores: float) -> str:
 def in_short(reason: e.Unmatched) -> str:
     """Tell in a few words what stood in the way."""
     if reason.limit in _LIMITS:
-        return _LIMITS[reason.limit][1].format(reason)
+        return _LIMITS[reason.limit][1].format(reason, allowed=_cores(reason.allowed), names=_reached(reason))
     denied = _counts(reason.denied)
     if denied:
         return _IN_SHORT[max(denied, key=lambda name: denied[name])]

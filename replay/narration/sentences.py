@@ -20,7 +20,7 @@ LEAST = -1.7e308  #: ranks below this stand for what is no number
 MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
 
 
-WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "draining", "shutdown", "better_match"})
+WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "defrag", "draining", "shutdown", "better_match"})
 """Causes for which a slot's claim begins to end, other than that its policy decided so."""
 
 
@@ -34,6 +34,20 @@ def preferred(reason: str, job: str, holder: str = "") -> str:
     """Tell why a slot that somebody (``holder``) has was matched with a job; empty: nobody had to go for it."""
     words = _PREFERRED.get(reason)
     return "" if words is None else f": {words[bool(holder)].format(job, holder)}"
+
+
+_GIVEN_BACK = {
+    "rank": "the slot's RANK prefers {} to the jobs that they have",
+    "priority": "the submitter of {} goes before whoever has them, where the slot's RANK prefers none",
+}
+
+
+def who_goes(match: e.Match, job: str, holder: str = "") -> str:
+    """Tell who has to go for a match, and why; empty: nobody."""
+    if not match.preempts:
+        return preferred(match.reason, job, holder)
+    words = _GIVEN_BACK.get(match.reason, "")
+    return f", which takes the resources of {', '.join(match.preempts)}" + (f": {words.format(job)}" if words else "")
 
 
 def ranked(match: e.Match) -> str:

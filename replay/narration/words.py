@@ -23,8 +23,9 @@ ADVICE: Final = frozenset(_TABLES["advice"])  #: the codes of what the reader ca
 
 TELLING: Final = frozenset(
     {"slot_suspends", "slot_retires", "slot_vacates", "slot_kills", "slot_job_killed", "slot_job_over", "slot_drains",
-     "slot_matched_with", "claim_waits", "drain_began", "machine_ends", "holder_silent", "slot_match_void",
-     "log_slot_matched"}
+     "slot_matched_with", "slot_given_back", "claim_waits", "drain_began", "drain_chosen", "drain_canceled",
+     "machine_ends", "holder_silent", "slot_match_void", "log_slot_matched", "slot_backfills", "client_gone",
+     "slot_backfill_ends"}
 )  # fmt: skip
 """The codes of a slot's steps that explain what came after them."""
 _EFFECTS: Final = {
@@ -37,6 +38,8 @@ _EFFECTS: Final = {
     ("Claimed/Retiring", "Claimed/Idle"): "slot_idles",
     ("Preempting/Vacating", "Claimed/Idle"): "slot_passes",
     ("Preempting/Killing", "Claimed/Idle"): "slot_passes",
+    ("Backfill/Busy", "Backfill/Idle"): "slot_backfill_waits",
+    ("Backfill/Killing", "Backfill/Idle"): "slot_backfill_over",
 }
 _ARRIVALS: Final = {
     "Claimed/Suspended": "slot_suspends", "Claimed/Busy": "slot_busy", "Claimed/Retiring": "slot_retires",
@@ -46,6 +49,7 @@ _ARRIVALS: Final = {
     "Unclaimed/Idle": "slot_frees", "Unclaimed/Benchmarking": "slot_benchmarks",
     "Owner/Idle": "slot_owned", "Owner/Retiring": "slot_drains",
     "Drained/Retiring": "slot_drains", "Drained/Idle": "slot_drained",
+    "Backfill/Idle": "slot_backfills", "Backfill/Busy": "slot_backfill_runs", "Backfill/Killing": "slot_backfill_ends",
 }  # fmt: skip
 
 

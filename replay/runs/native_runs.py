@@ -62,7 +62,8 @@ class _Reader:
             if (run := self.active.get((event.cluster, event.proc))) is not None:
                 run.told.append(of_own(event.cause, event.stimulus))
         elif isinstance(event, e.CycleHeld):
-            self.preferred.update((match.slot, match.reason) for match in event.matches if match.reason)
+            given = (match for match in event.matches if match.reason)
+            self.preferred.update((slot, match.reason) for match in given for slot in (match.slot, *match.preempts))
         return None
 
     def _moved(self, event: e.SlotTransitioned) -> None:
@@ -88,7 +89,7 @@ class _Reader:
             run.of_claim += [_FLAGS[flag] for flag in event.flags if flag in _FLAGS]
         elif isinstance(event, e.ClaimQueued):
             run.of_claim.append(self._better(event.slot))
-        else:
+        elif not run.told:  # else it came too late for the run
             run.of_claim.clear()
 
     def _jobs_moved(self, event: e.JobsTransitioned) -> None:

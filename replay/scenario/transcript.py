@@ -17,7 +17,8 @@ from .times import SECOND, elapsed, told
 
 SHOWN = (
     e.SlotTransitioned, e.SlotDestroyed, e.ClaimQueued, e.ClaimWithdrawn, e.ClaimHolderSilent, e.DrainBegan,
-    e.DrainTransitioned, e.DrainFinal, e.ShutdownBegan, e.MachineLeft, e.BenchmarksRan,
+    e.DrainTransitioned, e.DrainFinal, e.DefragPolled, e.ShutdownBegan, e.MachineLeft, e.BenchmarksRan,
+    e.BackfillStarted, e.BackfillSignalled, e.BackfillExited,
     e.JobsTransitioned, e.JobActivated, e.JobExited,
 )  # fmt: skip
 """The kinds of events in a transcript; the log has all."""
@@ -37,7 +38,10 @@ DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events t
 
 
 def _goes_without_saying(event: e.Event) -> bool:
-    """Tell whether a job just leaves the queue after its end; with evidence, LeaveJobInQueue decided when."""
+    """Tell whether a job just leaves the queue after its end (with evidence, LeaveJobInQueue decided when), or the
+    defragmentation looked at the pool and changed nothing."""
+    if isinstance(event, e.DefragPolled):
+        return not (event.drains or event.cancels)
     return isinstance(event, e.JobsTransitioned) and event.target == LEFT and not event.evidence
 
 

@@ -21,13 +21,29 @@ class Verb(NamedTuple):
     attributes: bool = False
 
 
+SUBMIT_COMMANDS = {
+    "cron_minute": "the minutes at which it begins",
+    "cron_hour": "the hours",
+    "cron_day_of_month": "the days of the month",
+    "cron_month": "the months",
+    "cron_day_of_week": "the days of the week",
+    "cron_window": "how many seconds late it may begin",
+    "cron_prep_time": "how many seconds before it may be matched",
+    "deferral_time": "when it begins, in seconds since 1970",
+    "deferral_window": "how many seconds late it may begin",
+    "deferral_prep_time": "how many seconds before it may be matched",
+    "on_exit_remove": "whether it is done when it has ended",
+    "max_idle": "how many of its jobs may wait at a time",
+    "max_materialize": "how many of its jobs may be in the queue at a time",
+}
+"""Commands of a submit file that a line of a scenario may give."""
 JOB_OPTIONS = ("run", "on-soft", "code", "signal", "load")
 
 # fmt: off
 VERBS: dict[str, Verb] = {
     # jobs of the pool's own access point
     "submit": Verb("user", "submit jobs; all that is not named is as in a plain submit file",
-                   options=("count", "cpus", "memory", "disk", *JOB_OPTIONS), attributes=True),
+                   options=("count", "cpus", "memory", "disk", *JOB_OPTIONS, *SUBMIT_COMMANDS), attributes=True),
     "hold": Verb("job", "hold a job"),
     "remove": Verb("job", "remove a job"),
     "measure": Verb("job", "what the job's processes are found to use", options=("memory", "disk", "cpu")),
@@ -44,6 +60,9 @@ VERBS: dict[str, Verb] = {
     "on": Verb("[machine]", "start an execution point that was shut down"),
     "benchmarks": Verb("[machine]", "what the benchmarks find from now on, and how long they take",
                        options=("mips", "kflops", "takes")),
+    "backfill": Verb("[machine]", "what the machine's backfill clients do from now on: they run until they are told to "
+                     "end, or for a time", options=("run", "code", "signal", "load")),
+    "backfill-exits": Verb("[machine]", "the machine's backfill client ends by itself", options=("code", "signal")),
     # holders of claims outside of the pool
     "match": Verb("slot", "the negotiator tells the slot that it was matched"),
     "claim": Verb("slot", "an access point outside claims the slot; if it is claimed, as a better match. With run= "
@@ -134,6 +153,7 @@ OPTIONS: dict[str, VerbOption] = {
     "takes": VerbOption(_time, "5", "how long the benchmarks run"),
     "by": VerbOption(_text, "", "the user whose claim it is; also written `by bob`"),
     "from": VerbOption(_text, "elsewhere", "the access point that holds it; also written `from NAME`"),
+    **{name: VerbOption(_text, "", words) for name, words in SUBMIT_COMMANDS.items()},
     "lease": VerbOption(_time, "0", "the claim's lease; 0: none"),
 }
 JOIN = {"by": "by=", "from": "from=", "on-soft=ends-after": "on-soft=ends-after:"}

@@ -7,17 +7,21 @@ from operator import attrgetter
 import attrs
 
 from ...domain import events as e
+from ...domain.state.slot_fold import OF_ITS_JOB
 from ...domain.state.state import Activation, Claim, Slot
-from ...domain.state_machines import claim_state, match_state, void_row
+from ...domain.state_machines import claim_state, void_row
 from ...domain.state_machines.drain import SCHEDULES
 from ..narration.wording import interval
 from .accounting import begins
+from .backfill import may_wait
+from .concurrency_limits import as_its_ad_says, exceed_no_limit, keeps_limits
 from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
 from .judged_pool import JudgedPool, job_name, job_of, known_slot, policy, rule, rule_of
+from .pslot_preemption import claimed, preempts
 from .rules import REASONS
 
 MOST_DIGITS = 12  #: the most digits of a number of seconds
-_terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease")
+_terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits", "negotiator")
 """The terms that a waiting claim keeps when it is made."""
 _WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
@@ -31,6 +35,8 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     job = pool.state.matches.get(event.slot)
     if job is None and not event.holder and not takes_over:
         pool.report_slot(slot.name, "match", "it is claimed without a match")
+    if job is not None and not event.holder and event.negotiator != pool.state.matched_by.get(slot.name, ""):
+        pool.report_slot(slot.name, "match", "the claim counts for another negotiator than matched it")
     if waited is not None and (waited.id != event.claim or _terms(waited) != _terms(event)):
         words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
         pool.report_slot(slot.name, "waiting", words)
@@ -41,8 +47,11 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     machine = pool.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown and not (takes_over and pool.dialect.better_match_survives_shutdown):
         pool.report_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
+    if not event.holder and not takes_over:
+        keeps_limits(pool, event)
+    claimed(pool, slot, event)
     _asked_for(pool, event)
-    begins(pool, event.submitter, event.factor)
+    begins(pool, event.submitter, event.factor, event.negotiator)
     if waited is not None and takes_over and not event.holder:
         job = job_of(waited.job)
         if job is not None and not waits_for_a_slot(pool, *job):
@@ -55,6 +64,9 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
 
 def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
     """Check that a claim's lease is a time, and its job is a job or none."""
+    if event.holder:
+        as_its_ad_says(pool, event)
+    pool.counts_for(event.slot, event.negotiator)
     if event.lease < 0:
         pool.report_slot(event.slot, "value", f"a claim's lease is {event.lease} s, below 0")
     if event.job and not event.holder and job_of(event.job) is None:
@@ -75,7 +87,7 @@ def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
 
 @rule_of(e.ClaimQueued, known_slot)
 def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
-    if slot.claim is None:
+    if slot.claim is None and not may_wait(pool, slot):
         pool.report_slot(slot.name, "waiting", "a better match waits for it, but nobody has it")
     if slot.waiting is not None and slot.waiting.id == event.claim:
         pool.report_slot(slot.name, "waiting", f"{event.claim} is said to wait for it a second time")
@@ -86,11 +98,16 @@ def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
 
 def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     """Check that the pool's own schedd waits for a slot it was given; its job gets no other until then."""
+    keeps_limits(pool, event)
     job = pool.state.matches.get(slot.name)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
         pool.report_slot(slot.name, "match", f"job {event.job} waits for it, but it was not matched with that job")
     elif not waits_for_a_slot(pool, *job):
         pool.report_slot(slot.name, "match", f"job {event.job} waits for it, but not for a slot")
+    if event.negotiator != pool.state.matched_by.get(slot.name, ""):
+        pool.report_slot(
+            slot.name, "match", "the claim that waits for it counts for another negotiator than matched it"
+        )
     if slot.claim is not None and event.rank < slot.claim.rank:
         words = f"it prefers the job that it has ({slot.claim.rank:g}) to {event.job} ({event.rank:g}), which waits"
         pool.report_slot(slot.name, "waiting", words)
@@ -112,6 +129,8 @@ def flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> None:
             pool.report_slot(slot.name, "value", f"{flag!r} is no flag of a claim: {', '.join(e.CLAIM_FLAG_CODES)}")
     if "resumed" in event.flags and "by_command" not in claim.marks:
         pool.report_slot(slot.name, "claim", "its job goes on by request, but was not suspended by one")
+    if "job_over" in event.flags and (slot.activation is not None or not claim.marks & OF_ITS_JOB):
+        pool.report_slot(slot.name, "claim", "its job is said to be over, but nothing held for it that ends with a job")
     if claim.marks.issuperset(event.flags) and event.reason in ("", claim.reason):
         pool.report_slot(slot.name, "claim", "its claim is flagged with what it has already")
 
@@ -171,7 +190,7 @@ def ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
         pool.report_slot(slot.name, "claim", f"claim {event.claim} ends, but {has}")
         return
     pool.expected.pop(slot.name, None)
-    if claim.submitter != event.submitter:
+    if (claim.submitter, claim.negotiator) != (event.submitter, event.negotiator):
         pool.report_slot(slot.name, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
     where = claim_state(slot.state_activity, slot.activation is not None)
     if not pool.claim_table.legal(where, "end", "Ended") and not _ends_there(pool, slot, claim, event):
@@ -234,6 +253,7 @@ def _seconds(text: str) -> int | None:
 @rule(e.CycleHeld)
 def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
     pool.cycle = True
+    pool.counts_for("negotiator", event.negotiator)
     pool.matched_any = pool.matched_any or bool(event.matches)
     matches: dict[str, e.Match] = {}
     jobs = set()
@@ -251,6 +271,10 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         matches[match.slot] = match
         jobs.add(job)
         pool.touched[match.slot] = None
+    for name in event.regrouped:
+        if all(match.job != name for match in event.matches):
+            pool.report(name, "match", "it is said to have negotiated by autoregroup, but was not matched")
+    exceed_no_limit(pool, event.matches)
     if len(matches) < len(event.matches):
         pool.folds = attrs.evolve(event, matches=tuple(matches.values()))
 
@@ -259,9 +283,10 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
     """Check that a match of a claimed slot has a reason, and any other has none."""
     slot = pool.state.slots.get(match.slot)
     claim = None if slot is None else slot.claim
+    preempts(pool, match)
     if match.reason and match.reason not in REASONS:
         pool.report_slot(match.slot, "value", f"{match.reason!r} is no reason of a match: {', '.join(REASONS)}")
-    elif match.reason and claim is None:
+    elif match.reason and claim is None and not match.preempts:
         pool.report_slot(match.slot, "match", f"it is matched by {match.reason}, but nobody has it")
     elif claim is not None and not match.reason:
         words = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
@@ -271,7 +296,7 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
 @rule_of(e.MatchVoided, known_slot)
 def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
     job = pool.state.matches.get(event.slot)
-    if not pool.match_table.lookup.get((match_state(slot.state_activity), void_row(event.cause))):
+    if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
         words = f"{void_row(event.cause)} is not how a match ends that the slot was not told of"
         pool.report_slot(event.slot, "match", words)
     if job is None or f"{job[0]}.{job[1]}" != event.job:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, timedelta, timezone
 
 import attrs
 
 from ...domain import events as e
-from ...domain.schedd.job_commands import IMMUTABLE
+from ...domain.schedd.deferral import deferral_at
+from ...domain.schedd.edit_rights import IDENTITY, IMMUTABLE, OWN, guard
+from ...domain.schedd.factory_limits import LIMIT, MAX_IDLE
 from ...domain.state.cluster import Cluster
-from ...domain.state.job_ad import TERMINAL, unquoted
+from ...domain.state.job_ad import TERMINAL, unquoted, whole
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.state import RUNS, Activation, Slot, provides
 from ...domain.state_machines import LEFT, UNSUBMITTED
@@ -18,6 +21,7 @@ from .accounting import begins
 from .evidence import own_policy
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule, rule_of
 from .rules import NEEDS, OUTCOMES
+from .submissions import check_number, judge_submission
 
 IDLE = NUMBERS["Idle"]
 READY = ("Claimed/Idle", "Claimed/Busy")  #: the pairs in which a slot's job begins: row 11 comes with it
@@ -37,8 +41,7 @@ def leaves(pool: JudgedPool, slot: Slot) -> None:
 @rule(e.ClusterSubmitted)
 def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     name = f"cluster {event.cluster}"
-    if not _is_new(pool, event.cluster):
-        pool.report(name, "reference", f"{name} was submitted before, or is below 1")
+    check_number(pool, event)
     count = event.count
     if not 0 < count <= MOST_JOBS:
         pool.report(name, "value", f"{count} is no number of jobs")
@@ -46,6 +49,8 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     elif event.columns and len(event.columns) != -(-count // CHUNK):
         pool.report(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
     begins(pool, event.submitter, event.factor)
+    if 0 < count <= MOST_JOBS:
+        judge_submission(pool, event)
     if event.submitter not in _submitters(event):
         words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
         pool.report(name, "value", words)
@@ -58,7 +63,8 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.report(name, "row", f"no row of {pool.job_table.name} leads from {UNSUBMITTED} to {event.status}")
         pool.folds = attrs.evolve(event, status="Idle") if pool.folds is not None else None
     pool.begin_story(event.cluster, KEPT_OF_CLUSTER)
-    _count(pool, rows[0] if rows else "submit", count)
+    if not event.factory:
+        _count(pool, rows[0] if rows else "submit", count)
 
 
 def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
@@ -73,17 +79,6 @@ def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
 _STRING = re.compile(r"\"[^\"\\]*\"")
 
 
-def _is_new(pool: JudgedPool, number: int) -> bool:
-    """Tell whether no cluster had this number: it is the next or a later one, or was skipped before."""
-    follows = number - pool.state.next_cluster
-    if follows > MOST_LEFT_OUT:
-        pool.folds = None
-    return 0 <= follows <= MOST_LEFT_OUT or number in pool.state.unused_cluster_ids
-
-
-MOST_LEFT_OUT = 1 << 20  #: the number of cluster numbers that may be skipped in a row
-
-
 def _count(pool: JudgedPool, row: str, count: int = 1) -> None:
     pool.job_moves[row] = pool.job_moves.get(row, 0) + count
 
@@ -95,16 +90,19 @@ def _cluster(pool: JudgedPool, number: int, proc: int) -> Cluster | None:
     return cluster
 
 
-def _cluster_of(pool: JudgedPool, event: e.JobsTransitioned | e.JobsEdited) -> Cluster | None:
+_OfJobs = e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialized
+
+
+def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
     return _cluster(pool, event.cluster, _lead(event))
 
 
-def _lead(event: e.JobsTransitioned | e.JobsEdited) -> int:
+def _lead(event: _OfJobs) -> int:
     """Return the first job of an event about several."""
     return event.procs[0][0] if event.procs else 0
 
 
-def _ranges(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned | e.JobsEdited) -> list[tuple[int, int]]:
+def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
     """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
     found, before = [], -1
     if not event.procs:
@@ -209,15 +207,80 @@ def _status(number: int) -> str:
     return NAMES.get(number, "in no status" if number else "not in the queue")
 
 
+@rule_of(e.JobsMaterialized, _cluster_of)
+def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) -> None:
+    factory = cluster.factory
+    if factory is None or factory.mode != "Running":
+        mode = "has no factory" if factory is None else f"has a factory that is {factory.mode}"
+        pool.report(f"cluster {cluster.id}", "factory", f"its jobs come into the queue, but it {mode}")
+        pool.folds = None
+        return
+    for first, behind in _ranges(pool, cluster, event):
+        if first != factory.made:
+            words = f"it comes into the queue, but the next of its cluster is {factory.made}"
+            pool.report_job(cluster.id, first, "factory", words)
+            pool.folds = None
+        _count(pool, "submit_on_hold" if event.status == "Held" else "submit", behind - first)
+        if event.status != cluster.begins:
+            pool.report_job(
+                cluster.id, first, "source", f"it begins in {event.status}, but those of its cluster do not"
+            )
+        _within_limits(pool, cluster, behind - first)
+    pool.tell(cluster.id)
+
+
+def _within_limits(pool: JudgedPool, cluster: Cluster, more: int) -> None:
+    """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
+    assert cluster.factory is not None
+    ad = {**cluster.ad, **cluster.factory.changes}
+    limit, idle = whole(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
+    if limit and cluster.live + more > limit:
+        words = f"{cluster.live + more} of its jobs are in the queue, more than its {LIMIT} {limit}"
+        pool.report(f"cluster {cluster.id}", "factory", words)
+    waiting = cluster.counts[IDLE] + cluster.counts[NUMBERS["Held"]] + more
+    if idle.isdecimal() and waiting > int(idle):
+        words = f"{waiting} of its jobs do not run, more than its {MAX_IDLE} {idle}"
+        pool.report(f"cluster {cluster.id}", "factory", words)
+
+
+@rule_of(e.FactoryTransitioned, lambda pool, event: _cluster(pool, event.cluster, 0))
+def factory_moved(pool: JudgedPool, cluster: Cluster, event: e.FactoryTransitioned) -> None:
+    factory = cluster.factory
+    if factory is None:
+        pool.report(f"cluster {cluster.id}", "factory", f"its factory becomes {event.target}, but it has none")
+        pool.folds = None
+    elif factory.mode != event.source or event.target not in MODES - {event.source}:
+        words = f"its factory goes from {event.source} to {event.target}, but it is {factory.mode}"
+        pool.report(f"cluster {cluster.id}", "factory", words)
+    pool.tell(cluster.id)
+
+
+MODES = frozenset({"Running", "Paused", "Removed"})
+
+
 @rule_of(e.JobsEdited, _cluster_of)
 def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     for first, behind in _ranges(pool, cluster, event):
+        behind = behind if cluster.factory is None else min(behind, cluster.factory.made)
         gone = cluster.status.find(0, first, behind)
         if gone >= 0:
             pool.report_job(cluster.id, gone, "reference", "it is edited, but not in the queue")
     for name in event.changes:
-        if name.lower() in IMMUTABLE:
+        if name.lower() in IDENTITY | OWN or guard(name, pool.state.settings) == IMMUTABLE:
             pool.report(f"cluster {cluster.id}", "immutable", f"{name} is edited")
+    pool.tell(cluster.id)
+
+
+@rule_of(e.JobsDeferred, _cluster_of)
+def deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) -> None:
+    for first, behind in _ranges(pool, cluster, event):
+        part = cluster.status[first:behind]
+        if part.count(IDLE) != len(part):
+            index = next(index for index, status in enumerate(part) if status != IDLE)
+            words = f"it is given a time to begin at, but it is {_status(part[index])}"
+            pool.report_job(cluster.id, first + index, "source" if part[index] else "reference", words)
+    if event.until <= event.at:
+        pool.report(f"cluster {cluster.id}", "value", "what a schedule gives is still to come")
     pool.tell(cluster.id)
 
 
@@ -245,11 +308,23 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
     run = pool.state.by_job.get((number, proc))
     if run is not None:
         pool.report_job(number, proc, "activation", f"it runs already, on {run.slot}")
+    if _deferred_wrongly(cluster, event):
+        pool.report_job(number, proc, "value", "its start is not deferred to its DeferralTime")
     pool.begin_story((number, proc))
     _count(pool, "activate")
     if slot is not None:
         pool.touched[event.slot] = None
         _takes(pool, slot, cluster, event)
+
+
+def _deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
+    """Tell whether the start of a job is deferred to another time than its DeferralTime, as far as that does not depend
+    on the time zone. In older logs none is deferred."""
+    expected = {deferral_at(cluster, event.proc, event.at, zone) for zone in (UTC, _ELSEWHERE)}
+    return bool(event.deferred) and len(expected) == 1 and event.deferred not in expected
+
+
+_ELSEWHERE = timezone(timedelta(hours=5))
 
 
 def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated) -> None:
@@ -263,7 +338,8 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     if claim.submitter != cluster.submitter:
         words = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         pool.report_job(*job, "activation", words)
-    if event.provides and event.provides != provides(slot):
+    wanted = cluster.wish(event.proc, "JobMachineAttrs")
+    if event.provides and event.provides != provides(slot, wanted):
         pool.report_job(*job, "value", f"what {event.slot} provides is not what its ad and its claim say")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
@@ -289,7 +365,10 @@ def waits_for_a_slot(pool: JudgedPool, number: int, proc: int) -> bool:
     return idle and (number, proc) not in pool.state.by_job
 
 
-def _run(pool: JudgedPool, event: e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited) -> Activation | None:
+_OfARun = e.JobDue | e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited
+
+
+def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
     """Return the activation of the job; without one, fold nothing."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if _cluster(pool, event.cluster, event.proc) is not None and run is None:
@@ -305,6 +384,18 @@ def _run(pool: JudgedPool, event: e.JobExecuting | e.JobMeasured | e.JobSignalle
 def executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
     if run.executing:
         pool.report_job(event.cluster, event.proc, "activation", "its process began already")
+    if run.deferred and event.cause != "deferral_missed":
+        pool.report_job(event.cluster, event.proc, "activation", "its process began before its time came")
+
+
+@rule_of(e.JobDue, _run)
+def due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
+    if not run.deferred:
+        pool.report_job(event.cluster, event.proc, "activation", "its process waits for no time")
+    elif event.at < run.deferred:
+        pool.report_job(event.cluster, event.proc, "activation", "its process is started before its time has come")
+    elif run.stop:
+        pool.report_job(event.cluster, event.proc, "end", "its process is started, but it was told to end")
 
 
 _MEASURES = ("image", "resident", "disk", "user_cpu", "system_cpu")

@@ -84,12 +84,21 @@ class JudgedPool:
         """The claims that a machine had when its drain began, by slot; not those of a drain before it."""
         self.notified: set[str] = set()  #: the slots that a negotiator outside of this pool matched
         self.benchmarking: set[str] = set()  #: the slots with benchmarks that have no result yet
+        self.to_drain: set[str] = set()  #: the machines that the defragmentation chose, and whose drains have not begun
+        self.to_cancel: set[str] = set()  #: those whose drains it canceled, and that drain still
         self.charged: set[str] = set()  #: the activations that a drain was charged for
         # Checked at the end of a stimulus:
         self.touched: dict[str, None] = {}
         self.drained: dict[str, None] = {}  #: the machines with news of their drain
         self.over: dict[int, None] = {}  #: the clusters with ended jobs that have not left the queue
         self.notes: dict[int, e.EvaluationRecorded] = {}  #: the recorded evidence, by position
+        self.negotiators: set[str] = {""}  #: all that there ever were, as events have them
+        self.preempted: dict[str, str] = {}  #: the dynamic slots that are to go for a match, with its job
+        self.going: dict[str, str] = {}  #: those that were said to go, with the slots that they were carved from
+        self.claimed_parts: set[str] = set()  #: the slots of which a holder outside claimed a part
+        self.transformed: dict[int, list[e.JobsTransformed]] = {}
+        """What transforms did to submissions that have not come into the queue yet."""
+        self.turned_away = self.refused_answers = 0  #: submissions refused, and answered so
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False
         self._stories: dict[Thing, deque[Told]] = {}
@@ -113,6 +122,11 @@ class JudgedPool:
             self.state.position = self.position
         if isinstance(self.folds, e.ClusterEvent) and self.folds.cluster not in self.state.clusters:
             self.forget(self.folds.cluster)
+
+    def counts_for(self, thing: str, negotiator: str) -> None:
+        """Check that there is, or was, a negotiator in whose accounting something is said to count."""
+        if negotiator not in self.negotiators:
+            self.report(thing, "reference", f"there is no negotiator {negotiator}")
 
     # Reporting
 

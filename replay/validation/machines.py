@@ -7,6 +7,7 @@ from ...domain.startd.settings import SETTINGS
 from ...domain.state.state import Drain, Machine
 from ...domain.state_machines import drain_machine
 from ...domain.state_machines.drain import COMPLETIONS, OPEN
+from . import defrag
 from .judged_pool import JudgedPool, rule, rule_of
 from .rules import ENDS, SHUTDOWNS
 
@@ -34,6 +35,8 @@ def joined(pool: JudgedPool, event: e.MachineJoined) -> None:
 def left(pool: JudgedPool, machine: Machine, event: e.MachineLeft) -> None:
     if event.cause == "shutdown" and not machine.shutdown:
         pool.report(event.machine, "shutdown", "it leaves because it is shut down, but nobody told it to end")
+    if machine.backfill is not None:
+        pool.report(event.machine, "backfill", f"it leaves, and its backfill client {machine.backfill.key} runs")
     if machine.slots:
         pool.report(event.machine, "reference", f"machine {event.machine} has {len(machine.slots)} slots left")
 
@@ -81,6 +84,7 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
     if event.completion not in COMPLETIONS:
         words = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
         pool.report(event.machine, "value", words)
+    defrag.began(pool, event)
     claims = ((slot.name, slot.claim) for slot in machine.slots.values())
     pool.drained_claims[machine.name] = {
         name: claim.id for name, claim in claims if claim is not None and "late" not in claim.marks
@@ -113,6 +117,7 @@ def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) 
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):
         asked = f"{drain.completion} was asked for" if drain.completion else "nothing was asked to follow"
         pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {asked}")
+    defrag.moved(pool, event)
     for slot in machine.slots.values() if event.row == "complete" else ():
         if slot.state != "Drained":
             words = f"the drain of {machine.name} is complete, but it is {slot.state_activity}"
@@ -148,8 +153,10 @@ def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) 
         pool.report_slot(slot.name, "drain", "a drain is charged for its job a second time")
     else:
         pool.charged.add(activation.key)
-        badput = round(activation.ran(event.at) // 1_000_000 * slot.cores)
-        if badput != event.badput:
+        ran = activation.ran(event.at)
+        ended = event.at - activation.halted if activation.halted else 0  # older logs charge the time to end, too
+        badput, older = (round(time // 1_000_000 * slot.cores) for time in (ran, ran + ended))
+        if event.badput not in (badput, older):
             words = f"its job ran for {badput} core-seconds, but the drain is charged {event.badput}"
             pool.report_slot(slot.name, "drain", words)
 

@@ -81,7 +81,11 @@ class _NativeCensus:
         self.steps[event.source, event.target] += 1
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
-        self._move(UNSUBMITTED, event.status, event.count)
+        if not event.factory:
+            self._move(UNSUBMITTED, event.status, event.count)
+
+    def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
+        self._move(UNSUBMITTED, event.status, sum(last - first + 1 for first, last in event.procs))
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:  # the outcome is the status before
@@ -101,6 +105,7 @@ class _NativeCensus:
 _NOTES: dict[type[e.Event], Callable[[_NativeCensus, int, Any], None]] = {
     e.SlotTransitioned: _NativeCensus.on_slot,
     e.ClusterSubmitted: _NativeCensus.on_submitted,
+    e.JobsMaterialized: _NativeCensus.on_materialized,
     e.JobsTransitioned: _NativeCensus.on_moved,
     e.JobActivated: _NativeCensus.on_activated,
     e.JobExited: _NativeCensus.on_exited,

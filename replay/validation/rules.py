@@ -34,7 +34,11 @@ def _needs(pair: str) -> Needs:
     if activity == "Cleaning":  # the job has ended, its starter has not
         job = None
     # A slot that is not told of its match stays where it can be matched until it is claimed, or waited for.
-    may_match = claim or pair in ("Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Drained/Retiring")
+    may_match = (
+        claim
+        or state == "Backfill"
+        or pair in ("Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Drained/Retiring")
+    )
     return Needs(claim, job, True if state == "Matched" else None if may_match else False)
 
 
@@ -51,7 +55,8 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
     ("exited", "exited"): Outcome(("complete", "requeue", "hold"), False),
     ("evicted", "evicted"): Outcome(("evict",), True),
     ("evicted", "limit_exceeded"): Outcome(("hold",), None),
-    ("failed", "execution_failed"): Outcome(("hold",), None),
+    ("failed", "execution_failed"): Outcome(("hold", "evict"), None),
+    ("evicted", "deferral_missed"): Outcome(("hold",), False),
     ("lost", "lost"): Outcome(("evict",), None),
 }
 
@@ -81,6 +86,8 @@ DECIDED: Final[dict[str, Decided]] = {
     "is_owner": Decided(("is_owner",), (True,)),
     "start_false": Decided(("start",), (False,)),
     "better_match_refused": Decided(("start",), (False,), always=False),
+    "start_backfill": Decided(("start_backfill",), (True,)),
+    "evict_backfill": Decided(("evict_backfill",), (True,)),
     "run_benchmarks": Decided(("runbenchmarks",), (True,)),
     "suspend": Decided(("suspend",), (True,)),
     "continue": Decided(("continue",), (True,)),

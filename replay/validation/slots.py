@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ...domain import events as e
+from ...domain.startd.pslot_preemption import CAUSE as PSLOT_PREEMPTION
 from ...domain.startd.slot_resources import STANDARD, resources
 from ...domain.state.slot_fold import SUSPENDED
 from ...domain.state.state import RUNS, Activation, Slot
 from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
-from . import accounting
+from . import accounting, backfill, pslot_preemption
 from .claims import lease_over, retirement_over
 from .evidence import decided
 from .jobs import waits_for_a_slot
 from .judged_pool import NAMES, Amounts, JudgedPool, amount, job_name, job_of, known_slot, rule, rule_of
 from .machines import BENCHMARKING, idle_in_drained
 from .rules import NEEDS
+from .submissions import answered_refusal
 
 _DRAINED = ("Drained/Idle", "Drained/Retiring")
 KINDS = ("static", "partitionable", "dynamic")
@@ -47,6 +49,7 @@ def answered(pool: JudgedPool, event: e.RequestAnswered) -> None:
     if pool.answered:
         pool.report("requests", "answer", f"{event.stimulus} was answered already")
     pool.answered = True
+    answered_refusal(pool, event)
 
 
 # Slots
@@ -116,6 +119,7 @@ def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> Non
     if event.reason:
         pool.report_slot(name, "value", "it names the reason of another pool's record: a pool's own has its cause")
     decided(pool, slot, event)
+    backfill.left(pool, slot, event)
     if event.cause in _AT_ENDS:
         _AT_ENDS[event.cause](pool, slot, event)
     if event.cause == "benchmarks_done" and name in pool.benchmarking:
@@ -140,6 +144,7 @@ def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> Non
 _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]]] = {
     "lease_over": lease_over,
     "retirement_over": retirement_over,
+    PSLOT_PREEMPTION: pslot_preemption.goes,
 }
 """The things that must have ended for a transition with this cause."""
 
@@ -158,7 +163,9 @@ def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
         amounts.weight = None  # the weight is the expression's now
     before = dict(amounts.have)
     _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD, *amounts.have))), event.changes)
-    if event.cause in ("carved", "merged"):
+    if event.cause == PSLOT_PREEMPTION and slot.kind == "dynamic":
+        pslot_preemption.gives_back(pool, slot, {name: many - amounts.have[name] for name, many in before.items()})
+    if event.cause in ("carved", "merged", PSLOT_PREEMPTION):
         return
     for resource, many in amounts.have.items():  # a changed amount is no carving
         amounts.whole[resource] = amounts.whole.get(resource, 0) + many - before.get(resource, 0)
@@ -210,7 +217,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
             _agrees(pool, slot, "activation", "a job", needs.job, activation is not None)
         if needs.match is not None:
             _agrees(pool, slot, "match", "a match", needs.match, name in pool.state.matches or name in pool.notified)
-    if waiting is not None and slot.claim is None:
+    if waiting is not None and slot.claim is None and not backfill.may_wait(pool, slot):
         pool.report_slot(name, "waiting", f"{waiting.id} waits for it, and nobody has it")
     job = job_of(waiting.job) if waiting is not None and not waiting.holder else None
     if job is not None and not waits_for_a_slot(pool, *job):
@@ -220,6 +227,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
     elif activation is not None:
         _signalled(pool, slot, activation)
     machine = pool.state.machines.get(slot.machine)
+    backfill.settle(pool, slot, machine)
     if machine is not None and machine.drain is None and slot.state_activity in _DRAINED:
         pool.report_slot(name, "drain", f"it is {slot.state_activity}, and its machine does not drain")
     if slot.kind == "partitionable":
@@ -239,7 +247,9 @@ def _settle_job(pool: JudgedPool, slot: Slot, cluster: int, proc: int) -> None:
         return
     status = NAMES.get(found.status[proc], "")
     stopped = status == "Suspended"
-    if status in RUNS and (slot.state_activity, stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
+    if run.deferred:
+        pass  # it has no process yet that could be suspended
+    elif status in RUNS and (slot.state_activity, stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
         pool.report_job(
             cluster, proc, "activation", f"it is {status}, and its slot {slot.name} is {slot.state_activity}"
         )

@@ -8,9 +8,10 @@ from attrs import define, field
 
 from ...domain import events as e
 from ..listing import LETTERS
-from . import jobs, machines, slots
+from . import defrag, jobs, machines, pslot_preemption, slots
 from .judged_pool import RULES_OF, JudgedPool, Violation
 from .rules import ASKED
+from .submissions import settle_submissions
 
 
 @define
@@ -95,7 +96,10 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
         slots.settle_slot(pool, name)
     for name in pool.drained:
         machines.settle(pool, name)
+    pslot_preemption.settle(pool)
+    defrag.settle(pool)
     pool.touched, pool.drained = {}, {}
+    settle_submissions(pool)
     if pool.asked and not pool.answered:
         pool.report("requests", "answer", f"somebody asked for it ({pool.asked}), and no answer is there")
     if pool.matched_any and not pool.notes:

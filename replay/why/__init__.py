@@ -9,9 +9,11 @@ no expression is evaluated but to find what no slot has: it tells what events sa
 
 from ..narration.sentences import Answer, Sentence, UnknownThingError, tell
 from .job import judged, why_job
+from .limit_holders import LimitHolders, told_limits
 from .select_events import job_events, slot_events
 from .slot import why_slot
 
 __all__ = [
-    "Answer", "Sentence", "UnknownThingError", "job_events", "judged", "slot_events", "tell", "why_job", "why_slot",
+    "Answer", "LimitHolders", "Sentence", "UnknownThingError", "job_events", "judged", "slot_events", "tell",
+    "told_limits", "why_job", "why_slot",
 ]  # fmt: skip

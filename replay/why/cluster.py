@@ -12,8 +12,9 @@ from ...domain.state_machines import HTCONDOR_25
 from ..forensics.daemon_tables import NotKnown, queue
 from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..forensics.why.imported_job import why_imported_job
-from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, gaps_of, record_of
+from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
 from ..forensics.why.slot_records import Slots
+from ..forensics.why.slot_runs import BEGUN, OVER, begun_between, dark_windows, untold_runs
 from ..forensics.why.unknown_thing import unknown_job
 from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
 from ..narration.wording import EVER, counted, instant
@@ -21,6 +22,7 @@ from ..narration.words import ADVICE
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
 from .job import why_job
 from .select_events import job_events
+from .submissions import refusal
 
 _NUMBERS = HTCONDOR_25.job_status_numbers
 _NAMES = {number: name.lower() for name, number in _NUMBERS.items()}
@@ -35,6 +37,9 @@ def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> Answer:
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     found = outcomes(log, cluster, at)
     if not found.status:
+        refused = refusal((*log.read_stream("evidence"), *events), cluster) if events else None
+        if refused is not None:
+            return refused
         when = "" if at is None else f" at {instant(at, zone)}"
         listed = (
             f"the log has no cluster {cluster}{when}: `poolbook q` and `poolbook history` list the jobs that it has"
@@ -107,17 +112,26 @@ def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:
 def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
     found = Outcomes()
     begun: dict[int, Record] = {}
+    records: dict[int, list[Record]] = {}
     told = [one for one in single_entries(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
     for position, event in sorted(told, key=lambda one: one[1].at):
-        if isinstance(event, e.JobLogged) and event.proc >= 0:
-            record = record_of(position, event)
+        if not isinstance(event, e.JobLogged | e.JobReported) or event.proc < 0:
+            continue
+        record = record_of(position, event)
+        records.setdefault(event.proc, []).append(record)
+        if isinstance(event, e.JobLogged):
             _take(found, event.proc, record)
             if record.what == BEGIN:
                 begun[event.proc] = record
-    _end_runs(found, begun, Slots(log, at))
+    slots = Slots(log, at)
+    _end_runs(found, begun, slots)
+    _untold_runs(log, cluster, at, found, records, slots)
     for proc, ad in ads_of_cluster(log, "history", cluster):
         left = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
         if found.status.get(proc) not in _OVER and (at is None or left <= at):
+            _left(found, proc, ad)
+    for proc, ad in ads_of_queue(log, cluster, at).items() if set(_OPEN) & set(found.status.values()) else ():
+        if found.status.get(proc) in _OPEN and ad.has_left:
             _left(found, proc, ad)
     reported = {event.proc for _, event in told if isinstance(event, e.JobReported) and event.proc >= 0}
     _queued(log, cluster, at, found)
@@ -150,6 +164,25 @@ def _end_runs(found: Outcomes, begun: dict[int, Record], slots: Slots) -> None:
             end = slots.end(slot, f"{record.event.cluster}.{proc}", record.at) if slot else None
             if end is not None:
                 found.set((proc,), "idle" if end.evicted else UNTOLD)
+
+
+def _untold_runs(
+    log: Log, cluster: int, at: int | None, found: Outcomes, records: dict[int, list[Record]], slots: Slots
+) -> None:
+    """Take the runs of which slots' logs alone tell."""
+    left = [proc for proc, status in found.status.items() if status in _OPEN]
+    logged = [one for proc in left for one in records[proc] if isinstance(one.event, e.JobLogged)]
+    if not left:
+        return
+    gaps = [gap for _, gap in gaps_of(log, logged)]
+    windows = [window for proc in left for window in dark_windows(records[proc], gaps, over=False, begin=0)]
+    until = EVER if at is None else at
+    told = list(begun_between(log, PlaceNames(log), [(since, min(end, until)) for since, end in windows], cluster))
+    for proc in left:
+        last = max(one.at for one in records[proc] if isinstance(one.event, e.JobLogged))
+        for run in untold_runs(told, records[proc], slots, f"{cluster}.{proc}"):
+            if run.at >= last:
+                found.set((proc,), {BEGUN: "running", OVER: "idle" if "evicted" in run.facts else UNTOLD}[run.what])
 
 
 def _number(text: str) -> int | None:

@@ -13,7 +13,9 @@ from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import HOLD_CODES, LEFT
+from ...domain.state_machines.hold_codes import VACATE_CODES
 from ..listing import ending, transition
+from ..narration.defrag_words import seen as defrag_seen
 from ..narration.evidence import in_full
 from ..narration.sentences import (
     WANTED,
@@ -27,12 +29,15 @@ from ..narration.sentences import (
     preferred,
     ranked,
     until,
+    who_goes,
 )
 from ..narration.unmatchable_words import no_slot, no_slot_in_short
 from ..narration.wording import counted, instant, interval, memory
 from ..narration.words import effect
-from .rejections import Refusals, evidence_of, fits_none
+from .deferral import sleeping
+from .rejections import CONCURRENCY, Refusals, evidence_of, fits_none
 from .slot import claimant
+from .submissions import refusal, transformed
 from .unmatchable import WholeSlots
 
 
@@ -49,11 +54,16 @@ def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = No
     for position, event in told:
         life.read(position, event)
     if life.submitted is None:
+        refused = refusal(told, cluster)
+        if refused is not None:
+            return refused
         raise UnknownThingError(
             f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook q` and `poolbook history` list those that it has"
         )
-    return life.answer()
+    found = life.answer()
+    lines = (found.lines[0], *life.transformed, *found.lines[1:])
+    return attrs.evolve(found, lines=lines if life.transformed else found.lines)
 
 
 def judged(events: Iterable[Told], cluster: int, proc: int) -> tuple[tuple[int, e.Unmatched] | None, int]:
@@ -84,6 +94,7 @@ class _Life:
         self.context = Context()
         self.refusals = Refusals()
         self.chain: list[Sentence] = []
+        self.transformed: list[Sentence] = []  #: what transforms changed of it
         self.submitted: e.ClusterSubmitted | None = None
         self.base: e.Ad = {}
         self.changes: Changes = {}
@@ -95,6 +106,8 @@ class _Life:
         self.match = ""
         self.matched_at = 0
         self.run: e.JobActivated | None = None
+        self.at = 0  # when the log was written last, in microseconds
+        self.waiting = 0  # until when the start of its process is deferred, in microseconds
         self.executing: e.JobExecuting | None = None
         self.measured: e.JobMeasured | None = None
         self.told: Sentence | None = None  #: what told its processes to end
@@ -106,6 +119,7 @@ class _Life:
         self.holders: dict[str, str] = {}  #: who has each slot
         self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
         self.slots = WholeSlots()
+        self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
         self.waits: dict[str, Sentence] = {}
         """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
 
@@ -114,14 +128,21 @@ class _Life:
         return {name: text for name, text in {**self.base, **self.changes}.items() if text}
 
     def read(self, position: int, event: e.Event) -> None:
+        self.at = event.at
         self.refusals.note(position, event)
         self.slots.note(position, event)
+        if isinstance(event, e.DefragPolled):
+            self.poll = event
         if isinstance(event, e.CycleHeld):
             for match in event.matches:
                 if match.reason:
                     self.reasons[match.slot] = match.reason
                 if match.job == self.name:
                     self._matched(position, event, match)
+                elif self.run is not None and self.run.slot in match.preempts:
+                    facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
+                    why = who_goes(match, f"job {match.job}")
+                    self.step = self._say(position, event, "slot_taken", **facts, why=why[why.find(":") :])
             return
         if isinstance(event, e.MatchVoided):
             if event.job == self.name:
@@ -133,7 +154,13 @@ class _Life:
             slots(self, position, event)
             return
         jobs = job_procs(event)
+        if isinstance(event, e.ClusterSubmitted) and event.factory and self.proc < event.count:
+            jobs = event.cluster, ((self.proc, self.proc),)
         if jobs is None or jobs[0] != self.cluster or not any(first <= self.proc <= last for first, last in jobs[1]):
+            return
+        if isinstance(event, e.JobsTransformed):
+            self.transformed.append(transformed(position, event, self.cluster, self.proc))
+            self.chain.append(self.transformed[-1])
             return
         if isinstance(event, e.ClusterSubmitted):
             self.base = {**event.ad, **Variants(event.columns).of(self.proc)}
@@ -160,7 +187,7 @@ class _Life:
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         evidence = f"Its {in_full(note)}" if note else ""
-        has = preferred(match.reason, "this job", self.holders.get(match.slot, "")) or ", which was free"
+        has = who_goes(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
         self._say(position, event, "matched", slot=match.slot, who=has, ranks=ranked(match), evidence=evidence)
 
     def _slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
@@ -181,7 +208,8 @@ class _Life:
     def _waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
         if event.job == self.name and not event.holder:
-            said = self._say(position, event, "waits_for_slot", slot=event.slot)
+            code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
+            said = self._say(position, event, code, slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
             why = preferred(reason, f"job {event.job}")
@@ -206,13 +234,20 @@ class _Life:
             self._say(position, event, "slot_awaited_no_more", why=self.context.words(event))
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
-        self.submitted, self.status = event, event.status
+        self.submitted, self.status = event, "Unmade" if event.factory else event.status
         count = counted(event.count, "job") if event.count > 1 else ""
         held = _hold_reason(event.ad) if event.status == "Held" else {"reason": "", "named": ""}
         request = self.context.requests.get(event.stimulus)
         user = request.user if request else event.submitter
         facts = {"user": user, "count": count, "hold": held["reason"], "named": held["named"]}
         self.since = self._say(position, event, "submitted", **facts)
+
+    def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
+        self.status = event.status
+        self.since = self._say(position, event, "materialized", why=self.context.words(event))
+
+    def _is_unmade(self) -> _Situation:
+        return _Situation("job_unmade", [self._since()], "see_factory")
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
@@ -257,10 +292,17 @@ class _Life:
         self.edits.append((position, event.changes))
         self._say(position, event, "edited", why=self.context.words(event), changes=changes)
 
+    def on_deferred(self, position: int, event: e.JobsDeferred) -> None:
+        when = instant(event.until, self.zone)
+        self._say(position, event, "deferred", why=self.context.words(event), when=when)
+
+    def on_due(self, position: int, event: e.JobDue) -> None:
+        self.waiting = 0
+
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
         held = "" if self.match == event.slot else "which its submitter held since a job before it"
-        self.run, self.status, self.match = event, "Running", ""
+        self.run, self.status, self.match, self.waiting = event, "Running", "", event.deferred
         self.executing = self.measured = self.told = self.step = None
         self.since = self._say(position, event, code, slot=event.slot, held=held)
 
@@ -291,7 +333,7 @@ class _Life:
             "how": ending(event) if known else "",
             "used": ", ".join(used),
             "then": self._then(event),
-            "named": _hold_reason(event.changes)["named"] if event.target == "Held" else "",
+            "named": _named(event),
             **self.context.decided(event),
         }
         if event.row == "requeue" and "evidence" not in facts:
@@ -307,7 +349,8 @@ class _Life:
         if event.target == "Held":
             return f"it is held: {_hold_reason(event.changes)['reason']}"
         if event.target == "Idle":
-            return "it waits again"
+            not_started = event.cause == "execution_failed"
+            return f"it waits again: {unquoted(event.changes['VacateReason'])}" if not_started else "it waits again"
         if self.gone:
             return "it left the queue"
         return "" if self.status in TERMINAL else f"it stays {self.status}"
@@ -381,6 +424,9 @@ class _Life:
             return _Situation("job_idle", [*self._still_running(), *before], "wait_for_end")
         if self.match:
             return _Situation("job_idle", [self._add("is_matched", slot=self.match), *before], "wait_for_start")
+        asleep = sleeping(self.ad, self.at, self.zone)
+        if asleep is not None:
+            return _Situation("job_idle", [self._add(asleep.code, **asleep.facts), *before], asleep.advice)
         refusal = self.refusals.of(self.name, self.ad, self.zone)
         if refusal is not None:
             return self._is_refused(*refusal, before)
@@ -398,8 +444,14 @@ class _Life:
         advice = "see_analysis"
         if none is not None and none.short:
             advice = "lower_request"
+        elif cycle.facts["kind"] == CONCURRENCY:
+            advice = "see_limits"
         elif cycle.facts["kind"] not in ("", "slots"):
-            advice = "see_shares"
+            advice = "see_quotas" if cycle.facts["kind"] == "quota" else "see_shares"
+        found = self.refusals.last_of(self.name, self.ad)
+        if self.poll is not None and none is None and found is not None and fits_none(found[2]):
+            looked = {"at": instant(self.poll.at, self.zone), "seen": defrag_seen(self.poll)}
+            before = [self._add("defrag_looked", **looked), *before]
         return _Situation("job_idle", [step, *before, cycle], advice)
 
     def _fits_nowhere(self, refused: int) -> Misfit | None:
@@ -419,7 +471,9 @@ class _Life:
         steps = []
         if self.told is not None:
             steps.append(self._add("told_at", slot=self.run.slot, when=instant(self.told.at, self.zone)))
-        if self.executing is None:
+        if self.waiting:
+            steps.append(self._add("waits_for_time", when=instant(self.waiting, self.zone)))
+        elif self.executing is None:
             steps.append(self._add("not_begun", slot=self.run.slot))
         matched = [one for one in self.chain if one.code == "matched" and one.at <= self.run.at]
         steps += [self._since(), *matched[-1:]] if self._since().code != "started" else [*matched[-1:], self._since()]
@@ -428,6 +482,16 @@ class _Life:
             when = instant(self.measured.at, self.zone)
             steps.append(self._add("uses", when=when, memory=memory(self.measured.resident), cpu=cpu))
         return _Situation("job_running", steps, "stop_it")
+
+
+def _named(event: e.JobExited) -> str:
+    """Give what the code means that had the job held, or sent it back to wait unstarted."""
+    if event.target == "Held":
+        return _hold_reason(event.changes)["named"]
+    if event.target == "Idle" and event.cause == "execution_failed":
+        code = VACATE_CODES[int(event.changes["VacateReasonCode"])]
+        return f"code {code.number}, {code.name}: {code.words}"
+    return ""
 
 
 def _hold_reason(ad: e.Ad) -> dict[str, str]:
@@ -440,9 +504,12 @@ def _hold_reason(ad: e.Ad) -> dict[str, str]:
 
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.ClusterSubmitted: _Life.on_submitted,
+    e.JobsMaterialized: _Life.on_materialized,
     e.JobsTransitioned: _Life.on_moved,
     e.JobsEdited: _Life.on_edited,
+    e.JobsDeferred: _Life.on_deferred,
     e.JobActivated: _Life.on_activated,
+    e.JobDue: _Life.on_due,
     e.JobExecuting: _Life.on_executing,
     e.JobMeasured: _Life.on_measured,
     e.JobSignalled: _Life.on_signalled,
@@ -467,6 +534,7 @@ _ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot"
 _BY_SLOT = frozenset({"slot_suspends"})
 _BY_HAND = ("1", "15")  #: codes of holds that somebody wanted: nothing has to be mended before the release
 _SITUATIONS: dict[str, Callable[[_Life], _Situation]] = {
+    "Unmade": _Life._is_unmade,
     "Idle": _Life._waits,
     "Running": _Life._runs,
     "Suspended": _Life._is_suspended,

@@ -27,6 +27,10 @@ from ..narration.rejection_words import (
 )
 from ..narration.sentences import Sentence
 from ..narration.wording import instant
+from .limit_holders import LimitHolders, told_limits
+
+CONCURRENCY = "concurrency"
+"""The kind of a refusal for a concurrency limit (``Unmatched.limit``)."""
 
 
 @define
@@ -34,11 +38,13 @@ class Refusals:
     """The refusals that hold, by the job under which they stand, and what these jobs' ads are made of."""
 
     last: tuple[int, int] | None = None  #: the last cycle: its position and its instant
+    holders: LimitHolders = field(factory=LimitHolders)
     _known: dict[str, tuple[int, e.CycleHeld, e.Unmatched]] = field(factory=dict)
     _submitted: dict[int, e.ClusterSubmitted] = field(factory=dict)
     _edited: dict[int, list[e.JobsEdited]] = field(factory=dict)
 
     def note(self, position: int, event: e.Event) -> None:
+        self.holders.note(event)
         if isinstance(event, e.ClusterSubmitted):
             self._submitted[event.cluster] = event
         elif isinstance(event, e.JobsEdited):
@@ -60,6 +66,7 @@ class Refusals:
         alone = event.statistics.get("ActiveSubmitterCount") == 1
         if alone and left_by_requirements(reason) <= reason.refused_by_slot + reason.taken:
             reason = evolve(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
+        held = told_limits(reason, self.holders)
         facts = {
             "when": instant(event.at, zone),
             "counts": counted_slots(reason),
@@ -69,7 +76,12 @@ class Refusals:
             "unmet": unmet(reason, ad),
             "conditions": conditions(reason, ad),
         }
-        return in_short(reason), Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
+        short = in_short(reason)
+        if held and reason.limit in ("", CONCURRENCY):
+            facts["kind"] = CONCURRENCY
+            which = "concurrency limits are" if len(held) > 1 else "a concurrency limit is"
+            short = f"{which} reached: {'; '.join(held)}"
+        return short, Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""

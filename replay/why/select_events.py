@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from ...domain import events as e
 from ...domain.ports.log import Log
 from ..narration.sentences import WANTED, Told
+from .limit_holders import limit_events
 from .rejections import fits_none
 from .unmatchable import SLOT_EVENTS
 
-_SHARED = ("negotiator", "requests", "evidence")
+_SHARED = ("negotiator", "requests", "evidence", "defrag")
 _WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
 _HOLDS = (e.ClaimMade, e.ClaimEnded)
 
@@ -31,6 +32,8 @@ def job_events(log: Log, cluster: int, slots: bool = True) -> list[Told]:
         found.update(_of_kind(log.read_stream(f"slot/{slot}"), e.MatchVoided, *_WAITS, *_HOLDS))
     for other in {_cluster(job) for job in jobs} - {str(cluster)}:
         found.update(_of_kind(log.read_stream(f"cluster/{other}"), e.ClusterSubmitted, e.JobsEdited))
+    if slots and any(reason.reached for cycle in cycles for reason in cycle.unmatched):
+        found.update(limit_events(log.read()))
     if slots and any(fits_none(reason) for cycle in cycles for reason in cycle.unmatched):
         found.update(_of_kind(log.read(), *SLOT_EVENTS))
     return sorted(found.items())

@@ -9,7 +9,8 @@ from typing import Any
 from ...domain import events as e
 from ...domain.state.slot_fold import BIRTH
 from ...domain.state_machines import state
-from ..listing import ending, transition
+from ..listing import client_end, ending, transition
+from ..narration import defrag_words
 from ..narration.causes import CLAIM_FLAGS
 from ..narration.sentences import (
     Answer,
@@ -19,10 +20,10 @@ from ..narration.sentences import (
     UnknownThingError,
     advise,
     answer,
-    preferred,
     until,
+    who_goes,
 )
-from ..narration.wording import counted, instant, interval
+from ..narration.wording import counted, instant, interval, shortened
 from ..narration.words import TELLING, effect
 
 
@@ -61,6 +62,7 @@ class _Life:
         self.job = ""
         self.killed = False
         self.dead = False
+        self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
         self.last_change: list[Sentence] = []
 
     def read(self, position: int, event: e.Event) -> None:
@@ -68,9 +70,13 @@ class _Life:
             for match in event.matches:
                 if match.slot == self.name:
                     self.matched_at = len(self.chain)
-                    why = preferred(match.reason, "it", self.holder)
+                    why = who_goes(match, "it", self.holder)
                     self._say(position, event, "slot_matched_with", job=match.job, who=why)
+                elif self.name in match.preempts:
+                    self._say(position, event, "slot_given_back", job=match.job, slot=match.slot)
             return
+        if isinstance(event, e.DefragPolled):
+            self.poll = position, event
         if isinstance(event, e.SlotCreated) and event.parent == self.name:
             self.parts.add(event.slot)
         elif isinstance(event, e.SlotDestroyed):
@@ -145,12 +151,34 @@ class _Life:
             self._say(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
+        chosen = None if self.poll is None else defrag_words.chosen(self.poll[1], event, self.context.noted)
+        if chosen is not None:
+            self._say(position, event, "drain_chosen", schedule=event.schedule, **chosen)
+            return
         facts = {"schedule": event.schedule, "reason": event.reason, "why": self.context.words(event)}
         self._say(position, event, "drain_began", **facts)
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
+        canceled = None if self.poll is None else defrag_words.canceled(self.poll[1], event, self.context.noted)
+        if canceled is not None:
+            self._say(position, event, "drain_canceled", **canceled)
+            return
         facts = {"source": event.source, "target": event.target, "why": self.context.words(event)}
         self._say(position, event, "drain_moved", **facts)
+
+    def on_client_started(self, position: int, event: e.BackfillStarted) -> None:
+        program = event.client.get("Executable", "")
+        self._say(position, event, "client_started", program=program, system=event.system)
+
+    def on_client_told(self, position: int, event: e.BackfillSignalled) -> None:
+        self._say(position, event, "client_told", why=self.context.words(event))
+
+    def on_client_gone(self, position: int, event: e.BackfillExited) -> None:
+        retry = instant(event.retry, self.zone) if event.retry else ""
+        self._say(position, event, "client_gone", how=client_end(event), reason=event.reason, retry=retry)
+
+    def on_leaving(self, position: int, event: e.BackfillLeaving) -> None:
+        self._say(position, event, "leaves_for", destination=event.destination, why=self.context.words(event))
 
     def on_shutdown(self, position: int, event: e.ShutdownBegan) -> None:
         self._say(position, event, "machine_ends", how=event.how, why=self.context.words(event))
@@ -200,6 +228,8 @@ class _Life:
             parts = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             facts = {"parts": parts}
             steps.insert(1, Sentence(since.at, since.position, "parts", facts, since.cause, since.stimulus))
+        if self.poll is not None and self.kind == "partitionable" and not self.dead:
+            steps += self._not_chosen(*self.poll)
         can = _ADVICE.get(self.pair, "see_slot_log")
         if since.cause == "suspend_command":
             can = "continue_slot"
@@ -207,22 +237,36 @@ class _Life:
         advice = advise("see_status" if self.dead else can, head, **about)
         return answer(head, steps, advice, [*self.chain, *self.last_change])
 
+    def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
+        """Tell what the defragmentation decided last, if it left the slot's machine alone."""
+        choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
+        if self.machine in {one.machine for one in choices if not one.refused}:
+            return []
+        done = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
+        facts = {"seen": defrag_words.seen(poll), "done": done, "at": instant(poll.at, self.zone)}
+        return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
+
     def _last_steps(self, since: Sentence) -> list[Sentence]:
         """Select the steps before the last one that tell more than that something went on as it does, the last
         first."""
-        return [step for step in reversed(self.chain) if step is not since and step.code in TELLING]
+        chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
+        told = [step for step in self.chain if step.code != "slot_drains" or step.stimulus not in chosen]
+        return [step for step in reversed(told) if step is not since and step.code in TELLING]
 
 
 _ADVICE = {
     "Owner/Idle": "see_owner",
     "Unclaimed/Idle": "see_waiting",
+    "Backfill/Idle": "end_backfill",
+    "Backfill/Busy": "end_backfill",
+    "Backfill/Killing": "wait_for_client",
     "Claimed/Busy": "vacate_slot",
     "Claimed/Suspended": "wait_for_slot_continue",
     "Drained/Idle": "cancel_drain",
     "Drained/Retiring": "cancel_drain",
 }
 """Where a slot is -> the code of what can be done."""
-_FREE = ("Owner", "Unclaimed", "Drained")
+_FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 
 def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
@@ -249,6 +293,10 @@ _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.DrainBegan: _Life.on_drain,
     e.DrainTransitioned: _Life.on_drain_moved,
     e.ShutdownBegan: _Life.on_shutdown,
+    e.BackfillStarted: _Life.on_client_started,
+    e.BackfillSignalled: _Life.on_client_told,
+    e.BackfillExited: _Life.on_client_gone,
+    e.BackfillLeaving: _Life.on_leaving,
     e.JobActivated: _Life.on_activated,
     e.JobExited: _Life.on_exited,
 }

@@ -45,6 +45,20 @@ def test_a_priority_is_told_as_of_the_last_update() -> None:
     assert standing(Submitter("group_chemistry.alice@x", priority=8.0)).effective == 40.0
 
 
+def test_who_has_no_slots_is_told_of_as_it_has_aged_and_who_has_some_as_of_the_last_update() -> None:
+    def priority(one: Submitter, until: int) -> float:
+        (found,) = standings([one], RULES, (), 0, 0, 0, until * SECOND)
+        return found.priority
+
+    idle, busy = Submitter("alice@x", priority=8.0), Submitter("bob@x", priority=8.0, slots=1, weighted_in_use=1000)
+    assert [priority(idle, until) for until in (0, 100, 200, 10_000)] == [8.0, 4.0, 2.0, 0.5]
+    assert [priority(busy, until) for until in (0, 100, 200, 10_000)] == [8.0, 8.0, 8.0, 8.0]
+    later = Submitter("alice@x", priority=8.0, updated=300 * SECOND)
+    assert [priority(later, until) for until in (200, 300, 400)] == [8.0, 8.0, 4.0]
+    ended = Submitter("alice@x", priority=8.0, weighted_usage=50 * SECOND * 4000)  # four cores for half of the time
+    assert priority(ended, 100) == 5.0
+
+
 def test_what_is_in_use_counts_until_the_instant_that_is_told() -> None:
     one = Submitter("alice@x", weighted_in_use=2500, slots=2, counted=50 * SECOND, begin=40 * SECOND)
     one.weighted_usage, one.unweighted_usage = 10 * SECOND * 2500, 20 * SECOND

@@ -12,7 +12,8 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
-from poolbook.domain.startd.slot_ad import SlotSnapshot, ad_at
+from poolbook.domain.startd.evaluation import PolicyEvaluation
+from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.proc_ads import pack
@@ -168,9 +169,7 @@ def test_a_slots_ad_says_whose_its_job_is_and_for_whom_it_counts() -> None:
     pool = _running()
     slot = pool.state.slots["slot1@h"]
     found = ad_at(
-        SlotSnapshot(
-            pool.state, slot, pool.state.machines["h"], nothing("h"), pool.engine.now(), _context(pool), Caches()
-        ),
+        PolicyEvaluation(pool.state, slot, nothing, pool.engine.now(), _context(pool), Caches()).snapshot(),
         whole=True,
     )
     assert {name: found.eval(name) for name in SAID} == SAID
@@ -213,9 +212,7 @@ def test_a_slots_ad_says_whose_job_waits_for_it_and_for_whom_that_counts(holder:
         **SAID,
     }
     found = ad_at(
-        SlotSnapshot(
-            state, state.slots["slot1@h"], state.machines["h"], nothing("h"), state.at, _context(pool), Caches()
-        ),
+        PolicyEvaluation(state, state.slots["slot1@h"], nothing, state.at, _context(pool), Caches()).snapshot(),
         whole=True,
     )
     assert {name: found.eval(name) for name in said} == said

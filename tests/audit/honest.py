@@ -13,12 +13,16 @@ from typing import Any, Final, NamedTuple
 from attrs import evolve
 
 from poolbook.adapters.condor_files.ads import AdsReader
+from poolbook.adapters.condor_files.collectorlog import CollectorLogReader
 from poolbook.adapters.condor_files.daemon_tables import TableReader
 from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
+from poolbook.adapters.condor_files.masterlog import MasterLogReader
 from poolbook.adapters.condor_files.matchlog import MatchLogReader
 from poolbook.adapters.condor_files.negotiatorlog import NegotiatorLogReader
 from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.adapters.condor_files.schedlog import SchedLogReader
+from poolbook.adapters.condor_files.shadowlog import ShadowLogReader
+from poolbook.adapters.condor_files.starterlog import StarterLogReader
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain import events as e
 from poolbook.replay.audit_result import Audit
@@ -26,7 +30,18 @@ from poolbook.replay.forensics.audit.contradictions import FactAuditor
 from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.forensics.sources import Sources
 
-from .honest_logs import event_log, match_log, negotiator_log, sched_log, start_log, user_log
+from .honest_logs import (
+    collector_log,
+    event_log,
+    master_log,
+    match_log,
+    negotiator_log,
+    sched_log,
+    shadow_log,
+    start_log,
+    starter_log,
+    user_log,
+)
 from .truth import BEGIN, SAMPLED, Truth, claim_id
 
 
@@ -277,6 +292,10 @@ def accountant(t: Truth) -> str:
 FILES: Final[dict[str, tuple[str, Callable[[Truth], str]]]] = {
     "startlog": ("StartLog", start_log),
     "schedlog": ("SchedLog", sched_log),
+    "starterlog": ("StarterLog", starter_log),
+    "shadowlog": ("ShadowLog", shadow_log),
+    "masterlog": ("MasterLog", master_log),
+    "collectorlog": ("CollectorLog", collector_log),
     "negotiatorlog": ("NegotiatorLog", negotiator_log),
     "matchlog": ("MatchLog", match_log),
     "userlog": ("alice-job.log", user_log),
@@ -295,6 +314,10 @@ FILES: Final[dict[str, tuple[str, Callable[[Truth], str]]]] = {
 _READERS: Final[dict[str, Callable[..., Any]]] = {
     "startlog": StartLogReader,
     "schedlog": SchedLogReader,
+    "starterlog": StarterLogReader,
+    "shadowlog": ShadowLogReader,
+    "masterlog": MasterLogReader,
+    "collectorlog": CollectorLogReader,
     "negotiatorlog": NegotiatorLogReader,
     "matchlog": MatchLogReader,
     "userlog": JobEventLogReader,

@@ -139,3 +139,45 @@ def negotiator_log(t: Truth) -> str:
         (at, f"---------- {what} Negotiation Cycle ----------") for at, what in ((9, "Started"), (11, "Finished"))
     ]
     return _lines([(-90, "** condor_negotiator (CONDOR_NEGOTIATOR) STARTING UP"), *cycles, *_matches(t)])
+
+
+def starter_log(t: Truth) -> str:
+    """Of the starters of both runs, as if their slots wrote to one file. The first was told to end."""
+    word, _, value = t.exit.partition(" ")
+    ended = f"{'status' if word == 'code' else word}={value}"
+    rows: list[tuple[int, str]] = []
+    for pid, began, over, told, how in (
+        (71, t.began1, t.evicted, True, "signal=15"),
+        (72, t.began, t.ended, t.became != "completed", ended),
+    ):
+        rows += [
+            (began, "** condor_starter (CONDOR_STARTER) STARTING UP"),
+            (began, "Starting a VANILLA universe job with ID: 7.0"),
+            (began, "About to exec /bin/sleep 880"),
+            (began, f"Create_Process succeeded, pid={pid}"),
+            *([(over, "ShutdownGraceful all jobs.")] if told else []),
+            (over, f"Process exited, pid={pid}, {how}"),
+            (over, "All jobs have exited... starter exiting"),
+        ]
+    return _lines(rows)
+
+
+def shadow_log(t: Truth) -> str:
+    word, _, value = t.exit.partition(" ")
+    ended = f"{'exited with status' if word == 'code' else 'killed by signal'} {value}"
+    rows = [(t.evicted, "(7.0) (300): Job 7.0 is being evicted from slot1@node")]
+    if t.became == "completed":
+        rows.append((t.ended, f"(7.0) (301): Job 7.0 terminated: {ended}"))
+    return _lines([(t.placed1, "** condor_shadow (CONDOR_SHADOW) STARTING UP"), *rows])
+
+
+def master_log(t: Truth) -> str:
+    return _daemon_log("master")
+
+
+def collector_log(t: Truth) -> str:
+    return _daemon_log("collector")
+
+
+def _daemon_log(daemon: str) -> str:
+    return _lines([(-90, f"** condor_{daemon} (CONDOR_{daemon.upper()}) STARTING UP"), (-90, "** PID = 4 RealUID = 0")])

@@ -102,6 +102,8 @@ def test_one_lie_among_all_files_is_one_contradiction_with_all_that_contradict_i
     assert {s.kind: s.value for s in found.stated} == {
         "userlog": "code 0",
         "eventlog": "code 0",
+        "shadowlog": "code 0",
+        "starterlog": "code 0",
         "epochs": "code 0",
         "startd_history": "code 0",
         "history": "code 1",
@@ -185,7 +187,7 @@ def truths(draw: st.DrawFn) -> Truth:
     )
 
 
-_LOGS = {"startlog", "schedlog", "negotiatorlog", "matchlog", "userlog", "eventlog"}
+_LOGS = {"startlog", "schedlog", "negotiatorlog", "matchlog", "userlog", "eventlog", "starterlog", "shadowlog"}
 _OF_ENTRIES = {"userlog", "eventlog"}
 _ANY_PART = {"history", "epochs", "startd_history"}
 
@@ -223,6 +225,16 @@ def accuse_nobody(truth: Truth, data: st.DataObject) -> None:
     found = examine(files).audit
     assert found.contradictions == []
     assert found.violations == []
+
+
+def test_an_event_log_that_was_copied_before_a_user_s_log_lacks_nothing() -> None:
+    truth = Truth(holds=2, placed1=91, began1=92)
+    files = {kind: file(kind, truth) for kind in ("eventlog", "userlog", "startlog", "accountant")}
+    until_evicted = {kind: files[kind].data.partition(b"004 (007")[0] for kind in ("eventlog", "userlog")}
+    evicted = files["userlog"].data[len(until_evicted["userlog"]) :].partition(b"...\n")[0] + b"...\n"
+    files["eventlog"] = files["eventlog"]._replace(data=until_evicted["eventlog"])
+    files["userlog"] = files["userlog"]._replace(data=until_evicted["userlog"] + evicted)
+    assert examine([*files.values()]).audit.violations == []
 
 
 _ODD = st.one_of(

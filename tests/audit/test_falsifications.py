@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from poolbook.replay.forensics.audit.compared_facts import FACTS
+from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.forensics.audit.rules import RULES
 
+from ..importing.folders import recorded
 from .falsifications import KINDS, falsified, read
 from .find_falsifications import findings
 
@@ -73,7 +76,7 @@ FOUND_BY: Final = {
 """By which rule, or as which fact, each kind of lie is found, and words of the finding."""
 
 
-@pytest.mark.parametrize("name", ["busy", "kill-schedd", "kill-shadow", "peaceful"])
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in RECORDINGS.glob("*/StartLog.gz")))
 def test_an_honest_recording_is_accused_of_nothing(name: str) -> None:
     assert findings(read(RECORDINGS / name)) == set()
 
@@ -92,6 +95,40 @@ def test_what_a_killed_schedd_does_again_is_no_violation() -> None:
     assert {one.rule for one in findings({name: text for name, text in files.items() if name != "SchedLog"})} >= {
         "ended_twice"
     }
+
+
+def test_what_a_schedd_did_again_is_told_as_the_loss_of_its_table() -> None:
+    """Its schedd was killed within a second after it removed 15.0, and as 13.0 ended: both entries stand in the
+    EventLog and in bob's log, both ads in the history."""
+    loss = ": the schedd had died, and lost the end of its job_queue.log"
+    found = examine(recorded(RECORDINGS / "kill-schedd-again")[0])
+    assert found.sound
+    told = Counter((one.rule, one.thing, one.words) for one in found.repeated)
+    assert told == {
+        ("repeated", "13.0", f"it ended, though it was ended{loss}"): 2,
+        ("repeated", "13.0", f"localhost#13.0#1795390450 left the queue 2 times{loss}"): 1,
+        ("repeated", "15.0", f"it was removed, though it was removed{loss}"): 2,
+        ("repeated", "15.0", f"localhost#15.0#1795390460 left the queue 2 times{loss}"): 1,
+    }
+
+
+DEATH_UNKNOWN: Final = {"ended", "ended_twice", "history_twice"}
+
+
+@pytest.mark.parametrize(
+    ("lacking", "expected"), [("SchedLog", set()), ("MasterLog", set()), ("SchedLog MasterLog", DEATH_UNKNOWN)]
+)
+def test_a_schedds_death_is_known_by_its_own_log_or_its_masters(lacking: str, expected: set[str]) -> None:
+    files = read(RECORDINGS / "kill-schedd-again")
+    found = findings({name: text for name, text in files.items() if name not in lacking.split()})
+    assert {one.rule for one in found} == expected
+
+
+@pytest.mark.parametrize("lacking", ["SchedLog", "SchedLog StartLog"])
+def test_a_shadows_death_is_known_by_what_its_job_did_again(lacking: str) -> None:
+    """A shadow of 5.0 is killed; the next one finds the slot busy, the third runs it on another one."""
+    files = read(RECORDINGS / "kill-shadow-again")
+    assert findings({name: text for name, text in files.items() if name not in lacking.split()}) == set()
 
 
 def test_each_kind_of_lie_is_found_by_its_rule() -> None:

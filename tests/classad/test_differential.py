@@ -67,9 +67,15 @@ def test_many_expressions_evaluate_to_what_the_reference_says(case: Case) -> Non
 # Parsing and unparsing -------------------------------------------------------------------------
 
 
+def compare_printed(reference: Answer, ours: Answer, text: str) -> None:
+    """Compare but for `5 .a`, which the reference writes `5.a`, and then cannot read."""
+    reference, ours = (tuple(re.sub(r"(?<=\d) \.", ".", str(each)) for each in answer) for answer in (reference, ours))
+    compare(reference, ours, text=text)
+
+
 def check_parsing(text: str) -> None:
     if oracle.is_whole(text):
-        compare(oracle.parsed(text), oracle.our_parsed(text), text=text)
+        compare_printed(oracle.parsed(text), oracle.our_parsed(text), text)
 
 
 @fixed(80)
@@ -90,7 +96,7 @@ def test_many_texts_are_refused_or_unparse_as_by_the_reference(text: str) -> Non
 def check_old_ad(text: str) -> None:
     reference = oracle.old_ad(text)
     if reference != ("parse-error",):  # which Python sees where one of several ads is empty
-        compare(reference, oracle.our_old_ad(text), text=text)
+        compare_printed(reference, oracle.our_old_ad(text), text)
 
 
 @fixed(80)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from poolbook.domain.classad import ERROR, ClassAd, EvaluationError, parse
+from poolbook.domain.classad import ERROR, ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from poolbook.domain.classad.syntax_errors import fault, kinds
 
 from ..together import together
@@ -64,7 +64,11 @@ def is_error(text: str, my: str, target: str | None) -> bool:
 
 @given(strategies.cases())
 def test_what_is_said_to_be_an_error_is_one_in_any_ads(case: strategies.Case) -> None:
-    if fault(parse(case.text)) is not None:
+    try:
+        asked = parse(case.text)
+    except ClassAdSyntaxError:  # as relTime("a"), which the reference does not parse either
+        return
+    if fault(asked) is not None:
         assert is_error(case.text, case.my, case.target)
 
 

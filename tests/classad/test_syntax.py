@@ -87,6 +87,18 @@ def test_an_expression_parses(text: str, unparsed: str) -> None:
     assert unparse(parse(text)) == unparsed
 
 
+NUMBERS_AT_DOTS = [
+    ("5 . x", "5 .x"),
+    ("-5 . x . y", "-5 .x.y"),
+    ("{ 1.5 . x, (5).x }", "{ 1.500000000000000E+00.x,(5).x }"),
+]
+
+
+@together(("text", "unparsed"), NUMBERS_AT_DOTS)
+def test_a_number_stays_apart_from_a_dot_that_is_not_its_own(text: str, unparsed: str) -> None:
+    assert unparse(parse(text)) == unparse(parse(unparsed)) == unparsed
+
+
 # What does not ----------------------------------------------------------------------------------
 
 # A text, the offset of the character that is wrong, and a part of the message.
@@ -448,8 +460,8 @@ def test_json_of_any_depth_is_an_ad_or_refused_with_a_syntax_error(opening: str,
 def readable(text: str) -> bool:
     """Whether the reference's text for an expression can be read again.
 
-    It writes `5 .a` as `5.a`, names that need quotes without them after a dot or before arguments, and odd lengths of
-    time that no one can read.
+    It writes names that need quotes without them after a dot or before arguments, and odd lengths of time that no one
+    can read.
     """
     return oracle.parsed(text) != ("parse-error",)
 
@@ -462,6 +474,7 @@ MINUS_APART = re.compile(r"-[^\w(\"'{\[]+[0-9.]")
 @given(texts())
 @example("19- - 17")
 @example('absTime("2024-02-29 12:34:56.5 +0100")')
+@example("(-5 . x)")
 @example("'a b' + 'true'.b")
 def test_the_text_of_an_expression_means_the_same_expression(text: str) -> None:
     try:

@@ -11,12 +11,12 @@ from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
 from poolbook.adapters.cli.command_tables import table_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import UsageError, find
-from poolbook.domain.config import ConfigError, is_known, is_supported, read
+from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.coverage.job_attributes import attributes
 from poolbook.domain.coverage.machine_attributes import ability, unadvertised
-from poolbook.domain.coverage.settings import LIMITED, follower, rows, subject, unenforced
+from poolbook.domain.coverage.settings import follower, rows, subject, unenforced
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
 from poolbook.domain.submit.unsupported import COMMANDS_OF, is_read
@@ -65,9 +65,10 @@ def features() -> list[Feature]:
 def of_setting(name: str) -> str:
     whole = re.sub("<[^>]*>", "1", name)
     plain = whole if is_known(whole) or unenforced(whole) else whole.rpartition(".")[2]
-    about = unenforced(plain) or (LIMITED if plain.endswith("_LIMIT") else None)
-    if about is not None:
+    if (about := unenforced(plain)) is not None:
         return f"no pool starts with it, unless -ignore-unenforced is given: {about}"
+    if is_limit(plain):
+        return "followed by the negotiator"
     for spelled in (plain, without_prefix(plain)):
         if (who := follower(spelled)) is not None:
             return f"followed by {who}"

@@ -42,6 +42,10 @@ STARTD_CRON_date_EXECUTABLE = /bin/date
 STARTD_CRON_date_PERIOD = 60
 GROUP_NAMES = a
 GROUP_PRIO_FACTOR_a = 3
+GROUP_QUOTA_a = 1
+GROUP_QUOTA_DYNAMIC_a = 0.5
+GROUP_ACCEPT_SURPLUS_a = true
+GROUP_AUTOREGROUP_a = true
 """
 SUBMISSION = [name for name in pools.SUBMISSION if name != "JOB_DEFAULT_NOTIFICATION"]  # it asks for mail
 VOLUME = provisioning.Volume("disk", 10**9, 10**9)
@@ -128,16 +132,19 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
             "DAEMON_LIST = MASTER, HAD\nHAD_LIST = a",
             "DAEMON_LIST, HAD_LIST are settings of HTCondor's that Poolbook does not",
         ),
+        (
+            "DAEMON_LIST = MASTER, SCHEDD, DEFRAG",
+            "DAEMON_LIST is a setting of HTCondor's that Poolbook does not follow",
+        ),
+        ("DEFRAG_STATE_FILE = /tmp/x", "DEFRAG_STATE_FILE is a setting"),
         ("STARTD.STARTD_DEBUG = D_LOAD", "STARTD.STARTD_DEBUG is a setting"),
         ("SLOT1_USER = bob", "SLOT1_USER is a setting"),
         ("use FEATURE : GANGLIA", "use FEATURE:GANGLIA (DAEMON_LIST) is a setting"),
         (
-            "XSW_LIMIT = 3",
-            "XSW_LIMIT: Poolbook does not enforce concurrency limits yet, and would let in what they keep",
+            "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 3",
+            "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce limits of the queue yet, and would let in",
         ),
-        ("GROUP_QUOTA_a = 3\nJOB_TRANSFORM_NAMES = a", "does not enforce group quotas and job transforms yet"),
-        ("GROUP_QUOTA_physics.hep = 3", "GROUP_QUOTA_physics.hep: Poolbook does not enforce group quotas yet"),
-        ("CLASSAD_USER_MAPFILE_x = /m", "does not enforce user maps yet"),
+        ("MAX_MATERIALIZED_JOBS_PER_CLUSTER = 3", "does not enforce limits of the queue yet"),
         ("STARTD_ATTRS = HasDocker\nHasDocker = true", "HasDocker: slots would advertise what Poolbook cannot do yet"),
         ("STARTD_ATTRS = HasDocker\nSLOT1_HasDocker = true", "HasDocker: slots would advertise"),
         ("START = HasVM", "START reads HasVM, which no slot here has"),
@@ -166,8 +173,10 @@ def test_what_a_person_set_in_vain_is_named(text: str, told: str) -> None:
         "NEGOTIATOR_USE_WEIGHTED_DEMAND = true",  # HTCondor's default
         "MINUTE = 60",
         "MY_OWN_THING = 3",
-        "GROUP_QUOTA_MAX_ALLOCATION_ROUNDS = 3\nSTART = $(GROUP_QUOTA_MAX_ALLOCATION_ROUNDS) > 0",
+        "GROUP_NAMES = a\nGROUP_QUOTA_a = 3\nGROUP_ACCEPT_SURPLUS_a = true\nGROUP_QUOTA_MAX_ALLOCATION_ROUNDS = 2",
         'START = Note != "HasVM"',
+        "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD",
+        "DAEMON_LIST = $(DAEMON_LIST) DEFRAG\nDEFRAG_INTERVAL = 300",
     ],
 )
 def test_nothing_is_said_of_what_is_supported_used_or_left_as_it_is(text: str) -> None:
@@ -190,7 +199,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("names", [name for _, names in rows("unenforced") for name in names] + ["XSW_LIMIT"])
+@pytest.mark.parametrize("names", [name for _, names in rows("unenforced") for name in names])
 def test_a_pool_does_not_start_under_what_it_would_not_keep(
     names: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,20 +215,24 @@ def test_a_pool_does_not_start_under_what_it_would_not_keep(
 def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "pool.conf").write_text("XSW_LIMIT = 1\nSYSTEM_PERIODIC_HOLD = false || false\n")
+    (folder / "pool.conf").write_text(
+        "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1\nSYSTEM_PERIODIC_HOLD = false || false\n"
+    )
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
     told = "".join(capsys.readouterr())
-    assert told.count("XSW_LIMIT") == told.count("SYSTEM_PERIODIC_HOLD") == 1
+    assert told.count("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") == told.count("SYSTEM_PERIODIC_HOLD") == 1
 
 
 def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:
-    with pytest.raises(ConfigError, match=r"XSW_LIMIT: Poolbook does not enforce .* say ignore_unenforced=True"):
-        Pool.open("memory:", config="XSW_LIMIT = 1")
-    with pytest.raises(Refusal, match="GROUP_QUOTA_a: Poolbook does not enforce group quotas yet"):
-        Pool.open("memory:", settings={"GROUP_QUOTA_a": 1})
-    with pytest.warns(ConfigWarning, match="XSW_LIMIT"):
-        Pool.open("memory:", config="XSW_LIMIT = 1", ignore_unenforced=True).close()
+    with pytest.raises(
+        ConfigError, match=r"MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: .* not enforce .* say ignore_unenforced=True"
+    ):
+        Pool.open("memory:", config="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1")
+    with pytest.raises(Refusal, match="MAX_MATERIALIZED_JOBS_PER_CLUSTER: Poolbook does not enforce"):
+        Pool.open("memory:", settings={"MAX_MATERIALIZED_JOBS_PER_CLUSTER": 1})
+    with pytest.warns(ConfigWarning, match="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER"):
+        Pool.open("memory:", config="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1", ignore_unenforced=True).close()
 
 
 def test_a_program_s_pool_warns_of_what_is_not_followed() -> None:
@@ -227,18 +240,21 @@ def test_a_program_s_pool_warns_of_what_is_not_followed() -> None:
         Pool.open("memory:", config="HAD_LIST = a").close()
 
 
-def test_a_new_log_is_not_given_a_quota_that_nobody_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_log_is_not_given_a_limit_that_nobody_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
-    assert main(["run", "job.sub", "-set", "GROUP_QUOTA_a=1"]) == 2
-    assert "-set GROUP_QUOTA_a: Poolbook does not enforce group quotas yet" in capsys.readouterr().err
+    assert main(["run", "job.sub", "-set", "MAX_MATERIALIZED_JOBS_PER_CLUSTER=1"]) == 2
+    assert (
+        "-set MAX_MATERIALIZED_JOBS_PER_CLUSTER: Poolbook does not enforce limits of the queue yet"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_config_command_names_what_is_not_followed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "pool.conf").write_text("DEFRAG_INTERVAL = 7\n")
-    assert main(["config", "-config", "pool.conf", "DEFRAG_INTERVAL"]) == 0
+    (folder / "pool.conf").write_text("HAD_UPDATE_INTERVAL = 7\n")
+    assert main(["config", "-config", "pool.conf", "HAD_UPDATE_INTERVAL"]) == 0
     printed = capsys.readouterr()
     assert printed.out == "7\n"
-    assert "DEFRAG_INTERVAL is a setting of HTCondor's that Poolbook does not follow yet" in printed.err
+    assert "HAD_UPDATE_INTERVAL is a setting of HTCondor's that Poolbook does not follow yet" in printed.err
 
 
 def test_a_configuration_of_the_environment_is_read_like_a_file() -> None:
@@ -252,9 +268,9 @@ def test_what_the_environment_sets_counts_without_a_file(
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own: no setting
     assert main(["run", "job.sub", "-quiet"]) == 0
-    monkeypatch.setenv("_CONDOR_MAX_JOBS_PER_OWNER", "3")
+    monkeypatch.setenv("_CONDOR_MAX_MATERIALIZED_JOBS_PER_CLUSTER", "3")
     assert main(["run", "job.sub", "-quiet"]) == 1
-    assert "MAX_JOBS_PER_OWNER: Poolbook does not enforce" in capsys.readouterr().err
+    assert "MAX_MATERIALIZED_JOBS_PER_CLUSTER: Poolbook does not enforce" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["a file", "the environment"])

@@ -24,10 +24,11 @@ MADE = {name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, RE
 FOR_PEOPLE = {
     # what HTCondor, too, only keeps in the ad; what the submission itself reads, or OnExitRemove's text; what is read
     # under a name that is put together
-    "AcctGroupUser", "DAGManJobId", "EnvDelim", "ExecutableSize", "GPUsMaxCapability", "GPUsMinCapability",
-    "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs", "ScheddInterval", "TransferErr",
-    "TransferExecutable", "TransferIn", "TransferInputSizeMB", "TransferOut", "WantFTOnCheckpoint",
-    "WantTransferPluginMethods", "JobMaxRetries", "JobSuccessExitCode", "OnExitHoldReason", "OnExitHoldSubCode",
+    "AcctGroupUser", "DAGManJobId", "DeferralPrepTime", "EnvDelim", "ExecutableSize", "GPUsMaxCapability",
+    "GPUsMinCapability", "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs",
+    "ScheddInterval", "TransferErr", "TransferExecutable", "TransferIn", "TransferInputSizeMB", "TransferOut",
+    "WantFTOnCheckpoint", "WantTransferPluginMethods", "JobMaxRetries", "JobSuccessExitCode", "OnExitHoldReason",
+    "OnExitHoldSubCode",
 }  # fmt: skip
 """Attributes that no other code names, and that ask for nothing by themselves."""
 NOT_FOLLOWED = {*attributes("not acted on"), *attributes("no effect")}
@@ -66,15 +67,16 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
         ("should_transfer_files = YES", "should_transfer_files is kept in the ad"),
         ("should_transfer_files = YES", "the jobs stay idle, since no slot has HasFileTransfer yet"),
         ("transfer_input_files = a, b", "transfer_input_files is kept in the ad"),
-        ("deferral_time = 1800000000", "deferral_time is kept in the ad"),
-        ("deferral_time = 1800000000", "the jobs stay idle, since no slot has HasJobDeferral yet"),
-        ("cron_minute = 5\ncron_window = 60", "cron_minute and cron_window are kept in the ad"),
         ("checkpoint_exit_code = 85", "no slot has HasSelfCheckpointTransfers yet"),
-        ("concurrency_limits = sw", "concurrency_limits is kept in the ad"),
         ("notification = always", "notification has no effect yet"),
         ("ec2_ami_id = a\nuse_scitokens = true", "ec2_ami_id and use_scitokens have no effect yet"),
         ("requirements = HasVM && HasDocker", "requirements reads HasDocker and HasVM, which no slot here has"),
         ("rank = TARGET.JavaMFlops", "rank reads JavaMFlops, which no slot here has"),
+        ("on_exit_remove = LastRejMatchTime > 0", "on_exit_remove reads LastRejMatchTime, which no job here has"),
+        (
+            "leave_in_queue = MY.lastrejmatchreason =?= 1",
+            "leave_in_queue reads LastRejMatchReason, which no job here has",
+        ),
         ("priority = 3\nqueue periodic_hold in (true)", "periodic_hold is kept in the ad"),
     ],
 )

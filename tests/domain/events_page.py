@@ -25,6 +25,7 @@ MODULES = {
     "base": "What all have in common",
     "pool": "The pool, its requests and its cycles",
     "slots": "Machines, slots and claims",
+    "defrag": "The defragmentation",
     "jobs": "Jobs",
     "accounting": "Submitters",
     "imports": "What an import wrote",

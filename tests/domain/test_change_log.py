@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from poolbook.domain.state.caches import ChangeLog
 
 
-class ShortLog(ChangeLog):
+class ShortLog(ChangeLog[str]):
     KEPT = 6
 
 

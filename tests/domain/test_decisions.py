@@ -354,7 +354,7 @@ def test_a_constraint_selects_jobs_by_their_ads() -> None:
 @pytest.mark.parametrize(
     ("refused", "words"),
     [
-        (lambda pool: pool.edit("1", ClusterId="7"), "ClusterId cannot be changed"),
+        (lambda pool: pool.edit("1", ClusterId="7"), 'Update of immutable attribute "ClusterId" is not allowed.'),
         (lambda pool: pool.edit("1", Foo="(("), "Foo = (("),
         (lambda pool: pool.vacate_slot("slot9@h"), "there is no slot or machine slot9@h"),
         (lambda pool: pool.machine("h"), "machine h is in the pool already"),

@@ -62,6 +62,12 @@ def slot_vacated(pool: TestPool) -> None:
     pool.advance(1)
 
 
+def suspended(pool: TestPool) -> None:
+    pool.act("suspend", "1.0")
+    pool.advance(7)
+    pool.act("continue", "1.0")
+
+
 def removed_while_held(pool: TestPool) -> None:
     held(pool)
     pool.act("remove", "1.0")
@@ -105,6 +111,24 @@ HOLD = "via condor_hold (by user alice)"
         ),
         (vacated, Behaviour(900), {}, {"VacateReason": "Job vacated by schedd", "VacateReasonCode": "1022"}),
         (
+            held, Behaviour(900), {},
+            {"ExitBySignal": "true", "ExitSignal": "15", "ExitReason": "died on signal 15 (Terminated)"},
+        ),
+        (nothing, Behaviour(900), {}, {"JobLastStartDate": ""}),
+        (held_twice, Behaviour(900), {}, {"JobLastStartDate": "1800000000"}),
+        (
+            suspended, Behaviour(900), {},
+            {"TotalSuspensions": "1", "CumulativeSuspensionTime": "7", "LastSuspensionTime": "0"},
+        ),
+        (
+            nothing, Behaviour(900), {"JobMachineAttrs": '"Arch, nothing"'},
+            {"MachineAttrArch0": "X86_64", "MachineAttrnothing0": "undefined", "MachineAttrCpus0": "2"},
+        ),
+        (
+            held_twice, Behaviour(900), {"JobMachineAttrs": '"arch"', "JobMachineAttrsHistoryLength": "2"},
+            {"MachineAttrarch0": "X86_64", "MachineAttrarch1": "X86_64", "MachineAttrarch2": ""},
+        ),
+        (
             slot_vacated, Behaviour(900), {},
             {"NumVacatesByReason": "[ StartdVacateCommand = 1 ]", "NumHolds": ""},
         ),
@@ -127,8 +151,8 @@ HOLD = "via condor_hold (by user alice)"
             nothing, Behaviour(0, failure="Failed to execute '/no'"), {},
             {
                 "NumHoldsByReason": "[ FailedToCreateProcess = 1 ]", "VacateReasonCode": "6",
-                "NumVacatesByReason": "[ FailedToCreateProcess = 1 ]", "NumVacatesPreExecution": "1",
-                "NumVacatesByReasonPreExecution": "[ FailedToCreateProcess = 1 ]",
+                "NumVacatesByReason": "[ FailedToCreateProcess = 1 ]", "NumVacatesPreExecution": "",
+                "NumJobStarts": "1", "JobCurrentStartExecutingDate": "1800000000",
             },
         ),
         (
@@ -204,6 +228,7 @@ def test_a_job_whose_ad_a_slot_cannot_fill_in_is_held_and_the_next_one_runs() ->
     found = ad_of(pool)
     assert unquoted(found["HoldReason"]) == "Cannot expand $$ expression (NoSuchAttr)."
     assert (found["HoldReasonCode"], found["NumHoldsByReason"]) == ("0", "[ Unspecified = 1 ]")
+    assert found["NumSystemHolds"] == "1"
     assert {pool.status(f"1.{proc}") for proc in range(30)} == {"Held"}
     assert [event.cluster for event in pool.events() if isinstance(event, JobActivated)] == [2]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -26,6 +28,7 @@ def test_a_journal_cut_anywhere_has_all_records_whose_lines_are_whole(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/exits"
+        Path(path).touch()
         journal = Journal(path, set())
         for batch in batches:
             journal.append({"key": str(key), "why": why} for key, why in batch)
@@ -35,6 +38,33 @@ def test_a_journal_cut_anywhere_has_all_records_whose_lines_are_whole(
         whole = dict(written[: data.count(b"\n")])
         again = Journal(path, {str(key) for key in range(21)})
         assert {key: record["why"] for key, record in again.records.items()} == whole
+
+
+def test_a_last_line_that_is_whole_but_for_its_end_was_never_reported_and_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "exits"
+    path.write_text('{"key":"1"}\n{"key":"2"}')
+    journal = Journal(str(path), {"1", "2", "3"})
+    assert journal.records.keys() == {"1"}
+    journal.append([{"key": "3"}])
+    assert path.read_text() == '{"key":"1"}\n{"key":"3"}\n'
+
+
+@pytest.mark.parametrize("refuses", ["fdatasync", "fsync"])
+def test_a_record_counts_only_when_it_is_on_the_disk_and_so_is_the_journals_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str
+) -> None:
+    journal = Journal(str(tmp_path / "exits"), set())
+
+    def failing(descriptor: int) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, refuses, failing)
+        with pytest.raises(OSError, match="the disk is gone"):
+            journal.append([{"key": "1", "why": "x"}])
+    assert journal.records == {}
+    journal.append([{"key": "1", "why": "x"}])
+    assert Journal(str(tmp_path / "exits"), {"1"}).records.keys() == {"1"}
 
 
 def test_a_journal_forgets_what_is_acknowledged_and_shrinks(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -136,6 +137,16 @@ def test_when_the_supervisor_is_killed_its_jobs_are_ended_and_lost(bench: Bench)
     assert bench.supervisor.recover(["1"]) == {"1": lost}
 
 
+def test_descendants_without_number_and_mark_end_with_the_job_of_a_killed_supervisor(bench: Bench) -> None:
+    """Only the line of parents leads to this one: its environment is cleared, and its number is another's."""
+    child = "env -i /usr/bin/prlimit --rttime=unlimited /bin/sh -c 'echo $$ > child; exec /bin/sleep 1000'"
+    bench.sh("1", f"setsid {child} & echo $$ > main; wait", run_in_iwd=True)
+    pids = [int(bench.file("main")), int(bench.file("child"))]
+    bench.kill_supervisor()
+    assert isinstance(bench.end("1"), Lost)
+    assert not any(runs(pid) for pid in pids)
+
+
 def test_jobs_of_a_killed_supervisor_do_not_run_when_a_new_pool_has_its_answer(bench: Bench) -> None:
     bench.sh("1", "echo $$ > main; exec sleep 1000", run_in_iwd=True)
     pid = int(bench.file("main"))
@@ -193,6 +204,26 @@ def test_a_key_that_was_claimed_is_not_started_again_but_reported_again(bench: B
     assert bench.end("ended") == first
     bench.until(lambda: bench.of("runs", Started))
     assert (bench.home / "count").read_text() == "\n\n"
+
+
+def test_a_start_that_failed_leaves_nothing_and_may_be_asked_for_again(bench: Bench) -> None:
+    """By a pool that was killed before it heard of it, or by one that has; others start and fail in between."""
+    for round in range(3):
+        for key in ("1", "2", "3"):
+            bench.start(key, "/no/such")
+            end = bench.end(key)
+            assert (end.part, end.errno) == ("executable", errno.ENOENT), round
+            assert bench.supervisor.recover([key]) == {key: "unknown"}
+            bench.reports.clear()
+        if round == 1:
+            bench.supervisor.acknowledge(["1", "2", "3"])
+            bench.supervisor.recover([])
+    assert not bench.supervisor.claimed()
+    for number in range(4, 10):
+        bench.sh(str(number), "exit 7")
+        assert bench.end(str(number)).code == 7
+        bench.supervisor.acknowledge([str(number)])
+    bench.until(lambda: not bench.supervisor.claimed())
 
 
 def test_the_last_handle_is_the_pool_and_those_before_are_told(bench: Bench) -> None:

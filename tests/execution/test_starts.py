@@ -6,6 +6,7 @@ import errno
 import os
 import pwd
 import re
+import signal
 import stat
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from poolbook.adapters.machine.execution import Activation, Exited, Failed, Started, Supervisor, SupervisorError
 
+from .. import forked
 from ..together import together
 from .bench import Bench
 
@@ -136,6 +138,24 @@ def test_nothing_of_the_supervisor_is_open_in_a_job_and_its_signals_are_as_usual
     assert int(blocked.split()[1], 16) == 0
     # Signals 32 and 33 are the C library's own: its posix_spawn ignores them.
     assert int(ignored.split()[1], 16) & (1 << 31) - 1 == 0
+
+
+def test_its_signals_are_as_usual_whatever_the_pool_was_started_with(bench: Bench) -> None:
+    """As by `nohup poolbook serve &` in a script, and by whatever else ignores signals."""
+    code = """
+import sys
+from pathlib import Path
+from poolbook.adapters.machine.execution import Activation, Supervisor
+with Supervisor(Path(sys.argv[1])) as supervisor:
+    supervisor.start([Activation(key="1", job="1", slot="s", executable="/bin/grep",
+        arguments=("-E", "SigIgn|SigBlk", "/proc/self/status"), iwd=sys.argv[2], stdout="out", run_in_iwd=True)])
+"""
+    ignored = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD})
+    forked.run(["-c", code, str(bench.folder), str(bench.home)], ignored=ignored, check=True)
+    bench.until(lambda: isinstance(bench.supervisor.recover(["1"])["1"], Exited))
+    # Signals 32 and 33 are the C library's own: its posix_spawn ignores them.
+    masks = [int(line.split()[1], 16) & ~(3 << 31) for line in (bench.home / "out").read_text().splitlines()]
+    assert masks == [0, 0]
 
 
 def test_a_started_job_is_reported_before_its_end(bench: Bench) -> None:

@@ -33,7 +33,11 @@ FIELDS: dict[str, str] = {"marks": "flags"}
 """Fields of events that have another name by now: the name under which the answers know them -> today's."""
 MERGED: frozenset[str] = frozenset()
 """Fields that an upcast fills with something else than the default, since it made one kind of event of several."""
-_OF_NOW = {"KeyboardIdle", "ConsoleIdle", "MyCurrentTime", "ClockMin", "ClockDay"}
+_OF_NOW = {
+    "KeyboardIdle", "ConsoleIdle", "MyCurrentTime", "ClockMin", "ClockDay", "ExpectedMachineGracefulDrainingBadput",
+    "ExpectedMachineGracefulDrainingCompletion", "ExpectedMachineQuickDrainingBadput",
+    "ExpectedMachineQuickDrainingCompletion",
+}  # fmt: skip
 """Attributes of slots that are reckoned from the time at which somebody asks."""
 
 

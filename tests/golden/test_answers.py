@@ -39,6 +39,14 @@ from .stories import STORIES
 from .test_golden import RELEASES
 
 NEWEST = "0.2.0a2"
+SINCE = {
+    *(e.BackfillStarted, e.BackfillExecuting, e.BackfillSignalled, e.BackfillExited, e.BackfillLeaving),
+    e.DefragPolled,
+    e.QuotasAssigned,
+    *(e.JobsTransformed, e.SubmissionRefused),
+    *(e.JobsDeferred, e.JobDue, e.JobsMaterialized, e.FactoryTransitioned),
+}
+"""The kinds of event that are newer: the logs of the next release will have them."""
 
 
 @cache
@@ -91,7 +99,12 @@ def test_it_is_judged_as_it_was(release: str, log: Path) -> None:
         found = as_kept(judged(opened))
     assert found["sound"]
     assert found["findings"][0] == [0, []]
-    assert found == kept(release)["judged"]
+    assert taken(found) == taken(kept(release)["judged"])
+
+
+def taken(answers: Answers) -> Answers:
+    """The same without the rows that no slot took: later tables have more of them."""
+    return answers | {"slots": {row: count for row, count in answers["slots"].items() if count}}
 
 
 @pytest.mark.parametrize("release", having("folded"))
@@ -103,8 +116,23 @@ def test_its_fold_is_the_state_that_it_was(release: str, store: Any) -> None:
 def test_its_views_show_what_they_showed(release: str, log: Path) -> None:
     with Log.open(log) as opened:
         found = as_kept(viewed(opened))
+    found["slots"] = then_said(found["slots"], kept(release)["viewed"]["slots"])
     for what, shown in kept(release)["viewed"].items():
         assert found[what] == shown, what
+
+
+def then_said(ads: Any, kept: Any) -> Any:
+    """The ads without the attributes that slots have got since. Lists of dynamic slots stood in the order of births;
+    now they stand by their numbers, as the real startd's."""
+    return [
+        {name: _in_order(name, ad[name], then) for name in ad if name in then}
+        for ad, then in zip(ads, kept, strict=True)
+    ]
+
+
+def _in_order(name: str, value: Any, then: Any) -> Any:
+    same = name.startswith("Child") and sorted(map(str, value)) == sorted(map(str, then[name]))
+    return then[name] if same else value
 
 
 @pytest.mark.parametrize("release", having("why"))
@@ -120,7 +148,7 @@ def test_the_newest_logs_hold_every_kind_that_there_was(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
     with closing(open_log(str(path), create=False, read_only=True)) as opened:
-        assert {type(event) for _, event in opened.read()} == set(e.TOPICS.values())
+        assert {type(event) for _, event in opened.read()} == set(e.TOPICS.values()) - SINCE
     assert having("folded") and having("why") != having("folded")
 
 

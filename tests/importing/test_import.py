@@ -362,7 +362,7 @@ KINDS = [
     ("EventLog", FIRST, "eventlog"),
     ("StartLog", '11/20/26 22:44:06 the ad:\nMyType = "Machine"\n', "startlog"),
     ("history.12.3", 'ClusterId = 12\nJobStatus = 4\nMyType = "Job"\n', None),
-    ("MasterLog", "11/20/26 22:44:06 anything", None),
+    ("MasterLog", "11/20/26 22:44:06 anything", "masterlog"),
     ("transfer_history", '***\nJobClusterId = 22\nTransferType = "download"\n***\n', None),
     ("schedd_daemon_history", 'MyType = "Scheduler"\n*** Offset = 0\n', None),
     ("job.sub", "executable = /bin/true\nlog = job.log\nqueue\n", None),

@@ -88,7 +88,7 @@ def test_a_shadow_that_goes_on_with_another_job_has_the_same_claim() -> None:
     facts = {"slot": "slot1_1@h", "user": "g.alice", "shadow": "84343"}
     switching = f"match (slot1_1@h {AT} for g.alice) switching to job 2.0"
     switched = "Shadow pid 84343 switching to job 2.0."
-    assert said(BEGAN, switched)[1] == ("2.0", "shadow_began", facts)
+    assert said(BEGAN, switched)[1] == ("2.0", "shadow_began", facts | {"before": "1.0"})
     assert said(switching, switched) == [("2.0", "shadow_began", facts)]
     assert said(switched) == [("2.0", "shadow_began", {"shadow": "84343"})]
 

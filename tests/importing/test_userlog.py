@@ -441,6 +441,7 @@ MIX = st.lists(
 
 @given(st.binary(max_size=300) | MIX, st.lists(st.integers(0, 400), max_size=6), st.booleans())
 @example(b"\x00\n...\n<\n...\n", [6], False)
+@example(b"(\n...\n...\n009 (001.000.000) 2026-11-20 22:33:44 Job was aborted.\n...\n", [10], False)
 def test_no_cut_and_no_rubbish_changes_what_is_read(data: bytes, cuts: list[int], anew: bool) -> None:
     assert in_pieces(data, [min(cut, len(data)) for cut in cuts], anew) == read(data)[0]
 

@@ -51,6 +51,11 @@ def test_a_step_for_which_the_place_says_startd_source_was_not_seen_and_every_ot
     seen = {tuple(step) for _, _, *step in COUNTED}
     unseen = {step for row in DIFFERENT for step in row.steps if step not in seen}
     assert unseen == {
+        ("Backfill/Killing", "Claimed/Idle"),
+        ("Backfill/Killing", "Matched/Idle"),
+        ("Backfill/Killing", "Owner/Idle"),
+        ("Claimed/Idle", "Backfill/Idle"),
+        ("Claimed/Idle", "Backfill/Killing"),
         ("Claimed/Idle", "Drained/Retiring"),
         ("Claimed/Idle", "Matched/Idle"),
         ("Claimed/Idle", "Owner/Idle"),

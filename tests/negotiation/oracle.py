@@ -18,6 +18,9 @@ from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expressio
 from poolbook.domain.classad.match import accepts, requirements_met
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, group_of, updated
 from poolbook.domain.negotiator.autoclusters import significance
+from poolbook.domain.negotiator.groups.quotas import assign
+from poolbook.domain.negotiator.groups.rounds import Rounds
+from poolbook.domain.negotiator.groups.tree import Node
 from poolbook.domain.negotiator.settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
@@ -108,6 +111,7 @@ class Spin:
     limit: float
     unclaimed: float
     room: float
+    of_group: float = math.inf
     got: float = 0.0
     fresh: float = 0.0
     short: bool = False
@@ -132,6 +136,7 @@ class Negotiation:
             if not self._there(offer):
                 offer.free = offer.held = False
         self._collect_jobs()
+        self._count_groups()
         self._publish()
         self._begun = {id(offer): ClassAd(dict(offer.ad.items())) for offer in self.offers}
 
@@ -140,7 +145,10 @@ class Negotiation:
     def _offer(self, slot: Slot, place: int) -> Offer:
         state, machine = self.state, self.state.machines.get(slot.machine)
         readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
-        whole = ad_at(SlotSnapshot(state, slot, machine, readings, self.now, self.context, Caches()), whole=True)
+        whole = ad_at(
+            SlotSnapshot(state, slot, machine, readings, self.now, self.context, Caches(), self._look(slot).estimates),
+            whole=True,
+        )
         ad = ClassAd(
             {name: value for name, value in whole.items() if shown(name) or name.lower() in DYNAMIC_ATTRIBUTES}
         )
@@ -255,24 +263,47 @@ class Negotiation:
         found: dict[str, Any] = {
             f"{whose}UserPrio": user.priority,
             f"{whose}UserResourcesInUse": user.using,
-            f"{whose}NegotiatingGroup": "<none>",
+            f"{whose}NegotiatingGroup": self._group(name).name,
             f"{whose}Autoregroup": False,
         }
         if whose == "Submitter":
             found["SubmittorPrio"] = user.priority
-        group = self._group(name)
-        lower = group.lower()
-        if group and (lower in self.rules.quotas or lower in self.rules.shares):
-            quota = self.rules.quotas.get(lower)
-            used = sum(self._user(one).using for one in self.state.submitters if self._group(one) == group)
-            found[f"{whose}Group"] = group
-            found[f"{whose}GroupResourcesInUse"] = used
-            found[f"{whose}GroupQuota"] = self.rules.shares[lower] * self.total if quota is None else quota
+        if len(self.groups) > 1:
+            group = self._group(name)
+            found[f"{whose}Group"] = group.name
+            found[f"{whose}GroupResourcesInUse"] = group.usage
+            found[f"{whose}GroupQuota"] = group.quota
         return found
 
-    def _group(self, name: str) -> str:
+    def _group(self, name: str) -> Node:
         own = group_of(name).lower()
-        return next((group for group in self.rules.groups if group.lower() == own), "")
+        while own:
+            for node in self.groups:
+                if node.name.lower() == own:
+                    return node
+            own = own.rpartition(".")[0]
+        return self.groups[0]
+
+    def _count_groups(self) -> None:
+        """What the groups have, and what their jobs ask for. (Of what follows, the arithmetic is that of the code.)"""
+        self.groups = self.rules.tree.grown()
+        for name, record in self.state.submitters.items():
+            node = self._group(name)
+            node.take(record.weighted_in_use if self.rules.use_slot_weights else 1000 * record.slots)
+            node.take(round(1000 * self._promised(self._user(name))))
+            node.demand += record.weighted_in_use / 1000
+        for cluster in self.state.clusters.values():
+            for proc in () if cluster.local else cluster.procs(lambda status: status == IDLE):
+                held = self.state.reserved.get((cluster.id, proc))
+                if held not in self.state.claim_ready:
+                    asked = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())
+                    self._group(cluster.submitter).demand += 1.0 if math.isnan(asked) else asked
+        oversubscribe = self.rules.quotas.oversubscribe
+        assign(
+            self.groups[0],
+            self.total,
+            self.state.dialect.oversubscribes_quotas if oversubscribe is None else oversubscribe,
+        )
 
     # The pie
 
@@ -281,46 +312,79 @@ class Negotiation:
         if self.rules.consider_preemption:
             others = [self._user(name) for name, record in self.state.submitters.items() if record.slots]
             taking += [user for user in others if user not in taking]
-        below = [user for user in taking if user.idle and user.using < user.floor]
-        self._spin_pie(below, floors=True)
-        self._spin_pie(taking, floors=False)
+        if len(self.groups) == 1:
+            self._share_out(taking, None, math.inf)
+            return self
+        members = {node.number: [user for user in taking if self._group(user.name) is node] for node in self.groups}
+
+        def serve(node: Node, cores: float) -> None:
+            members[node.number] = self._share_out(members[node.number], node, cores)
+
+        rules = self.rules
+        Rounds(
+            self.groups, rules.quotas, self.total, rules.use_slot_weights, rules.consider_preemption,
+            self.state.dialect, self.context, serve, lambda node: None,
+            lambda: not any(offer.free or offer.held for offer in self.offers), lambda node: bool(members[node.number]),
+        ).run()  # fmt: skip
         return self
 
-    def _spin_pie(self, taking: list[User], floors: bool) -> None:
-        spin = 0
+    def _share_out(self, taking: list[User], group: Node | None, most: float) -> list[User]:
+        below = [user for user in taking if user.idle and user.using < user.floor]
+        self._spin_pie(below, True, group, most)
+        return self._spin_pie(taking, False, group, most)
+
+    def _spin_pie(self, taking: list[User], floors: bool, group: Node | None, most: float) -> list[User]:
+        spin, total = 0, min(self.total, most)
+
+        def spent() -> bool:
+            late = spin > 1 or not self.rules.consider_preemption
+            return late and group is not None and group.usage >= most
+
         while taking:
             spin += 1
+            if spent():
+                return taking
+            room = math.inf if group is None else max(0.0, most - group.usage)
             worst = max(user.priority for user in taking)
             normal = sum(worst / user.priority for user in taking)
 
             def slice_of(user: User, worst: float = worst, normal: float = normal) -> float:
                 if self.rules.ignore_user_priorities:
                     return 1e300
-                return max(0.0, worst / (user.priority * normal) * self.total - user.using)
+                return max(0.0, worst / (user.priority * normal) * total - user.using)
 
-            pie = sum(slice_of(user) for user in taking)
+            def bounded(own: float, room: float = room) -> float:
+                return own if self.rules.consider_preemption else min(own, room)
+
+            pie = sum(bounded(slice_of(user)) for user in taking)
             if pie <= 0 and not self.rules.consider_preemption:
-                return
+                return taking
             if spin == 1:
                 for user in taking:
-                    whole = user.using + slice_of(user)
+                    whole = user.using + bounded(slice_of(user))
                     user.starvation = user.using / whole if whole > 0 else math.inf
                 taking = sorted(taking, key=lambda user: (user.priority, user.starvation, user.name))
             before, rest = pie, []
-            for user in taking:
+            for place, user in enumerate(taking):
+                if spent():
+                    rest += taking[place:]
+                    break
                 own = slice_of(user)
                 if floors:
                     own = min(own, user.floor - user.using)
-                done, got = self._negotiate(user, min(own, pie), own, spin)
+                strict = group is not None and not self.state.dialect.bends_group_quotas
+                own_room = max(0.0, most - group.usage) if strict and group is not None else math.inf
+                done, got = self._negotiate(user, min(bounded(own), pie), min(own, room), spin, own_room)
                 pie -= got
                 if not done:
                     rest.append(user)
             progress = pie < before or len(rest) < len(taking)
             taking = rest
             if floors or not progress or not any(offer.free or offer.held for offer in self.offers):
-                return
+                return taking
+        return taking
 
-    def _negotiate(self, user: User, limit: float, unclaimed: float, spin: int) -> tuple[bool, float]:
+    def _negotiate(self, user: User, limit: float, unclaimed: float, spin: int, of_group: float) -> tuple[bool, float]:
         if not user.idle:
             return True, 0.0
         if spin > 1 and limit < self.lightest:
@@ -328,7 +392,7 @@ class Negotiation:
         room = user.ceiling - user.using - self._promised(user)
         if room <= 0 or room < self.lightest:
             return True, 0.0
-        own, rejected = Spin(limit, unclaimed, room), set[object]()
+        own, rejected = Spin(limit, unclaimed, room, of_group), set[object]()
         for job in list(user.jobs):
             over = own.got >= own.limit
             if over and not (spin == 1 and self.rules.consider_preemption):
@@ -374,6 +438,9 @@ class Negotiation:
             cores = offer.weight if parts is None else self._weight_of_part(offer, parts)
             if own.got + cores > own.room + SLACK:
                 continue
+            if cores > own.of_group + SLACK and not self._swaps(user, offer, reason):
+                short = True
+                continue
             used, most = (own.fresh, own.unclaimed) if reason == NO_PREEMPTION else (own.got, own.limit)
             if reason != RANK and used + cores > most + SLACK and not used <= 0 < most:
                 short = True
@@ -389,7 +456,11 @@ class Negotiation:
         self._take(user, job, offer, reason, ranks, parts, cores)
         own.got += cores
         own.fresh += cores if reason == NO_PREEMPTION else 0.0
+        own.of_group -= 0.0 if self._swaps(user, offer, reason) else cores
         return True
+
+    def _swaps(self, user: User, offer: Offer, reason: str) -> bool:
+        return reason != NO_PREEMPTION and self._group(offer.user) is self._group(user.name)
 
     def _reason(self, user: User, job: ClassAd, offer: Offer) -> str | None:
         """Why the job may have a slot; None: it may not."""
@@ -439,8 +510,10 @@ class Negotiation:
         user.jobs.remove(job)
         self._got[user.name] += 1
         user.using += cores
+        self._group(user.name).take(round(1000 * cores))
         if reason != NO_PREEMPTION and offer.slot.claim is not None:
             before = self._user(offer.user)
+            self._group(offer.user).take(-round(1000 * min(cores, before.using)))
             before.using = max(0.0, before.using - cores)
         rules = self.rules
         pre = 0.0 if rules.pre_job_rank is None else pre  # what is told of a rank that there is no expression for

@@ -95,14 +95,17 @@ class Pool:
     def move(self, name: str, target: str) -> None:
         self.tell(e.SlotTransitioned, "told", name, "1", self.state.slots[name].state_activity, target)
 
-    def claim(self, name: str, user: str, rank: float = 0.0, pair: str = "Claimed/Busy", weight: float = 1.0) -> None:
+    def claim(
+        self, name: str, user: str, rank: float = 0.0, pair: str = "Claimed/Busy", weight: float = 1.0, limits: str = ""
+    ) -> None:
         """Somebody from outside has the slot, and runs a job there."""
         serial = self.serial()
         owner = user.partition("@")[0]
         ad = {"Owner": f'"{owner}"', "User": f'"{user}"', "RequestMemory": "128"}
         self.tell(
-            e.ClaimMade, "claimed", name, f"claim{serial}", user, round(weight * 1000), rank, "out", f"9{serial}.0", ad
-        )
+            e.ClaimMade, "claimed", name, f"claim{serial}", user, round(weight * 1000), rank, "out", f"9{serial}.0", ad,
+            limits=limits,
+        )  # fmt: skip
         self.move(name, "Claimed/Idle")
         if pair != "Claimed/Idle":
             self.tell(e.ClaimActivated, "activated", name, f"claim{serial}", f"9{serial}.0", ad, 0)
@@ -148,7 +151,7 @@ class Pool:
         for choice in cycle.choices:
             if self.state.slots[choice.slot].claim is not None:
                 self.ends(choice.slot)
-            self.claim(choice.slot, choice.cluster.submitter, weight=choice.cores)
+            self.claim(choice.slot, choice.cluster.submitter, weight=choice.cores, limits=choice.limits)
             self._runs[choice.slot] = job = choice.cluster.id, choice.proc
             self.tell(e.JobsTransitioned, "activated", job[0], ((job[1], job[1]),), "3", "Idle", "Running", {})
         return cycle

@@ -56,6 +56,11 @@ def test_every_match_is_the_one_that_asking_each_slot_comes_to(seed: int) -> Non
     agrees(drawn(seed))
 
 
+@pytest.mark.parametrize(("seed", "unstable"), [(1586, False), (676014, True)])
+def test_a_slot_that_weighs_nothing_is_within_every_quota(seed: int, unstable: bool) -> None:
+    agrees(drawn(seed, unstable=unstable))
+
+
 @given(SEEDS)
 def test_so_it_is_where_preemption_depends_on_what_the_cycle_itself_changes(seed: int) -> None:
     agrees(drawn(seed, unstable=True))

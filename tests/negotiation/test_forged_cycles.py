@@ -19,7 +19,16 @@ from poolbook.adapters.conformance.trace_cycles import record
 from poolbook.replay.conformance import Report, compare_cycles
 
 DATA: Final = Path(__file__).resolve().parent.parent / "data"
-RECORDINGS: Final = (("cycles/weights", False), ("cycles/weights", True), ("traces/10-fairshare", False))
+RECORDINGS: Final = (
+    ("recordings/consumption", False),  # all that a pool kept, with a consumption policy and nice users
+    ("traces/09a-quota-static-nosurplus", False),
+    pytest.param("recordings/consumption", True, marks=pytest.mark.soak),
+    pytest.param("cycles/weights", True, marks=pytest.mark.soak),
+    pytest.param("traces/11-concurrency", False, marks=pytest.mark.soak),
+    pytest.param("traces/13-deferral-crontab", False, marks=pytest.mark.soak),
+    pytest.param("cycles/weights", False, marks=pytest.mark.soak),
+    pytest.param("traces/10-fairshare", False, marks=pytest.mark.soak),
+)
 """The folders, and whether a late match is forged in them. Their negotiators told more and less of their matches."""
 ENDS: Final = {"NegotiatorLog": "Successfully matched with ", "MatchLog": "Matched "}
 BEGINS: Final = {"NegotiatorLog": " Request ", "MatchLog": "Matched "}
@@ -56,6 +65,11 @@ def _user(name: str) -> Callable[[str], str]:
     return lambda line: re.sub(r"(Matched \S+) [^@]+@", rf"\1 {name}@", line)
 
 
+def _nice(line: str) -> str:
+    """Of an owner's match one of the nice user, and the other way round."""
+    return re.sub(r"(Matched \S+ )(nice-user\.)?", lambda found: found[1] + ("" if found[2] else "nice-user."), line)
+
+
 def _added(line: str) -> str:
     """A match of the next slot for a user who has no job, with a request of its own."""
     line = re.sub(r"slot(\d+)@", lambda found: f"slot{int(found[1]) + 1}@", _user("mallory")(line))
@@ -69,7 +83,10 @@ FORGERIES: Final[dict[str, Callable[[Lines], Lines]]] = {
     "a user without a job": _each(_user("mallory")),
     "another user": _each(_user("dave")),
     "seven seconds later": _each(_later),
+    "another account of the user": _each(_nice),
+    "once more": _doubled(lambda line: line),
     "one more, for a user without a job": _doubled(_added),
+    "one more, for another job": _doubled(_other_job),
     "one less": lambda lines: [],
 }
 

@@ -20,14 +20,16 @@ from poolbook.adapters.cli.main import main
 from poolbook.adapters.conformance.trace_cycles import record
 from poolbook.domain import events as e
 from poolbook.replay.conformance import REASONS, Report, compare_cycles, off
-from poolbook.replay.conformance.recording import clock
+from poolbook.replay.conformance.recording import NegotiatorRecording, clock
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 TRACES = {path.parent.name.partition("-")[0]: path.parent for path in sorted(DATA.glob("traces/*/NegotiatorLog*"))}
 """The recorded runs by their short names; 04, 05, 10, 15 and 20c are about priorities, preemption and ranks."""
 CYCLES = {path.parent.name: path.parent for path in sorted(DATA.glob("cycles/*/NegotiatorLog*"))}
 """Further runs, recorded after the code that takes them apart was written."""
-FOLDERS = TRACES | CYCLES
+WHOLE = {path.parent.name: path.parent for path in sorted(DATA.glob("recordings/*/NegotiatorLog*"))}
+"""All that pools kept, as they left it."""
+FOLDERS = TRACES | CYCLES | WHOLE
 DIGITS = 5e-5
 """What agrees to four digits differs by less than this part of it."""
 
@@ -60,16 +62,34 @@ EXPECTED = {
     "administered": Expected((42, 0), (33, 33), (86, 86), (10, 10, 10, 0), {}),
     "own-ranks": Expected((42, 0), (7, 7), (60, 60), (82, 77, 76, 0), {"unseen": 2, "listed": 1}),
     "reconfigured": Expected((50, 2), (12, 12), (71, 71), (16, 16, 16, 0), {}),
+    "group-surplus": Expected((18, 0), (8, 8), (43, 43), (24, 24, 24, 0), {}),
+    "autoregroup": Expected((16, 1), (7, 7), (32, 32), (21, 21, 21, 0), {}),
+    "group-weights": Expected((11, 0), (7, 7), (24, 24), (20, 20, 20, 0), {}),
+    "group-fractions": Expected((13, 0), (6, 6), (23, 23), (20, 20, 20, 0), {}),
+    "group-strict": Expected((10, 0), (3, 3), (18, 18), (15, 15, 15, 0), {}),
+    "limits": Expected((49, 0), (24, 24), (46, 46), (11, 11, 11, 0), {}),
+    "busy": Expected((38, 0), (0, 0), (0, 0), (9, 9, 9, 0), {}),
+    "consumption": Expected((38, 0), (32, 32), (0, 0), (33, 33, 33, 0), {"unseen": 4}),
+    "drain-checks": Expected((25, 0), (0, 0), (0, 0), (2, 2, 2, 0), {}),
+    "kill-schedd": Expected((58, 0), (0, 0), (0, 0), (10, 10, 10, 0), {}),
+    "kill-schedd-again": Expected((71, 0), (0, 0), (0, 0), (21, 21, 21, 0), {}),
+    "kill-shadow": Expected((55, 0), (0, 0), (0, 0), (9, 9, 9, 0), {}),
+    "kill-shadow-again": Expected((20, 0), (0, 0), (0, 0), (10, 10, 10, 0), {}),
+    "peaceful": Expected((18, 0), (0, 0), (0, 0), (2, 2, 2, 0), {}),
+    "peaceful-claims": Expected((22, 0), (0, 0), (0, 0), (2, 2, 2, 0), {}),
+    "pslot-priority": Expected((97, 27), (14, 14), (38, 38), (11, 11, 9, 0), {"shared": 2, "unseen": 1}),
+    "pslot-rank": Expected((57, 0), (17, 17), (51, 51), (17, 17, 17, 0), {"shared": 4}),
+    "twice-a-second": Expected((20, 0), (0, 0), (0, 0), (2, 2, 2, 0), {}),
     "01": Expected((28, 0), (2, 2), (0, 0), (4, 4, 4, 0), {}),
     "02": Expected((91, 0), (6, 6), (0, 0), (5, 5, 5, 0), {}),
     "03": Expected((57, 0), (4, 4), (0, 0), (5, 5, 5, 0), {}),
     "07": Expected((98, 0), (6, 6), (0, 0), (7, 7, 7, 0), {"shared": 1, "unseen": 1}),
     "08a": Expected((35, 0), (7, 7), (28, 28), (3, 3, 3, 0), {"shared": 3}),
-    "09a": Expected((10, 2), (4, 10), (12, 12), (31, 26, 11, 0), {"quotas": 1}),
-    "09b": Expected((8, 2), (1, 9), (3, 3), (20, 20, 20, 0), {"quotas": 2}),
-    "11": Expected((24, 10), (3, 3), (21, 21), (13, 13, 13, 0), {"limits": 21}),
+    "09a": Expected((10, 2), (4, 10), (12, 12), (31, 31, 31, 0), {}),
+    "09b": Expected((8, 2), (1, 9), (3, 3), (20, 20, 20, 0), {}),
+    "11": Expected((24, 10), (3, 3), (21, 21), (13, 13, 13, 0), {}),
     "12": Expected((16, 0), (3, 3), (0, 0), (4, 4, 4, 0), {}),
-    "13": Expected((63, 2), (4, 4), (0, 0), (10, 5, 3, 0), {"deferred": 6}),
+    "13": Expected((63, 2), (4, 4), (0, 0), (10, 5, 3, 0), {"deferred": 3, "unoffered": 3}),
     "16": Expected((51, 5), (0, 0), (0, 0), (0, 0, 0, 0), {}),
     "18": Expected((2, 0), (0, 0), (0, 0), (0, 0, 0, 0), {}),
     "18b": Expected((30, 0), (1, 1), (0, 0), (1, 1, 1, 0), {}),
@@ -110,8 +130,20 @@ def test_a_recorded_run_comes_to_these_numbers_and_nothing_differs_without_a_rea
     assert found.agrees
 
 
+NOT_FOLLOWED = {"quick-drains": 5, "kill-startd": 1}
+"""Recordings in which so many cycles differ and nothing excuses it. A startd that drains quickly after a canceled
+graceful drain offers its slots in vain (docs/fidelity.md). Why one differs after a startd was killed is unknown."""
+
+
+@pytest.mark.parametrize("run", NOT_FOLLOWED)
+def test_what_the_records_do_not_explain_is_told_as_a_difference(run: str) -> None:
+    found = compared(run)
+    assert len(found.unexplained) == NOT_FOLLOWED[run]
+    assert not found.agrees
+
+
 def test_every_folder_with_a_negotiators_log_is_a_case() -> None:
-    assert set(EXPECTED) == set(FOLDERS)
+    assert {*EXPECTED, *NOT_FOLLOWED} == set(FOLDERS)
 
 
 def test_every_reason_is_needed_somewhere() -> None:
@@ -195,15 +227,74 @@ def test_slots_that_the_ranks_value_alike_are_told_as_such(tmp_path: Path) -> No
     assert numbers(found).matches == (11, 11, 1, 10)
 
 
-def test_where_priorities_are_not_known_exactly_that_may_be_why(tmp_path: Path) -> None:
+def reasons(known: NegotiatorRecording, *settings: e.Event) -> list[str]:
+    """Why the cycles differ that do, with further settings of the negotiator."""
+    told = sorted((*known.settings, *settings), key=lambda one: one.at)
+    return [one.reason for one in compare_cycles(evolve(known, settings=tuple(told))).differences]
+
+
+def test_a_priority_that_is_not_known_exactly_is_why_if_another_one_explains_it() -> None:
+    """In the second of 20:56:17 only the accountant's log shows what carol had: without it her priority is not known
+    exactly. Here she has one that is too high."""
+    known = record(FOLDERS["weights"])
+    (cycle,) = (one for one in known.cycles if clock(one.at) == "20:56:17")
+    worse = e.SubmitterSet(cycle.at + 1, "granted", "", "carol@localhost", "root", "priority", 1.3)
+    assert set(reasons(known, worse)) == {"", "floors"}
+    assert reasons(evolve(known, counted={}), worse) == ["uncertain", "floors"]
+
+
+def test_a_priority_that_is_not_known_exactly_is_no_reason_for_anything_else() -> None:
     """In the second of 22:35:03 the records do not show whose slot2 was: so bob's priority is not known exactly."""
     known = record(FOLDERS["04"])
     still = e.PoolConfigured(known.cycles[0].at, "reconfigured", "", {"NEGOTIATOR_CONSIDER_PREEMPTION": "False"})
-    changed = evolve(known, settings=(*known.settings, still))
-    reasons = [
-        [one.reason for one in compare_cycles(some).differences] for some in (changed, evolve(changed, counted={}))
-    ]
-    assert reasons == [["", ""], ["", "uncertain"]]
+    assert reasons(evolve(known, counted={}), still) == reasons(known, still) == ["", ""]
+
+
+# What an excuse needs
+
+
+@pytest.mark.parametrize(
+    ("run", "reason", "without", "log"),
+    [
+        ("consumption", "unseen", ("MatchLog",), ("  Rejected ", "  Asked ")),
+    ],
+)
+def test_without_the_record_that_proves_it_nothing_is_excused(
+    run: str, reason: str, without: tuple[str, ...], log: tuple[str, str], tmp_path: Path
+) -> None:
+    assert reason in EXPECTED[run].exceptions
+    found = changed(run, tmp_path, without=without, log=log)
+    assert reason not in {one.reason for one in found.differences}
+    assert found.unexplained
+
+
+def test_a_slot_with_a_consumption_policy_is_no_excuse_for_one_match_in_a_cycle() -> None:
+    """The real negotiator matches it as often as its resources suffice."""
+    known = record(FOLDERS["consumption"])
+    (cycle,) = (one for one in known.cycles if clock(one.at) == "22:11:40")
+    fewer = evolve(cycle, matches=cycle.matches[:-1])
+    cycles = tuple(fewer if one is cycle else one for one in known.cycles)
+    found = {one.at: one for one in compare_cycles(evolve(known, cycles=cycles, counted={})).differences}
+    assert found[cycle.at].reason == ""
+
+
+def test_the_samples_that_differ_are_named_if_a_match_weighs_something_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed("consumption", tmp_path, "SLOT_TYPE_1_CONSUMPTION_MEMORY = 100")
+    assert main(["play", "-trace", str(tmp_path), "-cycles"]) == 1
+    told = capsys.readouterr().out
+    assert "different: 22:11:43, userprio-01.txt: really alice@localhost has 697.566; here " in told
+
+
+def test_nice_users_are_not_their_owners_even_where_the_queue_is_not_known(tmp_path: Path) -> None:
+    """A StartLog names the owner of a claim alone; the match before it tells for whom the owner's job counts."""
+    found = changed(
+        "consumption", tmp_path, without=("job_queue", "history", "epoch", "startd_history", "Accountantnew")
+    )
+    compared = [one.sample.submitter for one in found.samples if one.why is None]
+    assert {"nice-user.alice@localhost", "nice-user.carol@localhost", "alice@localhost"} <= set(compared)
+    assert off(found.samples) < DIGITS
 
 
 # What a folder need not have

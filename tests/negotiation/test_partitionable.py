@@ -117,6 +117,31 @@ def test_a_part_counts_for_what_it_weighs(weight: str, cores: float) -> None:
     assert [choice.cores for choice in pool.hold().choices] == [cores]
 
 
+@together(
+    ("weight", "costs"),
+    [
+        ("", [2.0, 2.0]),
+        ("Cpus", [2.0, 2.0]),
+        ("Cpus + Memory / 1024.0", [2.5, 2.5]),
+        ("Cpus * Cpus", [28.0, 20.0]),  # 64 - 36, 36 - 16
+        ("3", [0.0, 0.0]),  # what is left weighs as much
+    ],
+)
+def test_under_a_consumption_policy_a_part_counts_for_what_the_slot_weighs_less(
+    weight: str, costs: list[float]
+) -> None:
+    assert _costs(weight) == costs
+    first = _costs(weight, NEGOTIATOR_USE_SLOT_WEIGHTS="False")[0]  # the share of a pool of one slot is gone then
+    assert first == costs[0]
+
+
+def _costs(weight: str, **settings: str) -> list[float]:
+    pool = Pool(**NO_RANKS, **settings)
+    partitionable(pool, **BY_POLICY, SlotWeight=weight)
+    pool.submit("ann", 2, RequestCpus="1", RequestMemory="100")
+    return [choice.cores for choice in pool.hold().choices]
+
+
 def test_parts_are_had_within_the_share_and_the_ceiling() -> None:
     pool = Pool(**NO_RANKS)
     partitionable(pool)

@@ -33,6 +33,7 @@ PREEMPTION = {
     "never": {"NEGOTIATOR_CONSIDER_PREEMPTION": "false"},
     "by rank": {},
     "by priority": {"PREEMPTION_REQUIREMENTS": "true"},
+    "of parts": {"PREEMPTION_REQUIREMENTS": "true", "ALLOW_PSLOT_PREEMPTION": "true"},
     "by usage": {
         "PREEMPTION_REQUIREMENTS": "RemoteUserResourcesInUse > SubmitterUserResourcesInUse",
         "PREEMPTION_REQUIREMENTS_STABLE": "false",
@@ -139,6 +140,10 @@ class Cycles(RuleBasedStateMachine):
             if slot is None:  # to be cut from a partitionable slot
                 parent = f"{match.slot.partition('@')[0].rpartition('_')[0]}@{match.slot.partition('@')[2]}"
                 cut[parent] += int(cluster.value(proc, "RequestCpus"))
+                for name in match.preempts:
+                    part = state.slots[name]
+                    assert match.reason and part.parent == parent and part.state == "Claimed"
+                    cut[parent] -= int(part.ad["Cpus"])
                 cores = 1000 * int(cluster.value(proc, "RequestCpus"))
             else:
                 assert match.slot not in state.matches

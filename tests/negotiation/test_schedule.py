@@ -69,6 +69,14 @@ class Told:
                 self.event(e.ClaimMade(at, *WHY, "slot1@h", "c", "bob@here", 1000))
             case "accounted":
                 self.event(e.PrioritiesUpdated(at, "accounted", "x", {"bob@here": 0.5}))
+            case "could not start" | "held at its start":
+                row, target = ("evict", "Idle") if what == "could not start" else ("hold", "Held")
+                end = e.JobExited(
+                    at, "execution_failed", "x", self.clusters, 0, "slot1@h", "1", "failed", row, target, {}
+                )
+                self.schedule.on_event(end)
+            case "started":
+                self.schedule.on_event(e.JobExecuting(at, "activated", "x", self.clusters, 0, 1, ""))
             case "reschedule":
                 self.schedule.reschedule()
             case _:
@@ -108,6 +116,14 @@ CASES: list[tuple[str, Mapping[str, str], Story, float | None]] = [
     ("but not long", NOT_PACED, [(0, "submitted"), (-170, "cycle of 190 s"), (29, "submitted")], 80),
     ("it rests from requests, too", NOT_PACED, [(20, "cycle of 10 s"), (29, "reschedule")], 40),
     ("asked for without a job", NOT_PACED, [(0, "cycle"), (9, "reschedule")], 30),
+    ("a start that failed pauses", NOT_PACED, [(0, "submitted"), (29.5, "could not start")], 30.5),
+    ("the pause doubles", NOT_PACED, [(0, "submitted"), *((at, "could not start") for at in (20, 22, 25, 30))], 38),
+    ("to a minute", NOT_PACED, [(0, "submitted"), *((at * 90, "could not start") for at in range(-8, 1))], 60),
+    ("one pause for those that began together", NOT_PACED, [(0, "submitted"), *[(29.5, "could not start")] * 9], 30.5),
+    ("until one starts", NOT_PACED, [(0, "submitted"), (9, "could not start"), (20, "could not start"), (25, "started"),
+     (29.5, "could not start")], 30.5),
+    ("unless somebody asks", NOT_PACED, [(0, "submitted"), (29.5, "could not start"), (29.6, "reschedule")], 30),
+    ("a job that is held pauses nothing", NOT_PACED, [(0, "submitted"), (29.5, "held at its start")], 30),
     ("asked for once", NOT_PACED, [(0, "reschedule"), (9, "cycle")], None),
     ("the delay lies between cycles", PACED, [(0, "submitted"), (25, "cycle"), (26, "submitted")], 45),
     ("behind their ends", PACED, [(0, "submitted"), (20, "cycle of 9 s"), (26, "submitted")], 49),
@@ -124,7 +140,7 @@ def test_the_next_cycle_is_held(shows: str, pace: Mapping[str, str], story: Stor
     for second, what in story:
         told.happens(second, what)
     state, schedule = told.state, told.schedule
-    due = [second for second in range(30, 200) if schedule.due(state, told.at(second))]
+    due = [second / 2 for second in range(60, 400) if schedule.due(state, told.at(second / 2))]
     assert (due[0] if due else None) == expected
     # Whoever sleeps until the next instant that it names, and again, finds it due then.
     now = told.at(30)

@@ -82,6 +82,46 @@ def test_a_match_has_the_job_that_was_requested_and_whose_has_to_go() -> None:
     assert cycle.requested == {"7.1"}
 
 
+REJECTED = "      Rejected 7.1 alice@node7 <10.0.0.7:9618>: {}"
+
+
+@together(
+    ("lines", "refused"),
+    [
+        ([NEGOTIATE, REQUEST], set()),
+        ([NEGOTIATE, REQUEST, REJECTED.format("no match found")], {"no match found"}),
+        ([NEGOTIATE, REQUEST, REJECTED.format("concurrency limit xsw reached"), REQUEST,
+          REJECTED.format("no match found")], {"concurrency limit xsw reached", "no match found"}),
+        ([NEGOTIATE, "    Reached submitter resource limit: 2.000000 ... stopping"],
+         {"Reached submitter resource limit: 2.000000 ... stopping"}),
+    ],
+)  # fmt: skip
+def test_why_a_submitter_got_nothing_is_told_by_its_requests(lines: list[str], refused: set[str]) -> None:
+    (cycle,) = read(*BEGIN, *lines, *END).cycles
+    assert cycle.refused == ({ALICE: refused} if refused else {})
+
+
+def _list(proc: int, count: int, kind: int = 2) -> str:
+    return f"    Request 00007.{proc:05}: autocluster {kind} (request count 1 of {count})"
+
+
+@together(
+    ("lines", "again"),
+    [
+        # three jobs, of which one gets a slot: the other two are offered in the next spin, or all three
+        ([_list(1, 3), MATCHED := "      Successfully matched with slot1@node7", NEGOTIATE, _list(2, 2)], 0),
+        ([_list(1, 3), MATCHED, NEGOTIATE, _list(1, 3)], 1),
+        # the rest of a long list
+        ([_list(0, 2), MATCHED, REQUEST.replace("1 of", "2 of"), MATCHED, _list(2, 200)], 0),
+        # other jobs
+        ([_list(1, 3), MATCHED, NEGOTIATE, _list(1, 3, 5)], 0),
+    ],
+)
+def test_a_job_whose_match_could_not_be_used_is_offered_again(lines: list[str], again: int) -> None:
+    (cycle,) = read(*BEGIN, NEGOTIATE, *lines, *END).cycles
+    assert cycle.again.get(7, 0) == again
+
+
 def test_a_cycle_of_which_lines_were_taken_out_is_not_whole_and_what_follows_it_is_not_sure() -> None:
     text = "".join(f"11/20/26 12:00:00 {line}\n" for line in (*BEGIN, *END, *BEGIN))
     text += "...... trimmed: 9 bytes in all ......\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -236,3 +237,25 @@ def test_the_example_of_the_page_plays(folder: Path, capsys: pytest.CaptureFixtu
     assert main(["play", written(folder, page.split("```")[1]), "-audit"]) == 0
     told = page.split("```")[3].splitlines()
     assert told[1] in capsys.readouterr().out
+
+
+YEAR = """\
+start 2027-01-01 00:00 America/New_York
+until 366d
+config
+    RUNBENCHMARKS = False
+end
+at 0:00 submit alice run=10:00 cron_minute=30 cron_hour=2 cron_day_of_month=14 cron_prep_time=60 on_exit_remove=false
+at 1:00 submit bob run=10 count=3 max_idle=1
+"""
+
+
+def test_a_year_of_a_job_with_a_schedule_is_played_by_the_clock_of_its_owner(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["play", "-audit", written(folder, YEAR)]) == 0
+    told = capsys.readouterr().out
+    ended = re.findall(r"2027-(\d\d-\d\d \d\d:\d\d):00  job 1.0 +requeue", told)
+    assert ended[:4] == ["01-14 02:40", "02-14 02:40", "03-14 03:40", "04-14 02:40"]  # on March 14 there is no 2:30
+    assert ended[-2:] == ["11-14 02:40", "12-14 02:40"]
+    assert "to be started in 6 min" in told

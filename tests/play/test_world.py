@@ -13,7 +13,7 @@ def world(**behaviour: float) -> VirtualWorld:
 
 
 def launch(key: str = "7") -> Launch:
-    return Launch(key, 1, 0, "slot1@ws1", {}, {})
+    return Launch(key, 1, 0, "slot1@ws1", {}, {}, "alice")
 
 
 def kinds(came: list[s.Stimulus]) -> list[str]:

@@ -15,7 +15,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.state import Slot
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.replay.virtual_world import CLIENT, SECOND, Behaviour
 
 from ..domain.pools import TestPool
 
@@ -188,6 +188,13 @@ class Point(TestPool):
         slots = [slot for slot in of_machine.slots.values() if not slot.parent]
         plans = tuple(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **policy}) for slot in slots)
         return self.handle(s.Reconfigure(self.id(), machine, {**of_machine.settings, **settings}, {}, plans))
+
+    def client(
+        self, machine: str = "h", *, seconds: str = "", load: str = "0", immortal: str = "", failure: str = ""
+    ) -> None:
+        """The machine's next backfill clients do this."""
+        lasts = float(seconds) if seconds else CLIENT.seconds
+        self.world.clients[machine] = Behaviour(lasts, immortal=bool(immortal), failure=failure, load=float(load))
 
     # Holders of claims outside of the pool
 

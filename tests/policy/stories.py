@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import Factory, frozen
 
-from poolbook.domain.events import SlotDestroyed, SlotTransitioned
+from poolbook.domain.events import Event, SlotDestroyed, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state_machines import HTCONDOR_25
 from poolbook.replay.virtual_world import SECOND, Behaviour
@@ -52,12 +52,23 @@ def told(story: Story, dialect: str) -> Point:
 
 def play(story: Story, point: Point) -> None:
     """Let a point live through the story."""
-    point.point(story.policy, slots=story.slots, kind=story.kind, **story.settings)
+    begin(story, point)
     for line in story.lines:
-        instant, verb, *words = line.split()
+        instant, _, act = line.partition(" ")
         at(point, float(instant))
-        VERBS[verb](point, story.slot, words)
+        do(point, story.slot, act)
     at(point, story.until)
+
+
+def begin(story: Story, point: Point) -> None:
+    """Let the story's machine join."""
+    point.point(story.policy, slots=story.slots, kind=story.kind, **story.settings)
+
+
+def do(point: Point, slot: str, act: str) -> None:
+    """Let happen what a line says behind its instant."""
+    verb, *words = act.split()
+    VERBS[verb](point, slot, words)
 
 
 def moves(point: Point, slot: str) -> str:
@@ -77,11 +88,18 @@ def _moves(point: Point, slot: str) -> Iterator[str]:
 
 
 def _row(dialect: str, event: SlotTransitioned | SlotDestroyed) -> str:
-    """The row that was taken, and where it led to if that is not said by the row. A dynamic slot that is given back
-    takes one in the dialect that knows of it, and no state and activity."""
+    """The row that was taken, and where it led to if that is not said by the row."""
+    target = getattr(event, "target", "")
+    row = row_of(event, dialect)
+    return row + (_SHORT.get(target, "") if row in ("10", "17", "18") else "")
+
+
+def row_of(event: Event, dialect: str) -> str:
+    """The slot's row that an event tells of, if any. A dynamic slot that is given back takes one in the dialect that
+    knows of it, and no state and activity."""
     if isinstance(event, SlotDestroyed):
         return "2a" if event.cause == "merged" and dialect == HTCONDOR_25.name else ""
-    return event.row + (_SHORT.get(event.target, "") if event.row in ("10", "17", "18") else "")
+    return event.row if isinstance(event, SlotTransitioned) else ""
 
 
 # Verbs
@@ -133,11 +151,14 @@ VERBS: dict[str, Callable[[Point, str, list[str]], Any]] = {
     "load": lambda point, slot, words: point.read(load=float(words[0])),
     "say": lambda point, slot, words: point.say(**_named(words)),
     "set": lambda point, slot, words: point.reconfigure(_named(words)),
+    "configure": lambda point, slot, words: point.reconfigure({}, **_named(words)),
     "hold": lambda point, slot, words: point.act("hold", *words, user="root"),
     "remove": lambda point, slot, words: point.act("remove", *words, user="root"),
     "vacate": lambda point, slot, words: point.vacate_slot(slot, fast="fast" in words),
     "drain": lambda point, slot, words: point.drain(words[0], **_named(words[1:])),
     "undrain": lambda point, slot, words: point.undrain(),
+    "client": lambda point, slot, words: point.client(**_named(words)),
+    "exit": lambda point, slot, words: point.world.client_exits("h", int(words[0]) if words else 0),
     "off": lambda point, slot, words: point.off(words[0]),
     "pause": lambda point, slot, words: point.pause(slot),
     "unpause": lambda point, slot, words: point.unpause(slot),

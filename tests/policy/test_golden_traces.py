@@ -26,7 +26,9 @@ RUNS = {path.parent.name.partition("-")[0]: path.parent for path in sorted(TRACE
 """The recorded runs by their short names; 02, 03, 04, 05, 07, 08a, 18b, 20b and 20c are about the owner's policy."""
 POINTS = {path.parent.name: path.parent for path in sorted((DATA / "points").glob("*/StartLog.gz"))}
 """Further runs of an execution point, recorded after the code that takes them apart was written."""
-BY_RUN = RUNS | POINTS
+WHOLE = {path.parent.name: path.parent for path in sorted((DATA / "recordings").glob("*/StartLog.gz"))}
+"""Recordings of whole pools."""
+BY_RUN = RUNS | POINTS | WHOLE
 NAMES = list(BY_RUN)
 
 
@@ -65,7 +67,7 @@ def test_what_is_compared_is_what_another_program_counted_in_the_log(run: str) -
     assert found == +expected
 
 
-@pytest.mark.parametrize("run", ["02", "04", "07", "08a", "18b", "20b", "20c", *POINTS])
+@pytest.mark.parametrize("run", ["02", "04", "07", "08a", "18b", "20b", "20c", *POINTS, *WHOLE])
 def test_the_judge_finds_the_log_of_a_played_trace_legal(run: str) -> None:
     found = trace(BY_RUN[run])
     for one in found.runs:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
+from poolbook.domain.negotiator.schedule import SETTLES
 from poolbook.domain.ports.sensor_readings import nothing
-from poolbook.domain.startd.slot_ad import ad_at, snapshot
+from poolbook.domain.startd.evaluation import PolicyEvaluation
+from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from .points import BEGIN, Point, at
+from .stories import Story, told
 
 WANTED = {"PREEMPT": "Wanted =?= true"}
 RETIRING = {"MaxJobRetirementTime": "100", "MachineMaxVacateTime": "10"}
@@ -260,7 +265,9 @@ def test_what_a_drain_costs_is_counted(dialect: str, schedule: str, badput: int,
     at(point, 200)
     machine = point.state.machines["h"]
     now = Context(now=point.world.clock // SECOND)
-    ad = ad_at(snapshot(point.state, point.slot(), nothing, point.world.clock, now, Caches()), whole=True)
+    ad = ad_at(
+        PolicyEvaluation(point.state, point.slot(), nothing, point.world.clock, now, Caches()).snapshot(), whole=True
+    )
     assert ad.eval("TotalMachineDrainingBadput") == machine.badput == badput
     assert ad.eval("TotalMachineDrainingUnclaimedTime") == unclaimed
     assert all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())
@@ -370,3 +377,11 @@ def test_no_job_starts_on_a_claim_that_took_over_while_the_machine_shuts_down() 
     assert "no job can start there" in point.activate().refusal
     at(point, 60)
     assert point.pair("slot2@h") == "Claimed/Retiring"
+
+
+def test_a_claim_that_is_taken_back_at_once_is_made_again_only_when_things_have_settled() -> None:
+    """A real startd carves the slot for its owner: so it would be claimed again in the same instant, without an end."""
+    story = Story("an owner who stays", {"IS_OWNER": "true"}, ("1 job seconds=50",), "", "", 71, 2, "partitionable")
+    made = [event.at for event in told(story, "htcondor-25").events() if isinstance(event, e.ClaimMade)]
+    assert len(made) == 15
+    assert all(after - before >= SETTLES for before, after in pairwise(made))

@@ -10,12 +10,15 @@ import pytest
 
 from poolbook.adapters.conformance.trace_files import SECOND, TraceFiles
 from poolbook.adapters.conformance.trace_runs import startd_runs
+from poolbook.adapters.conformance.trace_steps import PublishedReadings
 from poolbook.domain.ports import stimuli as s
 
 from ..together import together
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-FOLDERS = sorted(path.parent for group in ("traces", "points") for path in (DATA / group).glob("*/StartLog.gz"))
+FOLDERS = sorted(
+    path.parent for group in ("traces", "points", "recordings") for path in (DATA / group).glob("*/StartLog.gz")
+)
 
 
 _DECIDED = re.compile(
@@ -155,6 +158,45 @@ def test_a_piece_of_a_partitionable_slot_is_asked_for_by_the_dynamic_slots_name(
     }  # fmt: skip
 
 
+def _decided(slot: str, pair: str) -> str:
+    return f"{slot}: eval_policy state should be: {pair} 7 because of the policy"
+
+
+WALKED = "No direct attach schedd configured"
+
+
+@together(
+    ("lines", "rounds"),
+    [
+        ([_decided("slot1", "Claimed/Suspended"), _decided("slot2", "Claimed/Suspended")], 1),
+        # a slot that is looked at again
+        ([_decided("slot1", "Claimed/Suspended"), _decided("slot1", "Claimed/Busy")], 2),
+        ([_decided("slot1", "Claimed/Suspended"), _decided("slot2", "Claimed/Suspended"),
+          _decided("slot1", "Claimed/Busy"), _decided("slot2", "Claimed/Busy")], 2),
+        # a slot that becomes idle or retires is looked at again within the same round, before the next slot
+        ([_decided("slot1", "Claimed/Retiring"), _decided("slot1", "Preempting/Retiring"),
+          _decided("slot2", "Claimed/Suspended")], 1),
+        ([_decided("slot1", "Drained/Retiring"), _decided("slot1", "Drained/Idle"), WALKED], 1),
+        ([_decided("slot1", "Claimed/Retiring"), _decided("slot2", "Claimed/Suspended"),
+          _decided("slot1", "Preempting/Retiring")], 2),
+        # the end of a round that sends updates
+        ([_decided("slot1", "Claimed/Suspended"), WALKED], 1),
+        ([WALKED, _decided("slot1", "Claimed/Suspended")], 2),
+        ([WALKED, WALKED], 2),
+        ([_decided("slot1", "Claimed/Suspended"), WALKED, _decided("slot2", "Claimed/Suspended"), WALKED], 2),
+        # something that happens in between
+        ([_decided("slot1", "Claimed/Suspended"), "slot3: match_info called",
+          _decided("slot2", "Claimed/Suspended")], 2),
+    ],
+)  # fmt: skip
+def test_several_policy_rounds_of_one_second_are_several(lines: list[str], rounds: int) -> None:
+    text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + "".join(
+        f"11/20/26 12:00:05 {line}\n" for line in lines
+    )
+    (run,) = startd_runs(text.encode(), {}, [])
+    assert sum(isinstance(step.what, s.EvaluatePolicies) for step in run.steps) == rounds
+
+
 def test_a_drain_has_the_words_of_its_request() -> None:
     text = "".join(f"11/20/26 12:00:00 {line}\n" for line in HEAD) + (
         '11/20/26 12:00:01 Processing drain request from <10.0.0.7:22007>\nCheckExpr = true\nDrainReason = "by root"\n'
@@ -186,3 +228,45 @@ def test_when_the_owners_sensor_published_what_it_was_given_at_five(lines: list[
     (run,) = startd_runs(text.encode(), {}, [(NOON + 5 * SECOND, {"OwnerAtKeyboard": "True"})])
     readings = [step.at for step in run.steps if not isinstance(step.what, s.Stimulus)]
     assert readings == [NOON + published * SECOND]
+
+
+RUN = "STARTD_CRON job OWNER started. pid=1", "CronJob: 'OWNER' (pid 1) exit_status=0"
+OTHER = "STARTD_CRON job OTHER started. pid=2", "CronJob: 'OTHER' (pid 2) exit_status=0"
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        # the owner is there at 5.200 and gone at 5.600 -> what is published by then
+        ([("5.100", RUN[0]), ("5.300", RUN[1])], ""),
+        ([("5.400", RUN[0]), ("5.500", RUN[1])], "True"),
+        ([("5.400", RUN[0]), ("5.700", RUN[1])], "True"),
+        ([("5.650", RUN[0]), ("5.700", RUN[1])], "False"),
+        ([("5.400", RUN[0]), ("5.500", RUN[1]), ("5.650", RUN[0]), ("5.700", RUN[1])], "False"),
+        # two sensors that run at one time: each has what was there when it began
+        ([("5.100", OTHER[0]), ("5.400", RUN[0]), ("5.700", OTHER[1])], ""),
+        ([("5.400", OTHER[0]), ("5.650", RUN[0]), ("5.700", OTHER[1])], "True"),
+        ([("5.400", OTHER[0]), ("5.650", RUN[0]), ("5.700", OTHER[1]), ("5.800", RUN[1])], "False"),
+    ],
+)
+def test_fractions_tell_which_of_the_readings_of_one_second_a_sensor_found(
+    lines: list[tuple[str, str]], found: str
+) -> None:
+    text = "".join(f"11/20/26 12:00:00.000 {line}\n" for line in HEAD)
+    text += "".join(f"11/20/26 12:00:0{at} {line}\n" for at, line in lines)
+    owner = [(NOON + at, {"OwnerHere": here}) for at, here in ((5_200_000, "True"), (5_600_000, "False"))]
+    (run,) = startd_runs(text.encode(), {}, owner)
+    published = [step.what.attributes["OwnerHere"] for step in run.steps if isinstance(step.what, PublishedReadings)]
+    assert "".join(published[-1:]) == found
+
+
+def test_what_a_slot_decides_when_its_starter_has_exited_is_no_round_of_its_machine() -> None:
+    decided = "slot1: eval_policy state should be: Preempting/Idle 2 claim retirement ended/expired"
+    for before, rounds in (([GONE], 0), (["slot1: match_info called"], 1)):
+        lines = [*HEAD, *(f"later {line}" for line in [*before, decided])]
+        text = "".join(
+            f"11/20/26 12:00:{'05' if line.startswith('later ') else '00'} {line.removeprefix('later ')}\n"
+            for line in lines
+        )
+        (run,) = startd_runs(text.encode(), {}, [])
+        assert sum(isinstance(step.what, s.EvaluatePolicies) for step in run.steps) == rounds

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,14 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def start(self, *words: str) -> forked.Process:
+    def start(self, *words: str, ignored: Sequence[int] = ()) -> forked.Process:
         return forked.start(
             [*POOLBOOK, *words],
             cwd=self.path,
             env=environment(),
             stderr=forked.STDOUT,
             start_new_session=True,
+            ignored=ignored,
         )
 
     def call(self, *words: str, code: int | None = 0) -> str:

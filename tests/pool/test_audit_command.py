@@ -294,6 +294,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "hold": (("1.0",), 1, REFUSAL),
     "release": (("1.0",), 1, REFUSAL),
     "prio": (("-p", "3", "1.0"), 1, REFUSAL),
+    "qedit": (("1.0", "Mark", "3"), 1, REFUSAL),
     "vacate": (("1.0",), 1, REFUSAL),
     "suspend": (("1.0",), 1, REFUSAL),
     "continue": (("1.0",), 1, REFUSAL),
@@ -312,7 +313,9 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "views": ((), 0, "made anew, up to event 8"),
     "doctor": ((), 0, "8 events, imported records"),
 }
-ELSEWHERE = {"q", "import", "follow", "usage", "config", "play", "completion", "man", "doc"}
+ELSEWHERE = {
+    "q", "import", "follow", "usage", "config", "play", "completion", "man", "doc", "wait", "shell", "tools-path",
+}  # fmt: skip
 """Commands that read no log, or for which other tests say what they do with such a log."""
 
 

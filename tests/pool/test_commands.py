@@ -56,7 +56,7 @@ def test_a_run_prints_the_jobs_where_the_log_is_and_what_to_type_next(folder: Fo
 def test_every_command_teaches_with_help_and_answers_wrong_usage_with_2(folder: Folder, command: str) -> None:
     said = folder.call(command, "-help")
     assert f"poolbook {command}" in said
-    assert ("-log" in said) == (command not in ("completion", "man", "doc"))  # which are about no log
+    assert ("-log" in said) == (command not in ("completion", "man", "doc", "tools-path"))  # which are about no log
     assert "-nosuchoption" in folder.call(command, "-nosuchoption", code=2)
 
 

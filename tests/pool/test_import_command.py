@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,15 @@ def test_two_imports_into_one_log_do_not_meet(folder: Folder) -> None:
     said, _ = first.communicate(timeout=30)
     assert "sound so far" in said
     assert first.returncode == 0
+
+
+def test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_script(folder: Folder) -> None:
+    following = folder.start("follow", "pool", "-log", "audit.db", ignored=[signal.SIGINT, signal.SIGQUIT])
+    assert following.stdout is not None
+    assert following.stdout.readline().split()[0] == "Following"
+    following.send_signal(signal.SIGINT)
+    assert "pool" in following.communicate(timeout=30)[0]
+    assert following.returncode in (0, 1)
 
 
 def test_following_may_be_ended_before_anything_was_read(

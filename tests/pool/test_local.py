@@ -48,7 +48,7 @@ from ..together import together
 )
 def test_an_activation_is_what_the_ad_says(ad: dict[str, str], name: str, expected: object) -> None:
     slot = {"Memory": "512", "Disk": "1024", "Cpus": "2", "DynamicSlot": "true"}
-    found = activation(Launch("7", 1, 0, "slot1_1@h", {"Cmd": '"/bin/true"', **ad}, slot))
+    found = activation(Launch("7", 1, 0, "slot1_1@h", {"Cmd": '"/bin/true"', **ad}, slot, "alice"))
     assert getattr(found, name) == expected
     assert (found.cpus, found.memory_mb, found.disk_kb) == (2, 512, 1024)
     assert (found.limits.memory_mb, found.limits.disk_kb) == (512, 1024)
@@ -56,5 +56,5 @@ def test_an_activation_is_what_the_ad_says(ad: dict[str, str], name: str, expect
 
 def test_a_static_slots_share_is_no_limit_and_a_duration_is() -> None:
     ad = {"Cmd": '"/bin/true"', "AllowedExecuteDuration": "2 * 30", "AllowedJobDuration": "90"}
-    found = activation(Launch("7", 1, 0, "slot1@h", ad, {"Memory": "512", "DynamicSlot": "false"}))
+    found = activation(Launch("7", 1, 0, "slot1@h", ad, {"Memory": "512", "DynamicSlot": "false"}, "alice"))
     assert (found.limits.memory_mb, found.limits.wall_us, found.limits.duration_us) == (None, 60_000_000, 90_000_000)

@@ -22,10 +22,13 @@ PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 INSIDE = {
     "CannotExpandError": "the schedd catches it: the job is held",
     "CircleError": "the readers of submit descriptions and configurations catch it",
+    "EditError": "the command prints it",
     "Help": "the commands print it",
+    "InvalidCronTab": "the schedd catches it: the job is held",
     "LeftToClientError": "the server answers that the client has to read its file",
     "LogBeginsLater": "the commands print it",
     "MacroError": "the readers of submit descriptions and configurations catch it",
+    "NoNegotiator": "the commands print it",
     "NotAllowed": "a decision that the tables do not allow is a defect",
     "NotRecorded": "the commands print it",
     "Open": "the reader of submit descriptions catches it",
@@ -33,14 +36,17 @@ INSIDE = {
     "QuotingError": "the readers of submit descriptions and configurations catch it",
     "Refused": "the commands print it",
     "StartError": "the supervisor catches it: the job is held",
+    "TransformError": "the schedd catches it: the submission is refused",
     "Unknown": "the search for the next change catches it",
     "Unreadable": "the reader of job event logs catches it",
+    "UnreadableEntry": "the command prints it",
     "UnreadableToken": "the parser catches it",
     "Unsupported": "the evaluation over columns catches it",
     "UsageError": "the commands print it",
     "UserLogError": "whoever keeps the views and the jobs' logs catches it",
     "_Open": "the evaluation over columns catches it",
     "_Refused": "the parser catches it",
+    "TooMuchError": "the importer reads no more of the file, and says so",
 }
 """Exceptions that no public call raises, and who catches them. (The commands have a `Refusal` of their own, too.)"""
 

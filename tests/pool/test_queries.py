@@ -43,6 +43,15 @@ def imported(tmp_path: Path) -> str:
     return found
 
 
+def test_the_ads_of_jobs_that_wait_say_why_they_were_rejected_if_asked_to(url: str) -> None:
+    with Queries(url) as queries:
+        *_, last = (event for _, event in queries.log.read() if isinstance(event, e.CycleHeld) and event.unmatched)
+        names = ("LastRejMatchReason", "LastRejMatchTime", "LastRejMatchNegotiator")
+        found = {ad.eval("ClusterId"): [ad.eval(name) for name in names] for ad in queries.queue(rejections=True).ads}
+        assert found[4] == ["submitter limit exceeded", last.at // 1_000_000, queries.views.pool().name]
+        assert {tuple(map(str, found[2])), tuple(map(str, found[3]))} == {("undefined",) * 3}
+
+
 def test_one_door_answers_for_a_pools_own_log(url: str) -> None:
     with Queries(url) as queries, Log.open(url) as log:
         assert not queries.imported

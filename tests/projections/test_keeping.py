@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.runtime.views import catch_up, open_tables, rebuild, views_current, views_path
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import ClusterSubmitted
@@ -74,7 +75,8 @@ def statements(url: str, path: str, stop_at: int | None = None) -> int:
     return count
 
 
-def test_views_survive_a_kill_at_any_statement(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
+def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> None:
     url = str(tmp_path / "short.db")
     with closing(open_log(url, create=True)) as log:
         log.append([event for _, event in busy_pool().events[:110]])
@@ -83,7 +85,7 @@ def test_views_survive_a_kill_at_any_statement(tmp_path: Path) -> None:
     total = statements(url, str(tmp_path / "other.views"))
     assert total > 90
     positions = set()
-    for stop_at in (*range(0, 30), *range(30, total, 3)):  # the first make the tables, one by one
+    for stop_at in {0, *range(step - 1, total, step)}:
         path = str(tmp_path / f"{stop_at}.views")
         assert in_a_child(partial(statements, url, path, stop_at)) == -signal.SIGKILL
         with closing(open_tables(path)) as tables:
@@ -301,6 +303,32 @@ def test_damaged_views_are_told_and_rebuilt_on_demand(url: str, happens: Callabl
         held(url)
     assert rebuild(url) == len(folded_events(url))
     assert held(url) == truth(url)
+
+
+NO_TEXT, NO_JSON = "CAST(x'7b22ff' AS TEXT)", "'{\"a'"
+
+
+@pytest.mark.parametrize("value", [NO_TEXT, NO_JSON])
+@pytest.mark.parametrize(
+    ("cell", "question"),
+    [
+        ("clusters.ad", lambda queries: list(queries.queue().ads)),
+        ("jobs.changes", lambda queries: list(queries.queue().ads)),
+        ("history.changes", lambda queries: list(queries.history())),
+        ("machines.record", lambda queries: queries.views.machines()),
+        ("history.changes", lambda queries: queries.usage()),
+    ],
+)
+def test_a_damaged_cell_is_told_with_the_way_out(
+    url: str, cell: str, value: str, question: Callable[[Queries], object]
+) -> None:
+    held(url)
+    table, column = cell.split(".")
+    with closing(sqlite3.connect(f"{url}.views")) as tables, tables:
+        assert tables.execute(f"UPDATE {table} SET {column}={value}").rowcount > 0
+    said = r"the views \S+ cannot be used .*; `poolbook views` makes them anew"
+    with pytest.raises(LogUnavailable, match=said), Queries(url) as queries:
+        question(queries)
 
 
 def test_sound_views_are_rebuilt_on_demand_under_their_readers(url: str) -> None:

@@ -394,9 +394,9 @@ def test_a_match_takes_back_what_was_said(happens: list[e.Event], told: list[str
 
 
 def test_what_else_stood_in_the_way_is_told() -> None:
-    why = e.Unmatched("1.0", 2, 5, (), 1, 1, "alice@h", e.Denied(policy=2, own=1), "share", 12.5, 12.0)
+    why = e.Unmatched("1.0", 2, 5, (), 1, 1, "alice@h", e.Denied(policy=2, own=1), "share", 12.5, 12.0, (), "physics")
     (row,) = views(submitted(1, "alice", {}), e.CycleHeld(*WHY, (), (why,))).refusals()
-    assert row[7:] == ("alice@h", {"policy": 2, "own": 1}, "share", 12.5, 12.0)
+    assert row[7:] == ("alice@h", {"policy": 2, "own": 1}, "share", 12.5, 12.0, "physics")
 
 
 def test_the_last_four_cycles_have_their_statistics_the_last_one_first() -> None:

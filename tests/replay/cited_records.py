@@ -33,9 +33,10 @@ SAYS: Final = {
     "log_evicted": r"^004 \({header}\.\d+\) .* Job was evicted",
     "log_evicted_said": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
     "log_ended": r"^005 \({header}\.\d+\) .* Job terminated.*{how}",
-    "log_held": r"^012 \({header}\.\d+\) .* Job was held\.\n\t{reason}",
+    "log_held": r"^012 \({header}\.\d+\) .* Job was held\.\n\t{reason}"
+    r"|Job {job} going into Hold state \(code \d+,-?\d+\): {reason}",
     "log_released": r"^013 \({header}\.\d+\) .* Job was released\..*{reason}",
-    "log_removed": r"^009 \({header}\.\d+\) .* Job was aborted\.\n\t{reason}",
+    "log_removed": r"^009 \({header}\.\d+\) .* Job was aborted\.\n\t{reason}|Job {job} is being removed: {reason}",
     "log_suspended": r"^010 \({header}\.\d+\) .* Job was suspended",
     "log_continued": r"^011 \({header}\.\d+\) .* Job was unsuspended",
     "shadow_gave_up": r"^007 \({header}\.\d+\) .* Shadow exception",
@@ -49,16 +50,22 @@ SAYS: Final = {
     "nothing_ran": r"(Matched {job} |Successfully matched with ).*(?<=[ ,]){slots_any}$",
     "shadow_began": r"Started shadow for job {job} on {slot} ?.*\(shadow pid = {pid}\)"
     r"|Shadow pid {pid} switching to job {job}\.",
+    "shadow_goes_on": r"Shadow pid {pid} switching to job {job}\.",
     "shadow_gone": r"Shadow pid \d+ (for job {job} exited with status|died with signal)",
     "run_over": _MOVED,
     "over_there": _MOVED,
     "started_there": r"{alone}: State change: claim-activation protocol successful",
     "records_missing": "",
+    "shadow_saw_end": r"\({job}\) \(\d+\): Job {job} terminated: (exited with|killed by) {how_word}",
+    "shadow_left": r"\({job}\) \(\d+\): Job {job} is being evicted from {slot}",
+    "shadow_requeued": r"\({job}\) \(\d+\): Job {job} is being put back in the job queue: {reason}",
+    "starter_saw_end": r"Process exited, pid=\d+, {how_word}",
     # of a slot
     "born": r"{short}: New (pS|S)lot |{short}: New machine resource",
     "died": r"{short}: (Slot {short} no longer needed, deleting|Changing state)",
     "log_slot_matched": r"Matched {matched} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
     "startd_began": r"\*\* condor_startd .* STARTING UP",
+    "startd_died": r"The STARTD \(pid \d+\) died due to signal",
     "startd_ended": r"condor_startd .*EXITING WITH STATUS|Got SIG|shutdown",
 }
 # What a startd or schedd reported of a slot: how the sentence begins -> what the record must say.
@@ -147,7 +154,10 @@ def also_says(name: str, sentence: Sentence, place: str, cited: Cited) -> Iterat
             if begun is None or f"job {begun[1]}" not in sentence.facts["next"]:
                 yield f"{place} starts another job than {sentence.facts['next']}"
     elif kind == "schedlog":
-        if not re.search(r"condor_schedd .* STARTING UP|Shadow pid \d+ died with signal", text):
+        if not re.search(r"condor_schedd .*(STARTING UP|EXITING WITH)|Shadow pid \d+ died with signal", text):
+            yield f"{place} tells of nobody's death"
+    elif kind == "masterlog":
+        if not re.search(r"condor_master .* STARTING UP|The [A-Z]+ \(pid \d+\) died due to signal", text):
             yield f"{place} tells of nobody's death"
     elif kind == "matchlog" and f" {name} " not in text:
         yield f"{place} is not of job {name}"
@@ -182,6 +192,9 @@ def expected(name: str, sentence: Sentence) -> str | None:
     facts["user"] = words.partition(" holds it")[0]
     facts["starter"] = next(iter(re.findall(r"starter (\d+)", facts.get("facts", ""))), "")
     facts["said_first"] = re.split(r" \(code | \(by ", facts.get("said", ""))[0]
+    facts["how_word"] = facts.get("how", "").replace("code ", "status ")
+    if sentence.code == "starter_saw_end":
+        facts["how_word"] = facts["how_word"].replace(" ", "=")
     facts["how"] = facts.get("how", "").replace("code ", "return value ")
     if facts.get("reason", "") in ("", "no reason given"):
         facts["reason"] = ""

@@ -1,8 +1,10 @@
 """Editing a log as somebody might who is careful: positions are counted anew, and what names a position follows: the
-keys of activations, and the evidence of transitions."""
+keys of activations and of backfill clients, and the evidence of transitions."""
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ import attrs
 from poolbook.domain import events as e
 from poolbook.replay.validation import Violation, examine, validate
 
+_KEYED = e.JobExited | e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
 After = list[tuple[int | None, e.Event]]
 """The log that is left: each event with the position that it had, or None for one that is new."""
 
@@ -19,10 +22,15 @@ def edited(after: After) -> Iterator[tuple[int, e.Event]]:
     """The log with its positions counted anew, as far as it is read."""
     keys = {str(old): str(new) for new, (old, _) in enumerate(after, 1) if old is not None and old != new}
     for position, (_, event) in enumerate(after, 1):
-        if isinstance(event, e.JobExited) and event.key in keys:
+        if isinstance(event, _KEYED) and event.key in keys:
             event = attrs.evolve(event, key=keys[event.key])
         if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and str(event.evidence) in keys:
             event = attrs.evolve(event, evidence=int(keys[str(event.evidence)]))
+        if isinstance(event, e.SubmissionRefused) and str(event.evidence) in keys:
+            event = attrs.evolve(event, evidence=int(keys[str(event.evidence)]))
+        if isinstance(event, e.JobsTransformed):
+            moved = tuple(int(keys.get(str(place), place)) for place in event.evidence)
+            event = attrs.evolve(event, evidence=moved)
         yield position, event
 
 
@@ -55,11 +63,17 @@ def unseen_twice(log: Sequence[e.Event]) -> set[type[e.Event]]:
     return unseen
 
 
-def unseen_changes(log: Sequence[e.Event], kinds: Iterable[type[e.Event]]) -> set[tuple[type[e.Event], str]]:
-    """The fields of these kinds of event that can be changed somewhere, so that nothing is found."""
-    wanted, unseen = set(kinds), set()
+def unseen_changes(
+    log: Sequence[e.Event], kinds: Iterable[type[e.Event]], most: int = sys.maxsize
+) -> set[tuple[type[e.Event], str]]:
+    """The fields of these kinds of event that can be changed somewhere, so that nothing is found.
+
+    :param most: of each kind so many events are changed, the first ones
+    """
+    wanted, unseen, tried = set(kinds), set(), Counter[type[e.Event]]()
     for index, event in enumerate(log):
-        if type(event) not in wanted:
+        tried[type(event)] += 1
+        if type(event) not in wanted or tried[type(event)] > most:
             continue
         for field in attrs.fields(type(event)):
             for value in others(getattr(event, field.name)):

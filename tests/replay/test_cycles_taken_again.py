@@ -66,6 +66,94 @@ def test_every_cycle_of_any_pool_comes_out_the_same(commands: list[str], dialect
     assert found.taken >= len(held)
 
 
+CROWD = st.sampled_from(
+    """
+    submit u3 1 seconds=90
+    submit u20 2 seconds=200
+    submit u4 1 seconds=90 memory=9000
+    hold root 5
+    release root 5
+    remove root 7.0
+    vacate root slot1@h
+    grant u6@example.org ceiling 0
+    grant u8@example.org floor 1 300
+    grant u9@example.org factor 5
+    forget u2@example.org
+    machine i kind=static slots=1 Cpus=1 Memory=512
+    run 10 s
+    run 1 min
+    run 3 min
+    """.strip().splitlines()
+).map(str.strip)
+
+
+@given(commands=st.lists(CROWD, min_size=5, max_size=20), dialect=st.sampled_from(["manual", "htcondor-25"]))
+@settings(max_examples=15)
+def test_every_cycle_in_which_many_wait_for_few_slots_comes_out_the_same(commands: list[str], dialect: str) -> None:
+    pool = Pool(dialect, NEGOTIATOR_CONSIDER_PREEMPTION="false")
+    pool.say("machine h kind=static slots=2 Cpus=1 Memory=512")
+    for number in range(12):
+        pool.say(f"submit u{number} 1 seconds=90")
+    for command in ("run 3 min", *commands, "run 3 min"):
+        pool.say(command)
+    found = recheck(pool.events())
+    assert found.sound and found.differences == []
+
+
+KINDS = st.sampled_from(
+    """
+    submit a 2 seconds=90 memory=100
+    submit a 1 seconds=90 memory=101 prio=2
+    submit a 3 seconds=40 memory=102 differ
+    submit b 1 seconds=200 memory=103
+    submit b 2 seconds=90 memory=104
+    submit b 1 seconds=90 memory=9000
+    submit a 1 seconds=60 Requirements=time()%300<90
+    submit b 1 seconds=60 Rank=TARGET.Memory
+    submit b 2 seconds=60 Requirements=TARGET.Color=="red"
+    hold a 3
+    hold b 5
+    release root 3
+    release root 5
+    remove root 4.0
+    edit root 2 RequestMemory=105
+    edit root 6 JobPrio=7
+    vacate root slot1@h
+    grant a@example.org factor 30
+    grant b@example.org ceiling 1
+    grant b@example.org floor 2 300
+    machine i kind=static slots=1 Cpus=1 Memory=512 Color="red"
+    leave i
+    run 10 s
+    run 1 min
+    run 3 min
+    run 21 min
+    """.strip().splitlines()
+).map(str.strip)
+
+
+@given(
+    commands=st.lists(KINDS, min_size=5, max_size=20),
+    dialect=st.sampled_from(["manual", "htcondor-25"]),
+    preempts=st.sampled_from(["true", "false"]),
+)
+@settings(max_examples=15)
+def test_every_cycle_of_a_queue_of_many_kinds_comes_out_the_same(
+    commands: list[str], dialect: str, preempts: str
+) -> None:
+    pool = Pool(dialect, NEGOTIATOR_CONSIDER_PREEMPTION=preempts)
+    pool.say("machine h kind=static slots=2 Cpus=1 Memory=512")
+    for number in range(8):
+        pool.say(f"submit {'ab'[number % 2]} 2 seconds=90 memory={100 + number}")
+    for command in ("run 3 min", *commands, "run 3 min"):
+        try:
+            pool.say(command)
+        except KeyError:  # a machine that is not there cannot leave
+            continue
+    found = recheck(pool.events())
+    assert found.sound and found.differences == []
+
+
 @pytest.fixture(scope="module")
 def story() -> list[e.Event]:
     return [event for _, event in contested().events()]

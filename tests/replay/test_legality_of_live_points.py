@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from poolbook.replay.validation import examine
 
-from .virtual_point import PointPool
+from .virtual_point import BACKFILL, PointPool
 
 POLICIES = (
     "",
@@ -20,6 +20,9 @@ POLICIES = (
     "CLAIM_WORKLIFE=100 RUNBENCHMARKS=time()-LastBenchmark>600 CpuBusy=LoadAvg>0.3 Rank=TARGET.JobPrio "
     "IS_OWNER=CpuBusyTime>200 MachineMaxVacateTime=30 MaxJobRetirementTime=TARGET.JobPrio>0?10:300",
     "PREEMPT=KeyboardIdle<60 PREEMPT_VANILLA=JobPrio>0&&KeyboardIdle<30 WANT_HOLD=JobPrio>0",
+    "START_BACKFILL=true EVICT_BACKFILL=KeyboardIdle<60",
+    "START_BACKFILL=KeyboardIdle>30 IS_OWNER=KeyboardIdle<60 EVICT_BACKFILL=LoadAvg-CondorLoadAvg>0.5",
+    "START_BACKFILL=time()-EnteredCurrentState>30 RUNBENCHMARKS=time()-LastBenchmark>600 CLAIM_WORKLIFE=100",
 )
 SLOTS = st.sampled_from(["slot1@h", "slot2@h", "slot1_1@h"])
 COMPLETIONS = st.sampled_from(["", "", "completion=resume", "completion=exit"])
@@ -35,7 +38,17 @@ class AnyPoint(RuleBasedStateMachine):
         self.pool = PointPool(dialect)
         self.claims = 0
         self.pool.say(f"machine h Cpus=2 Memory=4096 kind={kind} slots=2 {policy}")
+        self.pool.say(f"configure h {BACKFILL}")
         self.pool.say("run 10 min")
+
+    @rule(what=st.sampled_from(["exit h", "exit h 1", "client h immortal", "client h seconds=20", "client h"]))
+    def client(self, what: str) -> None:
+        self.pool.say(what)
+
+    @rule(settings=st.sampled_from([BACKFILL, BACKFILL.replace("EXEC", "BOINC"), ""]))
+    def configure(self, settings: str) -> None:
+        if "h" in self.pool.engine.state.machines:
+            self.pool.say(f"configure h {settings}")
 
     @rule(grace=st.sampled_from(["5", "-1"]), prio=st.integers(0, 1), seconds=st.sampled_from([20, 900]))
     def submit(self, grace: str, prio: int, seconds: int) -> None:
@@ -76,11 +89,23 @@ class AnyPoint(RuleBasedStateMachine):
     def passing(self, seconds: float) -> None:
         self.pool.say(f"run {seconds} s")
 
-    @invariant()
-    def the_judge_finds_nothing(self) -> None:
+    def teardown(self) -> None:
+        """The judge finds nothing: it reads all of the log, and so it need not be asked after each step."""
         if hasattr(self, "pool"):
             found = examine(self.pool.log.read()).violations
             assert not found, "\n".join([f"{found[0].thing}: {found[0].words}", *found[0].story])
+
+    @invariant()
+    def one_client_runs_for_the_slots_in_backfill_and_no_job_beside_it(self) -> None:
+        if not hasattr(self, "pool"):
+            return
+        machine = self.pool.engine.state.machines.get("h")
+        clients = [key for key, run in self.pool.engine.world._runs.items() if run.client]  # type: ignore[attr-defined]
+        known = [] if machine is None or machine.backfill is None else [machine.backfill.key]
+        assert clients == known or (not clients and not machine.backfill.pid)  # type: ignore[union-attr]
+        for slot in self.pool.engine.state.slots.values():
+            holds = slot.state_activity in ("Backfill/Busy", "Backfill/Killing")
+            assert not holds or (known and slot.claim is None and slot.activation is None)
 
 
 TestAnyPoint = AnyPoint.TestCase

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,6 +29,11 @@ ADS = st.dictionaries(
 )
 MATCHES = st.lists(st.builds(e.Match, TEXTS, TEXTS), max_size=2).map(tuple)
 REFUSALS = st.lists(st.builds(e.Unmatched, TEXTS, NUMBERS, NUMBERS, st.just(())), max_size=1).map(tuple)
+EVIDENCE = st.lists(SMALL, max_size=2).map(tuple)
+DRAINS = st.lists(
+    st.builds(e.DefragDrain, TEXTS, TEXTS, st.floats(), NUMBERS, NUMBERS, EVIDENCE, TEXTS), max_size=2
+).map(tuple)
+CANCELS = st.lists(st.builds(e.DefragCancel, TEXTS, TEXTS, EVIDENCE, TEXTS), max_size=2).map(tuple)
 
 # The type of a field, as it is written in domain/events.py, and what may be in it.
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -48,6 +54,10 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "tuple[bytes, ...]": st.lists(st.just(b"x"), max_size=1).map(tuple),
     "tuple[Match, ...]": MATCHES,
     "tuple[Unmatched, ...]": REFUSALS,
+    "tuple[DefragDrain, ...]": DRAINS,
+    "tuple[DefragCancel, ...]": CANCELS,
+    "tuple[GroupQuota, ...]": st.lists(st.builds(e.GroupQuota, TEXTS, st.floats(), st.floats()), max_size=2).map(tuple),
+    "tuple[int, ...]": st.lists(SMALL, max_size=2).map(tuple),
 }
 
 
@@ -67,6 +77,19 @@ def test_nonsense_is_judged_to_its_end(log: list[tuple[int, e.Event]]) -> None:
     assert {violation.rule for violation in verdict.violations} <= set(RULES)
     if log:
         assert verdict.violations, "no few events at random are a log"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        e.ClusterSubmitted(1, "submitted", "1", 10_002, "alice@site", {"User": '"alice@site"'}, 1, (), "Idle", 1.0),
+        e.SubmissionRefused(1, "submitted", "1", 10_002, "alice", "MAX_JOBS_PER_OWNER", "10002.0", "too many"),
+    ],
+)
+def test_a_number_of_a_cluster_that_was_never_given_out_is_told_and_not_counted_up_to(event: e.ClusterEvent) -> None:
+    """Of a number of thirty digits, those in between would fill any memory."""
+    violations = [(found.rule, found.words) for found in examine([(1, event)]).violations]
+    assert ("reference", "its number was never given out: at most 10,000 follow on 1") in violations
 
 
 def test_what_is_no_kind_of_event_is_told() -> None:

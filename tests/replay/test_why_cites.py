@@ -46,9 +46,9 @@ def test_a_sentence_that_cites_a_record_of_something_else_is_found() -> None:
 
 
 BEFORE = {
-    "log_started": {"log_matched", "shadow_began"},
-    "log_evicted": {"log_matched", "shadow_began", "log_started"},
-    "log_evicted_said": {"log_matched", "shadow_began", "log_started"},
+    "log_started": {"log_matched", "shadow_began", "shadow_goes_on"},
+    "log_evicted": {"log_matched", "shadow_began", "shadow_goes_on", "log_started"},
+    "log_evicted_said": {"log_matched", "shadow_began", "shadow_goes_on", "log_started"},
     "shadow_did_not_find": {"shadow_began"},
     "slot_claim_ends": {"log_reported"},
 }

@@ -85,7 +85,7 @@ def test_what_has_no_why_is_told_where_it_stands(name: str, said: str) -> None:
 def test_of_records_that_are_missing_the_summary_says_whose_ends_are_not_known() -> None:
     log, _ = recorded(TRACES / "10-fairshare")
     summary, missing, *_ = [line.full for line in why(log, "1").lines]
-    assert summary == f"Cluster 1 has 110 jobs: 10 completed, 86 removed, 12 idle, 2 {UNTOLD}."
+    assert summary == f"Cluster 1 has 110 jobs: 10 completed, 86 removed, 14 {UNTOLD}."
     assert missing.startswith(
         "Records are missing from 2026-11-20 22:52:52 to 2026-11-20 22:55:08: the ends of 14 jobs are not known. ["
     )

@@ -167,6 +167,50 @@ def test_nothing_is_told_of_a_death_behind_a_gap_or_before_the_instant_that_is_a
     assert "died" not in texts_of(imported(tmp_path / "b")[0])[-1]
 
 
+HELD = (12, "22:46:58", "Job was held.\n\tvia condor_hold (by user alice)\n\tCode 1 Subcode 0")
+REMOVED = (9, "22:46:58", "Job was aborted.\n\tvia condor_rm (by user alice)")
+ENDED = (5, "22:46:58", "Job terminated.\n\t(1) Normal termination (return value 0)")
+BEGUN = (1, "22:46:58", f"Job executing on host: {HOST.format('startd')}\n\tSlotName: slot1@localhost")
+RELEASED = (13, "22:46:59", "Job was released.\n\tvia condor_release (by user alice)")
+
+# What the job's log has, what it has after its schedd began anew at 22:47:05, and what the schedd had forgotten.
+FORGOTTEN = [
+    ((HELD,), HELD, "held"),
+    ((HELD,), BEGUN, "held"),
+    ((HELD, RELEASED), RELEASED, ""),  # this one is told as it is: a job that waits may have been released
+    ((HELD, RELEASED), BEGUN, ""),
+    ((REMOVED,), REMOVED, "removed"),
+    ((REMOVED,), BEGUN, "removed"),
+    ((REMOVED,), ENDED, "removed"),
+    ((ENDED,), ENDED, "completed"),
+    ((ENDED,), HELD, "completed"),
+]
+
+
+@together(("known", "again", "status"), FORGOTTEN)
+def test_what_a_schedd_does_again_since_it_lost_the_end_of_its_table_is_told_so(
+    known: Sequence[tuple[int, str, str]], again: tuple[int, str, str], status: str, tmp_path: Path
+) -> None:
+    number, _, text = again
+    words = f"The access point had forgotten that it was {status}: {BY_SCHEDD}, and lost the end of its job_queue.log."
+    for second, schedd, told in (
+        ("22:47:06", SCHEDD_ANEW, bool(status)),
+        ("22:47:06", SCHEDD, False),  # nobody died
+        ("22:59:06", SCHEDD_ANEW, False),  # too late to come of that
+    ):
+        folder = tmp_path / f"{second}-{len(schedd)}"
+        _, *life = texts_of(pool(folder, RUN, schedd, event_log(*known, (number, second, text))))
+        assert [one for one in life if "forgotten" in one] == [
+            f"{words} [EventLog:{told_at(folder)}, SchedLog:8]"
+        ] * told
+
+
+def told_at(folder: Path) -> int:
+    """The line of the last entry of a folder's EventLog."""
+    lines = (folder / "EventLog").read_text(encoding="utf-8").split("...\n")
+    return "...\n".join(lines[:-2]).count("\n") + 2
+
+
 def test_a_job_that_waits_is_told_that_the_negotiator_died(tmp_path: Path) -> None:
     write(tmp_path / "EventLog", of_job(0, "22:46:40", f"Job submitted from host: {HOST.format('schedd')}"))
     cycle = ("22:46:41", "---------- Started Negotiation Cycle ----------")
@@ -194,7 +238,7 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
     ]
     text = "".join(of_job(*entry) for entry in entries).replace("2026-11-20", "2026-11-21")
     write(tmp_path / "EventLog", text)
-    answer, *_ = texts_of(imported(tmp_path)[0])
+    answer, *_ = texts_of(imported(tmp_path)[0], at=1_795_282_932 * 1_000_000)  # 17:42:12: the StartLog goes on
     assert (
         "evicted from slot1_1@localhost: the starter of slot1_1@localhost died at 2026-11-21 17:42:07 (signal 9)"
         in answer
@@ -204,7 +248,7 @@ def test_a_real_startds_starter_that_was_killed_is_named(tmp_path: Path) -> None
 
 # What a real pool wrote of such deaths (``data/runs``)
 
-STATIC, DYNAMIC = "deaths", "deaths-of-dynamic-slots"
+STATIC, DYNAMIC, MASTERS = "deaths", "deaths-of-dynamic-slots", "killed-daemons"
 REAL = {STATIC: "the startd of localhost died between {} and 13:27:16, when it began anew",
         DYNAMIC: "the startd of localhost died between {} and 13:31:52, when it began anew"}  # fmt: skip
 
@@ -239,6 +283,16 @@ ASKED = [
     (DYNAMIC, "1.1", "13:32:33", f"from slot1_3@localhost: {REAL[DYNAMIC].format('13:31:25')}", "StartLog:142"),
     (DYNAMIC, "1.1", "13:32:53", "lost the connection to slot1_2@localhost: the schedd of localhost died between "
      "13:32:36 and 13:32:53, when it began anew: Local schedd and job shadow died", "SchedLog:603"),
+    # where the MasterLog is there, it tells when
+    (MASTERS, "3.0", "22:13:10", "The collector of localhost died at 22:13:06 (signal 9 (Killed)).", "MasterLog:39"),
+    (MASTERS, "3.0", "22:13:24", "The negotiator of localhost died at 22:13:20 (signal 9 (Killed)).", "MasterLog:48"),
+    (MASTERS, "1.0", "22:13:50", "slot2@localhost: the startd of localhost died at 22:13:34 (signal 9 (Killed)): Sock",
+     "MasterLog:51"),
+    (MASTERS, "3.0", "", "The master of localhost died between 22:13:50 and 22:16:20, when it began anew.",
+     "MasterLog:59"),
+    (MASTERS, "slot1@localhost", "22:13:36", "The startd died (pid 22740, signal 9 (Killed)).", "MasterLog:51"),
+    (MASTERS, "slot1@localhost", "22:16:00", "The startd ended: its master (pid 22684) had died (fast, status 0, pid "
+     "23371).", "StartLog:182"),
 ]  # fmt: skip
 
 
@@ -252,22 +306,47 @@ def test_of_a_real_pool_the_answer_names_the_daemon_that_was_killed(
 
 
 # Run -> of a job that outlived its schedd's first death, and not the second: its slot, since when the schedd was heard
-# of it, when each began anew, the job's log, and the lines of both beginnings in the SchedLog.
+# of it, when each began anew, and the lines of both beginnings in the SchedLog.
 OUTLIVED = {
-    STATIC: ("slot1@localhost", "13:28:01", "13:28:17", "13:29:44", "alice-job.log", 422, 508),
-    DYNAMIC: ("slot1_1@localhost", "13:32:36", "13:32:53", "13:34:20", "EventLog", 603, 689),
+    STATIC: ("slot1@localhost", "13:28:01", "13:28:17", "13:29:44", 422, 508),
+    DYNAMIC: ("slot1_1@localhost", "13:32:36", "13:32:53", "13:34:20", 603, 689),
 }
 
 
 @pytest.mark.parametrize("run", OUTLIVED)
 def test_a_schedd_that_died_twice_is_named_each_time_for_what_came_of_it(run: str) -> None:
-    slot, began, first, second, log, line, other = OUTLIVED[run]
+    slot, began, first, second, line, other = OUTLIVED[run]
     died = "the schedd of localhost died between {} and {}, when it began anew"
     lost, ended = [text for text in told(run, "1.0") if "schedd of" in text]
     assert lost.startswith(f"Its shadow lost the connection to {slot}: {died.format(began, first)}: Local schedd and")
     assert lost.endswith(f"SchedLog:{line}]")
-    assert ended.startswith(f"No record tells of the end of its run on {slot}: {died.format(first, second)}. [{log}:")
+    assert ended.startswith(f"Its run on {slot} ended after 1 min ")
+    assert f": {died.format(first, second)}. [StartLog:" in ended
     assert ended.endswith(f"SchedLog:{other}]")
+
+
+def test_a_real_schedd_that_was_killed_had_forgotten_a_removal_and_an_end() -> None:
+    """In the second in which 13.0 began its schedd died, too."""
+    log, _ = recorded(DATA / "recordings" / "kill-schedd-again")
+    killed = "the schedd of localhost died at {} (signal 9 (Killed))"
+    forgot = (
+        f"The access point had forgotten that it was {{}}: {killed}, and lost the end of its job_queue.log. [bob-job"
+    )
+    lost = f"Its shadow lost the connection to slot2@localhost: {killed}: Local schedd and job shadow died, schedd now"
+    expected = {
+        "13.0": [
+            lost.format("23:34:15"),
+            lost.format("23:34:25"),
+            lost.format("23:34:40"),
+            forgot.format("completed", "23:34:40"),
+        ],
+        "15.0": [forgot.format("removed", "23:34:25")],
+    }
+    for job, sentences in expected.items():
+        _, *life = [text.replace("2026-11-22 ", "") for text in texts_of(log, job)]
+        found = [text for text in life if "the schedd of" in text]
+        assert len(found) == len(sentences)
+        assert all(text.startswith(one) for text, one in zip(found, sentences, strict=True)), found
 
 
 def test_a_new_shadow_is_told_before_it_finds_its_job() -> None:
@@ -285,7 +364,17 @@ def test_a_match_is_told_of_the_run_that_it_led_to_and_of_no_slot_that_was_there
     assert places == ["MatchLog:4]", "MatchLog:62]", "MatchLog:96]", "MatchLog:112]"]
 
 
-@pytest.mark.parametrize("run", [STATIC, DYNAMIC, "alike"])
+def test_of_what_a_job_lost_its_connection_by_each_death_is_told_once_and_in_its_place() -> None:
+    lost = [text for text in told(MASTERS, "1.0") if text.startswith("Its shadow lost the connection")]
+    died = [text.partition("slot2@localhost: ")[2].rpartition(": ")[0] for text in lost]
+    assert died == [
+        "the startd of localhost died at 22:13:34 (signal 9 (Killed))",
+        "the schedd of localhost died at 22:13:50 (signal 9 (Killed))",
+        "the master of localhost died between 22:13:50 and 22:16:11, when its schedd found it gone",
+    ]
+
+
+@pytest.mark.parametrize("run", [STATIC, DYNAMIC, MASTERS, "alike"])
 def test_a_pool_whose_daemons_were_killed_is_not_accused(run: str) -> None:
     found = examine(recorded(DATA / "runs" / run)[0])
     assert found.sound

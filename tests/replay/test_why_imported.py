@@ -27,7 +27,7 @@ from ..together import together
 
 SECOND = 1_000_000
 BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
-USER, GLOBAL, STARTD, NEGOTIATOR, SCHEDD, HISTORY = range(1, 7)
+USER, GLOBAL, STARTD, NEGOTIATOR, SCHEDD, HISTORY, QUEUE = range(1, 8)
 SOURCES = {
     USER: ("/home/alice/job.log", "userlog"),
     GLOBAL: ("/var/log/condor/EventLog", "eventlog"),
@@ -35,6 +35,7 @@ SOURCES = {
     NEGOTIATOR: ("/var/log/condor/NegotiatorLog", "negotiatorlog"),
     SCHEDD: ("/var/log/condor/SchedLog", "schedlog"),
     HISTORY: ("/var/lib/condor/spool/history", "history"),
+    QUEUE: ("/var/lib/condor/spool/job_queue.log", "queue"),
 }
 SLOT = "slot1@node"
 
@@ -46,8 +47,15 @@ def log_of(events: Sequence[e.Event]) -> Log:
         e.SourceFound(BEGIN, "read", f"{number}:0", number, path, kind, "node", "UTC")
         for number, (path, kind) in SOURCES.items()
     ]
-    log.append([founded, *found, *map(kept, events)])
+    log.append([founded, *found])
+    log.append([each for event in map(kept, events) for each in (event, reached(event))])
     return log
+
+
+def reached(event: e.Event) -> e.Event:
+    """How far its source was read with an event."""
+    number, line = map(int, event.stimulus.split(":"))
+    return e.SourceRead(BEGIN, "read", f"{number}:0", number, SOURCES[number][0], line, line, 0, "", "", "", 0)
 
 
 def kept(event: e.Event) -> e.Event:
@@ -244,15 +252,15 @@ def test_a_job_that_only_the_schedds_table_knows_is_told_from_it() -> None:
     operations = [(101, "3.1", "Job", "Machine"), *((103, "3.1", name, text) for name, text in ad.items())]
     header = ((107, "1", "CreationTimestamp", "1795214200"),)
     written = [
-        e.TableWritten(BEGIN, "reported", "5:1", "queue", 1, header),
-        e.TableWritten(BEGIN + 9 * SECOND, "reported", "5:2", "queue", 2, tuple(operations)),
+        e.TableWritten(BEGIN, "reported", f"{QUEUE}:1", "queue", 1, header),
+        e.TableWritten(BEGIN + 9 * SECOND, "reported", f"{QUEUE}:2", "queue", 2, tuple(operations)),
     ]
     assert told(log_of(written), "3.1") == [
         "Job 3.1 has been held since 2026-11-20 22:36:49. It was on hold: no disk, by the schedd's table. "
-        "[SchedLog:2] In that pool, `condor_release 3.1` lets it wait for a slot again. Its records end at 2026-11-20 "
-        "22:36:49.",
-        "eve@pool submitted it. [SchedLog:2]",
-        "It was on hold: no disk, by the schedd's table. [SchedLog:2]",
+        "[job_queue.log:2] In that pool, `condor_release 3.1` lets it wait for a slot again. Its records end at "
+        "2026-11-20 22:36:49.",
+        "eve@pool submitted it. [job_queue.log:2]",
+        "It was on hold: no disk, by the schedd's table. [job_queue.log:2]",
     ]
 
 
@@ -388,6 +396,86 @@ def test_a_match_by_which_a_job_like_it_ran_on_a_slot_that_was_carved_from_it_sa
     ]
     (text,) = [text for text in told(log_of([LOGGED[0], matched, *ran]), "1.0") if "gave" in text]
     assert text == f"The negotiator gave {SLOT} for jobs like this one; job 5.0 ran there. [NegotiatorLog:10]"
+
+
+def test_a_shadow_that_had_another_job_before_took_this_one_when_that_had_ended() -> None:
+    switched = report(27, 60, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711", before="5.0")
+    texts = told(log_of([*LOGGED[:4], *REPORTED[2:5], switched]), "1.0")
+    assert texts[-2] == (
+        f"The access point went on to it on {SLOT}: the shadow of job 5.0 (pid 4711) took it when that had ended. "
+        "[SchedLog:60]"
+    )
+
+
+GIVEN: dict[str, tuple[str, list[e.Event], bool]] = {
+    "by the slot's log": ("alice@pool", [*OF_SLOT[:6]], True),
+    "where the slot has no log": ("alice", [], True),
+    "but it is somebody else's": ("bob@pool", [*OF_SLOT[:6]], False),
+    "but another job ran on it first": ("alice@pool", [of_slot(7, 60, "activated", job="5.0"), *OF_SLOT[2:6]], False),
+    "but the job that it names ran on it": (
+        "alice@pool",
+        [report(7, 41, "shadow_began", source=SCHEDD, cluster=5, slot=SLOT, user="alice", shadow="4712")],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN)
+def test_a_run_by_a_match_that_names_another_cluster_of_the_autocluster_names_it_and_its_slot(how: str) -> None:
+    user, others, told_of = GIVEN[how]
+    matched = report(6, 10, "matched", source=NEGOTIATOR, cluster=5, user=user, slot=SLOT, preempting="none")
+    shadow = report(7, 40, "shadow_began", source=SCHEDD, slot=SLOT, user="alice", shadow="4711")
+    texts = told(log_of([*LOGGED[:2], matched, shadow, *others]), "1.0")
+    sentence = f"The negotiator matched 5.0, a job like it, with {SLOT}. [NegotiatorLog:10]"
+    assert (sentence in texts) == told_of
+
+
+def test_a_slots_claim_by_a_match_that_names_another_cluster_of_its_holder_is_told_of() -> None:
+    matched = report(6, 10, "matched", source=NEGOTIATOR, cluster=5, user="alice@pool", slot=SLOT, preempting="none")
+    texts = told(log_of([*LOGGED[:2], matched, *OF_SLOT[:6]]), SLOT)
+    assert "The negotiator matched it with job 5.0 of alice@pool, or one like it. [NegotiatorLog:10]" in texts
+
+
+LATER_RUN = [
+    of_slot(50, 200, "owner", "slot2@node", user="alice@pool"),
+    of_slot(50, 201, "activated", "slot2@node", job="1.0"),
+]
+OVER = [
+    e.SlotTransitioned(BEGIN + (50 + n) * SECOND, "reported", f"{STARTD}:{202 + n}", "slot2@node", *row)
+    for n, row in enumerate([("11", "Claimed/Idle", "Claimed/Busy"), ("12", "Claimed/Busy", "Claimed/Idle")])
+]
+# What its slot's log has of a run behind the end of the job's own log -> the answer.
+BY_SLOT_ALONE: dict[str, tuple[list[e.Event], str]] = {
+    "begun": (
+        [*LATER_RUN],
+        "has been running on slot2@node since 2026-11-20 22:37:30. By the log of slot2@node it started there.",
+    ),
+    "over": (
+        [*LATER_RUN, *OVER],
+        "is somewhere that no record tells of since 2026-11-20 22:37:31. By the log of slot2@node its run there ended",
+    ),
+    "of another access point's user": (
+        [of_slot(50, 200, "owner", "slot2@node", user="eve@pool"), *LATER_RUN[1:]],
+        "has been waiting (Idle) since 2026-11-20 22:36:57",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BY_SLOT_ALONE)
+def test_a_job_of_which_its_slots_log_alone_has_the_last_run_is_not_waiting(how: str) -> None:
+    of_run, words = BY_SLOT_ALONE[how]
+    log = log_of([*LOGGED[:3], *REPORTED[2:3], *OF_SLOT, *of_run])
+    assert told(log, "1.0")[0].startswith(f"Job 1.0 {words}")
+
+
+def test_the_slot_of_an_end_is_that_of_the_last_run_and_not_of_one_before() -> None:
+    ends = entry(80, 40, 5, ended("0"))
+    ad = 'ClusterId = 1\nProcId = 0\nQDate = 1795214202\nJobStatus = 4\nExitCode = 0\nLastRemoteHost = "slot3@node"'
+    by_slot = log_of([*LOGGED[:3], *OF_SLOT, *LATER_RUN, *OVER[:1], ends])
+    assert told(by_slot, "1.0")[-1].startswith("It ended after 30 s on slot2@node, with code 0")
+    by_history = log_of([*LOGGED[:3], ends, _history(1, ad)])
+    assert told(by_history, "1.0")[-1].startswith("It ended on slot3@node, with code 0")
+    assert told(log_of([*LOGGED[:3], ends]), "1.0")[-1].startswith("It ended, with code 0")
 
 
 @pytest.mark.parametrize(("times", "words"), [(1, ""), (3, ", 3 times until 2026-11-20 22:37:02")])
@@ -610,9 +698,26 @@ def test_a_file_is_called_by_as_much_of_its_path_as_tells_it_apart(paths: tuple[
     assert [found[number] for number in sorted(found)] == NAMES[paths]
 
 
+def test_a_job_of_whose_removal_the_schedds_table_alone_tells_does_not_run() -> None:
+    ad = {"ClusterId": "1", "ProcId": "0", "QDate": "1795214202", "User": '"alice@pool"', "JobStatus": "2"}
+    made = [(101, "1.0", "Job", "Machine"), *((103, "1.0", name, text) for name, text in ad.items())]
+    gone = {"JobStatus": "3", "EnteredCurrentStatus": "1795214260", "RemoveReason": '"via condor_rm (by user eve)"'}
+    removed = [*((103, "1.0", name, text) for name, text in gone.items()), (102, "1.0", "", "")]
+    written = [
+        e.TableWritten(BEGIN + at * SECOND, "reported", f"{QUEUE}:{line}", "queue", line, tuple(operations))
+        for at, line, operations in ((2, 1, made), (60, 2, removed))
+    ]
+    log = log_of([*LOGGED[:2], *written])
+    assert told(log, "1.0")[0].startswith(
+        "Job 1.0 was removed at 2026-11-20 22:37:40. It was removed: via condor_rm (by user eve). [job_queue.log:2]"
+    )
+    assert why(log, "1").texts[0] == "Cluster 1 has 1 job: 1 removed."
+    assert told(log, "1.0", 30)[0].startswith(f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.")
+
+
 def test_a_job_that_only_an_older_part_of_the_queues_log_has_is_told_of() -> None:
     def written(seconds: int, number: int, *operations: tuple[int, str, str, str]) -> e.Event:
-        return e.TableWritten(BEGIN + seconds * SECOND, "reported", f"9:{number}", "queue", number, operations)
+        return e.TableWritten(BEGIN + seconds * SECOND, "reported", f"{QUEUE}:{number}", "queue", number, operations)
 
     status = {"cluster": (103, "07.-1", "User", '"carol@node"'), "job": (103, "7.0", "JobStatus", "3")}
     date = (103, "7.0", "QDate", str(BEGIN // SECOND))

@@ -9,11 +9,13 @@ from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import NOTHING_READ
 from poolbook.domain.state.job_ad import quoted
-from poolbook.replay.virtual_world import VirtualWorld
+from poolbook.replay.virtual_world import CLIENT, VirtualWorld
 
 from .virtual_pool import Pool
 
 HOLDER = "other.example.org"
+BACKFILL = "ENABLE_BACKFILL=true BACKFILL_SYSTEM=EXEC EXEC_Executable=/bin/burn EXEC_InitialDir=/var/tmp"
+"""What a machine's settings are for backfill."""
 
 
 def _words(words: tuple[str, ...]) -> dict[str, str]:
@@ -58,6 +60,17 @@ class PointPool(Pool):
             }
             plans.append(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **own}))
         return self._handle(s.Reconfigure(self._id("configure"), machine, settings, {}, tuple(plans)))
+
+    # The backfill client
+
+    def _client(self, machine: str, *words: str) -> None:
+        """client h seconds=30: what the next clients do; client h immortal: no signal ends them."""
+        seconds = float(_words(words).get("seconds", CLIENT.seconds))
+        self._world.clients[machine] = evolve(CLIENT, seconds=seconds, immortal="immortal" in words)
+
+    def _exit(self, machine: str, code: str = "0") -> None:
+        """exit h 1: the client ends by itself."""
+        self._world.client_exits(machine, int(code))
 
     # The administrator
 

@@ -12,8 +12,9 @@ import pytest
 from poolbook.domain.classad import Context, parse, unparse
 from poolbook.domain.config import ConfigError
 from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.provisioning import Equipment, Volume
-from poolbook.domain.startd.slot_ad import ad_at, snapshot
+from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.startd.slot_types import SlotTypeError
 from poolbook.domain.state.caches import Caches
 
@@ -94,7 +95,9 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
     found.advance(1)
     for theirs in record["slots"]:
         slot = found.state.slots[f"slot{theirs['SlotID']}@h"]
-        ad = ad_at(snapshot(found.state, slot, found.world.sense, found.world.now(), Context(), Caches()))
+        ad = ad_at(
+            PolicyEvaluation(found.state, slot, found.world.sense, found.world.now(), Context(), Caches()).snapshot()
+        )
         wanted = {key: text for key, text in theirs.items() if re.match(r"slot\d_", key)}
         assert len(wanted) == 6
         assert {key: unparse(ad[key]) for key in wanted} == wanted
@@ -129,7 +132,9 @@ def idle_of(found: TestPool, name: str) -> list[int]:
     slots = [found.state.slots[f"slot{number}@h"] for number in (1, 2)]
     now = found.world.now()
     return [
-        ad_at(snapshot(found.state, slot, found.world.sense, now, Context(), Caches()), whole=True).eval(name)
+        ad_at(
+            PolicyEvaluation(found.state, slot, found.world.sense, now, Context(), Caches()).snapshot(), whole=True
+        ).eval(name)
         for slot in slots
     ]
 

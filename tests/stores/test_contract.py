@@ -12,6 +12,7 @@ import pytest
 from eventsourcing.persistence import IntegrityError, StoredEvent
 
 from poolbook.adapters.stores.codec import CODEC
+from poolbook.adapters.stores.stored_log import StoredLog
 from poolbook.domain.events import Event, MachineLeft, WriterBegan
 from poolbook.domain.ports.log import Fenced, Head, LogError, LogUnavailable
 
@@ -178,6 +179,21 @@ def test_a_fenced_writer_goes_on_after_a_refresh(place: Place) -> None:
             second.append([changed(2)])
     assert second.refresh() == first.head
     assert second.append([changed(3)]) == 3
+    assert place.problems() == []
+
+
+@pytest.mark.parametrize("other", ["position", "digest", "epoch"])
+def test_a_writer_is_fenced_by_another_head_whatever_of_it_differs(place: Place, other: str) -> None:
+    """As where the log under a writer was replaced by another one of the same length."""
+    log = place.open()
+    log.append(samples(3))
+    head = log.head
+    position = head.position + (other == "position")
+    digest = "0" * len(head.digest) if other == "digest" else head.digest
+    known = Head(head.epoch + (other == "epoch"), position, digest)
+    with pytest.raises(Fenced):
+        StoredLog(log._tables, known, None).append([changed(1)])  # type: ignore[attr-defined]
+    assert log.refresh() == head
     assert place.problems() == []
 
 

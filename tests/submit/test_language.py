@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.submit import SubmitError, from_mapping, parse_submit
+from poolbook.domain.submit import SubmitError, from_mapping, parse_submit, submission
 
 from ..together import together
 from .world import Disk, facts, submit, values
@@ -265,3 +265,16 @@ def test_importing_it_loads_no_numpy() -> None:
         [sys.executable, "-c", program], env={"PYTHONPATH": str(package)}, capture_output=True, text=True, check=True
     )
     assert ran.stdout == "False\n"
+
+
+def test_many_unknown_names_are_told_without_comparing_each_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def close_names(word: str, *rest: object) -> list[str]:
+        compared.append(word)
+        return []
+
+    monkeypatch.setattr(submission, "close_names", close_names)
+    warnings = submit("".join(f"unknown{number} = 1\n" for number in range(500)) + "queue").warnings
+    assert sum("was unused by condor_submit" in each for each in warnings) == 500
+    assert len(compared) < 50

@@ -9,11 +9,12 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue
-from poolbook.adapters.condor_tools.analyze import Judged, reason, steps, wrapped
+from poolbook.adapters.condor_tools.analyze import Judged, steps, wrapped
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, parse, unparse
+from poolbook.domain.negotiator.rejection_reason import rejection_reason
 
 from ..replay.contested_pool import contested
 from ..together import together
@@ -111,7 +112,7 @@ def test_a_job_that_no_cycle_refused_is_told_without_counts(name: str, ad: Class
     ],
 )
 def test_the_reason_is_in_the_negotiators_words(why: e.Unmatched, words: str) -> None:
-    assert reason(why) == words
+    assert rejection_reason(why) == words
 
 
 def test_slots_in_use_are_told_by_whose_they_are() -> None:
@@ -162,3 +163,11 @@ def test_the_command_tells_what_the_log_has(tmp_path: Path, capsys: pytest.Captu
     assert "    RequestMemory = 90000 (mb)\n" in out
     assert "      9 slots are rejected by your job's requirements\n" in out
     assert "from pool\nReason for last match failure: no match found\n" in out
+
+
+def test_a_job_that_a_concurrency_limit_keeps_waiting_is_told_who_holds_it() -> None:
+    reached = (e.ReachedLimit("x.y", 2, 2, 1), e.ReachedLimit("xsw", 3, 3, 1))
+    why = refused(limit="concurrency", reached=reached)
+    found = Judged((MINUTE * SECOND, why), 0, "pool", ["XSW: 3 of 3, held by 1.0, 1.1, 4.2"])
+    out = told(job(63, 1), found)
+    assert "Reason for last match failure: concurrency limit x.y, xsw reached\n    XSW: 3 of 3, held by 1.0" in out

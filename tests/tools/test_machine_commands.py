@@ -65,7 +65,8 @@ def test_a_machine_is_drained_and_opened_again_in_htcondors_words(call: Call) ->
 
 
 def test_the_number_of_a_drain_is_told_and_can_be_asked_for(call: Call) -> None:
-    _, out, _ = call("drain", HERE, "-quick", "-reason", "new disk", "-start", 'Owner == "alice"', "-json")
+    _, out, err = call("drain", HERE, "-quick", "-reason", "new disk", "-start", 'Owner == "alice"', "-json")
+    assert err == "poolbook drain: -start is not used with -quick: only a graceful drain has a START of its own\n"
     number = json.loads(out)["request"]
     assert "No matching draining request id 99" in call("drain", "-cancel", "-request-id", "99", HERE)[2]
     assert call("drain", "-cancel", "-request-id", number, HERE)[0] == 0

@@ -25,7 +25,7 @@ from ..together import together
         ("condor_vacate_job", "vacate"), ("vacate_job", "vacate"), ("condor_suspend", "suspend"),
         ("condor_continue", "continue"), ("condor_drain", "drain"), ("condor_off", "off"), ("condor_on", "on"),
         ("condor_reconfig", "reconfig"), ("condor_reschedule", "reschedule"), ("condor_config_val", "config"),
-        ("q", "q"), ("condor_run", ""), ("condor_wait", ""), ("nonsense", ""),
+        ("q", "q"), ("condor_run", ""), ("condor_wait", "wait"), ("nonsense", ""),
     ],
 )  # fmt: skip
 def test_htcondors_names_mean_poolbooks_commands(name: str, command: str) -> None:
@@ -36,7 +36,7 @@ def test_a_tool_of_htcondors_is_called_by_its_own_name(capsys: pytest.CaptureFix
     assert main(["condor_q", "-help"]) == 0
     assert capsys.readouterr().out.startswith("usage: poolbook q ")
     assert main(["condor_version"]) == 0
-    assert capsys.readouterr().out.startswith("poolbook ")
+    assert capsys.readouterr().out.startswith("$CondorVersion: 25.14")
 
 
 @pytest.mark.parametrize("words", [("help", "q"), ("-help", "q"), ("help", "condor_q"), ("q", "-help")])
@@ -175,4 +175,4 @@ def test_pages_are_what_the_formatter_takes(capsys: pytest.CaptureFixture[str]) 
 def test_the_page_of_the_whole_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["man"]) == 0
     page = capsys.readouterr().out
-    assert all(f"\\fB{name}\\fR" in page for name in COMMANDS)
+    assert all("\\fB{}\\fR".format(name.replace("-", "\\-")) in page for name in COMMANDS)

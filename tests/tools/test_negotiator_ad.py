@@ -88,3 +88,8 @@ def test_a_pool_without_a_cycle_has_a_negotiator_all_the_same(
     log.close()
     assert main(["status", "-negotiator", "-af", "Name", "MyType", "LastNegotiationCycleEnd0", "-log", url]) == 0
     assert capsys.readouterr().out == "here Negotiator undefined\n"
+
+
+def test_the_ad_says_what_is_held_of_each_concurrency_limit() -> None:
+    ad = negotiator_ad(Pool("pool", 1070, None), [], {"xsw": 1.5, "large.a": 2.0})
+    assert (ad.eval("ConcurrencyLimit_xsw"), ad.eval("ConcurrencyLimit_large_a")) == (1.5, 2.0)

@@ -89,7 +89,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("story") / "pool.db"
     with Pool.open(
         str(path), user="alice", uid_domain="x", name="h", behave=lasting,
-        settings={"GROUP_NAMES": "group_physics", "GROUP_QUOTA_group_physics": 1}, ignore_unenforced=True,
+        settings={"GROUP_NAMES": "group_physics", "GROUP_QUOTA_group_physics": 2},
     ) as pool:  # fmt: skip
         pool.add_machine("node1", cpus=4, static=2)
         pool.submit({"executable": "/bin/work", "request_cpus": 2}, count=3)
@@ -131,7 +131,7 @@ def test_a_pool_shows_its_users_under_their_groups(pool: Pool, call: Call) -> No
     name = "group_physics.carol@x"
     records = {record["Name"]: record for record in json.loads(call("userprio", "--json")[1])}
     assert (records[name]["AccountingGroup"], records[name]["ResourcesUsed"]) == ("group_physics", 1)
-    assert (records["group_physics"]["ConfigQuota"], records["group_physics"]["GroupSortKey"]) == (1.0, 2.0)
+    assert (records["group_physics"]["ConfigQuota"], records["group_physics"]["GroupSortKey"]) == (2.0, 1.0)
     lines = call("userprio", "-allusers", "-usage", "-quotas")[1].splitlines()
     assert lines[1].startswith("Group  ") and lines[2].startswith("  User Name  ")
     names = [line.split()[0] for line in lines[4:-2]]
@@ -272,7 +272,7 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
         (["-activefrom", "2", "30", "2026"], "there is no such day; -activefrom 11 20 2026 is one"),
         (["-activefrom", "May", "1", "2026"], "there is no such day"),
         (["-constraint", "1 +"], "this is no expression"),
-        (["-name", "n"], "a log is one pool"),
+        (["-pool", "n"], "a log is one pool"),
     ],
 )
 def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:

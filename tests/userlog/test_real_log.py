@@ -15,7 +15,7 @@ from functools import partial
 from poolbook.adapters.runtime.userlog import event_text
 from poolbook.adapters.runtime.userlog.event_text import Resource
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.world import Launch
+from poolbook.domain.ports.world import ClientLaunch, Launch
 from poolbook.domain.submit import Facts, parse_submit
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 
@@ -78,8 +78,9 @@ class RealWorld(VirtualWorld):
         came = super().wait(until)
         return sorted(came, key=lambda c: isinstance(c, s.Started) and self.jobs[c.key] == (1, 1))
 
-    def start(self, launches: Sequence[Launch]) -> None:
-        self.jobs = {**getattr(self, "jobs", {}), **{launch.key: (launch.cluster, launch.proc) for launch in launches}}
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
+        jobs = {each.key: (each.cluster, each.proc) for each in launches if isinstance(each, Launch)}
+        self.jobs = {**getattr(self, "jobs", {}), **jobs}
         super().start(launches)
 
 

@@ -6,6 +6,7 @@ import gzip
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import htcondor2
 import pytest
@@ -207,6 +208,37 @@ def held_by_its_policy() -> Pool:
     return with_policy(Behaviour(30, code=4), **policy)
 
 
+def ended_with(resident: int, measured: int = 0, **hold: Any) -> Pool:
+    """A job of which the supervisor says at its end how large it was, and perhaps before."""
+    pool = pool_of()
+    one_job(pool, [("ImageSize", "45")])
+    pool.run(1)
+    if measured:
+        pool.measure(JOB_1, 45, measured)
+    key = pool.engine.state.by_job[JOB_1].key
+    pool.ask(s.Ended("end", key, pool.world.now(), code=0, resident=resident, **hold))
+    return pool
+
+
+def measured_at_its_end() -> Pool:
+    return ended_with(5120)
+
+
+def measured_before_and_at_its_end() -> Pool:
+    return ended_with(5120, 5120)
+
+
+def held_for_its_time() -> Pool:
+    return ended_with(5120, hold_reason="The job exceeded allowed job duration of 00:02", hold_code=46)
+
+
+def local() -> Pool:
+    pool = pool_of()
+    pool.submit({**JOB, "JobUniverse": "12"})
+    pool.run(60)
+    return pool
+
+
 def removed_when_it_was_done_and_stayed() -> Pool:
     pool = with_policy(Behaviour(30), LeaveJobInQueue="JobStatus == 4")
     pool.act("remove", JOB_1, reason="fetched")
@@ -243,10 +275,14 @@ def priority_changed() -> Pool:
         (suspended_before_it_begins, "000 001 010"),
         (removed_while_suspended, "000 001 010 011 004 009"),
         (measured_three_times, "000 001 006 006"),
-        (not_startable, "000 021 004 012"),
+        (not_startable, "000 001 021 004 012"),
         (requeued, "000 001 004 001"),
         (requeued_and_done, "000 001 004 001 005"),
-        (held_by_its_policy, "000 001 004 012"),
+        (held_by_its_policy, "000 001 012"),
+        (held_for_its_time, "000 001 006 012"),
+        (measured_at_its_end, "000 001 006 005"),
+        (measured_before_and_at_its_end, "000 001 006 005"),
+        (local, "000 001 005"),
         (removed_when_it_was_done_and_stayed, "000 001 005 009"),
         (priority_changed, "000 033"),
     ],
@@ -274,10 +310,13 @@ def test_what_happens_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> 
         (not_startable, "004", "Job was evicted. Code 6 Subcode 2\n"),
         (not_startable, "012", f"\tError from slot1@host: {FAILURE}\n\tCode 6 Subcode 2\n"),
         (requeued_and_done, "005", "\t(1) Normal termination (return value 7)\n"),
-        (held_by_its_policy, "004", "Job was evicted. Code 3 Subcode 17\n"),
         (held_by_its_policy, "012", "\texit code 4\n\tCode 3 Subcode 17\n"),
         (removed_when_it_was_done_and_stayed, "009", "\tfetched (by user alice)\n"),
         (priority_changed, "033", "Changing job attribute JobPrio from 3 to 5\n"),
+        (held_for_its_time, "012", "\tThe job exceeded allowed job duration of 00:02\n\tCode 46 Subcode 0\n"),
+        (measured_at_its_end, "006", "Image size of job updated: 45\n\t5  -  MemoryUsage of job (MB)\n\t5120  -  Res"),
+        (not_startable, "001", "Job executing on host: <127.0.0.1:0?alias=host>\n\tSlotName: slot1@host\n\tCpus = 1\n"),
+        (local, "001", "Job executing on host: <127.0.0.1:0?alias=pool>\n"),
     ],
 )  # fmt: skip
 def test_an_event_says(happens: Callable[[], Pool], number: str, says: str) -> None:

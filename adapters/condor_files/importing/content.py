@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import hashlib
 import lzma
@@ -11,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from attrs import define
 
@@ -25,14 +26,89 @@ SUFFIXES = (".gz", ".bz2", ".xz")
 _REWRITTEN = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*?Global JobLog:\s*ctime=\d* id=\S*)( [^\n]*)")
 
 
-def open_content(path: str) -> IO[bytes]:
-    """Open the file's content, decompressed. Raise OSError."""
+VARIABLE = "POOLBOOK_MAX_UNPACKED"  #: MiB that are read of a compressed file; without it, what follows decides
+RATIO = 100  #: times its size that a compressed file is unpacked to; logs compress by 10 to 50
+ALWAYS = 256 << 20  #: bytes that are read whatever the ratio
+MOST = 8 << 30  #: bytes that are read at most
+
+
+class TooMuchError(OSError):
+    """A compressed file holds more than is read of one: it may have been made to fill a disk."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            errno.EFBIG,
+            f"it unpacks to over {most >> 20} MiB, which is more than is read of a compressed file of its size; if it "
+            f"is an honest one, unpack it, or set {VARIABLE} to the MiB that it may have",
+        )
+
+
+class UnpackedFile:
+    """A compressed file, read unpacked; raises `TooMuchError` behind as many bytes as are read of it."""
+
+    def __init__(self, path: str, opener: Callable[..., Any]) -> None:
+        self._packed = open(path, "rb")  # noqa: SIM115  # closed with this
+        self._file = opener(self._packed, "rb")
+        self._most = most_of(os.fstat(self._packed.fileno()).st_size)
+
+    def read1(self, size: int = -1) -> bytes:
+        data: bytes = b"" if self._file.tell() > self._most else self._file.read1(size)
+        if self._file.tell() > self._most:
+            raise TooMuchError(self._most)
+        return data
+
+    read = read1
+
+    def seek(self, offset: int) -> int:
+        if offset > self._most:
+            raise TooMuchError(self._most)
+        return int(self._file.seek(offset))
+
+    def fileno(self) -> int:
+        return self._packed.fileno()
+
+    def packed(self) -> int:
+        """Return how many bytes of the compressed file were read."""
+        return self._packed.tell()
+
+    def close(self) -> None:
+        self._file.close()
+        self._packed.close()
+
+    def __enter__(self) -> UnpackedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+Content = IO[bytes] | UnpackedFile
+
+
+def most_of(size: int) -> int:
+    """Return how many bytes are read of a compressed file of this size. Raise `ValueError` if the setting is no
+    number."""
+    given = os.environ.get(VARIABLE)
+    if not given:
+        return min(MOST, max(ALWAYS, RATIO * size))
+    if not given.isdigit() or not int(given):
+        raise ValueError(f"{VARIABLE} is a number of MiB, not {given!r}")
+    return int(given) << 20
+
+
+def open_content(path: str) -> Content:
+    """Open the file's content, decompressed. Raise OSError; reading raises `TooMuchError` if that becomes too much."""
     with open(path, "rb") as file:
         magic = file.read(6)
     for begin, opener in _OPENERS.items():
         if magic.startswith(begin):
-            return cast("IO[bytes]", opener(path, "rb"))
+            return UnpackedFile(path, opener)
     return open(path, "rb")
+
+
+def bytes_read(file: Content, offset: int) -> int:
+    """Return how much of a file itself was read when `offset` bytes of its content were."""
+    return file.packed() if isinstance(file, UnpackedFile) else offset
 
 
 def lasting(beginning: bytes) -> bytes:
@@ -44,7 +120,7 @@ def digest(data: bytes = b"") -> Any:
     return hashlib.blake2b(data, digest_size=16)
 
 
-def read_exactly(file: IO[bytes], size: int) -> bytes:
+def read_exactly(file: Content, size: int) -> bytes:
     """Read `size` bytes, or fewer up to the end or the damage. Raise one of ``DAMAGED`` if none can be read."""
     read: Callable[[int], bytes] = getattr(file, "read1", file.read)  # keeps the bytes before the damage
     parts: list[bytes] = []
@@ -72,12 +148,12 @@ def head_of(path: str, size: int) -> bytes:
 def length_of(path: str) -> int:
     """Return the readable length of the content in bytes."""
     with open_content(path) as file:
-        if isinstance(file, gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile):
+        if isinstance(file, UnpackedFile):
             return sum(map(len, pieces(file)))
         return os.fstat(file.fileno()).st_size
 
 
-def pieces(file: IO[bytes]) -> Iterator[bytes]:
+def pieces(file: Content) -> Iterator[bytes]:
     """Yield the rest of the content in pieces, as far as it can be read."""
     with suppress(*DAMAGED):
         while piece := read_exactly(file, PIECE):
@@ -94,7 +170,7 @@ def begins_with(path: str, other: str) -> bool:
 class Prefix:
     """An open file, and the digest of its first `offset` bytes."""
 
-    file: IO[bytes]
+    file: Content
     offset: int
     sum: Any
 

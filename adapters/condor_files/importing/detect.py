@@ -40,6 +40,10 @@ _EPOCHS = rb"(SPAWN|EPOCH|TRANSFER|INPUT|OUTPUT|CHECKPOINT|COMMON)"
 SIGNS: Final = (
     _sign("startlog", r"^start(d)?log", _ANYTHING, rb"\(CONDOR_STARTD\) STARTING UP|: Changing (state|activity)"),
     _sign("schedlog", r"^schedlog", _ANYTHING, rb"\(CONDOR_SCHEDD\) STARTING UP|Started shadow for job "),
+    _sign("starterlog", r"^starterlog", _ANYTHING, rb"\(CONDOR_STARTER\) STARTING UP"),
+    _sign("shadowlog", r"^shadowlog", _ANYTHING, rb"\(CONDOR_SHADOW\) STARTING UP"),
+    _sign("masterlog", r"^masterlog", _ANYTHING, rb"\(CONDOR_MASTER\) STARTING UP"),
+    _sign("collectorlog", r"^collectorlog", _ANYTHING, rb"\(CONDOR_COLLECTOR\) STARTING UP"),
     _sign("negotiatorlog", r"^negotiatorlog", _ANYTHING,
           rb"\(CONDOR_NEGOTIATOR\) STARTING UP|-- (Started|Finished) Negotiation Cycle --"),
     _sign("matchlog", r"^matchlog", _ANYTHING, rb"^\S+ \S+\s+(?:\(\S+\) )*(Matched|Rejected) \d+\.\d+ "),
@@ -61,7 +65,7 @@ SIGNS: Final = (
 """In the order in which they are tried."""
 
 _NOT_READ = re.compile(
-    r"^(master|collector|shadow|starter|sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
+    r"^(sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
     r"defrag|rooster|had|replication|kbdd|c-gahp|vmgahp|dagman|history_queue|localuniv)[a-z]*log\b"
     r"|^history\.\d+\.\d+$|^schedd?_daemon_history|^transfer_history|^schedd?restartreport|^spool_version"
     r"|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",

@@ -22,7 +22,20 @@ from ...machine.host import VERSION
 from ...stores.codec import CODEC
 from ..log_times import compiled
 from ..reader import SourceFile, SourceReader, hidden
-from .content import DAMAGED, HEAD, PIECE, Prefix, begins_with, head_of, length_of, open_content, read_exactly
+from .content import (
+    DAMAGED,
+    HEAD,
+    PIECE,
+    Prefix,
+    TooMuchError,
+    begins_with,
+    bytes_read,
+    head_of,
+    length_of,
+    most_of,
+    open_content,
+    read_exactly,
+)
 from .folders import Candidate, FolderContents, family_of, folder_contents
 from .result import KEPT_REFUSALS, ImportResult, Options, Progress, SourceCounts
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
@@ -39,6 +52,10 @@ _KINDS_OF_ADS = ("history", "epochs", "startd_history", "job_ads", "machine_ads"
 READERS: dict[str, tuple[str, str]] = {
     "startlog": ("startlog", "StartLogReader"),
     "schedlog": ("schedlog", "SchedLogReader"),
+    "starterlog": ("starterlog", "StarterLogReader"),
+    "shadowlog": ("shadowlog", "ShadowLogReader"),
+    "masterlog": ("masterlog", "MasterLogReader"),
+    "collectorlog": ("collectorlog", "CollectorLogReader"),
     "negotiatorlog": ("negotiatorlog", "NegotiatorLogReader"),
     "matchlog": ("matchlog", "MatchLogReader"),
     **dict.fromkeys(("userlog", "eventlog"), ("job_event_log", "JobEventLogReader")),
@@ -61,7 +78,8 @@ class Importer:
     """Imports the files below some folders into a log; may run again and again while they grow."""
 
     def __init__(self, log: Log, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()) -> None:
-        """Leave out `leave_out`, such as the log itself. Raise ValueError for an unknown zone or time format."""
+        """Leave out `leave_out`, such as the log itself. Raise ValueError for an unknown zone or time
+        format, or a setting that is no number."""
         self._log = log
         self._folders = folders
         self._options = options
@@ -70,6 +88,7 @@ class Importer:
         zone_of(self._zone)
         if options.time_format:
             compiled(options.time_format)
+        most_of(0)
         self._known: dict[int, KnownSource] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
         """Source number -> identity of the file that was read, and the digest so far."""
@@ -259,7 +278,9 @@ class _Import:
             try:
                 piece = read_exactly(prefix.file, size)
             except DAMAGED as error:
-                words = f"the file is damaged from here on: {getattr(error, 'strerror', None) or error}"
+                why = getattr(error, "strerror", None) or str(error)
+                enough = isinstance(error, TooMuchError)
+                words = f"{'no more is read of the file' if enough else 'the file is damaged from here on'}: {why}"
                 self._once(source, candidate.kind, reader.line + 1, words)
                 break
             if not piece:
@@ -280,7 +301,7 @@ class _Import:
             if len(self._batch) >= BATCH or prefix.offset - appended >= BATCH_BYTES:
                 self._stop(candidate, source, prefix, reader, head, len(rest))
                 appended = prefix.offset
-            self._tell(candidate, prefix.offset)
+            self._tell(candidate, bytes_read(prefix.file, prefix.offset))
         if prefix.offset != appended or read is None or read.path != candidate.path or read.left != len(rest):
             self._stop(candidate, source, prefix, reader, head, len(rest))
         prefix.file.close()
@@ -357,6 +378,6 @@ class _Import:
         self.result.counts[self._known[place.source].found.kind].refused += 1
         return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {words}", "")
 
-    def _tell(self, candidate: Candidate, offset: int) -> None:
+    def _tell(self, candidate: Candidate, read: int) -> None:
         if self._progress is not None:
-            self._progress(candidate.path, self._done + min(offset, candidate.size), self._total, self.result.events)
+            self._progress(candidate.path, self._done + min(read, candidate.size), self._total, self.result.events)

@@ -5,6 +5,7 @@ about a job: the pool says when to start, signal or hold it, and what the violat
 """
 
 from .activation import (
+    UNATTENDED,
     VIOLATION_HOLD_CODES,
     Activation,
     Exited,
@@ -19,6 +20,7 @@ from .activation import (
 from .client import ReplacedError, Supervisor, SupervisorError
 
 __all__ = [
+    "UNATTENDED",
     "VIOLATION_HOLD_CODES",
     "Activation",
     "Exited",

@@ -25,12 +25,20 @@ VIOLATION_HOLD_CODES: Mapping[str, tuple[int, int]] = {
     "duration": (46, 0),  # JobDurationExceeded
 }
 
+UNATTENDED = "unattended"  #: the end of what is attended, and no pool was connected
+
 # HoldReasonCode of a job that could not be started, by the part that failed; the subcode is the errno.
 FAILURE_HOLD_CODES: Mapping[str, int] = {
     **dict.fromkeys(("claim", "scratch", "executable"), 6),  # FailedToCreateProcess
     **dict.fromkeys(("stdout", "stderr"), 7),  # UnableToOpenOutput
     "stdin": 8,  # UnableToOpenInput
     "iwd": 14,  # IwdError
+}
+
+# VacateReasonCode of a job that could not be started for a fault of the machine's.
+FAILURE_VACATE_CODES: Mapping[str, int] = {
+    **dict.fromkeys(FAILURE_HOLD_CODES, 1003),  # JobNotStarted
+    **dict.fromkeys(("claim", "scratch"), 1024),  # ScratchDirError
 }
 
 
@@ -88,6 +96,8 @@ class Activation:
     nice: int = 0  #: added to the processes' nice value
     execute: str = ""  #: where its scratch directory is made; empty: in the folder's own
     run_in_iwd: bool = False  #: whether it runs there; else in its scratch directory
+    owner: str = ""  #: the user that it runs as, if not the pool's own; needs a supervisor of root's
+    attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
 
 
 @frozen
@@ -108,11 +118,12 @@ class Failed:
     errno: int  #: 0 where no call failed
     reason: str
     at: int
+    machine: bool = False  #: whether the fault is the machine's, as a full disk is: the job is to be tried again
 
     @property
     def hold_code(self) -> int:
-        """Return the HoldReasonCode for this failure."""
-        return FAILURE_HOLD_CODES[self.part]
+        """Return the code of this failure: a VacateReasonCode if the fault is the machine's, else a HoldReasonCode."""
+        return FAILURE_VACATE_CODES[self.part] if self.machine else FAILURE_HOLD_CODES[self.part]
 
 
 @frozen
@@ -141,7 +152,8 @@ class Exited:
     disk_kb: int
     core: bool
     at: int
-    violated: str = ""  #: the limit for which the supervisor killed it, a key of VIOLATION_HOLD_CODES, or empty
+    violated: str = ""
+    """Why the supervisor killed it: the limit, a key of VIOLATION_HOLD_CODES, or UNATTENDED; empty: it did not."""
 
 
 @frozen

@@ -22,6 +22,7 @@ from attrs import asdict, define
 
 from ....domain.errors import PoolbookError
 from ....domain.ports.world import How
+from ..sockets import connect, make_private
 from .activation import REPORTS, Activation, Exited, Failed, Lost, Report, Running, Started
 
 Known: TypeAlias = Literal["unknown"] | Running | Exited | Failed | Lost
@@ -72,12 +73,18 @@ class Supervisor:
 
     def start(self, activations: Sequence[Activation]) -> None:
         """Start these jobs; reports follow for each. A key that was claimed before is not started again. For such a key
-        its present state is reported once more: Started, or its end."""
+        its present state is reported once more: Started, or its end. Raise `SupervisorError` if there is no supervisor:
+        none of them is started. If it is lost on the way, ``poll`` goes on with them."""
         fresh = [activation for activation in activations if activation.key not in self._begun]
         again = [activation for activation in activations if activation.key in self._begun]
         self._connected()
         self._begun.update((activation.key, _Begun(activation, False)) for activation in fresh)
-        self._send([_start(activation) for activation in [*fresh, *again]])
+        try:
+            self._send([_start(activation) for activation in [*fresh, *again]])
+        except ReplacedError:
+            raise
+        except SupervisorError:
+            return  # a supervisor that comes later is asked about them
 
     def signal(self, key: str, how: How) -> None:
         """Signal a job; do nothing if it runs no more. Soft, hold and remove send its kill signal for that to the job's
@@ -186,37 +193,40 @@ class Supervisor:
         self._poll.register(connection, select.EPOLLIN)
 
     def _dial(self) -> socket.socket:
-        """Connect through a descriptor: the socket's own path may be too long for an address."""
-        where = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.connect(f"/proc/self/fd/{where}/socket")
-        except OSError:
-            connection.close()
-            raise
-        finally:
-            os.close(where)
-        return connection
+        return connect(self._folder / "socket", (0, os.geteuid()))
 
     def _launch(self) -> None:
         """Start a supervisor if there is none; it leaves this process's session and all its descriptors."""
         import subprocess  # needed once, if at all
 
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(self._folder / "supervisor.log", "ab") as log:
+            make_private(self._folder)
+            log = self._log()
+            try:
                 options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
-                code = subprocess.call(
+                done = subprocess.run(
                     [sys.executable, *options, str(_PROGRAM), str(self._folder)],
                     stdin=subprocess.DEVNULL,
-                    stdout=log,
+                    stdout=subprocess.PIPE,
                     stderr=log,
                     start_new_session=True,
                 )
+            finally:
+                os.close(log)
         except OSError as error:
             raise SupervisorError(f"no supervisor can be started in {self._folder}: {error}") from error
-        if code != 0:
-            raise SupervisorError(f"the supervisor in {self._folder} ended with code {code}{self._tail()}")
+        if done.returncode != 0:
+            said = done.stdout.decode(errors="replace").strip()
+            why = f": {said}" if said else f", which ended with code {done.returncode}{self._tail()}"
+            raise SupervisorError(f"no supervisor can be started in {self._folder}{why}")
+
+    def _log(self) -> int:
+        """Open the supervisor's own log; on a disk that has no room for it, there is none."""
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            return os.open(self._folder / "supervisor.log", flags, 0o600)
+        except OSError:
+            return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
     def _tail(self) -> str:
         try:

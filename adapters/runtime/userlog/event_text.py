@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 END = "...\n"  #: the line that closes an event
 NOTE_LENGTH = 8191  #: characters to which the notes of a submission are cut
+WARNING_LENGTH = 8110
 
 Stamp = Callable[[int], str]  #: formats an instant, in microseconds, for a header
 Numbers = tuple[int, int]  #: microseconds of CPU time: user and system
@@ -49,14 +50,38 @@ def header(number: int, cluster: int, stamp: str) -> tuple[str, str]:
 # Bodies: everything between the header and the closing line. The number is the event's.
 
 
-def submitted(host: str, notes: Iterable[str]) -> str:
-    """000."""
+def submitted(host: str, notes: Iterable[str], warning: str = "") -> str:
+    """000; a warning begins with its heading, and may have several lines, none of which may end the event."""
     lines = "".join(f"    {one_line(note)[:NOTE_LENGTH]}\n" for note in notes)
+    if warning:
+        lines += "    WARNING: " + warning[:WARNING_LENGTH].replace("\n...", "\n ...") + "\n"
     return f"Job submitted from host: {host}\n{lines}"
 
 
+def cluster_submitted(host: str) -> str:
+    """035: a cluster with a factory was submitted."""
+    return f"Cluster submitted from host: {host}\n"
+
+
+def cluster_removed(made: int, complete: bool) -> str:
+    """036: a cluster with a factory has left the queue."""
+    return f"Cluster removed\n\tMaterialized {made} jobs from 0 items.\t{'Complete' if complete else 'Incomplete'}\n"
+
+
+def factory_paused(reason: str) -> str:
+    """037: somebody held a cluster."""
+    return f"Job Materialization Paused\n{_line('', reason)}\tPauseCode 1\n\tHoldCode 1\n"
+
+
+def factory_resumed(reason: str) -> str:
+    """038."""
+    return f"Job Materialization Resumed\n{_line('', reason)}"
+
+
 def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
-    """001; `properties`: attribute -> expression text."""
+    """001; `properties`: attribute -> expression text. An empty `slot`: at the access point."""
+    if not slot:
+        return f"Job executing on host: {host}\n"
     lines = "".join(f"\t{name} = {properties[name]}\n" for name in sorted(properties, key=str.lower))
     return f"Job executing on host: {host}\n\tSlotName: {slot}\n{lines}"
 

@@ -12,17 +12,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ....domain import events as e
-from ....domain.state.job_ad import quoted, unquoted
+from ....domain.schedd.warnings import heading, said
+from ....domain.state.job_ad import began_in_vain, quoted, unquoted
 from ....domain.state_machines import LEFT
-from ....domain.state_machines.hold_codes import EVICTIONS, LOST, REMOVED_CODE, UNSPECIFIED, Why
+from ....domain.state_machines.hold_codes import BY_THE_ACCESS_POINT, EVICTIONS, LOST, REMOVED_CODE, UNSPECIFIED, Why
 from . import event_text
 from .logged_clusters import NOTES, LoggedCluster, holds, without
-from .logged_runs import Place, Run, address, changed, place, table
+from .logged_runs import Place, Run, address, changed, local, place, table
 
 Body = str | Callable[[int], str]
 """An event's text: one for all jobs, or a function that makes each process's when it is written."""
 Entry = tuple[LoggedCluster, e.Procs, int, Body]  #: an event of some jobs: its number and body
 
+FACTORY = ((-1, -1),)
+"""The process number of a cluster itself."""
+CLUSTER_SUBMIT, CLUSTER_REMOVE, FACTORY_PAUSED, FACTORY_RESUMED = 35, 36, 37, 38
 SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
 HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE = 12, 13, 21, 24, 33
 
@@ -40,6 +44,7 @@ class UserLogs:
         self.position = 0  #: the position of the last event that was folded
         self._stamp = stamp or event_text.stamps()
         self._host = address("localhost")
+        self._dialect = ""
         self._hosts: dict[str, str] = {}
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
@@ -72,7 +77,7 @@ class UserLogs:
             return
         for first, last in procs:
             for proc in range(first, last + 1):
-                path = cluster.path_of(proc)
+                path = cluster.path_of(max(proc, 0))
                 if path:
                     said = body if isinstance(body, str) else body(proc)
                     yield path, f"{before}{proc:03d}{after}{said}{event_text.END}"
@@ -80,7 +85,7 @@ class UserLogs:
     # The pool, its machines and slots: where jobs run
 
     def _founded(self, event: e.PoolFounded) -> None:
-        self._host = address(event.name)
+        self._host, self._dialect = address(event.name), event.dialect
 
     def _machine(self, event: e.MachineJoined) -> None:
         self._hosts[event.machine] = unquoted(event.ad.get("MyAddress", "")) or address(event.machine)
@@ -117,15 +122,53 @@ class UserLogs:
             return
         self._clusters[event.cluster] = cluster
 
+        told = said(event.warnings, self._dialect)
+        warning = f"{heading(self._dialect)} {told}" if told else ""
+
+        def body(proc: int) -> str:
+            return event_text.submitted(self._host, cluster.notes(proc), warning)
+
+        if event.factory:
+            yield cluster, FACTORY, CLUSTER_SUBMIT, event_text.cluster_submitted(self._host)
+        else:
+            yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.alike(*NOTES) else body
+
+    def _materialized(self, event: e.JobsMaterialized) -> Iterator[Entry]:
+        cluster = self._clusters.get(event.cluster)
+        if cluster is None:
+            return
+        cluster.live += sum(last - first + 1 for first, last in event.procs)
+        cluster.made = event.procs[-1][1] + 1
+
         def body(proc: int) -> str:
             return event_text.submitted(self._host, cluster.notes(proc))
 
-        yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.alike(*NOTES) else body
+        yield cluster, event.procs, SUBMIT, body(event.procs[0][0]) if cluster.alike(*NOTES) else body
+
+    def _factory_moved(self, event: e.FactoryTransitioned) -> Iterator[Entry]:
+        cluster = self._clusters.get(event.cluster)
+        if cluster is None:
+            return
+        cluster.mode = event.target
+        if event.target == "Paused":
+            yield cluster, FACTORY, FACTORY_PAUSED, event_text.factory_paused(event.reason)
+        elif event.target == "Running":
+            yield cluster, FACTORY, FACTORY_RESUMED, event_text.factory_resumed(event.reason)
+        elif cluster.ends:
+            yield self._cluster_gone(cluster)
+
+    def _cluster_gone(self, cluster: LoggedCluster) -> Entry:
+        """The last job of a cluster with a factory has left, and no other will come."""
+        del self._clusters[cluster.id]
+        complete = cluster.mode != "Removed"
+        return cluster, FACTORY, CLUSTER_REMOVE, event_text.cluster_removed(cluster.made, complete)
 
     def _moved(self, event: e.JobsTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None and event.target == LEFT:
             self._gone(cluster, event.procs)
+            if cluster.factory and cluster.ends:
+                yield self._cluster_gone(cluster)
         if cluster is None or event.row not in _ROWS:
             return
         number, text = _ROWS[event.row]
@@ -151,14 +194,15 @@ class UserLogs:
 
     def _gone(self, cluster: LoggedCluster, procs: e.Procs) -> None:
         many = sum(last - first + 1 for first, last in procs)
-        if many > len(cluster.spent):
-            gone = [proc for proc in cluster.spent if holds(procs, proc)]
+        if many > max(len(cluster.spent), len(cluster.sizes)):
+            gone = [proc for proc in (*cluster.spent, *cluster.sizes) if holds(procs, proc)]
         else:
             gone = [proc for first, last in procs for proc in range(first, last + 1)]
         for proc in gone:
             cluster.spent.pop(proc, None)
+            cluster.sizes.pop(proc, None)
         cluster.live -= many
-        if not cluster.live:
+        if not (cluster.live or cluster.factory):
             del self._clusters[cluster.id]
 
     def _edited(self, event: e.JobsEdited) -> Iterator[Entry]:
@@ -182,9 +226,9 @@ class UserLogs:
     def _activated(self, event: e.JobActivated) -> None:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None:
-            where = self._places[event.slot]
-            host = self._hosts.get(where.machine) or address(where.machine)
-            self._runs[event.cluster, event.proc] = Run(where, host, event.at)
+            where = self._places.get(event.slot) or local(event.slot)
+            host = self._hosts.get(where.machine) or (address(where.machine) if where.machine else self._host)
+            self._runs[event.cluster, event.proc] = Run(where, host, event.at, deferred=bool(event.deferred))
             cluster.running.add(event.proc)
 
     def _running(self, event: e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited) -> Run | None:
@@ -206,9 +250,13 @@ class UserLogs:
         if run is None:
             return
         run.resident, run.disk = max(run.resident, event.resident), event.disk
-        if run.executing is not None and run.measured != (event.image, event.resident):
-            run.measured = (event.image, event.resident)
-            yield self._one(event, IMAGE_SIZE, event_text.image_size(event.image, event.resident))
+        if run.executing is not None:
+            yield from self._sized(event, run, event.image, event.resident)
+
+    def _sized(self, event: e.JobMeasured | e.JobExited, run: Run, image: int, resident: int) -> Iterator[Entry]:
+        news = self._clusters[event.cluster].grown(event.proc, image, resident) if run.place.machine else None
+        if news is not None:
+            yield self._one(event, IMAGE_SIZE, event_text.image_size(*news))
 
     def _signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
         run = self._running(event)
@@ -231,6 +279,11 @@ class UserLogs:
         if event.outcome == "exited" and run.executing is None:
             run.executing = event.at
             yield self._one(event, EXECUTE, _began(run, ""))
+        if began_in_vain(event):
+            yield self._one(event, EXECUTE, _began(run, ""))
+        resident = max(run.resident, event.resident)
+        if run.executing is not None and resident:
+            yield from self._sized(event, run, 0, resident)
         if event.outcome == "exited" and event.row != "hold":
             yield self._one(event, *_ended(run, cluster, event, usage, total))
         else:
@@ -249,7 +302,7 @@ def _began(run: Run, scratch: str) -> str:
     properties = dict(run.place.offers)
     if scratch:
         properties["CondorScratchDir"] = quoted(scratch)
-    return event_text.executing(run.host, run.place.slot, properties)
+    return event_text.executing(run.host, run.place.slot if run.place.machine else "", properties)
 
 
 def _ended(
@@ -265,18 +318,27 @@ def _interrupted(
     run: Run, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
 ) -> Iterator[tuple[int, Body]]:
     """Yield the events of a job that did not end by itself, or that its own policy holds at its end: the error, the
-    eviction, and the hold."""
+    eviction, and the hold. Of a hold that the access point finds itself, or the job's own policy at its end, there is
+    neither error nor eviction, as in the logs of the real pool."""
     hold = _hold_of(event.changes)
+    if hold is not None and (event.outcome == "exited" or hold.code in BY_THE_ACCESS_POINT):
+        yield HOLD, _held(hold)
+        return
+    if hold is not None and event.cause == "deferral_missed":
+        if not run.place.machine:
+            yield EVICT, lambda _: event_text.evicted(0, 0, "", usage, table(run, cluster, event))
+        yield HOLD, _held(hold)
+        return
     why = hold or run.why or UNSPECIFIED
     if event.outcome == "lost":
         why = LOST
         yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, why.reason)
-    error = run.error if event.outcome == "exited" else hold or run.error
+    error = hold or run.error
     if error is not None:
         why = error
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
         yield REMOTE_ERROR, event_text.remote_error(run.place.slot, message, error.code, error.subcode)
-    if run.executing is not None or hold is not None:
+    if run.executing is not None or run.deferred or hold is not None:
         yield EVICT, lambda _: event_text.evicted(why.code, why.subcode, why.reason, usage, table(run, cluster, event))
     if hold is not None:
         yield HOLD, _held(hold)
@@ -319,6 +381,8 @@ _RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry] | None]] =
     e.SlotDestroyed: UserLogs._slot_died,
     e.SlotTransitioned: UserLogs._slot_moved,
     e.ClusterSubmitted: UserLogs._submitted,
+    e.JobsMaterialized: UserLogs._materialized,
+    e.FactoryTransitioned: UserLogs._factory_moved,
     e.JobsTransitioned: UserLogs._moved,
     e.JobsEdited: UserLogs._edited,
     e.JobActivated: UserLogs._activated,

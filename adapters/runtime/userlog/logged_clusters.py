@@ -1,7 +1,7 @@
 """The fold's state of each cluster whose jobs have a log.
 
 No memory is used per job. A cluster keeps its submission's ad and columns (the event's own objects), the edits with
-their ranges of processes, and the CPU times of jobs that will run again.
+their ranges of processes, and the CPU times and sizes of jobs that have run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ....domain.classad import EvaluationError
 from ....domain.events import Ad, ClusterSubmitted, Procs
 from ....domain.state.expression_cache import ad_of
-from ....domain.state.job_ad import unquoted
+from ....domain.state.job_ad import unquoted, whole
 from ....domain.state.proc_ads import Variants
 from .event_text import Numbers, number
 
@@ -26,16 +26,26 @@ class LoggedCluster:
     """The jobs of one submission, some of which have a log."""
 
     def __init__(self, event: ClusterSubmitted) -> None:
-        self.id, self.count, self.live = event.cluster, event.count, event.count
+        self.id, self.count = event.cluster, event.count
+        self.live = 0 if event.factory else event.count
+        self.factory = event.factory  #: whether its jobs come little by little
+        self.made = self.live  #: how many have come
+        self.mode = ""  #: what its factory was told last
         self.running: set[int] = set()
         self.ad = event.ad
         self.variants = Variants(event.columns)
         self._spelled = {name.lower(): name for name in (*event.ad, *self.variants.names)}
         self._edits: list[tuple[Procs, Ad]] = []
         self.spent: dict[int, Numbers] = {}  #: the CPU times of earlier runs, by process
+        self.sizes: dict[int, Numbers] = {}  #: of processes that have run: image and resident size, as last logged
         alike = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
         self.path = self._path(0) if alike else None
         """The log of all its jobs, empty if they have none; None: each job has its own."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether nothing is left of it, and nothing is to come."""
+        return not self.live and (self.made == self.count or self.mode == "Removed")
 
     def path_of(self, proc: int) -> str:
         return self.path if self.path is not None else self._path(proc)
@@ -97,7 +107,17 @@ class LoggedCluster:
         first = f"[ {'; '.join(noted)} ]" if noted else self.string(proc, "SubmitEventNotes")
         return [note for note in (first, self.string(proc, "SubmitEventUserNotes")) if note]
 
-    # CPU times
+    # What jobs use
+
+    def grown(self, proc: int, image: int, resident: int) -> Numbers | None:
+        """Note the sizes of a job's processes, in KiB, an image of 0 being unknown; return them if they are news."""
+        before = self.sizes.get(proc)
+        known = before[0] if before else whole(self.value(proc, "ImageSize"))
+        now = (image or known, resident)
+        if now == before:
+            return None
+        self.sizes[proc] = now
+        return now
 
     def spend(self, proc: int, usage: Numbers) -> Numbers:
         """Add a run's CPU times to those of the job's earlier runs; return the sum."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import define, field, frozen
 
 from ....domain.events import Ad, JobExited
-from ....domain.state.job_ad import unquoted
+from ....domain.state.job_ad import began_in_vain, unquoted
 from ....domain.state_machines.hold_codes import Why
 from .event_text import Resource, megabytes, number, resources
 from .logged_clusters import LoggedCluster
@@ -46,6 +46,11 @@ def changed(before: Place, changes: Ad) -> Place:
     return Place(before.slot, before.machine, {**before.offers, **news}, before.assigned) if news else before
 
 
+def local(slot: str) -> Place:
+    """Return where a job of the local universe runs: at the access point, without a slot."""
+    return Place(slot, "", {}, {})
+
+
 @define
 class Run:
     """One run of a job on a slot, from the activation until its last process is gone."""
@@ -54,10 +59,10 @@ class Run:
     host: str
     activated: int
     executing: int | None = None  #: when its own process began
-    measured: tuple[int, int] = (0, 0)  #: image size and resident set size in KiB, as in its last event 006
     resident: int = 0
     disk: int = 0
     suspended: bool = False
+    deferred: bool = False  #: whether its process was to wait for its time
     removed: bool = False
     why: Why | None = None  #: the first reason that stopped it
     error: Why | None = None  #: the hold by its startd, which is reported as an error
@@ -66,7 +71,9 @@ class Run:
 
 def table(run: Run, cluster: LoggedCluster, exit: JobExited) -> str:
     """Return the table of resources at a run's end. What was not measured stays empty; a run of less than a second has
-    no CPU usage."""
+    no CPU usage. A job of the local universe has none."""
+    if not run.place.machine:
+        return ""
     ended = exit.at // MICROSECONDS
     busy = ended - run.activated // MICROSECONDS
     executed = None if run.executing is None else ended - run.executing // MICROSECONDS
@@ -86,7 +93,8 @@ def table(run: Run, cluster: LoggedCluster, exit: JobExited) -> str:
     ]
     if executed is not None:
         rows.append(Resource("TimeExecute", str(executed)))
-    rows.append(Resource("TimeSlotBusy", str(busy)))
+    if executed is not None or began_in_vain(exit):
+        rows.append(Resource("TimeSlotBusy", str(busy)))
     return resources(rows)
 
 

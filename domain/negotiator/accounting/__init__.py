@@ -12,7 +12,10 @@ what an event says is what any machine would have computed.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+
+from ...names import AccountName
+from ...state.negotiators import as_one
 
 if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
     from ...state.state import State, Submitter
@@ -23,6 +26,7 @@ LEAST_FACTOR: Final = 1.0
 """The reference takes no smaller factor: one that is less is not set at all."""
 _THOUSANDTHS: Final = 1000
 _SECOND: Final = 1_000_000
+Record = TypeVar("Record")
 NICE: Final = "nice-user"
 NO_GROUP: Final = "<none>"
 """The group of those that are in none."""
@@ -37,6 +41,7 @@ class Terms(NamedTuple):
     remote: float
     local_domain: str
     groups: Mapping[str, float]  #: GROUP_PRIO_FACTOR_<name>, by their names in small letters
+    known: frozenset[str] = frozenset()  #: the groups of GROUP_NAMES, in small letters
 
 
 class Account(Protocol):
@@ -71,6 +76,7 @@ def terms(settings: Mapping[str, str]) -> Terms:
         float(settings.get("REMOTE_PRIO_FACTOR") or 1e7),
         settings.get("ACCOUNTANT_LOCAL_DOMAIN", ""),
         groups,
+        frozenset(name.lower() for name in group_names(settings)),
     )
 
 
@@ -93,6 +99,8 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
 
     Who was left out of updates since its own last one has used nothing meanwhile: its priority has only decayed.
     """
+    if submitter.priority == LEAST_PRIORITY and submitter.used(now) == submitter.usage_accounted:
+        return LEAST_PRIORITY  # it cannot become better
     since = max(submitter.updated, accounted)
     before = brought_to(submitter, since, halflife)
     if now <= since:
@@ -118,7 +126,7 @@ def factor(submitter: Account, rules: Terms, now: int) -> float:
         return leased
     if submitter.factor >= LEAST_FACTOR:
         return submitter.factor
-    return initial(submitter.name, rules if submitter.appeared_under is None else terms(submitter.appeared_under))
+    return initial(submitter.name, rules if submitter.appeared_under is None else _terms_of(submitter.appeared_under))
 
 
 def initial(name: str, rules: Terms) -> float:
@@ -128,6 +136,8 @@ def initial(name: str, rules: Terms) -> float:
     if name.startswith(NICE):
         return rules.nice
     group = group_of(name).lower()
+    if rules.known:
+        group = innermost(group, rules.known) or NO_GROUP
     if group in rules.groups:
         return rules.groups[group]
     if rules.local_domain and name.rpartition("@")[2] != rules.local_domain:
@@ -135,9 +145,38 @@ def initial(name: str, rules: Terms) -> float:
     return rules.default
 
 
-def first_factor(state: State, name: str) -> float:
-    """Return the factor with which the event that first names a submitter lets it begin; 0 if it is known already."""
-    return 0.0 if name in state.submitters else initial(name, terms(state.settings))
+def first_factor(state: State, name: str, negotiator: str = "") -> float:
+    """Return the factor with which the event that first names a submitter lets it begin; 0 if it is known already.
+
+    :param negotiator: of several, the one in whose accounting it begins; empty: NEGOTIATOR
+    """
+    known = str(AccountName(negotiator, name)) in state.submitters
+    return 0.0 if known else initial(name, terms_of(state.settings, negotiator))
+
+
+class _Terms:
+    """The terms of the settings that were asked for last: many submitters have the same."""
+
+    settings: Mapping[str, str] | None = None
+    terms: Terms
+
+
+def _terms_of(settings: Mapping[str, str]) -> Terms:
+    """``terms``, of settings that are another mapping when they change."""
+    if _Terms.settings is not settings:
+        _Terms.settings, _Terms.terms = settings, terms(settings)
+    return _Terms.terms
+
+
+def terms_of(settings: Mapping[str, str], negotiator: str) -> Terms:
+    """The settings of an accountant of a pool with several negotiators; empty: NEGOTIATOR's."""
+    return _terms_of(as_one(settings, negotiator))
+
+
+def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[str, Record]:
+    """The accounts of one negotiator's accounting, by submitter; empty: NEGOTIATOR's."""
+    named = ((AccountName.parse(account), one) for account, one in submitters.items())
+    return {name.submitter: one for name, one in named if name.negotiator == negotiator}
 
 
 def effective(submitter: Account, rules: Terms, now: int) -> float:
@@ -184,6 +223,8 @@ class Book(Account, Protocol):
     @property
     def unweighted_usage(self) -> int: ...
     @property
+    def usage_accounted(self) -> int: ...
+    @property
     def begin(self) -> int: ...
     @property
     def last(self) -> int: ...
@@ -211,13 +252,30 @@ class Standing(NamedTuple):
         return self.priority * self.factor
 
 
-def group_names(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The accounting groups that a pool's settings name."""
+def named_groups(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """All names of GROUP_NAMES."""
     return tuple(settings.get("GROUP_NAMES", "").replace(",", " ").split())
 
 
+def group_names(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The accounting groups that there are by a pool's settings: a subgroup needs its parent."""
+    found: dict[str, str] = {}
+    for name in sorted(named_groups(settings), key=str.lower):
+        lower = name.lower()
+        outer = lower.rpartition(".")[0]
+        if name != NO_GROUP and (not outer or outer in found) and "." not in (lower[:1], lower[-1:]):
+            found.setdefault(lower, name)
+    return tuple(found.values())
+
+
 def standings(
-    books: Iterable[Book], rules: Terms, groups: Sequence[str], accounted: int, at: int, now: int
+    books: Iterable[Book],
+    rules: Terms,
+    groups: Sequence[str],
+    accounted: int,
+    at: int,
+    now: int,
+    aged_until: int = 0,
 ) -> list[Standing]:
     """The submitters, by name.
 
@@ -225,18 +283,20 @@ def standings(
     :param accounted: when the priorities were brought up to date last: they are told as of then
     :param at: until when the use of slots is counted
     :param now: which factors, floors and ceilings are lent at this instant
+    :param aged_until: of who has no slots the priority is told as it has aged until this instant, if it is later; the
+        use of slots counts with the next update
     """
     known = {group.lower(): group for group in groups}
     ordered = sorted(books, key=lambda book: book.name)
-    return [_standing(book, rules, _assigned(book.name, known), accounted, at, now) for book in ordered]
+    return [_standing(book, rules, _assigned(book.name, known), accounted, at, now, aged_until) for book in ordered]
 
 
-def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now: int) -> Standing:
+def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now: int, aged_until: int) -> Standing:
     at = max(at, book.counted)
     return Standing(
         book.name,
         group,
-        rounded(brought_to(book, max(accounted, book.updated), rules.halflife)),
+        _shown(book, max(accounted, book.updated), aged_until, rules.halflife),
         factor(book, rules, now),
         floor(book, now),
         ceiling(book, now),
@@ -249,6 +309,15 @@ def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now
     )
 
 
+def _shown(book: Book, since: int, until: int, halflife: float) -> float:
+    """The real priority as it is told, `since` being its last update."""
+    before = brought_to(book, since, halflife)
+    if book.slots or until <= since:
+        return rounded(before)
+    used = (book.weighted_usage - book.usage_accounted) / (until - since) / _THOUSANDTHS
+    return rounded(aged(before, used, until - since, halflife))
+
+
 def shares(found: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
     """Which part of the pie each of those who take part in a cycle gets: by the inverse of the effective priorities."""
     inverse = {one.name: 1 / one.effective for one in found if one.name in taking_part}
@@ -256,9 +325,13 @@ def shares(found: Iterable[Standing], taking_part: Container[str]) -> dict[str, 
     return {name: part / whole for name, part in inverse.items()}
 
 
-def _assigned(name: str, known: Mapping[str, str]) -> str:
-    """The innermost group that there is, of those that a submitter's name tells."""
-    group = group_of(name).lower()
+def innermost(group: str, known: Container[str]) -> str:
+    """The innermost group that there is, of a group's name with those around it (in small letters); empty: there is
+    none."""
     while group and group not in known:
         group = group.rpartition(".")[0]
-    return known.get(group, NO_GROUP)
+    return group
+
+
+def _assigned(name: str, known: Mapping[str, str]) -> str:
+    return known.get(innermost(group_of(name).lower(), known), NO_GROUP)

@@ -18,32 +18,36 @@ from attrs import define, evolve, field
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
-from ...audit_result import Audit, Contradiction, SourceValue
+from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
 from ..sources import Sources, job_of
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .copied_ads import CopiedAds
 from .doubted_records import DOUBTS
 from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
+from .event_log_rules import ENDED_AGAIN
 from .exit_statuses import ExitStatuses
 from .job_ad_facts import ATTRIBUTES, Ad, date, text_of
-from .job_records import accounts_of
+from .job_records import OF_PROCESSES, accounts_of
 from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
 from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
-from .tolerances import MINUTE, NEAR
-from .unpaired_records import FileSpan, UnpairedRecords
+from .tolerances import AFTERWARDS, NEAR, UNSAVED
+from .unpaired_records import Deaths, FileSpan, UnpairedRecords
 from .usage_steps import OF_USAGE, UsageSteps
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
+_OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched", "rejected", *OF_PROCESSES})
+"""What is heard of what daemons say of jobs."""
 _OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
-UNSAVED: Final = MINUTE  #: how much of its job_queue.log a schedd that is killed may lose
-AFTERWARDS: Final = 5 * MINUTE  #: how long after its restart it does what it lost
+OF_LOGS: Final = {"schedd": "D", "startd": "L", "negotiator": "N"}
+"""The daemons of whose deaths a master may tell, and the letters of their logs."""
 DONE_AGAIN: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held", "history_twice", "not_held"})
 """The rules that a schedd breaks which does something again."""
 KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds"})
 """The facts that a schedd may forget, and has otherwise then."""
+LOSS: Final = ": the schedd had died, and lost the end of its job_queue.log"
 CLAIMED: Final = "Claimed"
 
 
@@ -63,6 +67,7 @@ class FactAuditor:
     _order: int = 0
     _usage: UsageSteps = field(factory=UsageSteps)
     _spans: dict[int, FileSpan] = field(factory=dict)
+    _deaths: Deaths = field(factory=dict)
 
     # -- Reading -------------------------------------------------------------------------------------------------------
 
@@ -83,7 +88,7 @@ class FactAuditor:
             span = self._spans[chain] = FileSpan(letter, event.at, event.at)
         if isinstance(event, e.DaemonReported) and event.said == "began":
             if span.last > span.first and not span.over:
-                span.deaths.append((span.last, event.at))
+                self._deaths.setdefault(letter, []).append((span.last, event.at))
             span.begun = span.begun or span.first == event.at
         span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
         span.last = max(span.last, event.at)
@@ -145,7 +150,7 @@ class FactAuditor:
         self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
 
     def _of_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
-        if event.said not in ("shadow_began", "shadow_gone", "matched", "rejected"):
+        if event.said not in _OF_JOBS:
             return
         facts = event.facts
         if event.said == "matched" and "slot" in facts and "user" in facts:
@@ -187,6 +192,8 @@ class FactAuditor:
         self.scratch.add_fact(event.slot, "state", place, "Owner/Idle")
 
     def _daemon(self, event: e.DaemonReported, place: StatementSource, chain: int) -> None:
+        if event.said == "died" and event.daemon in OF_LOGS:  # its master tells: its own log need not be there
+            self._deaths.setdefault(OF_LOGS[event.daemon], []).append((event.at, event.at))
         if place.letter == "L" and event.said in ("began", "ended"):
             self._unknown(chain, place)
 
@@ -217,12 +224,12 @@ class FactAuditor:
         gaps: dict[int, list[int]] | None = None
         ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
         statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources)
-        unpaired = UnpairedRecords(self.sources, self._spans, {}, ended)
+        unpaired = UnpairedRecords(self.sources, self._spans, self._deaths, {}, ended)
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
             if gaps is None:
                 gaps = unpaired.gaps = self.scratch.gaps_by_chain()
             lives = list(recorded_jobs(accounts_of(heard, gaps)))
-            counted = not any(account.reconnected for life in lives for account in life.accounts)
+            counted = not any(life.reconnected for life in lives)
             unpaired.take((cluster, proc), heard, counted)
             statuses.take((cluster, proc), heard)
             copied.take((cluster, proc), heard)
@@ -240,7 +247,7 @@ class FactAuditor:
         self.scratch.close()
 
     def _judge(self, job: str, life: RecordedJob) -> None:
-        left_out = COUNTED_BY_SHADOWS if any(account.reconnected for account in life.accounts) else frozenset()
+        left_out = COUNTED_BY_SHADOWS if life.reconnected else frozenset()
         if self._forgotten(life):
             left_out |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
         said = [said for account in life.accounts for said in account.said]
@@ -252,23 +259,23 @@ class FactAuditor:
             for stated in disputed([one for one in of_run if one.fact not in left_out]):
                 self._accuse(job, stated, number)
 
-    def _schedds_deaths(self) -> list[tuple[int, int]]:
-        return [death for span in self._spans.values() if span.letter == "D" for death in span.deaths]
-
     def _forgotten(self, life: RecordedJob) -> bool:
         """Tell whether a schedd died soon after something happened to a job: it may have forgotten that."""
-        deaths = self._schedds_deaths()
+        deaths = self._deaths.get("D", [])
         happened = [place.at for one in life.accounts for _, place, _ in one.entries] if deaths else ()
         return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)
 
     def _excuse(self) -> None:
         """Take what a schedd that was killed did again, since it had lost the end of its job_queue.log, for that."""
-        deaths = self._schedds_deaths()
-        for found in [one for one in self.audit.violations if one.rule in DONE_AGAIN]:
-            if any(until - NEAR <= found.at <= until + AFTERWARDS for _, until in deaths):
-                self.audit.violations.remove(found)
-                words = f"{found.words}: the schedd had died, and lost the end of its job_queue.log"
-                self.audit.repeated.append(evolve(found, rule="repeated", words=words))
+        deaths, audit = self._deaths.get("D", []), self.audit
+
+        def lost(found: AuditFinding) -> bool:
+            again = found.rule in DONE_AGAIN or found.words == ENDED_AGAIN
+            return again and any(until - NEAR <= found.at <= until + AFTERWARDS for _, until in deaths)
+
+        legal = [*audit.repeated, *filter(lost, audit.violations)]
+        audit.repeated[:] = [evolve(one, rule="repeated", words=one.words + LOSS * lost(one)) for one in legal]
+        audit.violations[:] = [one for one in audit.violations if not lost(one)]
 
     def _accuse(self, thing: str, stated: list[Statement], run: int) -> None:
         first = stated[0]

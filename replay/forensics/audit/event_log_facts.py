@@ -144,6 +144,7 @@ class _EntryFacts:
     holding: tuple[int, dict[str, str]] | None = None
     run: RecordedRun | None = None
     troubled: bool = False
+    going: bool = False  #: a run has begun, and no entry tells that it is over
     closing: tuple[str, StatementSource, dict[str, str]] | None = None
 
     def take(self, number: int, place: StatementSource, entry: JobRecord) -> None:
@@ -158,7 +159,7 @@ class _EntryFacts:
         """Forget what was open: records are missing before the next entry, and what had begun may be over."""
         self.seamless = False
         self.run = None
-        self.troubled = False
+        self.troubled = self.going = False
 
     def submitted(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.account.submitted = place.at
@@ -167,7 +168,8 @@ class _EntryFacts:
 
     def executing(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.starts += 1
-        self.troubled = False
+        self.account.begun_anew |= self.going
+        self.troubled, self.going = False, True
         self.run = RecordedRun(began=place.at)
         self.account.runs.append(self.run)
         self.run.said.append(place.measures("began", place.at))
@@ -176,7 +178,7 @@ class _EntryFacts:
 
     def trouble(self, place: StatementSource, facts: dict[str, str]) -> None:
         """Note that no entry will tell the run's end and usage to the second."""
-        self.troubled = True
+        self.troubled, self.going = True, False
 
     def reconnecting(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.troubled = self.account.reconnected = True
@@ -184,7 +186,7 @@ class _EntryFacts:
     def over(self, place: StatementSource, facts: dict[str, str]) -> None:
         """Take an entry 004 or 005: the end of a run."""
         run = self.run
-        self.run = None
+        self.run, self.going = None, False
         if run is None:  # the log begins in the middle, or the job was placed but never began
             run = RecordedRun()
         if not self.troubled:
@@ -211,10 +213,11 @@ class _EntryFacts:
         self.closing = ("completed", place, facts)
 
     def removed(self, place: StatementSource, facts: dict[str, str]) -> None:
-        self.run = None
+        self.run, self.going = None, False
         self.closing = ("removed", place, facts)
 
     def held(self, place: StatementSource, facts: dict[str, str]) -> None:
+        self.going = False
         if self.holding is not None and place.at - self.holding[0] < SECOND and self.holding[1] == facts:
             return  # both the schedd and the shadow wrote it
         self.holding = place.at, facts

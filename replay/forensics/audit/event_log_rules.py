@@ -354,6 +354,9 @@ def _words(number: int, before: str) -> str:
     return f"{words_of(number)}, though it was {DESCRIPTIONS[before]}"
 
 
+ENDED_AGAIN: Final = _words(5, "Completed")
+
+
 def _seconds(span: int) -> str:
     return f"{span / 1e6:g} s"
 

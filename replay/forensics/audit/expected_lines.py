@@ -117,11 +117,14 @@ ANNOUNCEMENTS: Final = (
     Announcement("IS_OWNER is false", "Unclaimed/Idle", ("Owner/",)),
     Announcement("No preempting claim, returning to owner", "Owner/Idle", ("Preempting/",)),
     Announcement("claim-activation protocol successful", "Claimed/Busy", ("Claimed/Idle",)),
+    Announcement("match notification protocol successful", "Backfill/Killing", ("Backfill/Busy",)),
     Announcement("match notification protocol successful", "Matched/Idle"),
     Announcement("match timed out", "Owner/Idle", ("Matched/",)),
     Announcement("entering Drained state", "Drained/Retiring"),
     Announcement("draining is complete", "Drained/Idle", ("Drained/",)),
     Announcement("slot is no longer draining", "Owner/", ("Drained/",)),
+    Announcement("START_BACKFILL is TRUE", "Backfill/Idle", ("Unclaimed/",)),
+    Announcement("Backfill starter exited", "Backfill/Idle", ("Backfill/",)),
     Announcement("SUSPEND is TRUE", "Claimed/Suspended", ("Claimed/",)),
     Announcement("KILL is TRUE", "Preempting/Killing", ("Preempting/",)),
     Announcement("unretiring because no preempting claim exists", "Claimed/Busy"),
@@ -132,25 +135,31 @@ REASONS: Final = (
     Announcement("CONTINUE is TRUE", "Claimed/", ("Claimed/Suspended",)),
     Announcement("IS_OWNER is true", "", ("Unclaimed/", "Matched/", "Claimed/", "Backfill/")),
     Announcement("IS_OWNER is TRUE", "", ("Unclaimed/", "Matched/", "Claimed/", "Backfill/")),
+    Announcement("EVICT_BACKFILL is TRUE", "", ("Backfill/",)),
     Announcement("START is TRUE", "", ("Owner/",)),
     Announcement("idle claim shutting down", "Preempting/", ("Claimed/",)),
     Announcement("claim retirement ended", "Preempting/", ("Claimed/",)),
     Announcement("preempting claim exists", "", ("Preempting/",)),
     Announcement("received RELEASE_CLAIM command", "", ("Claimed/", "Preempting/", "Matched/")),
     Announcement("Called deactivate_claim", "", ("Claimed/", "Preempting/")),
-    Announcement("starter exited", "", ("Claimed/", "Preempting/")),
+    Announcement("starter exited", "", ("Claimed/", "Preempting/", "Backfill/")),
 )
-"""Words that give the reason of a transition. Not every one of these is followed by it at once."""
+"""Words that give the reason of a transition. Not every one of these is followed by it at once. Those of Backfill are
+from the startd's source: no recorded pool has it."""
 
 
-def announced_target(words: str) -> str:
-    return next((said.target for said in ANNOUNCEMENTS if words.startswith(said.words)), "")
+def announced_target(words: str, source: str = "") -> str:
+    """Return where the words lead, from ``source`` if they lead somewhere from there; "" if they announce nothing."""
+    found = [said for said in ANNOUNCEMENTS if words.startswith(said.words)]
+    here = [said for said in found if source.startswith(said.sources)]
+    return (here or found)[0].target if found else ""
 
 
 def announced_elsewhere(words: str, source: str, target: str) -> str:
     """Return where the words of a transition's reason belong, "from ... to ...", if not there; else ""."""
-    said = next((said for said in REASONS if words.startswith(said.words)), None)
-    if said is None or (target.startswith(said.target) and source.startswith(said.sources)):
+    found = [said for said in REASONS if words.startswith(said.words)]
+    if not found or any(target.startswith(said.target) and source.startswith(said.sources) for said in found):
         return ""
+    said = found[-1]
     sources = " or ".join(pair.rstrip("/") for pair in said.sources if pair)
     return " ".join(filter(None, (sources and f"from {sources}", said.target and f"to {said.target.rstrip('/')}")))

@@ -21,7 +21,7 @@ ATTRIBUTES: Final = (
     "LastRemoteHost", "LastRemoteWallClockTime", "MachineAttrSlotWeight0", "MemoryUsage", "NumHolds",
     "NumHoldsByReason", "NumJobReconnects", "NumJobStarts", "NumShadowStarts", "Owner", "ProcId", "PublicClaimId",
     "QDate", "RemoteHost", "RemoteSysCpu", "RemoteUserCpu", "RemoteWallClockTime", "ResidentSetSize_RAW", "ServerTime",
-    "TotalJobReconnectAttempts", "User",
+    "TotalJobReconnectAttempts", "User", "VacateReasonCode",
 )  # fmt: skip
 """All attributes that are read of a job's ad."""
 
@@ -273,7 +273,9 @@ def _outcome(place: StatementSource, ad: Ad) -> list[Statement]:
     found = []
     by_signal = ad.get("ExitBySignal", "").lower() == "true"
     name, word = ("ExitSignal", "signal") if by_signal else ("ExitCode", "code")
-    if "ExitBySignal" in ad and (value := whole(ad, name)) is not None:
+    # A starter that is told to be quick sends no last word: of a run that was vacated, what stood there before stays.
+    stale = place.letter == "P" and "VacateReasonCode" in ad and (whole(ad, "NumJobStarts") or 0) > 1
+    if "ExitBySignal" in ad and (value := whole(ad, name)) is not None and not stale:
         found.append(place.says("exit", f"{word} {value}"))
     # A starter that was told to be quick kills its job, and its last measurement may not reach the shadow.
     less = ANY if place.letter == "S" and by_signal else None

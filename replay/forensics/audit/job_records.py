@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from ....domain.imported.packed_ads import plain
 from .event_log_facts import JobRecord, facts_of_entries
 from .job_ad_facts import ad_told, epochs_told
 from .statements import JobAccount, RecordedRun, StatementSource
+
+OF_PROCESSES: Final = ("process_began", "process_ended", "terminated")
+"""What starters and shadows say of a job's process."""
 
 
 def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
@@ -20,6 +24,7 @@ def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -
     found: list[JobAccount] = []
     epochs: list[tuple[StatementSource, JobAccount]] = []
     shadows: dict[str, JobAccount] = {}
+    processes: dict[tuple[str, int], list[JobRecord]] = {}
     for one in heard:
         place = StatementSource(one.letter, one.source, one.line, one.at)
         if one.letter in "UE":
@@ -35,10 +40,14 @@ def accounts_of(heard: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -
             elif account is not None:
                 account.log = f"S {one.chain}" if one.letter == "S" else ""
                 found.append(account)
+        elif one.what in OF_PROCESSES:
+            processes.setdefault((one.letter, one.chain), []).append(one)
         else:
             _reported(place, one, shadows, found)
     for (_, chain), log in entries.items():
         found += facts_of_entries(log, gaps.get(chain, ()))
+    for (letter, chain), log in processes.items():
+        found += _exits(log, f"{letter} {chain}")
     return found + epochs_told(epochs)
 
 
@@ -68,3 +77,23 @@ def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAcco
         if facts.get("slot"):
             run.said.append(place.says("slot", facts["slot"]))
         account.runs.append(run)
+
+
+def _exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
+    """Return what a starters' or shadows' log tells of how a job's process exited. A process that was told to end, or
+    that its starter starts again (a job that writes checkpoints, or has a PostCmd), does not say how the job did."""
+    began: dict[str, JobRecord] = {}
+    told = [(one, json.loads(one.body)) for one in log]
+    if any("again" in facts for _, facts in told):
+        return
+    for one, facts in told:
+        if one.what == "process_began":
+            began[facts["pid"]] = one
+            continue
+        begin = began.pop(facts.get("pid", ""), None)
+        if "told" in facts:
+            continue
+        place = StatementSource(one.letter, one.source, one.line, one.at)
+        how = next(f"{word} {facts[word]}" for word in ("code", "signal") if word in facts)
+        run = RecordedRun(began=begin.at if begin else None, stopped=one.at, said=[place.says("exit", how)])
+        yield JobAccount(None, begin.at if begin else one.at, one.at, log=name, runs=[run])

@@ -331,7 +331,7 @@ class StartdLogAuditor:
 
     def _compare(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         *before, last = event.reason.split(" / ")
-        target = announced_target(last)
+        target = announced_target(last, event.source)
         if target and not event.target.startswith(target):
             words = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
             self._accuse(chain, slot, event, "said", words)

@@ -114,6 +114,7 @@ class JobAccount:
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
     seamless: bool = False  #: a job event log covers the job from its submission on without a gap
+    begun_anew: bool = False  #: a job event log has a run's beginning, and before it no end of the run that went on
     reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters began anew, or were lost
 
     @property
@@ -133,6 +134,12 @@ class RecordedJob:
     @property
     def span(self) -> tuple[int, int]:
         return min(account.first for account in self.accounts), max(account.last for account in self.accounts)
+
+    @property
+    def reconnected(self) -> bool:
+        """Tell whether a shadow was lost with what it had counted. Two logs have to agree that runs had no end."""
+        logs = [account.begun_anew for account in self.accounts if account.entries]
+        return any(account.reconnected for account in self.accounts) or (len(logs) > 1 and all(logs))
 
     @property
     def jobs(self) -> set[str]:
@@ -257,16 +264,16 @@ def _agree(one: RecordedRun, other: RecordedRun) -> bool:
 def _apart(one: RecordedRun, other: RecordedRun) -> int | None:
     """Return how far two runs of different logs lie apart, in microseconds; None if they are not one."""
     nearest = min(_instants(one, other), default=ANY)
+    if one.span is None or other.span is None:
+        return nearest if nearest <= NEAR else None
+    shorter = min(one.span[1] - one.span[0], other.span[1] - other.span[0])
+    if not shorter and one.placed is not None and other.placed is not None and abs(one.placed - other.placed) > NEAR:
+        return None  # another shadow was started meanwhile: the first was lost
     if nearest <= NEAR:
         return nearest
-    if one.span is None or other.span is None:
-        return None
     shared = min(one.span[1], other.span[1]) - max(one.span[0], other.span[0])
-    shorter = min(one.span[1] - one.span[0], other.span[1] - other.span[0])
     if shared < 0 or shared * 2 < shorter:
         return None
-    if not shorter and one.placed is not None and other.placed is not None:
-        return None  # another shadow was started meanwhile: the first was lost
     return FAR + (shorter - shared if shorter else abs(one.span[0] - other.span[0]))
 
 

@@ -14,3 +14,5 @@ LINGERING: Final = 5 * MINUTE
 """How long a shadow may outlive its run, if files cannot be moved or the starter does not exit."""
 LEASE: Final = 2400 * SECOND
 """JobLeaseDuration's default: how long a removed job may be disconnected before its end is known."""
+UNSAVED: Final = MINUTE  #: how much of its job_queue.log a schedd that is killed may lose
+AFTERWARDS: Final = 5 * MINUTE  #: how long after its restart it does what it lost

@@ -19,18 +19,22 @@ from typing import Any, Final, NamedTuple
 from attrs import define, field
 
 from ....domain.imported.record_sources import KINDS
+from ....domain.state_machines.hold_codes import FIRST_VACATE_CODE
 from ...audit_result import AuditFinding
 from ..sources import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
-from .tolerances import ANY, FAR, NEAR, SECOND
+from .tolerances import ANY, FAR, LINGERING, NEAR, SECOND
 
 AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
 GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks
 DYING: Final = SECOND  #: what is written so shortly before a daemon's last sign may not have reached every file
 
 Job = tuple[int, int]
+Deaths = dict[str, list[tuple[int, int]]]
+"""The deaths of daemons by the letters of their logs: each from the daemon's last sign to the next one's beginning, or
+the instant that its master tells."""
 
 
 class PairRule(NamedTuple):
@@ -70,6 +74,7 @@ class Told(NamedTuple):
     stimulus: str
     chain: int
     must: bool = True  #: the other file has it, too
+    late: int = 0  #: by how much more than usual the times of both may differ, in microseconds
 
 
 class Alone(NamedTuple):
@@ -85,15 +90,13 @@ class Alone(NamedTuple):
 
 @define
 class FileSpan:
-    """The time that a file (of that letter) tells of, and when its daemon died: from its last sign to the next one's
-    beginning."""
+    """The time that a file (of that letter) tells of."""
 
     letter: str
     first: int
     last: int
     begun: bool = False  #: it tells of its daemon's beginning
     over: bool = False  #: its daemon has ended
-    deaths: list[tuple[int, int]] = field(factory=list)
 
 
 @define
@@ -102,11 +105,13 @@ class UnpairedRecords:
 
     sources: Sources
     spans: Mapping[int, FileSpan]
+    deaths: Deaths
     gaps: Mapping[int, Sequence[int]]
     ended: int  #: the last instant of all records
     agreed: dict[tuple[str, int, int], int] = field(factory=dict)
     alone: dict[tuple[str, int, int], list[Alone]] = field(factory=dict)
     _chains: dict[str, set[int]] = field(factory=dict)
+    _last_entries: dict[int, int] = field(factory=dict)  #: the last entry's instant in each job event log
     _matches: dict[tuple[int, bool], list[tuple[int, Job, str]]] = field(factory=dict)
     """The matches of a NegotiatorLog: with the line that it writes into the MatchLog, too, and without."""
 
@@ -121,6 +126,7 @@ class UnpairedRecords:
         for one in heard:
             if one.letter in "UE":
                 counts.setdefault(one.chain, Counter()).update([one.what] if one.what in compared else [])
+                self._last_entries[one.chain] = max(one.at, self._last_entries.get(one.chain, 0))
         for name, rule in PAIRS.items():
             for letter in (rule.first, rule.second):
                 self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
@@ -193,15 +199,22 @@ class UnpairedRecords:
         if not alone.told.must:
             return False
         if alone.other is not None:
+            first_told, last_told = sorted((at, alone.other.at))
+            waited = (death for letter in {*rule.daemons, "L"} for death in self.deaths.get(letter, ()))
+            if any(since <= last_told and first_told <= until + DYING for since, until in waited):
+                return False  # a daemon that died kept the other one waiting
             return rule is not PAIRS["entry"]  # the audit of facts has these
         if not rule.required[0 if alone.letter == rule.first else 1] or at + GOES_ON > self.ended:
             return False
-        lacking = self.spans.get(second if alone.letter == rule.first else first)
+        lacking_chain = second if alone.letter == rule.first else first
+        lacking = self.spans.get(lacking_chain)
         if lacking is not None and lacking.letter in "MN" and not lacking.first < at < lacking.last:
             return False  # nothing tells where the log of a negotiator begins and ends: it may have been cut there
+        if alone.letter == "U" and at >= self._last_entries.get(lacking_chain, 0):
+            return False  # the EventLog tells of no job afterwards: it may have been copied before
         if lacking is not None and not lacking.begun and at < lacking.first:
             return False
-        deaths = (death for span in self.spans.values() if span.letter in rule.daemons for death in span.deaths)
+        deaths = (death for letter in rule.daemons for death in self.deaths.get(letter, ()))
         return not any(since - DYING <= at <= until + DYING for since, until in deaths)
 
     def _finding(self, alone: Alone, lacking: int) -> AuditFinding:
@@ -248,7 +261,7 @@ def _paired(one: Sequence[Told], two: Sequence[Told], slack: int) -> tuple[int, 
     for key in dict.fromkeys(told.key for told in (*one, *two)):
         mine, theirs = (sorted(told for told in side if told.key == key) for side in (one, two))
         while mine and theirs:
-            if abs(mine[0].at - theirs[0].at) <= slack:
+            if abs(mine[0].at - theirs[0].at) <= slack + max(mine[0].late, theirs[0].late):
                 both += 1
                 mine.pop(0)
                 theirs.pop(0)
@@ -282,8 +295,8 @@ def _told(heard: Iterable[JobRecord], entries: frozenset[int]) -> dict[tuple[str
     """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
     found: dict[tuple[str, str], dict[int, list[Told]]] = {}
 
-    def add(name: str, one: JobRecord, at: int, key: str = "", must: bool = True) -> None:
-        told = Told(at, key, f"{one.source}:{one.line}", one.chain, must)
+    def add(name: str, one: JobRecord, at: int, key: str = "", must: bool = True, late: int = 0) -> None:
+        told = Told(at, key, f"{one.source}:{one.line}", one.chain, must, late)
         found.setdefault((name, one.letter), {}).setdefault(one.chain, []).append(told)
 
     shadows: set[tuple[int, str]] = set()
@@ -318,4 +331,5 @@ def _of_epoch(one: JobRecord, ad: Ad, add: Any) -> None:
     if at is not None and kind == "SPAWN":
         add("began", one, at)
     elif at is not None and kind == "EPOCH" and "HoldReasonCode" not in ad:
-        add("ended", one, at)
+        held = 0 < (whole(ad, "VacateReasonCode") or 0) < FIRST_VACATE_CODE  # its shadow stays until all is cleaned up
+        add("ended", one, at, late=LINGERING if held else 0)

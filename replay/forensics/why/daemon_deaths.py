@@ -1,5 +1,5 @@
-"""Daemons that died, as the records of a real pool show it: one that began anew without having ended, and one whose
-parent tells of the signal that ended it.
+"""Daemons that died, as the records of a real pool show it: one whose parent tells of the signal that ended it, one
+that began anew without having ended, and a master that its daemons found gone.
 
 A log that begins with a daemon's beginning tells of no death, and neither does one with a gap before it: something of
 the same log must show that the daemon was there before. When it died is known up to what it wrote last; of a startd
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -19,10 +20,13 @@ from ....domain.imported.record_sources import place_of
 from ....domain.ports.log import Log
 from ...narration.sentences import Told
 from ...narration.wording import EVER, instant
+from ..audit.tolerances import AFTERWARDS, SECOND, UNSAVED
 from ..imported_log import PlaceNames
 from .slot_records import LATER, Slots, left_for
 
-_LOGS: Final = {"schedd": "schedlog", "negotiator": "negotiatorlog"}
+_LOGS: Final = {
+    "schedd": "schedlog", "negotiator": "negotiatorlog", "collector": "collectorlog", "master": "masterlog",
+}  # fmt: skip
 """The daemons of which a pool has few, and the kind of their logs."""
 
 
@@ -37,16 +41,19 @@ class Death(NamedTuple):
     where: str
     since: int
     at: int
-    how: str
+    how: str  #: the signal, if its parent tells
     position: int
     stimulus: str
+    known: str = "it began anew"  #: by what it was known
 
     def words(self, zone: tzinfo = UTC) -> str:
         """What happened, as the rest of a sentence."""
         name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
         if self.how:
             return f"{name} died at {instant(self.at, zone)} ({self.how})"
-        return f"{name} died between {instant(self.since, zone)} and {instant(self.at, zone)}, when it began anew"
+        if not self.since:
+            return f"{name} died before {instant(self.at, zone)}, when {self.known}"
+        return f"{name} died between {instant(self.since, zone)} and {instant(self.at, zone)}, when {self.known}"
 
 
 @define
@@ -57,7 +64,7 @@ class Deaths:
     places: PlaceNames
     slots: Slots
     zone: tzinfo = UTC  #: of the times in words
-    _machines: dict[str, list[Told]] = field(factory=dict)
+    _machines: dict[str, list[tuple[int, e.DaemonReported]]] = field(factory=dict)
     _clusters: dict[str, list[Told]] = field(factory=dict)
     _few: dict[str, list[str]] = field(factory=dict)
     """Of daemons of which there are few: the machines on which their logs say that they are."""
@@ -80,24 +87,60 @@ class Deaths:
         return next((death for death in self._of_schedd(job, since, ended) if death.at <= known), None)
 
     def of_schedd(self, job: str, since: int, again: int) -> Death | None:
-        """The last death of a schedd since an instant, of one that was there again at another."""
+        """The last death since an instant of a schedd that was there again at another, or of the master for which it
+        had ended."""
+        since -= SECOND  # a run may begin in the second in which its schedd dies
         found = [death for death in self._of_schedd(job, since, again) if death.at <= again + LATER]
-        return max(found, key=lambda death: death.at, default=None)
+        gone = [death for death in self._masters_of("schedd", since) if death.at <= again + LATER]
+        return max([*found, *gone], key=lambda death: death.at, default=None)
+
+    def forgetting(self, job: str, did: int, again: int) -> Death | None:
+        """The death of a schedd soon after it did something with a job and soon before it did that again: what it
+        wrote last of its job_queue.log was not on disk."""
+        for death in self._of_schedd(job, did - SECOND, again):
+            if (death.since or death.at) <= did + UNSAVED and death.at - LATER <= again <= death.at + AFTERWARDS:
+                return death
+        return None
 
     def _of_schedd(self, job: str, since: int, until: int) -> Iterator[Death]:
         return self._of_few("schedd", since, until, lambda: self._told_by_schedds(job))
 
-    def of_negotiator(self, since: int) -> Death | None:
-        """The last death of a negotiator since an instant."""
-        found = self._of_few("negotiator", since, EVER, lambda: self._read("negotiator"))
-        return max(found, key=lambda death: death.at, default=None)
+    def while_waiting(self, since: int) -> list[Death]:
+        """Of each daemon without which no job gets a slot (negotiator, collector, master), the last death since an
+        instant, the last one first."""
+        last = []
+        for daemon in ("negotiator", "collector", "master"):
+            heard: Heard = partial(self._read, "negotiator") if daemon == "negotiator" else list
+            last.append(max(self._of_few(daemon, since, EVER, heard), key=lambda death: death.at, default=None))
+        return sorted((death for death in last if death is not None), key=lambda death: -death.at)
 
-    def _daemons(self, machine: str, daemon: str) -> list[Told]:
-        """What is told of a daemon's life on a machine, in the log's order."""
+    def of_master(self, slot: str, at: int) -> Death | None:
+        """The death of a slot's master for which its startd ended at about an instant."""
+        found = self._orphaned("startd", self._machine(slot))
+        return next((death for death in found if abs(death.at - at) <= LATER), None)
+
+    def _masters_of(self, daemon: str, since: int) -> Iterator[Death]:
+        for machine in self._machines_of(daemon):
+            yield from (death for death in self._orphaned(daemon, machine) if death.at > since)
+
+    def _orphaned(self, daemon: str, machine: str) -> Iterator[Death]:
+        """The deaths of a machine's master that a daemon of it found."""
+        for position, event in self._daemons(machine, daemon):
+            if _said(event) == "ended" and event.facts.get("orphaned"):
+                since = max((one.at for _, one in self._by_master(machine) if one.at <= event.at), default=0)
+                known = f"its {daemon} found it gone"
+                yield Death("master", machine, since, event.at, "", position, event.stimulus, known)
+
+    def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
+        """What a machine's master tells."""
+        return [one for one in self._daemons(machine, "") if self.places.kind(one[1].stimulus) == _LOGS["master"]]
+
+    def _daemons(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
+        """What is told of a daemon's life on a machine (empty: of each one's), in the log's order."""
         if machine not in self._machines:
-            self._machines[machine] = self._read(f"machine/{machine}")
-        found = self._machines[machine]
-        return [told for told in found if isinstance(told[1], e.DaemonReported) and told[1].daemon == daemon]
+            told = self._read(f"machine/{machine}")
+            self._machines[machine] = [(at, event) for at, event in told if isinstance(event, e.DaemonReported)]
+        return [told for told in self._machines[machine] if daemon in ("", told[1].daemon)]
 
     def _told_by_schedds(self, job: str) -> list[Told]:
         """What schedds' logs tell of the jobs of a job's cluster."""
@@ -111,33 +154,55 @@ class Deaths:
         return self._clusters[cluster]
 
     def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
-        machine = next(
-            (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotCreated)),
-            slot.partition("@")[2],
-        )
-        return next(self._anew("startd", machine, began, ended, lambda: self.slots.records(slot)), None)
+        return next(self._on("startd", self._machine(slot), began, ended, lambda: self.slots.records(slot)), None)
+
+    def _machine(self, slot: str) -> str:
+        made = (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotCreated))
+        return next(made, slot.partition("@")[2])
 
     def _read(self, stream: str) -> list[Told]:
         until = self.slots.until
         return [told for told in self.log.read_stream(stream) if until is None or told[1].at <= until]
 
     def _of_few(self, daemon: str, began: int, ended: int, told: Heard) -> Iterator[Death]:
+        for machine in self._machines_of(daemon):
+            yield from self._on(daemon, machine, began, ended, told)
+
+    def _machines_of(self, daemon: str) -> list[str]:
+        """The machines that may have a daemon of which there are few."""
         if daemon not in self._few:
-            self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind == _LOGS[daemon]})
-        for machine in self._few[daemon]:
-            yield from self._anew(daemon, machine, began, ended, told)
+            kinds = (_LOGS[daemon], _LOGS["master"])
+            self._few[daemon] = sorted({one.machine for one in self.places.all() if one.kind in kinds})
+        return self._few[daemon]
+
+    def _on(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
+        """The deaths of a daemon on a machine within a time: those of which its master tells, and those by which it
+        began anew of which its master does not."""
+        told = [one for one in self._daemons(machine, daemon) if _said(one[1]) == "died"]
+        known = [
+            Death(daemon, machine, 0, event.at, event.facts.get("how", ""), position, event.stimulus)
+            for position, event in told
+            if began < event.at <= ended + LATER
+        ]
+        anew = [
+            death
+            for death in self._anew(daemon, machine, began, ended, heard)
+            if not any(death.since - LATER <= event.at <= death.at + LATER for _, event in told)
+        ]
+        yield from sorted([*known, *anew], key=lambda death: death.at)
 
     def _anew(self, daemon: str, machine: str, began: int, ended: int, heard: Heard) -> Iterator[Death]:
         """The beginnings of a daemon without an end before them: it was heard of before a run ended, and had not begun
         anew when the run began."""
-        life = self._daemons(machine, daemon)
+        life = [one for one in self._daemons(machine, daemon) if _said(one[1]) != "died"]
         for number, (position, event) in enumerate(life):
             if _said(event) != "began" or event.at <= began:
                 continue
             same = [told for told in life[:number] if self._same_log(told[1], event)]
             if same and _said(same[-1][1]) == "ended":
                 continue
-            before = [*same, *(told for told in heard() if told[0] < position and self._same_log(told[1], event))]
+            heard_last = self._by_master(machine) if daemon == "master" else heard()
+            before = [*same, *(told for told in heard_last if told[0] < position and self._same_log(told[1], event))]
             if not before or self._gap(max(before, key=lambda told: told[0])[1], event):
                 continue
             since = max(told[1].at for told in before)

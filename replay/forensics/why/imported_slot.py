@@ -23,8 +23,8 @@ from ...narration.wording import instant
 from ...narration.words import TELLING, effect
 from ...runs.causes import meaning
 from ..imported_log import PlaceNames
-from .job_history import APART, SECOND
-from .match_runs import parent_of
+from .job_history import SECOND
+from .match_runs import MatchesOfSlots
 from .record_words import host_of, preempted
 from .slot_records import Slots
 from .unknown_thing import unknown_slot
@@ -32,7 +32,6 @@ from .unknown_thing import unknown_slot
 CAUSES = {row.number: row.cause for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """What the tables say of each row; the dialect's words where it has its own."""
 RELEASED = "RELEASE_CLAIM"  #: what a startd writes of a claim that its access point gave back
-MATCHED_BEFORE = 600 * SECOND
 MOST, BEGINNING = 60, 6
 """So many sentences are told of what led there, and so many of them of its beginning: a claim may run 1,000 jobs."""
 
@@ -73,6 +72,7 @@ class _Life:
     job: str = ""
     claimed: int = 0  #: when its last claim began
     first_job: str = ""  #: the job that was started first on it
+    first_user: str = ""  #: who held the claim then
     last: int = 0
     dead: bool = False
     _lately: int = 0  #: where in the chain stands what was said since it last moved
@@ -134,6 +134,7 @@ class _Life:
             self.holder = facts.get("user", "")
         elif event.said == "activated":
             self.job = facts.get("job", self.job)
+            self.first_user = self.first_user if self.first_job else self.holder
             self.first_job = self.first_job or self.job
         text = _TOLD.get(event.said, "")
         if text and not (event.said == "requested" and self.kind == "partitionable"):  # each request is carved from it
@@ -142,38 +143,35 @@ class _Life:
             self._say(position, event, "log_reported", words=text.format_map(_Facts(facts)), facts=more)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
-        if event.said not in ("began", "ended") or self.dead:
+        code = _DAEMON.get(event.said)
+        if code is None or self.dead:
             return
-        said = (value if name == "how" else f"{name} {value}" for name, value in event.facts.items())
-        facts = ", ".join(dict.fromkeys(said))  # where nothing else says how it ended, its status does
-        code = "startd_began" if event.said == "began" else "startd_ended"
-        sentence = self._say(position, event, code, facts=facts)
+        said = (
+            value if name == "how" else f"{name} {value}" for name, value in event.facts.items() if name != ORPHANED
+        )
+        facts = {"facts": ", ".join(dict.fromkeys(said))}  # where nothing else says how it ended, its status does
+        if event.facts.get(ORPHANED):
+            facts["why"] = f"its master (pid {event.facts[ORPHANED]}) had died"
+        sentence = self._say(position, event, code, **facts)
         if self.pair and not self.dead:
             self.dead, self.since = True, sentence
             self.holder = self.job = ""
 
     def tell_match(self, log: Log) -> None:
-        """The match by which the last claim began, where the job that was started first on it tells."""
+        """The match by which the last claim began, where the job that was started first on it tells: one that names a
+        job of its cluster, else the last one of whoever holds the claim."""
         job, cluster = self.first_job, self.first_job.partition(".")[0]
         if not self.claimed or not cluster.isdecimal():
             return
-        whole = {self.name, parent_of(self.name)}
-        found: tuple[int, e.JobReported] | None = None
-        for position, event in log.read_stream(f"cluster/{cluster}"):
-            if (
-                isinstance(event, e.JobReported)
-                and event.said == "matched"
-                and event.facts.get("slot") in whole
-                and self.claimed - MATCHED_BEFORE <= event.at <= self.claimed + APART
-                and (found is None or found[1].at < event.at)
-            ):
-                found = position, event
-        if found is None:
+        found = MatchesOfSlots(log, self.places, self.claimed, self.claimed).before(self.name, self.claimed)
+        own = [match for match in found if match.event.cluster == int(cluster)]
+        match = next(iter(own or [match for match in found if match.facts.get("user") == self.first_user]), None)
+        if match is None:
             return
-        position, event = found
+        position, event = match.position, match.event
         like = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
-        facts = {"job": f"{event.cluster}.{event.proc}", "user": event.facts.get("user", ""), "like": like}
-        self._say(position, event, "log_slot_matched", preempted=preempted(event.facts), **facts)
+        facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": like}
+        self._say(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
         self.chain.insert(0, self.chain.pop())
 
     def answer(self) -> Answer:
@@ -251,6 +249,9 @@ def lower(text: str) -> str:
     return text[:1].lower() + text[1:] if text.startswith(begins) else text
 
 
+ORPHANED = "orphaned"
+_DAEMON = {"began": "startd_began", "ended": "startd_ended", "died": "startd_died"}
+"""What is said of a startd -> the code of its sentence."""
 _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.SlotCreated: _Life.on_born,
     e.SlotTransitioned: _Life.on_moved,

@@ -106,6 +106,13 @@ def records_of(events: Iterable[Told], proc: int, places: PlaceNames) -> list[Re
     return in_order(once(_ranked(logged, places)), once(_ranked(reported, places)))
 
 
+def among(records: Sequence[Record], others: Iterable[Record]) -> list[Record]:
+    """Records in order, with other daemons' reports put among them."""
+    entries = [record for record in records if isinstance(record.event, e.JobLogged)]
+    reports = [record for record in records if isinstance(record.event, e.JobReported)]
+    return in_order(entries, [*reports, *others])
+
+
 def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Record]]:
     """The records by source, the sources in the order in which they are believed."""
 
@@ -168,7 +175,10 @@ def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
                 del sources[name]
 
 
-_RANKS: Final = {"shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3, "shadow_began": 4}
+_RANKS: Final = {
+    "process_ended": -1, "over_there": 0, "shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3,
+    "shadow_began": 4, "begun_there": 5,
+}  # fmt: skip
 """In which order reports of one second from several sources are told: what ends a run first."""
 _PRECEDE: Final = frozenset({"matched", "rejected", "shadow_began"})
 _OF_RUN: Final = frozenset({"4", "5", "7"})
@@ -209,26 +219,34 @@ def ads_of_cluster(log: Log, kind: str, cluster: int, only: int | None = None) -
                 yield int(pair[1]), JobAd(kind, position, event.at, stimulus, unpack_one(event, number))
 
 
-def ad_of_queue(log: Log, job: Job, at: int | None) -> list[JobAd]:
-    """The job's ad as the schedd's table (job_queue.log) has it at an instant, or had it last; none if it never had."""
-    name = f"{job[0]}.{job[1]}"
-    keys, ends = {name, cluster_key(job[0])}, (DESTROY_AD, LOG_SEQUENCE)
+def ads_of_queue(log: Log, cluster: int, at: int | None, only: int | None = None) -> dict[int, JobAd]:
+    """The ads of a cluster's jobs (of one of them, if it is given) as the schedd's table (job_queue.log) has them at an
+    instant, or had them last, by process number."""
     table = DaemonTable("queue", torn=True)
-    written: tuple[int, e.TableWritten] | None = None
+    written: dict[int, tuple[int, e.TableWritten]] = {}
     for position, event in log.read_stream("table/queue"):
         if not isinstance(event, e.TableWritten) or (at is not None and event.at > at):
             continue
-        told = tuple(operation for operation in event.operations if operation[1] in keys and operation[0] not in ends)
+        own = [operation for operation in event.operations if _is_of_cluster(operation[1], cluster, only)]
+        told = tuple(operation for operation in own if operation[0] not in (DESTROY_AD, LOG_SEQUENCE))
         if told:
             table.take(evolve(event, operations=told))
-        if any(key == name for _, key, _, _ in event.operations):
-            written = position, event
-    ads = jobs_of(table)
-    if written is None or not ads:
-        return []
-    position, event = written
-    text = "\n".join(f"{attribute} = {value}" for attribute, value in ads[0].items())
-    return [JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))]
+        for _, key, _, _ in own:
+            if key != cluster_key(cluster):
+                written[int(key.partition(".")[2])] = position, event
+    found: dict[int, JobAd] = {}
+    for ad in jobs_of(table):
+        proc = int(ad["ProcId"])
+        if proc in written:
+            position, event = written[proc]
+            text = "\n".join(f"{attribute} = {value}" for attribute, value in ad.items())
+            found[proc] = JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))
+    return found
+
+
+def _is_of_cluster(key: str, cluster: int, only: int | None) -> bool:
+    named, _, proc = key.partition(".")
+    return key == cluster_key(cluster) or (named == str(cluster) and proc.isdecimal() and only in (None, int(proc)))
 
 
 def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
@@ -246,12 +264,26 @@ def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
     return [ad for ad in ads if not begin or not ad.when("QDate") or abs(ad.when("QDate") - begin) <= BEFORE]
 
 
+def ends_seen(records: Iterable[Record]) -> list[Record]:
+    """The records of shadows and starters of how a job's process ended by itself."""
+    return [one for one in records if one.what in ("terminated", "process_ended") and "told" not in one.facts]
+
+
+def is_over(records: Sequence[Record], ads: Iterable[JobAd]) -> bool:
+    """Whether a job has left the queue, by its log's last entry of how it fares, or its ad."""
+    fares = [record.what for record in records if record.what in _FARES]
+    return (bool(fares) and fares[-1] in ("5", "9")) or any(ad.has_left for ad in ads)
+
+
+_FARES: Final = frozenset({"0", BEGIN, "4", "5", "9", "12", "13"})  #: entries that tell how a job fares
+
+
 def ads_of_job(log: Log, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
     """The ads of a job up to an instant: of the history, of lists, of its runs; of one of which nothing else tells, the
     schedd's table's."""
     found = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
     found = [ad for ad in found if at is None or ad.when("QDate") <= at]
-    return found if records or found else ad_of_queue(log, job, at)
+    return found if records or found else list(ads_of_queue(log, job[0], at, job[1]).values())
 
 
 def gaps_of(log: Log, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:

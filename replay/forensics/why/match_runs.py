@@ -7,17 +7,21 @@ on a slot that was carved from it, soon afterwards.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import tzinfo
-from typing import Final
+from typing import Final, TypeGuard
+
+from attrs import define
 
 from ....domain import events as e
 from ....domain.imported import job_event_log
+from ....domain.ports.log import Log
 from ...narration.sentences import Told
 from ...narration.wording import counted, instant
+from ..imported_log import PlaceNames, records_between, single_entries
 from .job_history import APART, ENDS, SECOND, Record, once, record_of
 from .record_words import preempted
-from .slot_records import Begun, Slots
+from .slot_records import NEAR, Begun, Slots
 
 SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led
 
@@ -133,6 +137,60 @@ def _begun_on(event: e.Event) -> str:
 def _ends(event: e.JobLogged | e.JobReported) -> bool:
     """Whether a job's run ends by this event."""
     return event.number in ENDS if isinstance(event, e.JobLogged) else event.said == "shadow_gone"
+
+
+@define
+class MatchesOfSlots:
+    """The matches of slots that logs tell of between two instants, whichever cluster's job they name: the negotiator
+    names one job for all of an autocluster, which may be of several clusters. Read when first asked for."""
+
+    log: Log
+    places: PlaceNames
+    since: int
+    until: int
+    _of: dict[str, list[Record]] | None = None
+
+    def before(self, slot: str, at: int) -> list[Record]:
+        """The matches of a slot, or of that from which it is carved, not long before an instant, the last one first."""
+        if self._of is None:
+            self._of = self._read()
+        found = [match for name in {slot, parent_of(slot)} for match in self._of.get(name, ())]
+        found = [match for match in found if at - SOON <= match.at <= at + APART]
+        return sorted(found, key=lambda match: (match.at, match.position), reverse=True)
+
+    def _read(self) -> dict[str, list[Record]]:
+        chains: list[list[Record]] = []
+        for kind in ("matchlog", "negotiatorlog"):  # the negotiator writes of a match in both
+            told = records_between(self.log, self.places, kind, self.since - SOON, self.until + APART)
+            chains.append([record_of(p, event) for p, event in told if _is_match(event)])
+        found: dict[str, list[Record]] = {}
+        for match in once(chains):
+            found.setdefault(match.facts.get("slot", ""), []).append(match)
+        return found
+
+    def before_run(self, slots: Slots, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
+        """The match by which a job's run began on a slot at an instant: the last of its user, if the slot was given to
+        nobody else since. None if none is known to be."""
+        match = next(iter(self.before(slot, at)), None)
+        if match is None or not same_user(match.facts.get("user", ""), users):
+            return None
+        first = slots.first_job(slot, match.at - APART, at + NEAR)
+        if first is not None:
+            return match if first.job == job else None
+        named = match.event.cluster  # no log of the slot's: was it the job that the match names?
+        if str(named) == job.partition(".")[0]:
+            return None
+        own = Matches(list(single_entries(self.log.read_stream(f"cluster/{named}"))))
+        return None if own.led_to_run(match) else match
+
+
+def _is_match(event: e.Event) -> TypeGuard[e.JobReported]:
+    return isinstance(event, e.JobReported) and event.said == "matched"
+
+
+def same_user(user: str, users: Collection[str]) -> bool:
+    """Whether a name is that of one of these users: a domain may be missing. Anybody's fits if nobody is known."""
+    return not users or user.partition("@")[0] in {name.partition("@")[0] for name in users}
 
 
 def run_after(slots: Slots, facts: dict[str, str], at: int) -> Begun | None:

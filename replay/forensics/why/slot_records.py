@@ -113,6 +113,21 @@ class Slots:
         found = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
         return min(found, key=lambda begun: begun.at, default=None)
 
+    def was_used(self, slot: str, at: int) -> bool:
+        """Whether the claim by which a slot was given a job at about an instant had run another job before."""
+        records = self.records(slot)
+        for _, event in reversed(records[: bisect_right(self._times[slot], at)]):
+            if isinstance(event, e.SlotReported) and event.said == "activated" and event.at < at - NEAR:
+                return True
+            if isinstance(event, e.SlotCreated) or (isinstance(event, e.SlotTransitioned) and _begins_claim(event)):
+                return False
+        return False
+
+    def first_job(self, slot: str, since: int, until: int) -> Begun | None:
+        """The first job that was started on this very slot between two instants; None if its log tells of none."""
+        self.records(slot)
+        return self._begun(slot, since, until)
+
     def _parts(self, slot: str) -> Iterator[str]:
         """The slot, and those that were carved from it: a startd gives the lowest number that is free."""
         yield slot
@@ -181,6 +196,10 @@ def _preempts(event: e.Event) -> bool:
         and state(event.source) == "Claimed"
         and state(event.target) == "Preempting"
     )
+
+
+def _begins_claim(event: e.SlotTransitioned) -> bool:
+    return state(event.target) == "Claimed" and state(event.source) != "Claimed"
 
 
 def _gets_busy(event: e.Event) -> bool:

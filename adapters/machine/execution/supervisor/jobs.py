@@ -45,6 +45,7 @@ class Job:
         self.key: str = order["key"]
         self.limits: dict[str, int | None] = order["limits"]
         self.kill_signals: dict[str, int] = order["kill_signals"]
+        self.attended: bool = order.get("attended", False)  # an older pool does not say
         self.pid = process.pid
         self.started = process.started
         self.number = number
@@ -108,22 +109,26 @@ class Jobs:
     """All jobs of one folder."""
 
     def __init__(self, folder: str) -> None:
+        """Make the directories that are missing, and read what a predecessor left. Raise `OSError` if that cannot be
+        done; the process that has the jobs calls ``inherit`` next."""
         self.execute = f"{folder}/execute"
         self._scratch = Scratch(self.execute, f"{folder}/elsewhere")
         self._boot = processes.boot()
-        self._families = Families(os.getpid())
         self._claims = Claims(f"{folder}/claims", f"{folder}/spare")
         self._journal = Journal(f"{folder}/exits", self._claims.all())
         self.running: dict[str, Job] = {}
         self._by_pid: dict[int, Job] = {}
         self._ending: dict[str, Job] = {}
         self._unwritten: dict[str, Record] = {}
+        self._unnoted: list[tuple[int, Claim]] = []
+        self._unreleased: list[str] = []
         self._chores: deque[Generator[None, None, None]] = deque()
 
     # Before the first request: a predecessor's jobs.
 
     def inherit(self) -> None:
-        """End the jobs of a killed supervisor, and remove unclaimed directories."""
+        """Be the parent of all jobs from here on: end those of a killed supervisor, remove unclaimed directories."""
+        self._families = Families(os.getpid())
         claimed = self._claims.all()
         open_claims = {
             key: claim for key in claimed - self._journal.records.keys() if (claim := self._claims.read(key))
@@ -155,11 +160,8 @@ class Jobs:
             job = self._launch(order)
         except StartError as error:
             os.close(claim)
-            self._unwritten[key] = _failed(key, error)
-            return None
-        # A disk too full for a line leaves a claim without a process: a successor then goes by the mark alone.
-        with contextlib.suppress(OSError):
-            self._claims.note(claim, Claim(job.pid, job.started, job.number, self._boot, job.at))
+            return self._not_begun(key, error)
+        self._note(claim, Claim(job.pid, job.started, job.number, self._boot, job.at))
         self.running[key] = self._by_pid[job.pid] = job
         self._families.begin(key, job.pid, job.started, job.number)
         return {"say": "started", "key": key, "pid": job.pid, "at": job.at}
@@ -175,12 +177,39 @@ class Jobs:
             _REACTIONS[how](self, job)
 
     def release(self, keys: Iterable[str]) -> None:
-        """Release everything held of these ends, which are durable elsewhere. Keep running jobs."""
-        over = [key for key in keys if key not in self.running and key not in self._unwritten]
+        """Release everything held of these ends, which are durable elsewhere: then they need no record here, either.
+        Keep running jobs."""
+        over = [key for key in keys if key not in self.running]
         for key in over:
-            self._claims.release(key)
+            self._unwritten.pop(key, None)
+            self._release(key)
             self._chores.append(self._scratch.discard(key))
         self._journal.forget(over)
+
+    def _not_begun(self, key: str, error: StartError) -> Record | None:
+        """Leave nothing of a start that failed: no process ran, so there is no record to keep, and a disk that is full
+        need not take one before the failure is told. A pool that has not heard of it starts the same activation again,
+        so the directory goes at once; it holds no more than the two ads."""
+        for _ in self._scratch.discard(key):
+            pass
+        try:
+            self._claims.release(key)
+        except OSError:  # a claim stays: then there must be a record, and it is told when that is written
+            self._unwritten[key] = _failed(key, error)
+            return None
+        return _failed(key, error)
+
+    def _note(self, descriptor: int, claim: Claim) -> None:
+        try:
+            self._claims.note(descriptor, claim)
+        except OSError:  # until it is written, a successor goes by the process's mark alone
+            self._unnoted.append((descriptor, claim))
+
+    def _release(self, key: str) -> None:
+        try:
+            self._claims.release(key)
+        except OSError:
+            self._unreleased.append(key)
 
     # Each turn of the loop.
 
@@ -229,7 +258,14 @@ class Jobs:
             self._unwritten[job.key] = job.record(floor_kb)
 
     def flush(self) -> list[Record]:
-        """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable."""
+        """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable. Offer
+        to the disk again whatever else it has refused."""
+        unnoted, self._unnoted = self._unnoted, []
+        for descriptor, claim in unnoted:
+            self._note(descriptor, claim)
+        unreleased, self._unreleased = self._unreleased, []
+        for key in unreleased:
+            self._release(key)
         if not self._unwritten:
             return []
         records = list(self._unwritten.values())
@@ -264,6 +300,13 @@ class Jobs:
                 "at": clock(),
             }
 
+    def abandon(self) -> None:
+        """Kill what is not to run while no pool attends to it."""
+        for job in self.running.values():
+            if job.attended and not job.ended and not job.violated:
+                job.violated = "unattended"
+                self._kill(job)
+
     def chores(self, budget_us: int) -> bool:
         """Measure and remove directories for about so long; return whether anything is left to do."""
         until = ticker() + budget_us
@@ -272,6 +315,10 @@ class Jobs:
             if _advance(chore, _MEASURE_STEPS):
                 self._chores.append(chore)
         return bool(self._chores)
+
+    def refused(self) -> bool:
+        """Tell whether the disk has refused something that is to be offered again."""
+        return bool(self._unwritten or self._unnoted or self._unreleased)
 
     def next_retry(self) -> int | None:
         """Return when ``settle`` has to run again if nothing ends before."""
@@ -284,7 +331,7 @@ class Jobs:
             raise launch.failure("scratch", error, str(error.filename2 or error.filename)) from None
         except ValueError as error:
             raise StartError("scratch", 0, f"scratch: an ad cannot be written: {error}") from None
-        streams = launch.open_streams(order)
+        streams = launch.open_streams(order, directory)
         try:
             at = clock()
             output_kb = _files_kb(launch.outputs(order))  # before the job can write: what was there is not its own
@@ -348,7 +395,7 @@ _REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
 
 def _failed(key: str, error: StartError) -> Record:
     told = {"part": error.part, "errno": error.number, "reason": error.reason}
-    return {"say": "failed", "key": key, **told, "at": clock()}
+    return {"say": "failed", "key": key, **told, "at": clock(), **({"machine": True} if error.machine else {})}
 
 
 def _files_kb(paths: Iterable[str]) -> int:

@@ -35,8 +35,16 @@ _STREAMS = (
 # A FIFO is opened without waiting for its other end (this process must not wait), a terminal without becoming ours.
 _NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-# Ignored by this process or by Python, to be as usual for a job.
-_DEFAULTS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT)
+# Whoever started the pool may have had any of the signals ignored (as ``nohup`` and a shell's ``&`` do), and Python
+# ignores two: for a job they all are as usual.
+_DEFAULTS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+
+# What a start lacks through no fault of the job: descriptors, memory, processes. And what a disk refuses that is full
+# or failing: of a job's own outputs it counts where they are on the disk of the scratch directories. A full quota
+# (EDQUOT) is the user's own.
+_SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+_DISK = frozenset({errno.ENOSPC, errno.EIO, errno.EROFS})
+_OF_THE_MACHINE = frozenset({"claim", "scratch"})
 
 # Explanations that an errno alone would not give.
 _ADVICE = {
@@ -50,32 +58,38 @@ _ADVICE = {
 
 
 class StartError(Exception):
-    """A job could not be started: the part of the start, errno (0 where no call failed), and a text."""
+    """A job could not be started: the part of the start, errno (0 where no call failed), a text, and whether the fault
+    is the machine's: then it may be started when that has passed."""
 
-    def __init__(self, part: str, number: int, reason: str) -> None:
+    def __init__(self, part: str, number: int, reason: str, machine: bool = False) -> None:
         super().__init__(reason)
         self.part = part
         self.number = number
         self.reason = reason
+        self.machine = machine
 
 
-def failure(part: str, error: OSError, what: str) -> StartError:
+def failure(part: str, error: OSError, what: str, machines_disk: bool = False) -> StartError:
+    """Return what became of a start. ``machines_disk``: what failed was on the machine's disk, as claims and scratch
+    directories always are."""
     number = error.errno or 0
+    disk = machines_disk or part in _OF_THE_MACHINE
     words = os.strerror(number)
     if number in _ADVICE:
         words = f"{words}: {_ADVICE[number]}"
-    return StartError(part, number, f"{part} {what}: {words}")
+    return StartError(part, number, f"{part} {what}: {words}", number in _SCARCE or (disk and number in _DISK))
 
 
 def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
     """Return the job's environment: its own variables, then those of HTCondor's starter. (Manual, "Environment and
     services for a running job"; the starter of version 25.14 for what the job may set itself: the counts of CPUs and
     HOME.)"""
+    owner = order.get("owner", "")  # another user may not enter the scratch directory
     return {
         **dict.fromkeys(CPU_COUNTS, str(order["cpus"])),
-        "HOME": _home(),
+        "HOME": _home_of(owner) if owner else _home(),
         **order["environment"],
-        **dict.fromkeys(_SCRATCH_PATHS, scratch),
+        **({} if owner else dict.fromkeys(_SCRATCH_PATHS, scratch)),
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
         "_CONDOR_JOB_IWD": order["iwd"],
@@ -93,7 +107,7 @@ def outputs(order: Order) -> list[str]:
     return sorted(path for path in paths if not path.startswith("/dev/"))
 
 
-def open_streams(order: Order) -> list[int]:
+def open_streams(order: Order, scratch: str) -> list[int]:
     """Open stdin, stdout and stderr, and return their descriptors. Raise `StartError`, which names the stream, if one
     cannot be opened."""
     opened: list[int] = []
@@ -110,7 +124,7 @@ def open_streams(order: Order) -> list[int]:
                 os.set_blocking(descriptor, True)
         except OSError as error:
             close(opened)
-            raise failure(name, error, path) from None
+            raise failure(name, error, path, _on_one_disk(os.path.dirname(path), scratch)) from None
         except ValueError as error:
             close(opened)
             raise StartError(name, 0, f"{name} {path!r}: {error}") from None
@@ -132,6 +146,8 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
         raise StartError(part, 0, f"{part} {where!r}: {error}") from None
 
     def begin() -> int:
+        if order.get("owner", ""):
+            return _as_user(order["owner"], program, [order["executable"], *order["arguments"]], variables, streams)
         return os.posix_spawn(
             program,
             [order["executable"], *order["arguments"]],
@@ -152,6 +168,51 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
         os.chdir("/")
 
 
+def _as_user(owner: str, program: str, words: list[str], variables: dict[str, str], streams: list[int]) -> int:
+    """Start a process as another user, which posix_spawn(3) cannot do; return its pid. Raise `OSError` like that."""
+    user = _user(owner)
+    said, tell = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if not pid:
+        try:
+            signal.set_wakeup_fd(-1)
+            os.setsid()
+            os.initgroups(owner, user.pw_gid)
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+            os.chdir(".")  # what the pool's user may enter, this one may not
+            for number, descriptor in enumerate(streams):
+                os.dup2(descriptor, number)
+            for number in _DEFAULTS:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            os.execve(program, words, variables)
+        except OSError as error:
+            os.write(tell, b"%d" % (error.errno or 0))
+        except BaseException:
+            os.write(tell, b"%d" % errno.EINVAL)
+        finally:
+            os._exit(127)
+    os.close(tell)
+    failed = os.read(said, 16)
+    os.close(said)
+    if failed:
+        os.waitpid(pid, 0)
+        raise OSError(int(failed), os.strerror(int(failed)))
+    return pid
+
+
+def _user(name: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        raise StartError("executable", 0, f"there is no user {name} to run it as") from None
+
+
+def _home_of(owner: str) -> str:
+    return _user(owner).pw_dir
+
+
 def _nicer(increment: int, begin: Callable[[], int]) -> int:
     """Start a process with a higher nice value from its first instant on. A process inherits the nice value of the
     thread that makes it, and only a superuser may lower one again: so a thread is made for it."""
@@ -168,6 +229,13 @@ def _nicer(increment: int, begin: Callable[[], int]) -> int:
 def close(descriptors: list[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def _on_one_disk(folder: str, other: str) -> bool:
+    try:
+        return os.stat(folder).st_dev == os.stat(other).st_dev
+    except OSError:
+        return False
 
 
 def _path(order: Order, path: str) -> str:

@@ -54,25 +54,37 @@ class Claims:
         """Take a claim, and return a descriptor for ``note``. Raise `FileExistsError` if the activation was claimed
         before."""
         if not self._spares:
-            return os.open(self._path(key), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+            return self._make(key)
         spare = self._spares.pop()
         descriptor = os.open(spare, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            os.pwrite(descriptor, NOBODY.line(), 0)
+            _write_at(descriptor, NOBODY.line(), 0)
             os.link(spare, self._path(key))  # refuses a name that exists, as O_EXCL does
         except OSError:
             os.close(descriptor)
             raise
         finally:
-            os.unlink(spare)
+            with contextlib.suppress(OSError):  # a successor removes it
+                os.unlink(spare)
+        return descriptor
+
+    def _make(self, key: str) -> int:
+        """Make a claim's file with all the space that its holder's name needs: ``note`` then has no need of a disk that
+        may be full by then."""
+        descriptor = os.open(self._path(key), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            _write_at(descriptor, NOBODY.line(), 0)
+        except OSError:
+            os.close(descriptor)
+            os.unlink(self._path(key))
+            raise
         return descriptor
 
     def note(self, descriptor: int, claim: Claim) -> None:
-        """Write the holder, and close."""
-        try:
-            os.pwrite(descriptor, claim.line(), 0)
-        finally:
-            os.close(descriptor)
+        """Write the holder, and close. Raise `OSError` if it cannot be written: the descriptor stays open then, for
+        another try."""
+        _write_at(descriptor, claim.line(), 0)
+        os.close(descriptor)
 
     def read(self, key: str) -> Claim | None:
         """Return the claim of an activation, None if it was never claimed or is released."""
@@ -88,13 +100,14 @@ class Claims:
             return NOBODY
 
     def release(self, key: str) -> None:
-        """Release an activation whose end is durable elsewhere."""
+        """Release an activation whose end is durable elsewhere. Raise `OSError` if its claim cannot be removed."""
         with contextlib.suppress(FileNotFoundError):
             if len(self._spares) < _SPARES:
-                os.rename(self._path(key), f"{self._spare}/{key}")
-                self._spares.append(f"{self._spare}/{key}")
-            else:
-                os.unlink(self._path(key))
+                with contextlib.suppress(OSError):  # no room for the other name
+                    os.rename(self._path(key), f"{self._spare}/{key}")
+                    self._spares.append(f"{self._spare}/{key}")
+                    return
+            os.unlink(self._path(key))
 
     def all(self) -> set[str]:
         """Return every claimed activation."""
@@ -105,7 +118,8 @@ class Claims:
 
 
 class Journal:
-    """The records of ends that are not yet acknowledged: one JSON object a line."""
+    """The records of ends that are not yet acknowledged: one JSON object a line. Whatever the disk refuses, what was
+    written stays, and the same call can be tried again."""
 
     def __init__(self, path: str, wanted: set[str]) -> None:
         """Read the file; keep the records of ``wanted`` keys. A torn last line was never reported: it is cut."""
@@ -113,27 +127,32 @@ class Journal:
         self.records: dict[str, Record] = {}
         try:
             with open(path, "rb") as file:
-                lines = file.read().split(b"\n")[:-1]
+                whole, _, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:
-            lines = []
+            whole = b""
+        lines = whole.split(b"\n") if whole else []
         for line in lines:
             record = _parse(line)
             if record is not None and record["key"] in wanted:
                 self.records[record["key"]] = record
         self._file = -1
-        self._size = 0
-        self._wasted = 0
-        self._rewrite()
+        self._in_place = False  # whether the folder's entry for the file is on disk
+        self._size = sum(len(line) + 1 for line in lines)
+        self._wasted = self._size - sum(len(line_of(record)) for record in self.records.values())
+        if self._wasted:
+            self._compact()
 
     def append(self, records: Iterable[Record]) -> None:
         """Make these durable. Raise `OSError` if none of them counts; the same call can be tried again."""
         records = list(records)
         data = b"".join(line_of(record) for record in records)
+        if self._file < 0:
+            self._file = self._open()
         # At a place, not at the end: what a full disk cut off half-way is written over by the next try.
-        done = 0
-        while done < len(data):
-            done += os.pwrite(self._file, data[done:], self._size + done)
+        _write_at(self._file, data, self._size)
         os.fdatasync(self._file)
+        if not self._in_place:
+            self._sync_folder()
         self._size += len(data)
         self.records.update((record["key"], record) for record in records)
 
@@ -144,28 +163,54 @@ class Journal:
             if record is not None:
                 self._wasted += len(line_of(record))
         if self._wasted > _WASTE and self._wasted * 2 > self._size:
-            self._rewrite()
+            self._compact()
 
-    def _rewrite(self) -> None:
-        data = b"".join(map(line_of, self.records.values()))
-        fresh = f"{self._path}.new"
-        file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    def _open(self) -> int:
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            with open(file, "wb", closefd=False) as writer:
-                writer.write(data)
-            os.fsync(file)
-            os.rename(fresh, self._path)
-            folder = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
-            os.fsync(folder)
-            os.close(folder)
+            os.ftruncate(file, self._size)
         except OSError:
             os.close(file)
-            if self._file < 0:
-                raise
-            return  # no room for a copy: the old journal goes on
+            raise
+        return file
+
+    def _compact(self) -> None:
+        """Write the file anew with what is still wanted; without room for a copy, the old one goes on."""
+        data = b"".join(map(line_of, self.records.values()))
+        fresh = f"{self._path}.new"
+        try:
+            file = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        try:
+            _write_at(file, data, 0)
+            os.fsync(file)
+            os.rename(fresh, self._path)
+        except OSError:
+            os.close(file)
+            with contextlib.suppress(OSError):  # a part of a copy would take the room of what is to be written
+                os.unlink(fresh)
+            return
         if self._file >= 0:
             os.close(self._file)
-        self._file, self._size, self._wasted = file, len(data), 0
+        self._file, self._size, self._wasted, self._in_place = file, len(data), 0, False
+        with contextlib.suppress(OSError):  # before the next record counts, it is tried again
+            self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        folder = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        self._in_place = True
+
+
+def _write_at(descriptor: int, data: bytes, place: int) -> None:
+    """Write all of ``data``. Raise `OSError` if only a part could be written."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(descriptor, data[done:], place + done)
 
 
 def line_of(record: Record) -> bytes:

@@ -1,6 +1,6 @@
 """The supervisor's program: ``python -I -S run.py FOLDER``. It exits at once; the supervisor is a process of its own.
 
-Exit code 0: a supervisor serves FOLDER now, this one or an earlier one.
+Exit code 0: a supervisor serves FOLDER now, this one or an earlier one. Else the reason is printed.
 """
 
 import os
@@ -20,7 +20,11 @@ def main() -> int:
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = []
     sys.modules[_AROUND[-1]].__path__ = [os.path.dirname(here)]
-    served: int = import_module(f"{_AROUND[-1]}.supervisor.server").main(sys.argv[1])
+    try:
+        served: int = import_module(f"{_AROUND[-1]}.supervisor.server").main(sys.argv[1])
+    except OSError as error:
+        print(error)
+        return 1
     return served
 
 

@@ -47,8 +47,11 @@ class Scratch:
         self._remember(place)
         outer = f"{place}/dir_{key}"
         inner = f"{outer}/{_INNER}"
-        if self._spares[place]:
-            os.rename(self._spares[place].pop(), outer)
+        spares = self._spares[place]
+        if outer in spares:  # of an earlier start of the same activation
+            spares.remove(outer)
+        elif spares:
+            os.rename(spares.pop(), outer)
         else:
             os.mkdir(outer, _FOLDER_MODE)
             os.mkdir(inner, _FOLDER_MODE)
@@ -65,6 +68,8 @@ class Scratch:
         """Remove an activation's directories, or keep them for another."""
         for place, spares in list(self._spares.items()):
             outer = f"{place}/dir_{key}"
+            if outer in spares:
+                continue
             if len(spares) < _SPARES and _untouched(outer):
                 spares.append(outer)
             else:

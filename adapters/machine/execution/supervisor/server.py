@@ -8,6 +8,7 @@ A turn of the loop: read messages, start a few jobs, reap, settle ends, one fsyn
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -15,7 +16,9 @@ import os
 import select
 import signal
 import socket
-import sys
+import struct
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,11 +30,45 @@ from .records import Record, line_of
 VERSION = 2
 
 _LINGER_US = 2_000_000  #: with no job and no client for this long the supervisor exits: its records are on disk
+_UNATTENDED_US = 5_000_000  #: with no client for this long, what is to be attended is killed
 _STARTS = 8  #: starts in one turn: more would keep ends waiting, fewer would fsync for less
 _BUSY_US, _IDLE_US = 300, 5_000  #: the time for chores in a turn in which something happened, or nothing did
 _REFUSED_US = 500_000  #: after this a record that a full disk refused is offered again
 _READ = 1 << 20
+_DEFECT_S = 0.1  #: the pause behind a turn that a defect has ended
+_UNTOLD = 64 << 10  #: bytes of its own log that are kept for a disk that refuses them
+_PEER = struct.Struct("3i")  #: pid, uid and gid, see unix(7), SO_PEERCRED
 _UNREAD = 64 << 20  #: a client with this much unread is dropped: when it reconnects it learns all from the records
+
+
+class Told:
+    """The supervisor's own log, its stderr: what the disk refuses is kept, and offered to it again."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._left = b""
+        self._last = ""
+
+    def tell(self, text: str, again: bool = True) -> None:
+        """Tell, with the time. ``again``: also what was told last."""
+        if again or text != self._last:
+            self._left += f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode(errors="backslashreplace")
+            self._left = self._left[-_UNTOLD:]
+        self._last = text
+        self.write()
+
+    def passed(self) -> None:
+        """What was told last is over: the next trouble is a new one."""
+        self._last = ""
+
+    def write(self) -> bool:
+        """Write what is left; return whether nothing is left then."""
+        try:
+            while self._left:
+                self._left = self._left[os.write(self._descriptor, self._left) :]
+        except OSError:
+            return False
+        return True
 
 
 class Client:
@@ -61,7 +98,13 @@ class Client:
         self.searched = len(self.unread) - end  # what stays holds no end of a line
         lines = bytes(self.unread[:end]).split(b"\n")[:-1]
         del self.unread[:end]
-        return [json.loads(line) for line in lines], over
+        try:
+            messages = [json.loads(line) for line in lines]
+        except ValueError:
+            return [], True
+        if not all(isinstance(message, dict) and message.get("do") in _REQUESTS for message in messages):
+            return [], True  # no pool talks like that
+        return messages, over
 
     def send(self, data: bytes) -> bool:
         """Send what can be sent without waiting; return False if the connection is over."""
@@ -79,8 +122,10 @@ class Client:
 class Server:
     """The loop and its state."""
 
-    def __init__(self, folder: str, listener: socket.socket) -> None:
-        self._jobs = Jobs(folder)
+    def __init__(self, jobs: Jobs, listener: socket.socket, lock: int) -> None:
+        self._jobs = jobs
+        self._lock = lock
+        self._signed = self._sign()
         self._listener = listener
         self._clients: dict[int, Client] = {}
         self._requests: deque[tuple[Client, dict[str, Any]]] = deque()
@@ -94,14 +139,21 @@ class Server:
         self._poll.register(listener, select.EPOLLIN)
         self._poll.register(self._woken, select.EPOLLIN)
         self._sample_at = ticker() + SAMPLE_US
-        self._alone_at = ticker()
+        self._alone_at = self._attended_at = ticker()
         self._flush_at = 0
         self._chores_left = True
+        self._told = Told(2)
 
     def run(self) -> None:
+        """Serve until there is nothing to do. No error ends the loop: the jobs have no other parent."""
         self._jobs.inherit()
-        while self._turn():
-            pass
+        goes_on = True
+        while goes_on:
+            try:
+                goes_on = self._turn()
+            except Exception:
+                self._told.tell(f"a turn was cut short: {traceback.format_exc()}")
+                time.sleep(_DEFECT_S)
 
     def _turn(self) -> bool:
         busy = bool(self._requests)
@@ -113,19 +165,39 @@ class Server:
         now = ticker()
         self._jobs.settle(now)
         if now >= self._flush_at:
-            try:
-                self._reports += self._jobs.flush()
-            except OSError as error:
-                self._flush_at = now + _REFUSED_US
-                print(f"{now} the journal of exits cannot be written: {error}", file=sys.stderr, flush=True)
+            self._flush(now)
         if now >= self._sample_at:
             self._reports += self._jobs.sample(now)
             self._sample_at = now + SAMPLE_US
         self._report()
+        if self._clients:
+            self._attended_at = now
+        elif now - self._attended_at >= _UNATTENDED_US:
+            self._jobs.abandon()
         self._chores_left = self._jobs.chores(_BUSY_US if busy else _IDLE_US)
         if self._clients or self._jobs.running or self._chores_left:
             self._alone_at = now
         return now - self._alone_at < _LINGER_US
+
+    def _flush(self, now: int) -> None:
+        """Offer everything to the disk that is to be on it; a while later again what it refuses."""
+        try:
+            self._reports += self._jobs.flush()
+            self._told.passed()
+        except OSError as error:
+            self._told.tell(f"the journal of exits cannot be written: {error}", again=False)
+        if not self._signed:
+            self._signed = self._sign()
+        if not (self._told.write() and self._signed) or self._jobs.refused():
+            self._flush_at = now + _REFUSED_US
+
+    def _sign(self) -> bool:
+        """Write into the lock whose it is, for people; return whether the disk took it."""
+        try:
+            os.pwrite(self._lock, b"%-10d\n" % os.getpid(), 0)
+        except OSError:
+            return False
+        return True
 
     def _pause_s(self) -> float:
         """Return the seconds that may pass if nothing happens."""
@@ -158,6 +230,9 @@ class Server:
         except OSError:
             return
         connection.setblocking(False)
+        if not _may_ask(connection):
+            connection.close()
+            return
         for other in list(self._clients.values()):
             self._receive(other)
             if other.socket.fileno() in self._clients:
@@ -233,8 +308,16 @@ _REQUESTS: dict[str, Callable[[Server, Client, dict[str, Any]], None]] = {
 }
 
 
+def _may_ask(connection: socket.socket) -> bool:
+    """Tell whether the process at the other end is of this user, or root's: what it asks for is done with this user's
+    rights."""
+    _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return uid in (0, os.geteuid())
+
+
 def main(folder: str) -> int:
-    """Become the supervisor of a folder, in a process of its own, unless it has one; return 0 when one listens."""
+    """Become the supervisor of a folder, in a process of its own, unless it has one; return 0 when one listens. Raise
+    `OSError` if there can be none."""
     lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -242,21 +325,22 @@ def main(folder: str) -> int:
         if error.errno not in (errno.EAGAIN, errno.EACCES):
             raise
         return 0
+    jobs = Jobs(folder)
     listener = _listen(folder)
-    os.ftruncate(lock, 0)
     if os.fork():
         return 0
     os.setsid()
-    os.pwrite(lock, b"%d\n" % os.getpid(), 0)
+    os.dup2(2, 1)  # whoever started this one reads its output to the end
     os.chdir("/")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.become_subreaper()
     try:
-        Server(folder, listener).run()
+        Server(jobs, listener, lock).run()
     finally:
         # Before the lock is let go, so that no successor's socket is removed.
-        os.unlink(f"{folder}/socket")
+        with contextlib.suppress(OSError):
+            os.unlink(f"{folder}/socket")
     return 0
 
 

@@ -1,0 +1,62 @@
+"""Tell of an error that nobody foresaw: a sentence for the user, the traceback in a file for who mends it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..machine.host import VERSION
+
+_WAY_OUT = "`poolbook -debug ...` prints the traceback"
+
+
+def fault_words(error: Exception, words: Sequence[str]) -> str:
+    """Return the sentence about an error of the command that `words` called, after writing the traceback to a file. The
+    file is the user's alone, since it shows the call; a later fault of the same command replaces it."""
+    said = f"poolbook: {_told(error)}"
+    try:
+        return f"{said}. The traceback is in {_kept(error, words)}; {_WAY_OUT}"
+    except OSError as problem:
+        return f"{said}. The traceback could not be kept ({problem.strerror or problem}); {_WAY_OUT}"
+
+
+def _told(error: Exception) -> str:
+    """Return what happened: in the system's words where it was the system that refused."""
+    if isinstance(error, OSError) and error.strerror:
+        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+        return ": ".join([*names, error.strerror])
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give it more, or ask for less at once"
+    return f"this was not foreseen, and may be a fault of Poolbook's: {type(error).__name__}: {error}"
+
+
+def _kept(error: Exception, words: Sequence[str]) -> Path:
+    """Write the report and return its file: in the user's state folder or, where that cannot be, in that of temporary
+    files. Raise `OSError` if it can be written nowhere."""
+    call = shlex.join(["poolbook", *words])
+    lines = [f"poolbook {VERSION}, Python {sys.version}\n", f"{call}\n", *traceback.format_exception(error)]
+    text = "".join(lines).encode("utf-8", "backslashreplace")
+    name = f"traceback-{words[0]}.txt"
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    folder = Path(state, "poolbook")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        place = folder
+    except OSError:
+        place = Path(tempfile.gettempdir())
+    number, written = tempfile.mkstemp(dir=place, prefix=name)  # 0600, and nobody else's
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(text)
+        if place is not folder:
+            return Path(written)
+        os.replace(written, folder / name)
+    except OSError:
+        os.unlink(written)
+        raise
+    return folder / name

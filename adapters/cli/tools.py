@@ -1,0 +1,141 @@
+"""``poolbook tools-path, shell``: HTCondor's names for programs that call its tools.
+
+A tool is a symbolic link to the command, which goes by the name under which it was called (``main``).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ..condor_tools.options import Arguments, Refusal, command_table, parse
+from .command_names import INSTEAD, PREFIX, SAME
+from .common import called, log_of, log_option
+
+TOOLS_PATH = command_table("tools-path")
+SHELL = command_table("shell")
+NO_TOOLS: Final = frozenset({
+    "run", "resume", "serve", "usage", "why", "log", "audit", "import", "follow", "verify", "play", "views", "doctor",
+    "doc", "completion", "man", "tools-path", "shell", "config", "analyze",
+})  # fmt: skip
+"""Commands that HTCondor has no tool of, or another one: condor_run is not `poolbook run`."""
+PATIENCE: Final = 30.0  #: seconds to wait for a pool's first answer, or its end
+_PAUSE: Final = 0.01
+
+
+def tools() -> Iterator[str]:
+    """Yield the names of HTCondor's tools that Poolbook has."""
+    from .main import COMMANDS
+
+    yield f"{PREFIX}version"
+    for name in (*COMMANDS, *SAME):
+        if name not in NO_TOOLS and name not in INSTEAD:
+            yield PREFIX + name
+
+
+def tools_path(argv: Sequence[str]) -> int:
+    parse(TOOLS_PATH, argv)
+    print(_folder())
+    return 0
+
+
+def _folder() -> Path:
+    """Return the folder of the tools, made if need be: with the installation, or where that is another's, the user's
+    own."""
+    command = Path(sys.executable).with_name("poolbook")
+    if not command.exists():
+        command = Path(sys.argv[0]).resolve()
+    if command.name != "poolbook" or not os.access(command, os.X_OK):
+        raise Refusal(f"poolbook: there is no command `poolbook` beside {sys.executable}: install Poolbook by pip")
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    problems = []
+    for share in (Path(sys.prefix) / "share", data):
+        try:
+            return _linked(share / "poolbook" / "tools", command)
+        except OSError as problem:
+            problems.append(str(problem))
+    raise Refusal(f"poolbook: the folder of HTCondor's names cannot be made: {'; '.join(problems)}")
+
+
+def _linked(folder: Path, command: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in tools():
+        link = folder / name
+        with suppress(OSError):
+            if os.readlink(link) == str(command):
+                continue
+        new = link.with_name(f".{name}.{os.getpid()}")
+        os.symlink(command, new)
+        os.replace(new, link)
+    return folder
+
+
+def shell(argv: Sequence[str]) -> int:
+    arguments = parse(SHELL, argv)
+    url = log_of(arguments)
+    if arguments.has("stop"):
+        return _stop(url)
+    from ..runtime.commands import is_served
+
+    folder = _folder()
+    if not is_served(url):
+        _start(url, arguments)
+    log = os.path.abspath(url) if "://" not in url else url
+    print(f'export PATH={shlex.quote(str(folder))}:"$PATH"')
+    print(f"export POOLBOOK_LOG={shlex.quote(log)}")
+    return 0
+
+
+def _start(url: str, arguments: Arguments) -> None:
+    """Serve the log in a process of its own, until it answers. Raise ``Refusal`` with what it says if it ends."""
+    from ..runtime.commands import is_served
+    from ..stores.log_paths import log_paths
+
+    place = log_paths(url)
+    told = place.base.with_name(place.base.name + ".serve.out")
+    options = [word for given in arguments.given for word in (given.spelled, *given.values) if given.name != "log"]
+    told.parent.mkdir(parents=True, exist_ok=True)
+    with open(told, "wb") as out:
+        words = [sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()", "serve", "-log", url]
+        pool = subprocess.Popen(
+            [*words, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    until = time.monotonic() + PATIENCE
+    while not is_served(url):
+        if pool.poll() is not None:
+            raise Refusal(told.read_text(errors="replace").strip() or f"poolbook: {called()} serve ended at once")
+        if time.monotonic() > until:
+            pool.terminate()
+            raise Refusal(f"poolbook: the pool did not answer within {PATIENCE:.0f} s; what it says stands in {told}")
+        time.sleep(_PAUSE)
+
+
+def _stop(url: str) -> int:
+    from ..machine.sockets import connect, process_of
+    from ..runtime.commands import is_written
+    from ..stores.log_paths import log_paths
+
+    place = log_paths(url)
+    try:
+        with connect(place.socket, place.trusted(), timeout=PATIENCE) as connection:
+            server = process_of(connection)
+    except OSError:
+        raise Refusal(f"poolbook: nobody serves this log{log_option(url)}") from None
+    try:
+        os.kill(server, signal.SIGTERM)
+    except PermissionError:
+        raise Refusal(f"poolbook: process {server} serves this log, and is another user's") from None
+    until = time.monotonic() + PATIENCE
+    while is_written(url):
+        if time.monotonic() > until:
+            raise Refusal(f"poolbook: process {server} was told to end, and has not within {PATIENCE:.0f} s")
+        time.sleep(_PAUSE)
+    return 0

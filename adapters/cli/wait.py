@@ -1,0 +1,97 @@
+"""``poolbook wait``: wait for the jobs of a job event log, as condor_wait does."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from ..condor_tools.job_log_waiting import UnreadableEntry, Waiting, follow
+from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
+
+COMMAND = command_table("wait")
+_PAUSE: Final = 0.1  #: seconds between two looks at the log
+_CHUNK: Final = 1 << 22  #: read so many bytes at once
+
+
+def wait(argv: Sequence[str]) -> int:
+    arguments = parse(COMMAND, argv)
+    path, only = _place(arguments)
+    jobs, until_end = last_number(COMMAND, arguments, "num", least=1), arguments.has("allevents")
+    if jobs is not None and until_end:
+        raise UsageError("-allevents cannot be used with -num")
+    seconds = last_number(COMMAND, arguments, "wait", least=0)
+    stays = seconds != 0 and not (until_end and seconds is None)
+    deadline = time.monotonic() + seconds if seconds else None
+    waiting = _waiting(arguments, only, sys.maxsize if until_end else jobs)
+    try:
+        log = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise Refusal(f"Couldn't open {path}: {error.strerror}") from None
+    try:
+        return _follow(log, waiting, arguments, stays, deadline)
+    except UnreadableEntry as problem:
+        raise Refusal(f"poolbook wait: {path} has something that is no entry of a job event log: {problem}") from None
+    finally:
+        os.close(log)
+
+
+def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
+    """Return the log's path, and the numbers of the jobs that are meant."""
+    words = [*arguments.values("log")[-1:], *arguments.words]
+    if not words:
+        raise UsageError("poolbook wait: no log file is named: poolbook wait job.log")
+    if len(words) > 2:
+        raise UsageError(f"Extra argument: {words[2]}")
+    if len(words) == 1 or words[1] == "-1":
+        return words[0], ()
+    number = re.match(r"\d+(?:\.\d+){0,2}", words[1], re.ASCII)
+    if number is None:
+        raise Refusal(f"Couldn't understand job number: {words[1]}")
+    return words[0], tuple(map(int, number[0].split(".")))
+
+
+def _waiting(arguments: Arguments, only: tuple[int, ...], jobs: int | None) -> Waiting:
+    event = arguments.last("event-id")
+    if event is None:
+        return Waiting(only, jobs)
+    try:
+        return Waiting(only, jobs, int(event.values[0]), int(event.qualifier or 1))
+    except ValueError:
+        raise UsageError(f"{event.spelled} {event.values[0]}: write an event's number, as in -event-id 12") from None
+
+
+def _follow(log: int, waiting: Waiting, arguments: Arguments, stays: bool, deadline: float | None) -> int:
+    shows_status = arguments.has("status", "debug")
+    at_end = False
+    for entries in follow(lambda: os.read(log, _CHUNK)):
+        for entry in entries:
+            words = waiting.take(entry)
+            if words is None:
+                continue
+            if arguments.has("echo"):
+                sys.stdout.write(entry.text)
+            if words and shows_status:
+                print(words)
+            if done := waiting.done(at_end):
+                return _ended(done)
+        at_end = at_end or os.fstat(log).st_size == os.lseek(log, 0, os.SEEK_CUR)
+        if done := waiting.done(at_end):
+            return _ended(done)
+        if entries or not at_end:
+            continue
+        if not stays:
+            return 0
+        sys.stdout.flush()
+        if deadline is not None and time.monotonic() > deadline:
+            return _ended("Time expired.", 1)
+        time.sleep(_PAUSE)
+    return 1
+
+
+def _ended(words: str, code: int = 0) -> int:
+    print(words)
+    return code

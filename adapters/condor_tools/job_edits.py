@@ -1,0 +1,224 @@
+"""``poolbook qedit``: which jobs are edited and how, and condor_qedit's words for what became of it.
+
+The first word that is no option names jobs or a user, unless options do; words with a digit first go on with it. The
+others are attributes and values. Source: qedit.cpp of the reference, and what it printed.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .actions import Answer
+from .job_selection import ClusterOrJob, read_job_id
+from .options import Arguments, Given, Help, UsageError, command_table, find, parse
+
+COMMAND = command_table("qedit")
+_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+NOTHING_SET = "Transaction failed.  No attributes were set.\n"
+
+
+class Request(NamedTuple):
+    """A parsed command line."""
+
+    ids: tuple[ClusterOrJob, ...]
+    constraints: tuple[str, ...]  #: as they were given; those of owners are made of their names
+    changes: Mapping[str, str]  #: attribute -> the text of an ad's expression
+    only_own: bool  #: whether others' jobs are passed over
+    dry: bool
+    arguments: Arguments
+
+    @property
+    def edit(self) -> dict[str, Any]:
+        """Return the request without its id and user."""
+        jobs = [(one.cluster, one.proc) for one in self.ids if one.proc is not None]
+        return {
+            "kind": "Edit",
+            "selection": {
+                "clusters": [one.cluster for one in self.ids if one.proc is None],
+                "jobs": jobs,
+                "everything": not self.ids,
+                "constraint": " && ".join(f"({one})" for one in self.constraints),
+            },
+            "changes": dict(self.changes),
+            "own": self.only_own,
+            "together": True,
+            "dry": self.dry,
+        }
+
+
+class EditError(Exception):
+    """An edit that condor_qedit does not even try; the text is all that it prints."""
+
+
+def read(argv: Sequence[str]) -> Request:
+    """Parse a command line. Raise `UsageError`, or `EditError` for what is wrong with the edit itself."""
+    words, given, changes = _parsed(argv)
+    named = {one.name for one in given}
+    ids: list[ClusterOrJob] = []
+    constraints: list[str] = []
+    for one in given:
+        if one.name == "constraint":
+            _expression(one.values[0], f"condor_qedit: invalid constraint: {one.values[0]}\n")
+            constraints.append(one.values[0])
+        elif one.name == "owner":
+            constraints.append(f'Owner=="{one.values[0]}"')
+        elif one.name == "jobids":
+            ids += [_id(word) for word in one.values[0].replace(",", " ").split()]
+    for word in words:
+        found = read_job_id(word)
+        if found is None:
+            constraints.append(f'Owner=="{word}"')
+        else:
+            ids.append(found)
+    if not (ids or constraints):
+        raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}")
+    if not changes:
+        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}")
+    only_own = not (words or named & {"owner", "jobids"})
+    ordered = {name: changes[name] for name in sorted(changes)}
+    arguments = Arguments(tuple(given), ())
+    return Request(tuple(dict.fromkeys(ids)), tuple(constraints), ordered, only_own, "dry-run" in named, arguments)
+
+
+def _id(word: str) -> ClusterOrJob:
+    found = read_job_id(word)
+    if found is None:
+        raise UsageError(f"poolbook qedit: {word!r} is no job: a job is cluster.proc (12.3), a cluster a number (12)")
+    return found
+
+
+def _parsed(argv: Sequence[str]) -> tuple[list[str], list[Given], dict[str, str]]:
+    """Return the words that name jobs, the options, and what is to be set."""
+    words: list[str] = []
+    given: list[Given] = []
+    changes: dict[str, str] = {}
+    names_jobs = True
+    rest = iter(argv)
+    waiting: list[str] = []
+    for word in _with(rest, waiting):
+        if word.startswith("-") and word != "-":
+            option, _ = find(COMMAND, word)
+            values = [next(rest, None) for _ in range(option.arity)]
+            found = parse(COMMAND, [word, *(one for one in values if one is not None)])
+            given += found.given
+            if option.name == "help":
+                raise Help(COMMAND)
+            if option.name == "edits":
+                changes |= _of_file(found.given[-1])
+            names_jobs &= option.name not in ("constraint", "owner", "jobids")
+        elif names_jobs:
+            names_jobs = False
+            words.append(word)
+            for more in rest:
+                if not (word[:1].isdigit() and more[:1].isdigit()):
+                    waiting.append(more)
+                    break
+                words.append(more)
+        else:
+            changes |= _pair(word, rest)
+    return words, given, changes
+
+
+def _with(rest: Iterator[str], waiting: list[str]) -> Iterator[str]:
+    """Yield words, those first that were put back."""
+    while True:
+        word = waiting.pop() if waiting else next(rest, None)
+        if word is None:
+            return
+        yield word
+
+
+def _pair(word: str, rest: Iterator[str]) -> dict[str, str]:
+    name, equals, value = word.partition("=")
+    name = name.strip()
+    if not equals:
+        found = next(rest, None)
+        if found is None:
+            raise UsageError(f"poolbook qedit: expression required after attribute {word}")
+        value = found
+    if not _ATTRIBUTE.fullmatch(name):
+        words = f'Update aborted, illegal attribute-name specified for attribute "{name}".\n'
+        raise EditError(f"{words}{NOTHING_SET}")
+    return {name: _expression(value, f"Update aborted, illegal value for : {name}\n{NOTHING_SET}")}
+
+
+def _expression(text: str, words: str) -> str:
+    """Return an ad's text of an expression. Raise `EditError` with these words if it is none."""
+    from ...domain.classad import ClassAdSyntaxError
+    from ...domain.submit.text import expression_text
+
+    try:
+        return expression_text(text.strip())
+    except ClassAdSyntaxError:
+        raise EditError(words) from None
+
+
+def _of_file(option: Given) -> dict[str, str]:
+    """Return the attributes of an ad in a file."""
+    from ...domain.classad import ClassAd, ClassAdSyntaxError
+    from ...domain.submit.text import text_of
+
+    path = option.values[0]
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError:
+        raise EditError(f"Can't open file of edits: {path}\n") from None
+    form = option.qualifier or "auto"
+    if form == "auto":
+        form = {"{": "json", "[": "new"}.get(text.lstrip()[:1], "long")
+    readers = {"long": lambda: ClassAd.from_old(text, strict=True), "json": lambda: ClassAd.from_json(text.strip()),
+               "new": lambda: ClassAd.from_new(text)}  # fmt: skip
+    if form not in readers:
+        raise UsageError(f"poolbook qedit: -edits:{form} is not read; there are auto, {', '.join(readers)}")
+    try:
+        ad = readers[form]() if text.strip() else ClassAd()
+    except ClassAdSyntaxError:
+        ad = ClassAd()
+    if not len(ad):
+        raise EditError(f"Unable to read file of edits: {path}\n")
+    return {name: text_of(meaning) for name, meaning in ad.items()}
+
+
+# What is printed
+
+
+def answer(request: Request, outcomes: Sequence[Mapping[str, Any]]) -> Answer:
+    """Return what condor_qedit prints."""
+    done = [one for one in outcomes if one["result"] == "done"]
+    count = sum(one["last"] - one["first"] + 1 for one in done)
+    if not count or len(done) < len(outcomes):
+        return failed(request, outcomes)
+    can = "Can " if request.dry else ""
+    text = "".join(f'{can}Set attribute "{name}" for {count} matching jobs.\n' for name in request.changes)
+    return Answer(text, "", 0)
+
+
+def failed(request: Request, outcomes: Sequence[Mapping[str, Any]] = (), why: str = "") -> Answer:
+    """Return what condor_qedit prints if nothing was set; ``why`` comes before it."""
+    name = next(iter(request.changes))
+    wrong = [one for one in outcomes if one["result"] != "done"]
+    if request.ids and not request.constraints and all(one.proc is not None for one in request.ids):
+        first = wrong[0] if wrong else {"cluster": request.ids[0].cluster, "first": request.ids[0].proc}
+        words = f'Failed to set attribute "{name}" for job {first["cluster"]}.{first["first"]}.\n'
+    elif request.dry and not outcomes:
+        words = f"No jobs match the constraint: {_constraint(request)}\n"
+    else:
+        words = f'Failed to set attribute "{name}" by constraint: {_constraint(request)}\n'
+    return Answer("", f"{why}{words}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
+
+
+def _constraint(request: Request) -> str:
+    """Return the jobs that are meant as condor_qedit writes them."""
+    parts = list(request.constraints)
+    if request.ids:
+        parts.append("|| ".join(_of_id(one) for one in request.ids))
+    return f"( {' && '.join(f'({part})' for part in parts)} )"
+
+
+def _of_id(one: ClusterOrJob) -> str:
+    cluster = f"ClusterId == {one.cluster} "
+    return cluster if one.proc is None else f"( {cluster}&& ProcId == {one.proc} )"

@@ -1,0 +1,49 @@
+"""This machine's time zone, as its C library has it: that of TZ, or of /etc/localtime, with its daylight saving."""
+
+from __future__ import annotations
+
+import time
+from calendar import timegm
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+_DAY: Final = 86_400
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+class LocalTime(tzinfo):
+    """The local time of this process. A rule as TZ, which is in no database of zones, counts too."""
+
+    def fromutc(self, dt: datetime) -> datetime:
+        at = _wall(dt)
+        local = dt + timedelta(seconds=time.localtime(at).tm_gmtoff)
+        return local.replace(fold=int(self._instant(local) != at))
+
+    def _instant(self, local: datetime | None) -> int:
+        """The instant of a local time: of two the one that its fold says, of none the one behind the gap."""
+        wall = _wall(local or _EPOCH)
+        before, behind = (time.localtime(wall + side).tm_gmtoff for side in (-_DAY, _DAY))
+        found = sorted({wall - east for east in (before, behind) if time.localtime(wall - east).tm_gmtoff == east})
+        if not found:
+            return wall - before
+        return found[-1] if local is not None and local.fold else found[0]
+
+    def utcoffset(self, dt: datetime | None) -> timedelta:
+        return timedelta(seconds=_wall(dt or _EPOCH) - self._instant(dt))
+
+    def dst(self, dt: datetime | None) -> timedelta:
+        local = time.localtime(self._instant(dt))
+        return timedelta(seconds=local.tm_gmtoff + time.timezone if local.tm_isdst > 0 else 0)
+
+    def tzname(self, dt: datetime | None) -> str:
+        return time.localtime(self._instant(dt)).tm_zone
+
+
+def _wall(local: datetime) -> int:
+    """The fields of a local time as seconds, as if it were UTC."""
+    return timegm(local.replace(tzinfo=None).timetuple())
+
+
+def local_time() -> tzinfo:
+    """Return this machine's zone; UTC itself where it is that, since that is the quickest to ask."""
+    return LocalTime() if time.timezone or time.daylight else UTC

@@ -1,0 +1,207 @@
+"""The clients of a server: what they send, a line of JSON for each request, and what they are sent.
+
+No client can take what others need. A request is as long as its kind may be; what has been received of unfinished ones
+is bounded, and so is the time that one may take; of those that wait, each client's turn comes before anybody's next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+from ..machine.sockets import peer_of
+
+LONGEST_REQUEST = 4 << 20  #: bytes of a request: more than a command line can hold
+LONGEST_SUBMIT = 64 << 20  #: bytes of one that brings jobs along
+MOST_UNFINISHED = 128 << 20  #: bytes received of requests that are not finished, of all clients together
+SLOWEST = 30.0  #: seconds that a request may take from its first byte to its last
+MOST_UNSENT = 64 << 20
+TURN = 16  #: requests of one client that are taken before others have their turn
+_KIND = re.compile(rb'\s*\{"kind": ?"(\w+)"')
+_BRING_JOBS = frozenset({b"Submit", b"SubmitDescription"})
+_PIECE = 1 << 20
+
+
+@cache
+def name_of(uid: int) -> str:
+    """Return a user's name, cached: it must be known even when no descriptor is left to look it up with."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "root" if uid == 0 else str(uid)
+
+
+class Client:
+    """A connection: each line of JSON in gets one line of JSON out."""
+
+    def __init__(self, connection: socket.socket, now: float) -> None:
+        self.connection = connection
+        self.uid = peer_of(connection)
+        self.user = name_of(self.uid)
+        self.heard = now  #: when it last sent something
+        self.begun = now  #: when the unfinished request began
+        self.unfinished = bytearray()
+        self.waiting: deque[bytes] = deque()
+        self.unsent = bytearray()
+        self.refused = False  #: whether the unfinished request was refused: what comes of it is thrown away
+        self.ended = False  #: whether it sends nothing more
+
+    def answer(self, value: dict[str, Any]) -> None:
+        self.unsent += json.dumps(value).encode() + b"\n"
+        self.send()
+
+    def send(self) -> bool:
+        """Send what can be sent without waiting; return False if the client is gone or has not read for too long. (When
+        it asks again with the same id, it gets this answer.)"""
+        try:
+            del self.unsent[: self.connection.send(self.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.unsent.clear()
+            return False
+        return len(self.unsent) <= MOST_UNSENT
+
+    def longest(self) -> int:
+        """Return how long the unfinished request may become: only who may submit jobs can bring some along."""
+        kind = _KIND.match(self.unfinished)
+        brings = kind is not None and kind[1] in _BRING_JOBS and self.uid == os.geteuid()
+        return LONGEST_SUBMIT if brings else LONGEST_REQUEST
+
+
+class Connections:
+    """All clients of a server. `closed` is called with a client that is not to be read any more."""
+
+    def __init__(self, closed: Callable[[Client], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._closed = closed
+        self._clock = clock
+        self._clients: dict[int, Client] = {}
+        self._unfinished = 0
+        self._turns: deque[Client] = deque()
+        """The clients whose requests wait, the next one first."""
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(list(self._clients.values()))
+
+    @property
+    def unfinished(self) -> int:
+        """Return how many bytes of unfinished requests are kept."""
+        return self._unfinished
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether a request waits for its turn."""
+        return bool(self._turns)
+
+    def add(self, connection: socket.socket) -> Client:
+        connection.setblocking(False)
+        client = Client(connection, self._clock())
+        self._clients[connection.fileno()] = client
+        return client
+
+    def drop(self, client: Client) -> None:
+        """Close the connection; what it asked and was not begun is forgotten."""
+        if self._clients.pop(client.connection.fileno(), None) is None:
+            return
+        self._forget(client)
+        client.waiting.clear()
+        if not client.ended:
+            self._closed(client)
+        client.connection.close()
+
+    def drop_idlest(self) -> None:
+        """Drop the client that has been silent for longest, of those that wait for nothing if there are any."""
+        if self._clients:
+            self.drop(min(self._clients.values(), key=lambda one: (bool(one.waiting or one.unsent), one.heard)))
+
+    def receive(self, client: Client) -> None:
+        """Take what has arrived from a client."""
+        try:
+            piece = client.connection.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.drop(client)
+            return
+        now = client.heard = self._clock()
+        if not piece:
+            self._closed(client)
+            client.ended = True
+            self._forget(client)
+            if not client.waiting:  # what it asked has its turn first
+                self.drop(client)
+            return
+        *whole, rest = piece.split(b"\n")
+        for line in whole:
+            self._finish(client, line)
+        if not client.unfinished:
+            client.begun = now
+        self._keep(client, rest)
+
+    def _finish(self, client: Client, line: bytes) -> None:
+        """Put a request that ends here among those that wait."""
+        if client.refused:
+            client.refused = False
+            return
+        self._keep(client, line)
+        if client.refused:
+            client.refused = False
+            return
+        client.waiting.append(bytes(client.unfinished))
+        self._forget(client)
+        if len(client.waiting) == 1:
+            self._turns.append(client)
+
+    def _keep(self, client: Client, part: bytes) -> None:
+        """Keep a part of a request that is not finished, unless that would be too much."""
+        if client.refused or not part:
+            return
+        client.unfinished += part
+        self._unfinished += len(part)
+        if len(client.unfinished) > client.longest():
+            self._refuse(client, f"a request of over {client.longest() >> 20} MB is not read; divide it")
+        while self._unfinished > MOST_UNFINISHED:
+            oldest = min((one for one in self._clients.values() if one.unfinished), key=lambda one: one.begun)
+            self._refuse(oldest, "there is too much of requests that are not finished, of which this one is the oldest")
+
+    def _refuse(self, client: Client, words: str) -> None:
+        """Throw the unfinished request away, also what is still to come of it: then its sender can read why."""
+        self._forget(client)
+        client.refused = True
+        client.answer({"refusal": words})
+
+    def _forget(self, client: Client) -> None:
+        self._unfinished -= len(client.unfinished)
+        client.unfinished = bytearray()
+
+    def turn(self) -> Iterator[tuple[Client, bytes]]:
+        """Yield the requests of one round: of each client that has any the first ones, at most `TURN`."""
+        for _ in range(len(self._turns)):
+            client = self._turns.popleft()
+            for _ in range(min(TURN, len(client.waiting))):
+                if client.waiting:  # a request may have its client dropped
+                    yield client, client.waiting.popleft()
+            if client.waiting:
+                self._turns.append(client)
+
+    def tidy(self) -> float | None:
+        """Drop clients that have ended and got their answers, and those whose request takes too long. Return the
+        seconds until the next one does; None if none is unfinished."""
+        now = self._clock()
+        left = []
+        for client in self:
+            if client.ended and not client.waiting and not client.unsent:
+                self.drop(client)
+            elif client.unfinished or client.refused:
+                left.append(client.begun + SLOWEST - now)
+                if left[-1] <= 0:
+                    self.drop(client)
+        return min((seconds for seconds in left if seconds > 0), default=None)

@@ -1,0 +1,161 @@
+"""A poll of the defragmentation: what was decided (``choice``) is written down with its evidence, and done.
+
+A poll is a function of the log: of the slots' published ads, what the state has of the polls before, and the settings
+in force, at an instant (``look``). So it can be held again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from ..classad import Context
+from ..decision.draft import Draft, Refusal
+from ..events import Ad, DefragCancel, DefragDrain, DefragPolled, EvaluationRecorded
+from ..startd.draining import (
+    DrainTerms,
+    begin_drain,
+    end_drain,
+    start_while_draining,
+    why_not_canceled,
+    why_not_drained,
+)
+from ..state.caches import Caches
+from ..state.state import Machine, State
+from .budget import Spent
+from .candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
+from .choice import Before, Chosen, Decision, Habits, choose
+from .costs import draining_costs
+from .settings import DefragPolicy, policy_in_force
+
+SECOND: Final = 1_000_000
+COMPLETION: Final = "resume"
+"""What follows a drain when it is complete: the reference asks for DRAIN_RESUME_ON_COMPLETION."""
+
+Why = Callable[[str], tuple[int, str, str]]
+"""What every event begins with, for a cause."""
+
+
+@frozen
+class Poll:
+    """What a poll decided: its event, and the evidence that stands right before it in the log."""
+
+    notes: tuple[EvaluationRecorded, ...]
+    event: DefragPolled
+
+
+def defragment(draft: Draft) -> None:
+    """Look at the pool, cancel drains and begin others.
+
+    :raises Refusal: the pool does not defragment
+    """
+    policy = policy_in_force(draft.state.settings)
+    if policy is None:
+        raise Refusal("the pool does not defragment: DEFRAG does not stand in its DAEMON_LIST")
+    offset = draft.context.offset(draft.now // SECOND)
+    poll = look(draft.state, draft.caches, draft.why, draft.context, offset, policy)
+    for event in (*poll.notes, poll.event):
+        draft.emit(event)
+    for cancel in poll.event.cancels:
+        if not cancel.refused:
+            end_drain(draft, draft.state.machines[cancel.machine], "defrag_cancel")
+    for drain in poll.event.drains:
+        if not drain.refused:
+            machine = draft.state.machines[drain.machine]
+            start = start_while_draining(draft, machine, policy.schedule, policy.start)
+            begin_drain(draft, machine, DrainTerms(policy.schedule, policy.reason, COMPLETION, start), "defrag")
+
+
+def habits_of(state: State) -> Habits:
+    """Return the habits of the pool's dialect."""
+    return Habits(state.dialect.defrag_exceeds_maxima, state.dialect.defrag_stops_at_long_intervals)
+
+
+def before(state: State, now: int) -> Before:
+    """Return what the polls before this instant (microseconds) tell."""
+    return Before(state.defrag.last_poll // SECOND, Spent(*state.defrag.begun_in(now)))
+
+
+def look(state: State, caches: Caches, why: Why, context: Context, offset: int, policy: DefragPolicy) -> Poll:
+    """Decide a poll, and change nothing.
+
+    :param why: gives what its events begin with, with the instant in microseconds
+    :param offset: the pool's offset from UTC in seconds, as ``context`` has it
+    """
+    now = why("polled")[0]
+    joins = state.dialect.defrag_joins_whole_machine_expr
+    asked = questions(policy, joins)
+    everything = joins and any(sign in policy.whole for sign in ("||", "?"))
+    slots = published(state, caches, now, context, asked, everything)
+    decision = choose(
+        policy, asked, slots, before(state, now), now // SECOND, context, habits_of(state),
+        may_drain=lambda seen: _refused(state.machines.get(seen.machine), why_not_drained),
+        may_cancel=lambda seen: _refused(state.machines.get(seen.machine), why_not_canceled),
+    )  # fmt: skip
+    notes = _Notes(why, state.position + 1)
+    event = DefragPolled(
+        *why("polled"),
+        wanted=decision.wanted,
+        draining=len(decision.draining),
+        whole=len(decision.whole),
+        candidates=decision.candidates,
+        stopped=decision.stopped,
+        drains=tuple(_drain(notes, policy, asked, one, now, context) for one in decision.drains),
+        cancels=tuple(_cancel(notes, asked, one, context) for one in decision.cancels),
+        costs=draining_costs(state, caches, now, context),
+        offset=offset,
+    )
+    return Poll(tuple(notes.made), _with_changes(state, event, decision))
+
+
+def _refused(machine: Machine | None, why_not: Callable[[Machine], str]) -> str:
+    return "it is not in the pool" if machine is None else why_not(machine)
+
+
+def _with_changes(state: State, event: DefragPolled, decision: Decision) -> DefragPolled:
+    draining, whole = state.defrag.draining, state.defrag.whole
+    return evolve(
+        event,
+        began_draining=tuple(sorted(decision.draining - draining)),
+        over_draining=tuple(sorted(draining - decision.draining)),
+        became_whole=tuple(sorted(decision.whole - whole)),
+        no_longer_whole=tuple(sorted(whole - decision.whole)),
+    )
+
+
+@define
+class _Notes:
+    """The evidence of a poll, each piece once; ``first``: the position of the first."""
+
+    why: Why
+    first: int
+    made: list[EvaluationRecorded] = field(factory=list)
+
+    def take(self, name: str, text: str, value: str, read: Ad) -> tuple[int, ...]:
+        """Note an expression; return the position, or nothing where it read nothing."""
+        if not read:
+            return ()
+        note = EvaluationRecorded(*self.why("evaluated"), name, text, value, read)
+        if note not in self.made:
+            self.made.append(note)
+        return (self.first + self.made.index(note),)
+
+
+def _drain(
+    notes: _Notes, policy: DefragPolicy, asked: Questions, chosen: Chosen, now: int, context: Context
+) -> DefragDrain:
+    seen = chosen.seen
+    evidence = notes.take(*asked.drain.evidence(seen, "true", context))
+    if asked.rank is not None:
+        evidence += notes.take(*rank_evidence(seen, asked.rank, context))
+    badput, completion = (number(seen, name, context) for name in ESTIMATES[policy.schedule == "Graceful"])
+    seconds = completion - now // SECOND
+    return DefragDrain(seen.machine, seen.slot, chosen.rank, badput, seconds, evidence, chosen.refused)
+
+
+def _cancel(notes: _Notes, asked: Questions, chosen: Chosen, context: Context) -> DefragCancel:
+    assert asked.cancel is not None
+    evidence = notes.take(*asked.cancel.evidence(chosen.seen, "true", context))
+    return DefragCancel(chosen.seen.machine, chosen.seen.slot, evidence, chosen.refused)

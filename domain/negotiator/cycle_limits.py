@@ -1,0 +1,129 @@
+"""Concurrency limits in a cycle: how much of each is held, what each job takes, and which jobs or slots are refused.
+
+What is held is what the log says that matches and claims hold, and what the cycle itself has given. Within a cycle
+nothing is given back: not by a job that a match preempts either, which holds what it has until its claim is over. So a
+limit that is reached stays so, and no match exceeds one. (The reference counts what is preempted as free for the rest
+of the cycle, and checks limits that a job names twice one by one: that is how it may exceed them.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+import numpy as np
+from attrs import define, field
+
+from ..classad import ClassAd, Context, Expression
+from ..classad.columnar import JOB, SLOT
+from ..classad.tree import Literal
+from ..concurrency_limits import LIMITS, Amount, asked, most
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of, expression
+from ..state.job_limits import evaluated
+from ..state.state import State
+from .candidates import Ranks
+from .job_limits import JobLimits, Latest, Limit, Wanted
+from .slot_table import Places, PublicAds
+
+
+@define
+class CycleLimits:
+    """The limits of one cycle, made when a job names them."""
+
+    state: State
+    pool: PublicAds
+    ranks: Ranks
+    context: Context
+    _limits: dict[str, Limit] = field(factory=dict)
+    _latest: Latest = field(factory=Latest)
+    _wanted: dict[str, Wanted] = field(factory=dict)
+    _jobs: dict[int, JobLimits | None] = field(factory=dict)  #: by the autocluster's number
+    _of_slots: dict[str, JobLimits] = field(factory=dict)
+    _held: dict[str, Amount] | None = None  #: by the limit's name what is held when the cycle begins
+
+    @property
+    def named(self) -> bool:
+        """Whether any job named limits, as far as jobs were looked at."""
+        return any(one is not None for one in self._jobs.values())
+
+    def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
+        """Return what the jobs of an autocluster take, ``proc`` being one of them; None: nothing."""
+        if number not in self._jobs:
+            text = cluster.wish(proc, LIMITS)
+            self._jobs[number] = self._read(text, cluster, proc) if text else None
+        return self._jobs[number]
+
+    def _read(self, text: str, cluster: Cluster, proc: int) -> JobLimits | None:
+        if text[0] == '"' == text[-1] and text.count('"') == 2 and "\\" not in text:
+            return self._fixed(text[1:-1])  # as nearly all of them are: there is nothing to parse
+        meaning = expression(text)
+        if meaning is None:
+            return None
+        if isinstance(meaning, Literal):
+            return self._fixed(meaning.value)
+        job = ad_of(cluster.attributes(proc))
+        if not meaning.references(job).external:
+            return self._fixed(evaluated(job, ClassAd(), self.context))
+        name = self.ranks.name_of(LIMITS, meaning, job)
+        if name not in self._of_slots:
+            self._of_slots[name] = self._by_slots(meaning, job)
+        found = self._of_slots[name]
+        return JobLimits(None, found.wanted, found.kinds)
+
+    def _fixed(self, value: object) -> JobLimits | None:
+        """What does not evaluate to a text takes nothing, as in the reference."""
+        return JobLimits(self._want(value)) if isinstance(value, str) and value else None
+
+    def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
+        """What is taken of each slot. Slots that are alike in what the expression leads to are asked once."""
+        table = self.pool.table
+        first, groups = self._alike(meaning, job)
+        texts = [evaluated(job, table.ad(place), self.context) for place in first.tolist()]
+        numbers: dict[str, int] = {}
+        kinds = np.array([numbers.setdefault(one, len(numbers)) if one else -1 for one in texts], np.int64)
+        return JobLimits(None, [self._want(text) for text in numbers], kinds[groups].tolist())
+
+    def _alike(self, meaning: Expression, job: ClassAd) -> tuple[Places, Places]:
+        """The first place of each group of slots that are alike to an expression, and for each place its group."""
+        every = np.arange(len(self.pool.names))
+        reached = self.ranks.reached(meaning, job, JOB)
+        if self.pool.reads_anything or "random" in {name for _, name in reached}:
+            return every, every
+        columns = self.pool.table.columns
+        read = [columns[name] for side, name in sorted(reached) if side == SLOT and name in columns]
+        cells = [each for column in read for each in (column.kinds, column.payload)]
+        arrays = [one.astype(np.int64) for one in cells if isinstance(one, np.ndarray)]
+        if not arrays:
+            return every[:1], np.zeros(len(every), np.int64)
+        groups = np.zeros(len(every), np.int64)
+        for one in arrays:
+            values, own = np.unique(one, return_inverse=True)
+            groups = np.unique(groups * len(values) + own, return_inverse=True)[1]
+        return np.unique(groups, return_index=True)[1], groups
+
+    def _want(self, text: str) -> Wanted:
+        found = self._wanted.get(text)
+        if found is None:
+            limits = [(self._limit(name), units) for name, units in asked(text)]
+            ending = tuple([(limit, units) for limit, units in limits if limit.most != inf])
+            found = self._wanted[text] = Wanted(text, ending, self._latest)
+        return found
+
+    def _limit(self, name: str) -> Limit:
+        found = self._limits.get(name)
+        if found is None:
+            if self._held is None:
+                self._held = held(self.state.limits_in_use)
+            there = most(self.state.settings, name)
+            found = self._limits[name] = Limit(name, there, there - self._held.get(name, 0))
+        return found
+
+
+def held(in_use: Mapping[str, int]) -> dict[str, Amount]:
+    """Return what is held of each limit, by its name, where so many matches and claims hold the same."""
+    found: dict[str, Amount] = {}
+    for text, count in in_use.items():
+        for name, units in asked(text):
+            found[name] = found.get(name, 0) + units * count
+    return found

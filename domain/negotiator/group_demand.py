@@ -1,0 +1,55 @@
+"""What the jobs that wait ask for, in cores: what a group requests, before what it has."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..classad import Context, EvaluationError
+from ..state.cluster import IDLE, Cluster
+from ..state.expression_cache import ad_of, expression
+from ..state.state import State
+from .idle_jobs import Queue
+
+_REQUEST = "RequestCpus"
+
+
+def weight_of(cluster: Cluster, proc: int) -> float:
+    """What the slot of a job will weigh, as the access point guesses it: the cores that it requests."""
+    text = cluster.value(proc, _REQUEST)
+    return float(text) if text.isascii() and text.isdecimal() else _evaluated(text, cluster, proc)
+
+
+def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
+    value = _constant(text) if text else 1.0
+    if value is None:
+        try:
+            value = _cores(ad_of(cluster.attributes(proc)).eval(_REQUEST))
+        except EvaluationError:
+            value = 1.0
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _constant(text: str) -> float | None:
+    """The value of an expression that reads nothing; None: it reads something."""
+    found = expression(text)
+    if found is None:
+        return 1.0
+    return None if found.references().external else _cores(found.evaluate(context=Context()))
+
+
+def _cores(value: object) -> float:
+    return float(int(value)) if isinstance(value, int | float) and 0 <= value < 1e9 else 1.0
+
+
+def asked_by(queue: Queue, state: State) -> float:
+    """The cores that a submitter's idle jobs ask for."""
+    asked = 0.0
+    for line in queue.lines.values():
+        _, number, only = line.entries[0]
+        cluster = state.clusters[number]
+        if line.kind < 0 and not cluster.agree(_REQUEST):
+            asked += sum(weight_of(cluster, proc) for proc in cluster.procs(lambda status: status == IDLE))
+        else:
+            asked += line.idle * weight_of(cluster, cluster.next_idle() if only < 0 else only)
+    return asked

@@ -1,0 +1,97 @@
+"""How the accounting groups stand: their quotas, and what they request, as a cycle would find them that began now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from ..classad import Context, EvaluationError, Expression
+from ..events import Ad
+from ..state.expression_cache import ad_of
+from ..state_machines import Dialect
+from .groups.quotas import assign, oversubscribes
+from .groups.rounds import sort_key
+from .groups.surplus import allocate
+from .settings import Negotiator, read
+
+
+class GroupStanding(NamedTuple):
+    """An accounting group. Amounts are cores."""
+
+    name: str
+    configured: float  #: the quota as it is set: cores, or a part of 1
+    quota: float  #: what its own submitters may have, without surplus
+    subtree: float  #: the same with its subgroups'
+    surplus: str  #: no, byquota, or regroup: as SurplusPolicy has it
+    requested: float  #: what its own submitters have, and their waiting jobs ask for
+    order: float  #: the value of GROUP_SORT_EXPR
+
+
+class Holding(NamedTuple):
+    """What a submitter has, and asks for."""
+
+    submitter: str
+    slots: int
+    cores: float  #: what the slots weigh
+    jobs: int  #: how many of its jobs wait
+    asked: float  #: the cores that these ask for
+
+
+def pool_size(slots: Iterable[tuple[Ad, float]], rules: Negotiator, now: int) -> float:
+    """The cores that a cycle divides.
+
+    :param slots: the slots' ads and weights
+    :param now: the instant, in seconds
+    """
+    asked = [one for one in (rules.slot_constraint, rules.poolsize_constraint) if one is not None]
+    context = Context(now=now)
+    there = (weight for ad, weight in slots if all(_true(one, ad, context) for one in asked))
+    return float(sum(there)) if rules.use_slot_weights else float(len(list(there)))
+
+
+def _true(constraint: Expression, ad: Ad, context: Context) -> bool:
+    try:
+        value = constraint.evaluate(ad_of(ad), None, context)
+    except EvaluationError:
+        return False
+    return isinstance(value, int | float) and value != 0
+
+
+def group_standings(
+    settings: Mapping[str, str],
+    dialect: Dialect,
+    slots: Iterable[tuple[Ad, float]],
+    members: Iterable[Holding],
+    now: int,
+) -> list[GroupStanding]:
+    """The accounting groups, breadth first; the first is that of those in none.
+
+    :param slots: the slots' ads and weights
+    :param now: the instant, in seconds
+    """
+    rules = read(settings)
+    total = pool_size(slots, rules, now)
+    nodes = rules.tree.grown()
+    for one in members:
+        node = nodes[rules.tree.place_of(one.submitter)]
+        node.take(round(1000 * one.cores) if rules.use_slot_weights else 1000 * one.slots)
+        weighted = rules.quotas.weighted_demand
+        node.demand += one.cores + one.asked if weighted else one.slots + one.jobs
+    if rules.tree.divides:
+        assign(nodes[0], total, oversubscribes(rules.quotas, dialect))
+    for node in nodes:
+        node.requested = node.demand
+    allocate(nodes[0])
+    context = Context(now=now)
+    return [
+        GroupStanding(
+            node.name,
+            node.group.quota,
+            node.quota,
+            node.subtree_quota,
+            "regroup" if node.group.autoregroup else "byquota" if node.accepts_surplus else "no",
+            node.demand,
+            sort_key(node, rules.quotas.order, total, dialect, context) if rules.tree.divides else 0.0,
+        )
+        for node in nodes
+    ]

@@ -1,0 +1,56 @@
+"""The quotas of a cycle: how a node's cores are divided among its subgroups and itself (hgq_assign_quotas)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...events import GroupQuota
+from ...state_machines import Dialect
+from .rounds import QuotaRules
+from .tree import GroupTree, Node
+
+
+def oversubscribes(rules: QuotaRules, dialect: Dialect) -> bool:
+    """Whether static quotas are kept that come to more than there is."""
+    return dialect.oversubscribes_quotas if rules.oversubscribe is None else rules.oversubscribe
+
+
+def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[GroupQuota, ...]:
+    """The quotas of all groups where so many cores are divided, as the log has them; none if there are no groups."""
+    if not tree.divides:
+        return ()
+    nodes = tree.grown()
+    assign(nodes[0], total, oversubscribe)
+    return told(nodes)
+
+
+def told(nodes: Iterable[Node]) -> tuple[GroupQuota, ...]:
+    """The quotas of groups as the log has them."""
+    return tuple(GroupQuota(node.name, node.quota, node.subtree_quota) for node in nodes)
+
+
+def assign(node: Node, quota: float, oversubscribe: bool) -> None:
+    """Give ``quota`` cores to a node and what is below it.
+
+    Static quotas are served first, dynamic ones divide what these leave. If static ones come to more than there is,
+    they are scaled down together, unless quotas may be oversubscribed; dynamic ones, if they come to more than 1.
+
+    :param oversubscribe: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; a node then keeps all of its quota for itself, too
+    """
+    if quota <= 0:
+        return
+    node.subtree_quota = quota
+    statics = sum(child.group.quota for child in node.children if child.group.static)
+    dynamics = sum(child.group.quota for child in node.children if not child.group.static)
+    for_statics = statics if oversubscribe else min(statics, quota)
+    for_dynamics = max(0.0, quota - for_statics)
+    given = 0.0
+    for child in node.children:
+        if child.group.static:
+            own = child.group.quota * (for_statics / (statics if statics > 0 else 1))
+        else:
+            own = child.group.quota * (for_dynamics / max(dynamics, 1.0))
+        assign(child, own, oversubscribe)
+        given += own
+    # The root's quota is what no group has: it cannot be configured.
+    node.quota = max(0.0, quota if oversubscribe and node.parent is not None else quota - given)

@@ -1,0 +1,178 @@
+"""Whose turn it is, and for how much: the groups of one cycle, one after the other, round by round
+(hgq_negotiate_with_all_groups).
+
+A round allocates cores to the groups by what they request, and lets them negotiate in the order of GROUP_SORT_EXPR.
+What a group could not use others may have in the next round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import floor
+
+from attrs import define, field, frozen
+
+from ...classad import ClassAd, Context, EvaluationError, Expression
+from ...state_machines import Dialect
+from .remainders import recover
+from .surplus import allocate
+from .tree import Node
+
+LAST = 3.4028234663852886e38
+"""The sort key of a group for which GROUP_SORT_EXPR is no number (FLT_MAX)."""
+_OF_NO_GROUP, _WITHOUT_QUOTA = 3.4e38, 3.3e38
+
+
+@frozen
+class QuotaRules:
+    """The settings that say how quotas are followed."""
+
+    order: Expression | None  #: GROUP_SORT_EXPR; None: HTCondor's default, the smallest part of its quota first
+    oversubscribe: bool | None = None  #: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; None: as the pool's dialect has it
+    weighted_demand: bool = True  #: NEGOTIATOR_USE_WEIGHTED_DEMAND
+    strict: bool = True  #: NEGOTIATOR_STRICT_ENFORCE_QUOTA
+    rounds: int = 3  #: GROUP_QUOTA_MAX_ALLOCATION_ROUNDS
+    rate: float = 1e100  #: GROUP_QUOTA_ROUND_ROBIN_RATE
+
+
+def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialect, context: Context) -> float:
+    """The value of GROUP_SORT_EXPR for a group.
+
+    :param total: the cores of the pool
+    """
+    if order is None:
+        if not node.number:
+            return _OF_NO_GROUP
+        if node.quota > total and dialect.puts_unfillable_quotas_first:
+            return -node.quota
+        return node.usage / node.quota if node.quota > 0 else _WITHOUT_QUOTA
+    ad = ClassAd(
+        {
+            "AccountingGroup": node.name,
+            "GroupQuota": node.quota,
+            "GroupResourcesInUse": node.usage,
+            "GroupResourcesAllocated": node.allocated,
+        }
+    )
+    try:
+        value = order.evaluate(ad, None, context)
+    except EvaluationError:
+        return LAST
+    return float(value) if isinstance(value, int | float) and value == value else LAST
+
+
+@define
+class Rounds:
+    """One cycle's rounds. ``serve`` lets a group negotiate until its submitters have so many cores, and ``skip`` is
+    told of a group that may not."""
+
+    nodes: Sequence[Node]  #: breadth first, with their ``used`` and ``demand``
+    rules: QuotaRules
+    total: float  #: the cores of the pool
+    weighted: bool  #: NEGOTIATOR_USE_SLOT_WEIGHTS
+    preempts: bool  #: NEGOTIATOR_CONSIDER_PREEMPTION
+    dialect: Dialect
+    context: Context
+    serve: Callable[[Node, float], None]
+    skip: Callable[[Node], None]
+    ends: Callable[[], bool]  #: whether nothing may be had any more
+    waits: Callable[[Node], bool]  #: whether submitters of a group are left in the cycle
+    served: dict[str, None] = field(factory=dict)  #: the groups that got some of the remainders
+
+    def run(self) -> None:
+        for node in self.nodes:
+            node.requested = node.demand
+            node.before = node.usage
+        for _ in range(self.rules.rounds):
+            self._allocate()
+            self._take_turns()
+            if self.ends() or self._all_used():
+                break
+        if self.rules.rounds > 1 and not self.dialect.bends_group_quotas and not self.ends():
+            self._give_the_rest()
+
+    @property
+    def _regroups(self) -> bool:
+        return self.nodes[0].group.autoregroup
+
+    def _allocate(self) -> None:
+        root = self.nodes[0]
+        for node in self.nodes:
+            node.allocated = node.subtree_requested = 0.0
+            node.served = False
+        allocate(root)
+        if not self.weighted:
+            recover(root)
+            self.served |= {node.name: None for node in self.nodes if node.served}
+        if self._regroups:
+            root.quota = root.allocated = self.total
+
+    # Turns
+
+    def in_order(self) -> list[Node]:
+        """The groups by GROUP_SORT_EXPR, the smallest value first. With autoregroup, those of no group come last."""
+        order, context = self.rules.order, self.context
+        keys = [sort_key(node, order, self.total, self.dialect, context) for node in self.nodes]
+        last = self._regroups
+        return sorted(self.nodes, key=lambda node: (last and not node.number, keys[node.number]))
+
+    def _take_turns(self) -> None:
+        """Let each group negotiate: at once for all that it may have, or by GROUP_QUOTA_ROUND_ROBIN_RATE for more and
+        more of it, until all have been asked for all."""
+        surplus = any(node.accepts_surplus for node in self.nodes[1:])
+        targets = (node.allocated if surplus else node.quota for node in self.nodes)
+        most = max(0.0, *(target - node.before for target, node in zip(targets, self.nodes, strict=True)))
+        order = self.in_order()
+        reached = 0.0
+        while True:
+            reached = min(reached + self.rules.rate, most)
+            for node in order:
+                if self.ends():
+                    return
+                self._take_turn(node, reached / most if most > 0 else 1.0)
+            if reached >= most:
+                return
+
+    def _take_turn(self, node: Node, part: float) -> None:
+        if not self.waits(node):
+            return
+        full = node.before >= node.allocated and not self.preempts
+        if node.allocated <= 0 or full:
+            self.skip(node)
+            return
+        target = max(node.allocated, node.quota)
+        more = max(0.0, target - node.before)
+        self.serve(node, self._bounded(node, node.before + more * part if more > 0 else target))
+
+    def _bounded(self, node: Node, cores: float) -> float:
+        """What a group may have when no node above it gets more than it may."""
+        if not self.weighted:
+            cores = float(floor(cores))
+        if self.rules.strict:
+            cores = node.usage + min(cores - node.usage, node.room())
+        return float(int(cores)) if self.dialect.bends_group_quotas else cores
+
+    # After the turns
+
+    def _all_used(self) -> bool:
+        """Take in what each group has got: who could not use all that it was allocated requests no more than it has."""
+        allocated = used = 0.0
+        for node in self.nodes:
+            node.before = usage = node.usage
+            allocated += node.allocated
+            used += min(usage, node.allocated)
+            if usage < node.allocated:
+                node.requested = usage
+            else:
+                node.requested += node.allocated
+        return used >= allocated
+
+    def _give_the_rest(self) -> None:
+        """Let the groups that accept surplus have what the rounds have left: fractions of slots, and what a group that
+        could not use it was allocated."""
+        for node in self.in_order():
+            if self.ends():
+                return
+            room = min(node.room(), self.total)
+            if node.accepts_surplus and room > 0 and self.waits(node):
+                self.serve(node, node.usage + room)

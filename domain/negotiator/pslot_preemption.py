@@ -1,0 +1,216 @@
+"""Preempting dynamic slots for a job on the partitionable slot that they were carved from (ALLOW_PSLOT_PREEMPTION).
+
+A partitionable slot that does not match a job, for want of resources, may match with those of its dynamic slots. Of
+these, the ones with the least CurrentRank are added first, one by one, until it matches: each that the slot ranks below
+the job, and of those that it ranks alike each of another user for which PREEMPTION_REQUIREMENTS is true. None with
+retirement time left is added. The slot's own ad, with what they give back, is what candidates are ordered by. Source:
+the manual, "Preemption of Partitionable Slots"; the reference's ``Matchmaker::pslotMultiMatch``, which gives a
+partitionable slot to one match a cycle, as here: what was cut in a cycle is not added to in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from attrs import define, evolve, field, frozen
+
+from ..classad import ClassAd, Context, Expression, parse, symmetric_match
+from ..classad.columns import OTHER
+from ..startd.pslot_rollup import number, rolls_up
+from ..startd.slot_resources import left_of
+from ..state.state import State
+from .candidates import LEAST, PRIORITY, RANK, Key, Kind, ephemeral, key_of, single
+from .cycle_accounts import Account, Accounts
+from .pslot_remainders import Remainder, Remainders
+from .settings import Negotiator
+from .slot_table import Mask, Places, PublicAds
+
+_RANK_OF = parse("MY.Rank")
+_USER = "various_dSlot_users"
+"""The RemoteUser of a partitionable slot while it is ranked with what its dynamic slots give back."""
+_NOBODY = ClassAd()
+Number = Callable[[Expression | None, ClassAd, ClassAd, Context], float]
+Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
+"""NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK, of a job and a slot's ad."""
+Behind = Callable[[Account, Places], Mask]
+
+
+@frozen
+class Offer:
+    """A partitionable slot with what some of its dynamic slots give back."""
+
+    key: Key
+    reason: str
+    rest: Remainder  #: with all of that, before the job takes its part
+    amounts: dict[str, int]  #: the job's part
+    cores: float
+    preempted: tuple[int, ...]  #: the places of the dynamic slots
+
+
+@define
+class _Offers:
+    """What one kind of jobs of one submitter is offered, the best first. ``given``: ``Accounts.given`` as of then."""
+
+    offers: list[Offer]
+    given: int
+    at: int = 0
+
+
+@define
+class PslotPreemption:
+    """The dynamic slots that may go in one cycle, by the partitionable slots that they were carved from.
+
+    ``free``: the partitionable slots that may still be matched. ``there``: the slots that the negotiator knows of.
+    ``behind`` tells of places whether those who have them come behind a submitter; ``publish`` lets the slots' ads say
+    what those use as of now.
+    """
+
+    state: State
+    pool: PublicAds
+    context: Context
+    rules: Negotiator
+    accounts: Accounts
+    shares: Remainders
+    there: Mask
+    total: float
+    ranks: Ranks
+    number: Number
+    behind: Behind
+    publish: Callable[[], None]
+    parts: dict[int, list[int]] = field(factory=dict)
+    known: dict[tuple[int, str, bool], _Offers] = field(factory=dict)
+
+    @classmethod
+    def carved(cls, state: State, pool: PublicAds) -> Mask:
+        """The dynamic slots of which their partitionable slot tells: none of them goes by itself."""
+        return np.array([slot.kind == "dynamic" and rolls_up(state, slot) for slot in pool.slots], bool)
+
+    def __attrs_post_init__(self) -> None:
+        pool = self.pool
+        for place in np.flatnonzero(pool.held & ~pool.retiring & self.carved(self.state, pool)).tolist():
+            parent = pool.places.get(pool.slots[place].parent, -1)
+            if parent >= 0 and pool.free[parent] and self.there[parent]:
+                self.parts.setdefault(parent, []).append(place)
+        for places in self.parts.values():
+            places.sort(key=lambda place: number(pool.slots[place]))
+            places.sort(key=lambda place: float(pool.ranks[place]))
+
+    @property
+    def prefers(self) -> bool:
+        """Whether any of the partitionable slots might rank another job above that of one of its dynamic slots."""
+        column = self.pool.table.columns.get("rank")
+        if column is None or not self.parts:
+            return False
+        parents = np.array(list(self.parts))
+        kinds = column.kinds[parents] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
+        if (kinds == OTHER).any():
+            return True
+        least = np.array([self.pool.ranks[places[0]] for places in self.parts.values()])
+        return bool((self.pool.table.of_slots(_RANK_OF, _NOBODY, parents) > least).any())
+
+    def leaves_any(self, free: Mask) -> bool:
+        """Whether any partitionable slot may still be had with what its dynamic slots give back."""
+        return any(free[parent] and not self.shares.version(parent) for parent in self.parts)
+
+    def best(
+        self, kind: Kind, one: Account, over: bool, free: Mask, permits: Callable[[float, str], bool]
+    ) -> Offer | None:
+        """The best offer for a job that the limits permit.
+
+        :param over: the submitter has its share: only slots that rank the job above those that they have count
+        """
+        key = (id(kind), one.name, over)
+        known = self.known.get(key)
+        stable = self.rules.preemption_requirements_stable and self.rules.preemption_rank_stable
+        if known is None or (not stable and known.given != self.accounts.given):
+            if not stable:
+                self.publish()
+            offers = sorted(self._offers(kind, one, over, free), key=lambda offer: offer.key)
+            known = self.known[key] = _Offers(offers, self.accounts.given)
+        while known.at < len(known.offers) and not self._stands(known.offers[known.at], free):
+            known.at += 1
+        for offer in known.offers[known.at :]:
+            allowed = kind.limits is None or kind.limits.allows(offer.key[5])
+            if allowed and self._stands(offer, free) and permits(offer.cores, offer.reason):
+                return offer
+        return None
+
+    def take(self, offer: Offer) -> Remainder:
+        """Let a job have an offer; return what is left of the slot."""
+        rest = self.shares.rests[offer.key[5]] = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
+        rest.take(offer.amounts)
+        return rest
+
+    def _stands(self, offer: Offer, free: Mask) -> bool:
+        place = offer.key[5]
+        return bool(free[place]) and not self.shares.version(place)
+
+    def _offers(self, kind: Kind, one: Account, over: bool, free: Mask) -> Sequence[Offer]:
+        parents = [place for place in self.parts if free[place] and not self.shares.version(place)]
+        parents = [place for place in parents if not kind.match[place] or self._too_little(kind, place)]
+        if not parents:
+            return []
+        job = ClassAd(ephemeral(one, self.accounts), kind.job)
+        values = self.pool.table.of_slots(_RANK_OF, job, np.array(parents))
+        values = np.where(np.isnan(values), 0.0, values)
+        alike = [
+            place
+            for parent, value in zip(parents, values.tolist(), strict=True)
+            for place in self.parts[parent]
+            if not over and self.pool.ranks[place] == value
+        ]
+        allowed = self._allowed(job, one, alike)
+        found = (
+            self._offer(kind, job, parent, value, allowed)
+            for parent, value in zip(parents, values.tolist(), strict=True)
+        )
+        return [offer for offer in found if offer is not None]
+
+    def _too_little(self, kind: Kind, place: int) -> bool:
+        rest = self.shares.of(place)
+        return rest.cutter.taken(kind.job, rest.left) is None
+
+    def _allowed(self, job: ClassAd, one: Account, alike: list[int]) -> set[int]:
+        """Which of the dynamic slots that are ranked like the job may go by priority. The reference needs
+        PREEMPTION_REQUIREMENTS for that: without it, none."""
+        pool, requirements = self.pool, self.rules.preemption_requirements
+        own = pool.submitters.get(one.name, -2)
+        alike = [place for place in alike if self.there[place] and pool.users[place] != own]
+        if not alike or requirements is None:
+            return set()
+        places = np.array(alike)
+        values = pool.table.of_slots(requirements, job, places)
+        true = ~np.isnan(values) & (values != 0) & self.behind(one, places)
+        return set(places[true].tolist())
+
+    def _offer(self, kind: Kind, job: ClassAd, parent: int, value: float, allowed: set[int]) -> Offer | None:
+        """Add dynamic slots to a partitionable one until it matches; None: it never does."""
+        pool, whole = self.pool, self.shares.of(parent)
+        left = {name: float(int(amount)) for name, amount in whole.left.items()}
+        ad, reason, gone = pool.table.ad(parent), RANK, []
+        for place in self.parts[parent]:
+            now = float(pool.ranks[place])
+            if now > value or (now == value and place not in allowed):
+                continue
+            reason = PRIORITY if now == value else reason
+            gone.append(place)
+            for name, amount in left_of(pool.slots[place].ad).items():
+                if name in left:
+                    left[name] += int(amount)
+                    ad[name] = int(left[name])
+            amounts = whole.cutter.taken(kind.job, left)
+            if amounts is None or not symmetric_match(kind.job, ad, self.context):
+                continue
+            ad["RemoteUser"] = _USER
+            rest = Remainder(whole.slot, whole.cutter, left, ad)
+            cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
+            key = key_of(*self.ranks(kind.job, ad), reason, self._preemption_rank(job, ad), parent)
+            return Offer(key, reason, rest, amounts, cores, tuple(gone))
+        return None
+
+    def _preemption_rank(self, job: ClassAd, ad: ClassAd) -> float:
+        asked = self.rules.preemption_rank
+        if asked is None:
+            return LEAST
+        return float(single(np.array([self.number(asked, ad, job, self.context)]))[0])

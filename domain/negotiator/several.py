@@ -1,0 +1,42 @@
+"""The pool as one of several negotiators sees it: as if it was the only one, with an accounting of its own.
+
+Each holds cycles of its own over the slots that are its own (``domain/state/negotiators``). What it matches, claims and
+refuses is written with its name, and counts in its accounting alone. A pool with one negotiator is seen as it is.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from ..names import NEGOTIATOR
+from ..state import negotiators
+from ..state.caches import Caches, ChangeLog
+from ..state.state import State, Submitter
+from .accounting import accounts_of
+
+
+class _OfNegotiators(dict[str, Caches]):
+    """What was computed of the state as each of several negotiators sees it."""
+
+
+def seen_by(state: State, caches: Caches, negotiator: str, now: int) -> tuple[State, Caches]:
+    """Return the state as a negotiator sees it, with what was computed of that. It must not be folded to.
+
+    :param negotiator: its name as events have it; empty: NEGOTIATOR
+    """
+    if not negotiator and not negotiators.several(state.settings):
+        return state, caches
+    name = negotiator or NEGOTIATOR
+    own = accounts_of(state.submitters, negotiator)
+    for cluster in state.clusters.values():
+        if cluster.submitter not in own:
+            own[cluster.submitter] = Submitter(cluster.submitter, updated=now, counted=now)
+    seen = attrs.evolve(
+        state,
+        settings=negotiators.settings_for(state.settings, name),
+        submitters=own,
+        submitter_changes=ChangeLog.unknown(state.position),
+        priorities_updated_at=state.accounted.get(negotiator, 0) if negotiator else state.priorities_updated_at,
+        rejections=state.further_rejections.get(negotiator, {}) if negotiator else state.rejections,
+    )
+    return seen, caches.of(_OfNegotiators).setdefault(name, Caches())

@@ -1,0 +1,89 @@
+"""For which jobs the log still says why they got nothing, so that a cycle need not look at each kind of them.
+
+That a kind of jobs was told of holds as long as its first job is the same, the log has said nothing else of it
+(``Queue.untold``), and the circumstances are: the same columns of the slots that such jobs depend on, the same slots
+left, the same limit of the submitter. A kind that the cycle has asked for, or that depends on the time, is looked at in
+every cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from ..events import Unmatched
+from ..names import JobId
+from ..state.state import State
+from .idle_jobs import IdleQueues, Queue
+from .matchmaker import Matchmaker
+
+Circumstances = tuple[int, str]
+"""Those of all slots, numbered, and the limit that is in the submitter's way."""
+
+
+@define
+class ToldReasons:
+    """Kept with the state. Nothing that a cycle comes to depends on it."""
+
+    number: int = 0  #: of the circumstances
+    _versions: dict[str, int] = field(factory=dict)  #: the columns that kinds told of depend on, as of these
+    _slots: tuple[object, ...] = ()
+    _written: dict[tuple[int, str], tuple[Unmatched, Queue, int]] = field(factory=dict)
+    """What the last cycle gave the log to say, by the jobs' clusters and names, and of which kind: if the log has it,
+    it is the same object."""
+    _seen: int = -1
+
+    def follow(self, state: State, queues: IdleQueues, chooser: Matchmaker) -> None:
+        """Take in what the log has said since, and how the slots are when the cycle has given away what it gives."""
+        changed = state.rejection_changes.since(self._seen)
+        self._seen = state.rejection_changes.total
+        for job, (reason, queue, kind) in [*self._written.items()]:
+            if state.rejections.get(job[0], {}).get(job[1]) is not reason:
+                queue.untold[kind] = None
+                del self._written[job]
+        for job in changed or ():
+            if job not in self._written:
+                queues.untell(job[0])
+        self._written.clear()
+        slots = _slots(state, chooser)
+        same = all(_version(chooser, name) == seen for name, seen in self._versions.items())
+        if changed is None or slots != self._slots or not same:
+            self.number += 1
+            self._slots = slots
+            self._versions.clear()
+
+    def to_tell(self, queue: Queue, limit: str, asked: Iterable[int]) -> Iterable[int] | None:
+        """The kinds of a submitter's jobs to look at; ``asked`` are those for which a slot was looked for. None: all,
+        since the first job of a kind may stand among others that differ."""
+        circumstances: Circumstances = (self.number, limit)
+        if min(queue.lines) < 0:
+            queue.told_as_of = None
+            return None
+        if queue.told_as_of != circumstances:
+            queue.told_as_of = circumstances
+            queue.untold = dict.fromkeys(queue.lines)
+        return [kind for kind in {**queue.untold, **dict.fromkeys(asked)} if kind in queue.lines]
+
+    def told(self, queue: Queue, kind: int, reads: Iterable[str], chooser: Matchmaker, new: Unmatched | None) -> None:
+        """The log says why a kind of jobs got nothing, or will say so when it has what is ``new``; whether slots match
+        depends on these columns."""
+        if new is not None:
+            self._written[JobId.parse(new.job).cluster, new.job] = new, queue, kind
+        for name in reads:
+            if name not in self._versions:
+                self._versions[name] = _version(chooser, name)
+        queue.untold.pop(kind, None)
+
+
+def _version(chooser: Matchmaker, name: str) -> int:
+    column = chooser.pool.table.columns.get(name)
+    return -1 if column is None else column.version
+
+
+def _slots(state: State, chooser: Matchmaker) -> tuple[object, ...]:
+    """All that is told of slots but which ones match: it is the same wherever this is."""
+    pool, left = chooser.pool, chooser.free | chooser.held
+    remaining = (chooser.free.tobytes(), left.tobytes()) if left.any() else ()
+    never = b"" if chooser.rules.consider_preemption else (pool.held & pool.counted).tobytes()
+    return state.configured, id(pool), chooser.rules.consider_preemption, pool.counted.tobytes(), never, remaining

@@ -1,0 +1,211 @@
+"""The submitters whose jobs wait, by column: what a cycle needs to know of all of them, kept from one to the next.
+
+Most of those who wait have used nothing for long: their priority is the best there is, and stays. Only whoever has
+changed since the last look (``State.submitter_changes``, and the queue), or whose priority moves as time passes, is
+looked at again, so that in a cycle the others cost no more than a place in each column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import count, islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..state.caches import Caches
+from ..state.state import State, Submitter
+from .accounting import LEAST_PRIORITY
+from .cycle_accounts import Account, Accounts
+from .group_demand import asked_by
+from .idle_jobs import IdleQueues, idle_queues
+from .slot_table import Places
+
+ROW = np.dtype([
+    ("since", "i8"),  # what number of submission its first cluster was
+    ("born", "i8"),  # its place among all submitters
+    ("spelled", "i8"),  # its place by name
+    ("priority", "f8"), ("using", "f8"), ("floor", "f8"), ("ceiling", "f8"),  # as of its account
+    ("group", "i8"),  # the place of their accounting group in the tree
+    ("idle", "i8"),  # how many of its jobs wait
+    ("asked", "f8"),  # how many cores these ask for, where there are accounting groups
+    ("kind", "i8"),  # the number of their autocluster, if they are of one, else -1
+    ("kinds", "i8"),  # of how many they are; -1: of some clusters it is not known
+    ("told", "i8"),  # what number of a reason the log has for them (`number_of`); -1: it is not known
+])  # fmt: skip
+Rows = npt.NDArray[Any]
+"""Rows of the type ``ROW``."""
+_DELETED = 1 << 62
+"""Behind all places: those who have jobs, but no record, come by their turns."""
+
+
+class WaitingSubmitters:
+    """Kept with the state. ``rows`` and ``names`` have a place for each that waits, and for some that do not any more
+    (``since`` 0)."""
+
+    def __init__(self) -> None:
+        self._restart(-1, 0)
+
+    def _restart(self, configured: int, restarts: int) -> None:
+        self.rows: Rows = np.zeros(0, ROW)
+        self.names: list[str] = []
+        self.at: dict[str, int] = {}
+        self.moving: dict[str, None] = {}
+        """Those who wait and whose account is another one at each instant."""
+        self.using: dict[str, None] = {}
+        """Those who have slots, or have used some since their priority was written down."""
+        self._born: dict[str, tuple[int, Submitter]] = {}
+        self._numbers: dict[int, tuple[int, tuple[object, ...]]] = {}
+        self._numbered = count()
+        self._in_turn: Places | None = None
+        self._spelled = 0
+        self._seen = -1
+        self._configured, self._restarts = configured, restarts
+
+    # Following
+
+    def follow(self, state: State, queues: IdleQueues, accounts: Accounts) -> None:
+        """Be as the state says; ``accounts`` are as of now."""
+        changed = state.submitter_changes.since(self._seen)
+        if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
+            self._restart(state.configured, queues.restarts)
+            changed = dict.fromkeys((*state.submitters, *(name for _, name in queues.in_turn)))
+        self._seen = state.submitter_changes.total
+        self._count(state, changed)
+        changed |= queues.touched
+        queues.touched.clear()
+        for name in changed:
+            self._settle(name, state.submitters.get(name), queues, accounts)
+        if self._spelled < len(self.names):
+            self._spell()
+        for name in self.moving:
+            account(self.rows[self.at[name]], accounts.of(name))
+
+    def _count(self, state: State, changed: Iterable[str]) -> None:
+        """Take note of where the submitters stand among all: new ones come last."""
+        known, records, fresh = self._born, state.submitters, 0
+        for name in changed:
+            record, before = records.get(name), known.get(name)
+            if before is None:
+                fresh += record is not None
+            elif before[1] is not record:  # its record was deleted
+                fresh = len(records)
+                break
+        if fresh < len(records):
+            last = [*islice(reversed(records), fresh)][::-1]
+            following = len(known)
+        else:
+            known.clear()
+            last, following = list(records), 0
+            born = {name: number for number, name in enumerate(last)}
+            for name, at in self.at.items():
+                self.rows[at]["born"] = born.get(name, _DELETED + self.rows[at]["since"])
+        known.update((name, (number, records[name])) for number, name in enumerate(last, following))
+
+    def _settle(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: Accounts) -> None:
+        """Look at a submitter anew."""
+        uses = record is not None and (
+            record.slots > 0 or record.weighted_in_use != 0 or record.weighted_usage != record.usage_accounted
+        )
+        _set(self.using, name, uses)
+        queue = queues.by_submitter.get(name)
+        since = 0 if queue is None else queue.since
+        at = self.at.get(name)
+        if at is None:
+            if not since:
+                return
+            at = self._add(name)
+        row = self.rows[at]
+        if row["since"] != since:
+            row["since"], self._in_turn = since, None
+        waits = queue is not None and since > 0
+        _set(self.moving, name, waits and record is not None and (uses or _moves(record)))
+        if queue is None or not waits:
+            return
+        kinds = list(queue.lines)
+        row["born"] = self._born[name][0] if name in self._born else _DELETED + since
+        row["idle"] = queue.idle
+        row["asked"] = asked_by(queue, accounts.state) if accounts.rules.tree.divides else 0.0
+        row["kind"] = kinds[0] if len(kinds) == 1 else -1
+        row["kinds"] = len(kinds) if min(kinds) >= 0 else -1
+        row["told"] = -1
+        if name not in self.moving:
+            account(row, accounts.of(name))
+
+    def _add(self, name: str) -> int:
+        if len(self.names) == len(self.rows):
+            self._make_room()
+        at = self.at[name] = len(self.names)
+        self.names.append(name)
+        return at
+
+    def _make_room(self) -> None:
+        """Leave out whoever does not wait any more, and have place for as many again."""
+        kept = np.flatnonzero(self.rows["since"])
+        rows: Rows = np.zeros(2 * len(kept) + 16, ROW)
+        rows[: len(kept)] = self.rows[kept]
+        self.rows, self._in_turn = rows, None
+        self.names = [self.names[at] for at in kept.tolist()]
+        self.at = {name: at for at, name in enumerate(self.names)}
+        self._spelled = min(self._spelled, len(self.names))
+
+    def _spell(self) -> None:
+        """The order by names: some are new."""
+        order = sorted(range(len(self.names)), key=self.names.__getitem__)
+        self.rows["spelled"][order] = np.arange(len(order))
+        self._spelled = len(self.names)
+
+    # What is asked
+
+    def in_turn(self) -> Places:
+        """The places of those who wait, by whose first cluster was submitted first."""
+        if self._in_turn is None:
+            found = np.flatnonzero(self.rows["since"])
+            self._in_turn = found[np.argsort(self.rows["since"][found], kind="stable")]
+        return self._in_turn
+
+    def aging(self, queues: IdleQueues) -> list[str]:
+        """Those whose priority may be another one than the log says, in the order of all."""
+        return self.by_birth({*self.using, *self.moving, *queues.local_of})
+
+    def waits(self, name: str) -> bool:
+        at = self.at.get(name)
+        return at is not None and bool(self.rows["since"][at])
+
+    def by_birth(self, names: Iterable[str]) -> list[str]:
+        """These submitters, in the order of all; those without a record are left out."""
+        born = self._born
+        return sorted((name for name in names if name in born), key=lambda name: born[name][0])
+
+    def number_of(self, kind: int, facts: tuple[object, ...]) -> int:
+        """A number for what is told of a kind of jobs: the same for as long as the same is told."""
+        known = self._numbers.get(kind)
+        if known is None or known[1] != facts:
+            known = self._numbers[kind] = next(self._numbered), facts
+        return known[0]
+
+
+def account(row: Any, one: Account) -> None:
+    """Let a row of the type ``ROW`` be as the account."""
+    row["priority"], row["using"], row["floor"], row["ceiling"] = one.priority, one.using, one.floor, one.ceiling
+    row["group"] = one.group
+
+
+def _set(names: dict[str, None], name: str, is_in: bool) -> None:
+    if is_in:
+        names[name] = None
+    else:
+        names.pop(name, None)
+
+
+def _moves(record: Submitter) -> bool:
+    """Whether time alone changes what a submitter that uses nothing is granted."""
+    return record.priority != LEAST_PRIORITY or bool(record.leases)
+
+
+def waiting_submitters(state: State, caches: Caches, accounts: Accounts) -> WaitingSubmitters:
+    """The submitters of this state whose jobs wait."""
+    found = caches.of(WaitingSubmitters)
+    found.follow(state, idle_queues(state, caches), accounts)
+    return found

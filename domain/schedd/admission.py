@@ -1,0 +1,187 @@
+"""Whether a submission comes into the queue, and as what: limits of the queue, transforms, submit requirements.
+
+What was decided is written down with its evidence. A refusal uses up the submission's number, as in HTCondor, and is
+found under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+
+from attrs import asdict, evolve, frozen
+
+from ..classad import ClassAd, Context
+from ..decision.command_results import answer
+from ..decision.draft import Draft, job_id, ranges
+from ..events import Ad, JobsTransformed, Procs, SubmissionRefused
+from ..ports.stimuli import Submit
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of
+from ..state.job_ad import STATUS_NUMBERS, quoted, seconds
+from ..state.proc_ads import pack
+from ..state.schedd_settings import JOBS_RUNNING, TRANSFORM, limit
+from ..state.state import State
+from .edit_rights import SECURE, guard, ignores_secure
+from .job_transforms import Applied, Evaluation
+from .queue_limits import Exceeded, exceeded
+from .submit_policy import Columns, Judge, Kind, Refused, Step, decide, merged, submit_policy
+
+
+@frozen
+class Admitted:
+    """What the queue gets of a submission. ``tell`` writes down what transforms did, once nothing else refuses it."""
+
+    command: Submit
+    columns: Columns
+    warnings: tuple[str, ...] = ()  #: what its user is warned of
+    tell: Callable[[], None] = lambda: None
+
+
+COMMIT = "Failed to commit job submission into the queue."
+
+
+def admit(draft: Draft, command: Submit, number: int, columns: Columns) -> Admitted | None:
+    """What the queue gets of a submission, and what its user is warned of; None: it is refused, and is answered."""
+    state = draft.state
+    most = exceeded(state, command.user, command.count)
+    if most is not None:
+        _beyond(draft, command, number, most)
+        return None
+    settings = state.settings
+    secure = [name for name in (*command.ad, *columns) if guard(name, settings) == SECURE]
+    if secure:
+        if not ignores_secure(settings):
+            reason = f"Attempt to edit secure attribute {secure[0]} in job {number}.0. Failing!"
+            _refuse(draft, command, number, Refused("SECURE_JOB_ATTRS", reason), 0, f"{COMMIT}\nERROR: {reason}")
+            return None
+        command = evolve(command, ad={name: text for name, text in command.ad.items() if name not in secure})
+        columns = {name: texts for name, texts in columns.items() if name not in secure}
+        command = evolve(command, columns=pack(columns))
+    return _judged(draft, command, number, columns) if submit_policy(settings) else Admitted(command, columns)
+
+
+def _judged(draft: Draft, command: Submit, number: int, columns: Columns) -> Admitted | None:
+    judge = judge_of(draft.state, draft.context, draft.now, number, command.user, command.ad, columns)
+    decided = decide(judge, command.ad, columns, command.count)
+    refused, found = decided.refused, decided.kinds
+    if refused is not None:
+        _refuse(draft, command, number, refused, decided.proc, f"{COMMIT}\nERROR: {refused.reason}")
+        return None
+    ad, after = merged(found, command.ad, columns, command.count)
+    same = after.keys() == columns.keys() and all(after[name] is columns[name] for name in after)
+    packed = command.columns if same else pack(after)
+
+    def tell() -> None:
+        for done, asked in transformed(found):
+            places = [_noted(draft, asked.name, one) for one in asked.evaluations]
+            fields = asdict(done, recurse=False)
+            evidence = tuple(place for place in places if place)
+            draft.emit(JobsTransformed(*draft.why("submitted"), number, **fields, evidence=evidence))
+
+    return Admitted(evolve(command, ad=ad, columns=packed), after, decided.warnings, tell)
+
+
+def judge_of(state: State, context: Context, now: int, number: int, user: str, ad: Ad, columns: Columns) -> Judge:
+    """Who decides about the jobs of a submission, by the settings in force.
+
+    :param now: the instant, in microseconds
+    """
+    first = {name: texts[0] for name, texts in columns.items()}
+    own = {
+        "ClusterId": str(number),
+        "Owner": quoted(user),
+        "User": quoted(f"{user}@{state.uid_domain}"),
+        "QDate": seconds(now),
+    }
+    known = {name.lower() for name in own}
+    whole = {name: text for name, text in {**ad, **first}.items() if name.lower() not in known}
+    return Judge(
+        submit_policy(state.settings),
+        state.settings,
+        schedd_ad(state),
+        context,
+        ad_of({**whole, **own}),
+        {name.lower(): name for name in (*ad, *columns)},
+        state.dialect.transforms_see_all_attributes,
+    )
+
+
+def schedd_ad(state: State) -> ClassAd:
+    """The schedd's ad, as requirements see it."""
+    found: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
+    for name in ("Idle", "Running", "Held", "Removed"):
+        number = STATUS_NUMBERS[name]
+        found[f"Total{name}Jobs"] = sum(_counted(cluster, number) for cluster in state.clusters.values())
+    found["TotalJobAds"] = sum(cluster.live for cluster in state.clusters.values())
+    found["NumUsers"] = len({state.owner(cluster) for cluster in state.clusters.values()})
+    running = limit(state.settings, JOBS_RUNNING)
+    if running is not None:
+        found["MaxJobsRunning"] = running
+    return ClassAd(found)
+
+
+def _counted(cluster: Cluster, number: int) -> int:
+    return 0 if cluster.local else cluster.counts[number]
+
+
+# What is written down
+
+
+@frozen
+class Transformed:
+    """What a transform did to the jobs of a submission that it was for: the fields of `JobsTransformed`."""
+
+    transform: str
+    procs: Procs
+    changes: Ad
+    before: Ad
+    columns: tuple[bytes, ...]
+    columns_before: tuple[bytes, ...]
+    skipped: tuple[str, ...]
+
+
+def transformed(found: Sequence[Kind]) -> Iterator[tuple[Transformed, Applied]]:
+    """What each transform did, in their order, and what it evaluated for the first of its jobs."""
+    for name in dict.fromkeys(step.done.name for kind in found for step in kind.outcome.applied):
+        steps = [(kind.procs, step) for kind in found for step in kind.outcome.applied if step.done.name == name]
+        yield _of_steps(name, steps), steps[0][1].done
+
+
+def _of_steps(name: str, steps: Sequence[tuple[Sequence[int], Step]]) -> Transformed:
+    procs = list(merge(*(procs for procs, _ in steps)))
+    changes, before = Ad(), Ad()
+    columns, columns_before = dict[str, list[str]](), dict[str, list[str]]()
+    by_proc: dict[int, Step] = {}
+    for attribute in dict.fromkeys(attribute for _, step in steps for attribute in step.changes):
+        values = {(step.changes.get(attribute, ""), step.before.get(attribute, "")) for _, step in steps}
+        if len(values) == 1:
+            ((changes[attribute], before[attribute]),) = values
+            continue
+        by_proc = by_proc or {proc: step for its_procs, step in steps for proc in its_procs}
+        columns[attribute] = [by_proc[proc].changes.get(attribute, "") for proc in procs]
+        columns_before[attribute] = [by_proc[proc].before.get(attribute, "") for proc in procs]
+    skipped = tuple(dict.fromkeys(words for _, step in steps for words in step.done.skipped))
+    return Transformed(name, ranges(procs), changes, before, pack(columns), pack(columns_before), skipped)
+
+
+def _noted(draft: Draft, transform: str, one: Evaluation) -> int:
+    return draft.note(f"{TRANSFORM}{transform} {one.what}".rstrip(), one.text, one.value, dict(one.read))
+
+
+def _refuse(draft: Draft, command: Submit, number: int, refused: Refused, proc: int, words: str) -> None:
+    evidence = 0
+    if refused.evidence is not None:
+        one = refused.evidence
+        evidence = draft.note(refused.setting, one.text, one.value, dict(one.read))
+    why, job = draft.why("submitted"), job_id(number, proc)
+    reason = refused.reason.rstrip("\n")
+    draft.emit(SubmissionRefused(*why, number, command.user, refused.setting, job, reason, evidence))
+    answer(draft, command, "submit", command.file, {"refusal": words})
+
+
+def _beyond(draft: Draft, command: Submit, number: int, most: Exceeded) -> None:
+    read = {"MY.JobsThere": str(most.there), "MY.JobsSubmitted": str(command.count)}
+    asked = Evaluation("", f"MY.JobsThere + MY.JobsSubmitted <= {most.limit}", "false", read)
+    reason = most.words.partition("\n")[2]
+    _refuse(draft, command, number, Refused(most.setting, reason, asked), most.proc, most.words)

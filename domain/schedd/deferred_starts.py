@@ -1,0 +1,71 @@
+"""Activated jobs whose processes wait for their time: they are started, have missed it, or are told to end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..decision.draft import Draft, ranges
+from ..events import Ad, JobDue, JobExecuting, JobExited, JobSignalled
+from ..ports.stimuli import Ended
+from ..startd.claiming import charge_badput
+from ..state.expression_cache import ad_of
+from ..state.state import Activation
+from .claims import job_ended
+from .deferral import SECOND, window
+from .job_processes import ended
+
+MISSED: Final = {"HoldReason": '"Job missed deferred execution time"', "HoldReasonCode": "20"}
+_VACATED: Final = {"VacateReason": '""', "VacateReasonCode": "0", "VacateReasonSubCode": "0"}
+
+
+def deferral_over(draft: Draft, activation: Activation) -> None:
+    """The time of a job has come. On a suspended slot its process is started, and suspended at once."""
+    if _missed(draft, activation):
+        _hold(draft, activation)
+        return
+    state, cluster = draft.state, draft.state.clusters[activation.cluster]
+    draft.emit(JobDue(*draft.why("deferral_over"), activation.cluster, activation.proc))
+    slot = state.slots.get(activation.slot)
+    if slot is not None and slot.state_activity == "Claimed/Suspended":
+        draft.move_jobs(cluster, ranges([activation.proc]), "suspend", "suspend", "Running", {})
+
+
+def _missed(draft: Draft, activation: Activation) -> bool:
+    """Tell whether a job has missed its time: it was past when the job was activated, or nobody was there to start it,
+    and its window is past too. While the pool is there it starts the job, however late."""
+    if activation.deferred < activation.began:
+        return True
+    if draft.state.served_since <= activation.deferred:
+        return False
+    cluster = draft.state.clusters[activation.cluster]
+    late = draft.now // SECOND - activation.deferred // SECOND
+    return late > window(ad_of(cluster.attributes(activation.proc)), draft.context)
+
+
+def _hold(draft: Draft, activation: Activation) -> None:
+    """Hold a job that has missed its time. As with the real starter, its ad says that it was begun."""
+    state = draft.state
+    cluster, slot = state.clusters[activation.cluster], state.slots.get(activation.slot)
+    if slot is not None:
+        draft.emit(JobExecuting(*draft.why("deferral_missed"), activation.cluster, activation.proc, 0, ""))
+        charge_badput(draft, slot)
+        draft.move_claim(slot, "end_job")
+    source = cluster.status_of(activation.proc)
+    target = draft.tables.job.fire(source, "hold")
+    changes: Ad = {**MISSED, **_VACATED}
+    draft.emit(
+        JobExited(
+            *draft.why("deferral_missed"), activation.cluster, activation.proc, activation.slot, activation.key,
+            "evicted", "hold", target, changes, source=source, reasons_kept=True,
+        )
+    )  # fmt: skip
+    if slot is not None:
+        job_ended(draft, slot, activation.cluster, reuses=True)
+
+
+def end_told(draft: Draft) -> None:
+    """Jobs that wait for their time were told to end: there is no process to hear it, so they have."""
+    for told in [event for event in draft.events if isinstance(event, JobSignalled)]:
+        activation = draft.state.by_job.get((told.cluster, told.proc))
+        if activation is not None and activation.deferred:
+            ended(draft, Ended(draft.stimulus, activation.key, draft.now))

@@ -1,0 +1,108 @@
+"""Factories: clusters whose jobs come into the queue little by little ("late materialization").
+
+A cluster with a JobMaterializeLimit or a JobMaterializeMaxIdle has one. It makes the next jobs whenever fewer than the
+limit are in the queue, and fewer than the other of them wait or are held. Source: the manual's "Submitting Lots of
+Jobs"; the reference's MaterializeJobs and CheckMaterializePolicyExpression (qmgmt.cpp).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..classad import EvaluationError, Expression
+from ..classad.match import accepts
+from ..decision.draft import Draft
+from ..events import Ad, ClusterEvent, FactoryTransitioned, JobsMaterialized
+from ..ports.stimuli import Selection
+from ..state.cluster import Cluster, Factory
+from ..state.expression_cache import ad_of
+from ..state.job_ad import STATUS_NUMBERS
+from .crontab import ATTRIBUTES
+from .deferral import schedule, whole_of
+from .factory_limits import LIMIT, MAX_IDLE, PAUSED
+
+_NOT_RUNNING: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))
+
+
+def factory_ad(cluster: Cluster) -> Ad:
+    """The ad of a cluster with a factory, as it is for the jobs that are still to come."""
+    assert cluster.factory is not None
+    more = {"ClusterId": str(cluster.id), "JobMaterializeNextProcId": str(cluster.factory.made), "JobStatus": "1"}
+    if cluster.factory.mode == "Paused":
+        more |= {PAUSED: "1"}
+    return {**cluster.ad, **cluster.factory.changes, **more}
+
+
+def materialize(draft: Draft) -> None:
+    """Let the factories make jobs of whose clusters anything has changed in this decision."""
+    state = draft.state
+    numbers = {event.cluster for event in draft.events if isinstance(event, ClusterEvent)}
+    for number in sorted(numbers & state.factories.keys()):
+        cluster = state.clusters[number]
+        assert cluster.factory is not None
+        room = _room(draft, cluster)
+        if room > 0:
+            first = cluster.factory.made
+            procs = ((first, first + room - 1),)
+            draft.emit(JobsMaterialized(*draft.why("materialized"), number, procs, cluster.begins))
+            if cluster.begins == "Idle" and any(cluster.wish(first, name) for name in ATTRIBUTES):
+                schedule(draft, cluster, list(range(first, first + room)))
+
+
+def _room(draft: Draft, cluster: Cluster) -> int:
+    """How many jobs the cluster's factory may make now."""
+    assert cluster.factory is not None
+    if cluster.factory.mode != "Running":
+        return 0
+    room = cluster.unmade
+    limit, idle = (_number(draft, cluster, cluster.factory, name) for name in (LIMIT, MAX_IDLE))
+    if limit is not None and limit > 0:
+        room = min(room, limit - cluster.live)
+    if idle is not None and idle >= 0:
+        room = min(room, idle - sum(cluster.counts[number] for number in _NOT_RUNNING))
+    return room
+
+
+def _number(draft: Draft, cluster: Cluster, factory: Factory, name: str) -> int | None:
+    """What a limit comes to; None if it is no number. No ad is put together for plain numbers, as most are."""
+    text = factory.changes.get(name) or cluster.ad.get(name, "")
+    if text.isdecimal():
+        return int(text)
+    return whole_of(ad_of({**cluster.ad, **factory.changes}), name, draft.context)
+
+
+# Commands
+
+
+def meant(draft: Draft, selection: Selection, constraint: Expression | None) -> list[Cluster]:
+    """The clusters with factories that a command means as a whole."""
+    found = []
+    state = draft.state
+    only_constraint = constraint is not None and not (selection.clusters or selection.jobs or selection.owners)
+    for number in state.factories:
+        cluster = state.clusters[number]
+        named = number in selection.clusters or state.owner(cluster) in selection.owners
+        if (named or selection.everything or only_constraint) and _meets(draft, cluster, constraint):
+            found.append(cluster)
+    return found
+
+
+def _meets(draft: Draft, cluster: Cluster, constraint: Expression | None) -> bool:
+    if constraint is None:
+        return True
+    try:
+        return accepts(constraint.evaluate(ad_of(factory_ad(cluster)), None, draft.context))
+    except EvaluationError:
+        return False
+
+
+_TARGETS: Final = {"hold": "Paused", "release": "Running", "remove": "Removed"}
+
+
+def move(draft: Draft, cluster: Cluster, action: str, cause: str, reason: str) -> bool:
+    """Pause, resume or end a cluster's factory. Return False if that changes nothing."""
+    target, factory = _TARGETS.get(action, ""), cluster.factory
+    if factory is None or not target or factory.mode == target or cluster.id not in draft.state.factories:
+        return False
+    draft.emit(FactoryTransitioned(*draft.why(cause), cluster.id, factory.mode, target, reason))
+    return True

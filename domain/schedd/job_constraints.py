@@ -1,0 +1,178 @@
+"""A constraint over many jobs, evaluated by columns.
+
+Jobs are the rows of a table that has only the attributes which the constraint leads to. Of these ClusterId, ProcId and
+JobStatus come from the queue's own arrays; what jobs share is looked up once for all of them that went the same way
+(``state.cluster``). A constraint that makes names as it is evaluated may read anything: it is asked job by job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from ..classad import ClassAd, Context, Expression
+from ..classad.columns import ABSENT, INTEGER, Integers, Kinds
+from ..classad.survey import LEAVERS
+from ..classad.table import SlotTable
+from ..negotiator.slot_table import CALL, mentioned
+from ..startd.slot_ad import MAKES_NAMES
+from ..state.cluster import Cluster
+from ..state.expression_cache import expression
+from ..state.proc_ads import unpack
+
+Procs = Integers
+Cell = tuple[int, int]
+"""The kind of a value, and its payload in a table."""
+_NOBODY = ClassAd()
+_ABSENT: Cell = (ABSENT, 0)
+_ROWS = 200_000
+"""Jobs that are looked at together, at most, unless one cluster has more."""
+_DIGITS = 18
+"""So many digits are a number that fits into a column."""
+_FEW = 16
+"""Jobs that are gone through as they are."""
+_FIRST = np.zeros(1, np.int64)
+_BEYOND = MAKES_NAMES | LEAVERS
+"""Functions that may read what nobody names."""
+
+
+def _status(cluster: Cluster, procs: Procs) -> Integers:
+    return np.frombuffer(bytes(cluster.status), np.uint8)[procs].astype(np.int64)
+
+
+_OWN: Mapping[str, Callable[[Cluster, Procs], Integers]] = {
+    "clusterid": lambda cluster, procs: np.full(len(procs), cluster.id, np.int64),
+    "procid": lambda cluster, procs: procs,
+    "jobstatus": _status,
+}
+"""The attributes that the queue itself has of each job."""
+
+
+def meeting(
+    constraint: Expression, jobs: Sequence[tuple[Cluster, list[int]]], context: Context
+) -> list[list[int]] | None:
+    """Return, for each of these clusters, those of its processes that meet the constraint; None: it has to be asked job
+    by job."""
+    found: list[list[int]] = []
+    for _, several in groupby(_numbered(jobs), key=lambda one: one[0]):
+        part = [job for _, job in several]
+        rows = _Rows(part, context)
+        if not rows.lead(constraint):
+            return None
+        values = rows.table.of_slots(constraint, _NOBODY)
+        meets = ~np.isnan(values) & (values != 0)
+        for mine, procs in zip(np.split(meets, rows.ends), rows.procs, strict=True):
+            found.append(procs[mine].tolist())
+    return found
+
+
+def _numbered(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tuple[int, tuple[Cluster, list[int]]]]:
+    """The clusters, each with the number of the part that it is looked at in."""
+    number = rows = 0
+    for job in jobs:
+        if rows and rows + len(job[1]) > _ROWS:
+            number, rows = number + 1, 0
+        rows += len(job[1])
+        yield number, job
+
+
+class _Rows:
+    """Jobs as the rows of a table."""
+
+    def __init__(self, jobs: Sequence[tuple[Cluster, list[int]]], context: Context) -> None:
+        self.table = SlotTable(context=context)
+        self.clusters = [cluster for cluster, _ in jobs]
+        self.procs: list[Procs] = [np.array(procs, np.int64) for _, procs in jobs]
+        sizes = [len(procs) for procs in self.procs]
+        self.ends = np.cumsum(sizes)[:-1]
+        self.table.extend(sum(sizes))
+        self._sizes = sizes
+        self._cells: dict[str, Cell] = {"": _ABSENT}
+        self._unpacked: tuple[Cluster | None, dict[str, list[str]]] = None, {}
+        self._spelled: dict[tuple[str, ...], dict[str, list[str]]] = {}
+
+    def lead(self, constraint: Expression) -> bool:
+        """Have a column for all that the constraint leads to; false: that cannot be told beforehand."""
+        known: set[str] = set()
+        pending = [constraint]
+        while pending:
+            reads = mentioned(pending.pop())
+            if any(scope == CALL and name in _BEYOND for scope, name in reads):
+                return False
+            for name in sorted({name for scope, name in reads if scope != CALL} - known):
+                known.add(name)
+                self._fill(name)
+                pending += self.table.expressions(name)
+        return True
+
+    def _fill(self, name: str) -> None:
+        """Have a column for one attribute, whose name is in small letters."""
+        own = _OWN.get(name)
+        if own is not None:
+            columns = [own(cluster, procs) for cluster, procs in zip(self.clusters, self.procs, strict=True)]
+            self.table.assign(name, INTEGER, np.concatenate(columns))
+            return
+        kinds, payloads = np.zeros(len(self.table), np.uint8), np.zeros(len(self.table), np.int64)
+        start = 0
+        for cluster, procs in zip(self.clusters, self.procs, strict=True):
+            rows = slice(start, start + len(procs))
+            start = rows.stop
+            self._write(cluster, procs, name, kinds[rows], payloads[rows])
+        self.table.heap.strings.folded()
+        self.table.assign(name, kinds, payloads)
+
+    def _spellings(self, cluster: Cluster, name: str) -> list[str]:
+        """How the submission of a cluster writes an attribute."""
+        form = (*cluster.ad, *sorted(cluster.variants.names))
+        known = self._spelled.get(form)
+        if known is None:
+            known = self._spelled[form] = {}
+            for each in dict.fromkeys(form):
+                known.setdefault(each.lower(), []).append(each)
+        return known.get(name, [])
+
+    def _write(self, cluster: Cluster, procs: Procs, name: str, kinds: Kinds, payloads: Integers) -> None:
+        """Write the cells of one attribute of a cluster's jobs."""
+        given = self._spellings(cluster, name)
+        of = np.frombuffer(cluster.of, np.uint32)[procs]
+        cohorts = of.tolist() if len(of) < _FEW else np.unique(of).tolist()
+        for cohort in dict.fromkeys(cohorts):
+            rows = np.flatnonzero(of == cohort) if len(of) > 1 else _FIRST
+            changes = cluster.changes(int(procs[rows[0]]))
+            spelled = [*given, *(each for each in changes if each not in given and each.lower() == name)]
+            varying = [each for each in spelled if each in cluster.variants.names and each not in changes]
+            texts = [changes.get(each, cluster.ad.get(each, "")) for each in spelled]
+            if not varying:
+                kinds[rows], payloads[rows] = self._last(texts)
+                continue
+            columns = self._columns(cluster)
+            for row in rows.tolist():
+                proc = procs[row]
+                own = [columns[e][proc] if e in varying else text for e, text in zip(spelled, texts, strict=True)]
+                kinds[row], payloads[row] = self._last(own)
+
+    def _columns(self, cluster: Cluster) -> dict[str, list[str]]:
+        """What differs between a cluster's jobs since the submission."""
+        if self._unpacked[0] is not cluster:
+            self._unpacked = cluster, unpack(cluster.variants.chunks)
+        return self._unpacked[1]
+
+    def _last(self, texts: list[str]) -> Cell:
+        """What an ad has of one attribute that several spellings set, one after the other; empty ones set nothing."""
+        for text in reversed(texts):
+            cell = self._cell(text)
+            if cell != _ABSENT:
+                return cell
+        return _ABSENT
+
+    def _cell(self, text: str) -> Cell:
+        """What an attribute's text is in the table."""
+        cell = self._cells.get(text)
+        if cell is None:
+            if len(text) <= _DIGITS and text.isdecimal() and text.isascii():
+                return INTEGER, int(text)  # as most texts that differ from job to job
+            meaning = expression(text)
+            cell = self._cells[text] = _ABSENT if meaning is None else self.table.heap.encode(meaning)
+        return cell

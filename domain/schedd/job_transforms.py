@@ -1,0 +1,363 @@
+"""Job transforms: what the schedd changes in jobs as they are submitted.
+
+A transform is lines that are executed from top to bottom: ``SET``, ``DEFAULT``, ``EVALSET``, ``EVALMACRO``, ``COPY``,
+``RENAME``, ``DELETE``, macros (``x = value``) and conditions. Macros are those of configurations and submit
+descriptions; ``$(MY.Attr)`` is an attribute of the job, and what neither the transforms nor the job have is looked up
+in the configuration. A statement whose expression is none is left out, as in the reference; a line that is no statement
+makes the submission fail.
+
+Source: xform_utils.cpp and job_transforms.cpp of the reference, and what a real pool made of the same transforms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+from attrs import define, field, frozen
+
+from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
+from ..classad.ad import as_expression
+from ..classad.functions_patterns import is_pattern, matched_groups
+from ..classad.unparse import unparse_old
+from ..errors import PoolbookError
+from ..macros.conditions import Conditions
+from ..macros.errors import MacroError
+from ..macros.functions import FUNCTIONS
+from ..macros.lines import Lines
+from ..macros.macros import Definition, Macros
+from ..state.expression_cache import expression
+from ..submit.text import read_expression, text_of
+from .submitted_job import SubmittedJob
+
+
+class TransformError(PoolbookError):
+    """A transform cannot be applied, and why."""
+
+
+@frozen
+class Transform:
+    """A transform as it was read."""
+
+    name: str
+    requirements: str  #: which jobs it is for, as an expression (empty: all)
+    lines: tuple[str, ...]
+
+    def is_for(self, job: SubmittedJob, context: Context) -> bool:
+        """Whether the transform's REQUIREMENTS are true of the job; undefined is not, nor is a string."""
+        if not self.requirements:
+            return True
+        asked = expression(self.requirements)
+        value = None if asked is None else job.evaluated(asked, context)
+        return isinstance(value, bool | int | float) and bool(value)
+
+
+@frozen
+class Evaluation:
+    """An expression that a transform asked: what for, its text, its value, what it read."""
+
+    what: str
+    text: str
+    value: str
+    read: Mapping[str, str]
+
+
+@define
+class Applied:
+    """What a transform did to a job."""
+
+    name: str
+    evaluations: list[Evaluation] = field(factory=list)
+    skipped: list[str] = field(factory=list)  #: statements without effect, and why
+
+
+_ENVELOPE = re.compile(r"(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)", re.IGNORECASE | re.DOTALL)
+_ASSIGNMENT = re.compile(r"([A-Za-z0-9_./+]+)\s*(@=|\+=|=)\s*(.*)", re.DOTALL)
+_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_VERSION: Final = "25.14.1"
+VARIABLES: Final[Mapping[str, str]] = {
+    "isclusterad": "0",
+    "islinux": "1",
+    "iswindows": "0",
+    "iterating": "0",
+    "latematerialization": "0",
+}
+"""The macros that every transform has."""
+
+
+def read_transform(name: str, text: str) -> Transform:
+    """Take out of a transform's lines what is about it as a whole.
+
+    :raises TransformError: its REQUIREMENTS are no expression, or a line is no statement
+    """
+    requirements, lines, tag = "", list[str](), ""
+    for line in _logical(text):
+        if tag:
+            tag = "" if line == tag else tag
+            lines.append(line)
+            continue
+        assignment = _ASSIGNMENT.fullmatch(line)
+        if assignment is not None:
+            tag = f"@{assignment[3]}" if assignment[2] == "@=" else ""
+            lines.append(line)
+            continue
+        found = _ENVELOPE.fullmatch(line)
+        if found is None:
+            lines.append(line)
+        elif found[1].lower() == "transform":
+            break
+        elif found[1].lower() == "requirements":
+            requirements = (found[2] or "").strip()
+            asked = _meaning(requirements)
+            if asked is None:
+                raise TransformError(f"REQUIREMENTS {requirements} is no expression")
+            requirements = text_of(asked)
+    return Transform(name, requirements, tuple(lines))
+
+
+@lru_cache(maxsize=4096)
+def _meaning(text: str) -> Expression | None:
+    """The expression that a text of a transform is; None: none."""
+    try:
+        return read_expression(text)
+    except ClassAdSyntaxError:
+        return None
+
+
+def _logical(text: str) -> Iterator[str]:
+    lines = Lines(text)
+    while (found := lines.logical()) is not None:
+        yield found[1]
+
+
+class TransformMacros(Macros):
+    """The macros of a job's transforms: all see what those before them defined."""
+
+    def __init__(self, job: SubmittedJob, configured: Mapping[str, str], context: Context) -> None:
+        super().__init__({**configured, **VARIABLES}, FUNCTIONS, {})
+        self.job, self.ad, self._context = job, job.ad, context
+
+    def _lookup(self, key: str) -> str | None:
+        if not key.startswith("my."):
+            return super()._lookup(key)
+        asked = self.job.ad.get(key[3:])
+        return None if asked is None else _unquoted(unparse_old(asked))
+
+    def value(self, name: str) -> str | None:
+        """A macro's value; an attribute of the job is evaluated, which is what functions take."""
+        key = name.strip().lower()
+        if not key.startswith("my."):
+            return super().value(name)
+        asked = self.job.ad.get(key[3:])
+        from ..startd.evaluation import unparsed  # few submissions are transformed
+
+        return None if asked is None else _unquoted(unparsed(self.job.evaluated(asked, self._context)))
+
+    def changed(self) -> None:
+        """An attribute of the job has changed."""
+        self._known.clear()
+
+
+def _unquoted(text: str) -> str:
+    plain = len(text) > 1 and text[0] == text[-1] == '"'
+    return text[1:-1].replace('\\"', '"') if plain else text
+
+
+def apply(
+    transform: Transform, job: SubmittedJob, macros: TransformMacros, context: Context, *, note: bool = True
+) -> Applied:
+    """Change a job as a transform says.
+
+    :param note: tell what was evaluated, which takes longer than the rest
+    :raises TransformError: a line is no statement
+    """
+    done = Applied(transform.name)
+    if transform.requirements and note:
+        asked = expression(transform.requirements)
+        assert asked is not None
+        done.evaluations.append(_evaluation("", asked, job.evaluated(asked, context), job, context))
+    conditions = Conditions(macros, _VERSION)
+    lines = iter(transform.lines)
+    try:
+        for line in lines:
+            if conditions.take(line, 0) or not conditions.live:
+                continue
+            assignment = _ASSIGNMENT.fullmatch(line)
+            if assignment is None:
+                _statement(line, _Step(job, macros, context, done, note))
+            else:
+                _assign(assignment, macros, lines)
+        conditions.end()
+    except MacroError as error:
+        raise TransformError(error.message) from None
+    return done
+
+
+def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> None:
+    name, operator, value = assignment.groups()
+    if operator == "@=":
+        value = "\n".join(iter(lambda: next(lines, f"@{value}"), f"@{value}"))
+    elif operator == "+=":
+        value = macros.appended(name, "", value)
+    macros.define(Definition(name, value))
+
+
+@frozen
+class _Step:
+    """What a statement works on."""
+
+    job: SubmittedJob
+    macros: TransformMacros
+    context: Context
+    done: Applied
+    note: bool
+
+
+def _statement(line: str, step: _Step) -> None:
+    word, _, rest = line.partition(" ")
+    if "\t" in word:
+        word, _, rest = line.partition("\t")
+    statement = _STATEMENTS.get(word.upper())
+    rest = rest.strip()
+    if statement is None or not rest:
+        raise TransformError(f"{line[:60]!r} is no statement of a transform; there are {', '.join(_STATEMENTS)}")
+    name, flags, rest = _first(rest, word.upper() in _OF_PATTERNS)
+    if word.upper() != "DELETE":
+        rest = re.sub(r"^[=,](?:\s+|$)", "", rest)
+        if not rest:
+            raise TransformError(f"{word.upper()} needs 2 arguments")
+    statement(step, name, flags, step.macros.expand(rest))
+    step.macros.changed()
+
+
+def _first(rest: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
+    """The first argument, its flags if it is a regular expression, and the rest of the line."""
+    if may_be_pattern and rest.startswith("/"):
+        found = re.match(r"/((?:[^/\\]|\\.)*)/([A-Za-z]*)", rest)
+        if found is None:
+            raise TransformError("invalid regex")
+        return found[1].replace("\\/", "/"), found[2] + "i", rest[found.end() :].strip()
+    name, _, rest = rest.replace("\t", " ", 1).partition(" ") if "\t" in rest.partition(" ")[0] else rest.partition(" ")
+    return name[:-1] if name[-1:] in (",", "=") and len(name) > 1 else name, None, rest.strip()
+
+
+def _evaluation(what: str, asked: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
+    from ..startd.evaluation import unparsed, values_read  # few submissions are transformed
+
+    return Evaluation(what, unparse_old(asked), unparsed(value), values_read(asked, job.ad, None, context))
+
+
+def _set(step: _Step, name: str, flags: str | None, text: str) -> None:
+    meaning = _meaning(text)
+    if meaning is None or not _ATTRIBUTE.fullmatch(name):
+        step.done.skipped.append(f"SET {name} {text}: this is no expression")
+    else:
+        step.job.set(name, meaning)
+
+
+def _default(step: _Step, name: str, flags: str | None, text: str) -> None:
+    if name not in step.job.ad:
+        _set(step, name, flags, text)
+
+
+def _value(step: _Step, word: str, name: str, text: str) -> object:
+    """The value of an expression; None: it has none."""
+    asked = _meaning(text)
+    if asked is None:
+        step.done.skipped.append(f"{word} {name} {text}: this is no expression")
+        return None
+    try:
+        value: object = asked.evaluate(step.job.ad, None, step.context)
+    except EvaluationError as error:
+        step.done.skipped.append(f"{word} {name} {text}: {error}")
+        return None
+    if step.note:
+        step.done.evaluations.append(_evaluation(name, asked, value, step.job, step.context))
+    return value
+
+
+def _evalset(step: _Step, name: str, flags: str | None, text: str) -> None:
+    value = _value(step, "EVALSET", name, text)
+    if value is not None and _ATTRIBUTE.fullmatch(name):
+        step.job.set(name, as_expression(value))
+
+
+def _evalmacro(step: _Step, name: str, flags: str | None, text: str) -> None:
+    value = _value(step, "EVALMACRO", name, text)
+    if value is not None:
+        step.macros.define(Definition(name, value if isinstance(value, str) else unparse_old(as_expression(value))))
+
+
+def _for_each(step: _Step, word: str, name: str, flags: str | None, new: str, do: Callable[[str, str], object]) -> None:
+    """Do it with one attribute, or with all of the job's own whose names a regular expression finds."""
+    if flags is None:
+        names = {name: new}
+    elif not is_pattern(name, flags):
+        step.done.skipped.append(f"{word} /{name}/: this is no regular expression")
+        return
+    else:
+        found = {each: matched_groups(name, each, flags) for each in step.job.open()}
+        names = {each: _filled(new, groups) for each, groups in found.items() if groups}
+    for old, other in sorted(names.items()):
+        if other and not _ATTRIBUTE.fullmatch(other):
+            step.done.skipped.append(f"{word} {old} {other}: this is no attribute's name")
+        else:
+            do(old, other)
+
+
+def _filled(pattern: str, groups: list[str]) -> str:
+    def part(found: re.Match[str]) -> str:
+        return groups[int(found[1])] if int(found[1]) < len(groups) else found[0]
+
+    return re.sub(r"\\([0-9])", part, pattern)
+
+
+def _copy(step: _Step, name: str, flags: str | None, new: str) -> None:
+    _for_each(step, "COPY", name, flags, new, step.job.copy)
+
+
+def _rename(step: _Step, name: str, flags: str | None, new: str) -> None:
+    def do(old: str, other: str) -> None:
+        if old.lower() != other.lower() and step.job.copy(old, other):
+            step.job.delete(old)
+
+    _for_each(step, "RENAME", name, flags, new, do)
+
+
+def _delete(step: _Step, name: str, flags: str | None, new: str) -> None:
+    _for_each(step, "DELETE", name, flags, "", lambda old, other: step.job.delete(old))
+
+
+_STATEMENTS: Final[Mapping[str, Callable[[_Step, str, str | None, str], None]]] = {
+    "SET": _set,
+    "DEFAULT": _default,
+    "EVALSET": _evalset,
+    "EVALMACRO": _evalmacro,
+    "COPY": _copy,
+    "RENAME": _rename,
+    "DELETE": _delete,
+}
+_OF_PATTERNS: Final = frozenset({"COPY", "RENAME", "DELETE"})
+
+
+def faults(transform: Transform) -> Iterator[str]:
+    """What will not work in a transform, whatever the job: lines that are no statements, and expressions that are
+    none."""
+    tag = ""
+    for line in transform.lines:
+        assignment = _ASSIGNMENT.fullmatch(line)
+        if tag:
+            tag = "" if line == tag else tag
+        elif assignment is not None:
+            tag = f"@{assignment[3]}" if assignment[2] == "@=" else ""
+        elif not re.fullmatch(r"(?:if|elif|else|endif)\b.*", line, re.IGNORECASE | re.DOTALL):
+            word, *rest = line.split(None, 2)
+            if word.upper() not in _STATEMENTS or not rest:
+                there_are = ", ".join(_STATEMENTS)
+                yield f"{line[:60]!r} is no statement; there are {there_are}: submissions that it is for fail"
+            elif word.upper() in ("SET", "DEFAULT", "EVALSET", "EVALMACRO") and len(rest) > 1 and "$" not in line:
+                text = re.sub(r"^[=,](?:\s+|$)", "", rest[1])
+                if _meaning(text) is None:
+                    yield f"{line[:60]!r} has no effect: {text[:60]!r} is no expression"

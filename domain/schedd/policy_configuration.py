@@ -1,0 +1,220 @@
+"""What of a configuration the schedd follows: transforms and requirements, guarded attributes, limits, user maps.
+
+A transform is kept as it is written, with what the configuration has for the macros that it refers to. The lines of
+user maps are kept, those of files that they include too.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+
+from ..classad import ClassAdSyntaxError
+from ..config import ConfigError, Configuration
+from ..events import Ad
+from ..macros.macros import macros_in
+from ..state import user_maps
+from ..state.schedd_settings import (
+    GUARDED,
+    IGNORE_SECURE,
+    IS_WARNING,
+    LIMITS,
+    REASON,
+    REQUIREMENT,
+    REQUIREMENTS,
+    TRANSFORM,
+    TRANSFORMS,
+)
+from ..state.settings import NOTHING
+from ..submit.text import expression_text
+from .job_transforms import VARIABLES, TransformError, faults
+from .submit_policy import transform_of
+
+Warn = Callable[[str], None]
+"""Is told of what has no effect."""
+DAEMONS = ("SCHEDD", "STARTD", "NEGOTIATOR", "COLLECTOR", "SUBMIT", "TOOL")
+_FUNCTIONS = frozenset({"INT", "REAL", "STRING", "EVAL", "CHOICE", "SUBSTR", "BASENAME", "DIRNAME", "ENV"})
+_OWN_TEMPLATE = "FEATURE:PelicanRetryPolicy"
+"""HTCondor uses it by itself: its transform is for jobs whose transfers go through Pelican, which none here do."""
+
+
+def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
+    """All of it, where somebody has set it.
+
+    :param configuration: as the schedd has it
+    :raises ConfigError: a value that cannot be taken, with where it stands
+    """
+    return {
+        **_transforms(configuration, warn),
+        **_requirements(configuration, warn),
+        **_guards(configuration),
+        **_maps(configuration, warn),
+    }
+
+
+def _given(configuration: Configuration, name: str) -> bool:
+    """Whether somebody has set a setting."""
+    source = configuration.source(name)
+    return source.kind != "default" and not (source.kind == "template" and _is_own(source.used, source.line))
+
+
+def _is_own(used: str, line: int) -> bool:
+    return used == _OWN_TEMPLATE and not line
+
+
+def _error(configuration: Configuration, name: str, words: str) -> ConfigError:
+    source = configuration.source(name)
+    return ConfigError(f"{name}: {words}", source.file, source.line)
+
+
+def _words(configuration: Configuration, name: str) -> list[str]:
+    return list(dict.fromkeys(configuration.get(name).replace(",", " ").split()))
+
+
+# Transforms
+
+
+def _transforms(configuration: Configuration, warn: Warn) -> Ad:
+    if configuration.source(TRANSFORMS).kind == "default":
+        return {}
+    found: Ad = {}
+    names = []
+    for name in _words(configuration, TRANSFORMS):
+        setting = f"{TRANSFORM}{name}"
+        text = (configuration.raw(setting) or "").strip()
+        if name.upper() == "NAMES" or not _given(configuration, setting):
+            if not text:
+                warn(f"{setting} is not defined: {TRANSFORMS} names it in vain")
+            continue
+        try:
+            for fault in faults(transform_of(name, text)):
+                warn(f"{setting}: {fault}")
+        except (TransformError, ClassAdSyntaxError) as error:
+            raise _error(configuration, setting, f"it is no transform: {error}") from None
+        names.append(name)
+        found[setting] = text
+    if names:
+        found |= {f"$({name})": text for name, text in _macros(configuration, list(found.values())).items()}
+        found[TRANSFORMS] = ", ".join(names)
+    return found
+
+
+def _macros(configuration: Configuration, texts: list[str]) -> Ad:
+    """What the configuration has for the macros that texts refer to, and for those that these refer to."""
+    found: Ad = {}
+    pending = list(texts)
+    while pending:
+        for name in _referred(pending.pop()):
+            key = name.lower()
+            if key in found or key in VARIABLES or key.startswith("my."):
+                continue
+            text = configuration.raw(name)
+            if text:
+                found[key] = text
+                pending.append(text)
+    return {name: found[name] for name in sorted(found)}
+
+
+def _referred(text: str) -> Iterator[str]:
+    for macro in macros_in(text, _FUNCTIONS):
+        if macro.default:
+            yield from _referred(macro.default)
+        yield from (part.strip() for part in macro.body.split(",")[:1] if re.fullmatch(r"[\w./]+", part.strip()))
+    yield from re.findall(r"defined\s+([A-Za-z_][\w.]*)", text, re.IGNORECASE)
+
+
+# Requirements, guarded attributes, limits
+
+
+def _requirements(configuration: Configuration, warn: Warn) -> Ad:
+    found: Ad = {}
+    names = []
+    for name in _words(configuration, REQUIREMENTS):
+        setting = f"{REQUIREMENT}{name}"
+        if name == "NAMES" or not configuration.get(setting).strip():
+            warn(f"{setting} is not defined: {REQUIREMENTS} names it in vain")
+            continue
+        names.append(name)
+        for one in (setting, f"{setting}{REASON}"):
+            text = configuration.get(one).strip()
+            if text:
+                try:
+                    found[one] = expression_text(text)
+                except ClassAdSyntaxError as error:
+                    raise _error(configuration, one, f"{text} is no expression: {error}") from None
+        if configuration.boolean(f"{setting}{IS_WARNING}", False):
+            found[f"{setting}{IS_WARNING}"] = "true"
+    if names:
+        found[REQUIREMENTS] = ", ".join(names)
+    return found
+
+
+def _guards(configuration: Configuration) -> Ad:
+    found = {
+        name: configuration.get(name).strip() or NOTHING
+        for name in GUARDED
+        if configuration.source(name).kind != "default"
+    }
+    if configuration.source(IGNORE_SECURE).kind != "default":
+        found[IGNORE_SECURE] = "true" if configuration.boolean(IGNORE_SECURE, True) else "false"
+    for name in LIMITS:
+        if configuration.source(name).kind != "default" and configuration.get(name).strip():
+            number = configuration.integer(name, 0)
+            if number < 0:
+                raise _error(configuration, name, f"{number} is no number of jobs")
+            found[name] = str(number)
+    return found
+
+
+# User maps
+
+
+def _maps(configuration: Configuration, warn: Warn) -> Ad:
+    """The maps that any daemon has: the pool is one program, and they are there for all of its expressions."""
+    lists = [user_maps.NAMES, *(f"{daemon}_{user_maps.NAMES}" for daemon in DAEMONS)]
+    names = dict.fromkeys(name for one in lists for name in _words(configuration, one))
+    found: Ad = {}
+    for name in names:
+        file, data = f"CLASSAD_USER_MAPFILE_{name}", f"{user_maps.DATA}{name}"
+        path = configuration.get(file).strip()
+        if path:
+            text = _file(configuration, file, path)
+        else:
+            text = configuration.get(data)
+            if not text.strip():
+                warn(f"the user map {name} has no lines: neither {file} nor {data} is set")
+                continue
+        if configuration.boolean(f"{user_maps.PREFIX}{name}", False):
+            found[f"{user_maps.PREFIX}{name}"] = "true"
+        _check(file if path else data, text, warn)
+        found[data] = text.strip("\n")
+    if found:
+        found[user_maps.NAMES] = ", ".join(name for name in names if f"{user_maps.DATA}{name}" in found)
+    return found
+
+
+def _file(configuration: Configuration, setting: str, path: str) -> str:
+    try:
+        return "\n".join(_lines(configuration.file(path), path, configuration.file))
+    except OSError as error:
+        words = f"the user map {path} cannot be read: {error.strerror or error}"
+        raise _error(configuration, setting, words) from None
+
+
+_INCLUDE = re.compile(r"[ \t]*@include[ \t]+(?:\"([^\"]*)\"|(\S+))\s*")
+
+
+def _lines(text: str, path: str, read: Callable[[str], str]) -> Iterator[str]:
+    """The lines of a map, with those of the files that it includes, whose own includes do not count."""
+    for line in text.split("\n"):
+        found = _INCLUDE.fullmatch(line)
+        if found is None:
+            yield line
+            continue
+        included = posixpath.join(posixpath.dirname(path), found[1] or found[2])
+        yield from (each for each in read(included).split("\n") if not _INCLUDE.fullmatch(each))
+
+
+def _check(setting: str, text: str, warn: Warn) -> None:
+    user_maps.read_map(text, warn=lambda line, words: warn(f"{setting}, line {line}: {words}"))

@@ -1,0 +1,48 @@
+"""How many jobs the queue takes: MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION.
+
+A submission that would come to more is refused as a whole. Source: NewCluster and NewProc (qmgmt.cpp) of the reference,
+condor_submit for the words.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ..state.schedd_settings import JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_SUBMITTED, limit
+from ..state.state import State
+
+
+@frozen
+class Exceeded:
+    """A limit that a submission would exceed."""
+
+    setting: str
+    limit: int
+    there: int  #: how many jobs count for it already
+    proc: int  #: the first job that there is no place for
+
+    @property
+    def words(self) -> str:
+        """What condor_submit says."""
+        failed = "Failed to create proc"
+        if self.setting == JOBS_SUBMITTED and self.proc == 0:
+            failed = f"{JOBS_SUBMITTED} exceeded. Current={self.there}, Limit={self.limit}"
+        return f"{failed}\nNumber of submitted jobs would exceed {self.setting}"
+
+
+def exceeded(state: State, user: str, count: int) -> Exceeded | None:
+    """The limit that ``count`` further jobs of a user would exceed first; None: there is none."""
+    found: list[Exceeded] = []
+    for setting in (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION):
+        most = limit(state.settings, setting)
+        if most is None:
+            continue
+        there = 0 if setting == JOBS_PER_SUBMISSION else _in_the_queue(state, "" if setting == JOBS_SUBMITTED else user)
+        if there + count > most:
+            found.append(Exceeded(setting, most, there, max(0, most - there)))
+    return min(found, key=lambda one: one.proc, default=None)
+
+
+def _in_the_queue(state: State, owner: str) -> int:
+    """How many jobs there are in the queue, of one owner or (empty) of all."""
+    return sum(cluster.live for cluster in state.clusters.values() if not owner or state.owner(cluster) == owner)

@@ -1,0 +1,395 @@
+"""The schedd's policy for a submission: its transforms change the jobs, its requirements refuse or warn.
+
+Jobs that differ in nothing that the policy reads are one kind: it is decided once for all of them. What it may read is
+found in its texts, words being taken for names of attributes, so that a kind may be too small and never too large.
+
+Source: the manual's "condor_schedd Policy Configuration"; CheckTransaction (qmgmt.cpp), job_transforms.cpp and
+checkSubmitRequirements (schedd.cpp) of the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final
+
+from attrs import Factory, define, field, frozen
+
+from ..classad import ERROR, ClassAd, ClassAdSyntaxError, Context, EvaluationError
+from ..classad.tree import Literal
+from ..events import Ad
+from ..state.expression_cache import expression
+from ..state.schedd_settings import (
+    IS_WARNING,
+    MACRO,
+    REASON,
+    REQUIREMENT,
+    REQUIREMENTS,
+    TRANSFORM,
+    TRANSFORMS,
+    names_in,
+)
+from .edit_rights import may_be_submitted
+from .job_transforms import Applied, Evaluation, Transform, TransformError, TransformMacros, apply, read_transform
+from .old_transforms import is_old, statements
+from .submitted_job import SubmittedJob, text_in
+
+Columns = Mapping[str, Sequence[str]]
+"""What differs between the jobs of a submission: attribute -> a text for each of them."""
+
+
+@frozen
+class Requirement:
+    """A submit requirement."""
+
+    name: str
+    text: str  #: what has to be true
+    reason: str  #: an expression that yields what the user is told (empty: HTCondor's words)
+    is_warning: bool  #: whether the submission goes on without it
+
+
+@frozen
+class Words:
+    """What a policy may read, as its texts tell it."""
+
+    names: frozenset[str]  #: their words, in small letters
+    everything: bool  #: whether it may read what they do not name
+
+
+@frozen
+class SubmitPolicy:
+    """The schedd's policy for submissions, by its settings."""
+
+    transforms: tuple[Transform, ...]
+    requirements: tuple[Requirement, ...]
+    macros: Mapping[str, str]  #: what the configuration had for macros of the transforms, in small letters
+    of_transforms: Words
+    of_all: Words
+
+    def __bool__(self) -> bool:
+        return bool(self.transforms or self.requirements)
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_MAKES_NAMES = re.compile(
+    r"\b(?:eval|unparse|evalineachcontext|countmatches|unresolved)\s*\(|\w\$\(|\)\w|\(MY\.\$\(", re.I
+)
+_OF_PATTERN = re.compile(r"^\s*(?:COPY|RENAME|DELETE)\s+/", re.IGNORECASE | re.MULTILINE)
+_PLAIN = re.compile(r"\"[^\"]*\"")
+_DRAWS = re.compile(r"\brandom\s*\(", re.IGNORECASE)
+_SCOPES = re.compile(r'"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)', re.IGNORECASE)
+
+
+def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
+    """The policy that is in force."""
+    if TRANSFORMS not in settings and REQUIREMENTS not in settings:
+        return _NONE
+    mine = tuple(
+        (name, text)
+        for name, text in settings.items()
+        if name.startswith((TRANSFORM, REQUIREMENT, MACRO)) and text.strip()
+    )
+    return _policy(mine)
+
+
+@lru_cache(maxsize=8)
+def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
+    given = dict(settings)
+    transforms = []
+    for name in names_in(given, TRANSFORMS):
+        text = given.get(f"{TRANSFORM}{name}", "")
+        if text and name.upper() != "NAMES":
+            with suppress(TransformError, ClassAdSyntaxError):  # as in the reference; who configured it was told
+                transforms.append(transform_of(name, text))
+    named = [name for name in names_in(given, REQUIREMENTS) if name != "NAMES"]
+    requirements = tuple(
+        Requirement(
+            name,
+            _scoped(given[f"{REQUIREMENT}{name}"]),
+            _scoped(given.get(f"{REQUIREMENT}{name}{REASON}", "")),
+            given.get(f"{REQUIREMENT}{name}{IS_WARNING}", "").lower() == "true",
+        )
+        for name in named
+        if f"{REQUIREMENT}{name}" in given
+    )
+    macros = {name[2:-1].lower(): text for name, text in given.items() if name.startswith(MACRO)}
+    own = {name: text for name, text in given.items() if name.startswith((TRANSFORM, MACRO))}
+    return SubmitPolicy(tuple(transforms), requirements, macros, _words(own), _words(given))
+
+
+def _words(texts: Mapping[str, str]) -> Words:
+    text = "\n".join(texts.values())
+    names = frozenset(word.lower() for word in _WORD.findall(text))
+    if _DRAWS.search(text):
+        names |= {"procid"}
+    return Words(names, bool(_MAKES_NAMES.search(text) or _OF_PATTERN.search(text)))
+
+
+_NOTHING: Final = Words(frozenset(), False)
+_NONE: Final = SubmitPolicy((), (), {}, _NOTHING, _NOTHING)
+
+
+def transform_of(name: str, text: str) -> Transform:
+    """A transform in either syntax.
+
+    :raises TransformError, ClassAdSyntaxError: it is in neither
+    """
+    return read_transform(name, statements(text) if is_old(text) else text)
+
+
+def _scoped(text: str) -> str:
+    """An expression with MY for the schedd's ad and TARGET for the job's, however it names them."""
+
+    def scope(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        return ("TARGET" if found[1].upper() == "JOB" else "MY") + found[2]
+
+    return _SCOPES.sub(scope, text)
+
+
+# -- one job
+
+
+@frozen
+class Refused:
+    """Why a job is refused."""
+
+    setting: str
+    reason: str
+    evidence: Evaluation | None = None
+
+
+@frozen
+class Step:
+    """A transform that was for a job: what it did, what it set, and what that was before (empty: nothing)."""
+
+    done: Applied
+    changes: Ad
+    before: Ad
+
+
+@define
+class Outcome:
+    """What the transforms make of a job."""
+
+    applied: list[Step] = field(factory=list)  #: the transforms that were for it, in their order
+    changes: Ad = field(factory=dict)  #: what the job's ad says in the end that it did not say before
+    refused: Refused | None = None  #: why it cannot be transformed
+
+
+FAILED: Final = "Failed to apply a required job transform."
+
+
+@frozen
+class Judge:
+    """Decides about one job of a submission after the other."""
+
+    policy: SubmitPolicy
+    settings: Mapping[str, str]
+    schedd: ClassAd  #: the schedd's ad
+    context: Context
+    cluster: ClassAd  #: what the submission says of its jobs, of the first of them where they differ
+    spelled: Mapping[str, str]  #: how it writes its attributes, by their names in small letters
+    everything: bool  #: whether statements with regular expressions see all attributes, as the manual has it
+    noted: set[str] = Factory(set)  #: the transforms whose evaluations were told, for the first job of each
+
+    def context_of(self, proc: int) -> Context:
+        """What an evaluation may know; each job draws for itself."""
+        context = self.context
+        if context.seed is None or "random" not in self.policy.of_all.names:
+            return context
+        return context.replace(seed=context.seed + 1_000_003 * proc)
+
+    def transform(self, job: SubmittedJob, proc: int) -> Outcome:
+        """Apply the transforms to a job."""
+        outcome, context = Outcome(), self.context_of(proc)
+        macros = TransformMacros(job, self.policy.macros, context)
+        for transform in self.policy.transforms:
+            if transform.is_for(job, context) and not self._apply(transform, job, macros, outcome, context):
+                outcome.refused = Refused(f"{TRANSFORM}{transform.name}", FAILED)
+                return outcome
+        for step in outcome.applied:
+            outcome.changes |= step.changes
+        return outcome
+
+    def _apply(
+        self, transform: Transform, job: SubmittedJob, macros: TransformMacros, outcome: Outcome, context: Context
+    ) -> bool:
+        """Apply a transform; False: it cannot be, or sets what nobody may."""
+        before = job.ad.copy()
+        job.changed.clear()
+        try:
+            done = apply(transform, job, macros, context, note=transform.name not in self.noted)
+        except TransformError:
+            return False
+        changes = {self.spelled.get(name.lower(), name): text for name, text in job.changes().items()}
+        self.noted.add(transform.name)
+        kept = may_be_submitted(changes, self.cluster, self.settings)
+        if kept is None:
+            return False
+        outcome.applied.append(Step(done, kept, {name: text_in(before, name) for name in kept}))
+        return True
+
+    def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> Refused | None:
+        """Why a job is refused; what it is only warned of comes to the warnings."""
+        for requirement in self.policy.requirements:
+            setting = f"{REQUIREMENT}{requirement.name}"
+            asked = expression(requirement.text)
+            try:
+                value: object = ERROR if asked is None else asked.evaluate(self.schedd, job.ad, context)
+            except EvaluationError:
+                value = ERROR
+            if not isinstance(value, bool | int | float):
+                words = f"Submit requirement {requirement.name} evaluated to non-boolean.\n"
+            elif value:
+                continue
+            else:
+                words = self._reason(requirement, job, context)
+                if requirement.is_warning:
+                    warnings.append(words)
+                    continue
+            evidence = None
+            if asked is not None:
+                from ..startd.evaluation import unparsed, values_read  # few pools have requirements
+
+                read = values_read(asked, self.schedd, job.ad, context)
+                evidence = Evaluation("", requirement.text, unparsed(value), read)
+            return Refused(setting, words, evidence)
+        return None
+
+    def _reason(self, requirement: Requirement, job: SubmittedJob, context: Context) -> str:
+        asked = expression(requirement.reason) if requirement.reason else None
+        try:
+            value = None if asked is None else asked.evaluate(self.schedd, job.ad, context)
+        except EvaluationError:
+            value = None
+        return value if isinstance(value, str) else f"Submit requirement {requirement.name} not met.\n"
+
+
+# -- all jobs of a submission
+
+
+@frozen
+class Kind:
+    """Jobs that are alike for the transforms, in order, and what these make of them."""
+
+    procs: Sequence[int]
+    outcome: Outcome
+
+
+@frozen
+class Decided:
+    """What the policy makes of a submission."""
+
+    kinds: Sequence[Kind]
+    warnings: tuple[str, ...] = ()  #: what its user is warned of, each once
+    refused: Refused | None = None  #: why it is refused
+    proc: int = 0  #: the first job that is refused
+
+
+def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> Decided:
+    """Decide about the jobs of a submission."""
+    of_all = _read(judge.policy.of_all, ad, columns)
+    found: list[Kind] = []
+    verdicts: list[tuple[int, Refused | None, list[str]]] = []
+    for procs in _alike(_read(judge.policy.of_transforms, ad, columns), columns, range(count)):
+        proc = procs[0]
+        own = {name: texts[proc] for name, texts in columns.items() if texts[proc] != texts[0]}
+        status = (columns["JobStatus"][proc] if "JobStatus" in columns else ad.get("JobStatus")) or "1"
+        own |= {"ProcId": str(proc), "JobStatus": status}
+        job = SubmittedJob(judge.cluster, own, judge.cluster if judge.everything else ())
+        outcome = judge.transform(job, proc)
+        found.append(Kind(procs, outcome))
+        if outcome.refused is not None:
+            verdicts.append((proc, outcome.refused, []))
+        elif judge.policy.requirements:
+            read = {name: texts for name, texts in columns.items() if name.lower() in of_all - set(job.changed_ever)}
+            verdicts += _required(judge, job, _alike(of_all, columns, procs), read)
+    verdicts.sort(key=lambda one: one[0])
+    warnings: dict[str, None] = {}
+    for proc, refused, said in verdicts:
+        if refused is not None:
+            return Decided(found, (), refused, proc)
+        warnings |= dict.fromkeys(said)
+    return Decided(found, tuple(warnings))
+
+
+def _required(
+    judge: Judge, job: SubmittedJob, alike: Iterator[Sequence[int]], read: Columns
+) -> Iterator[tuple[int, Refused | None, list[str]]]:
+    """What the requirements say of jobs of which the transforms made the same: of the first of those that are alike."""
+    for first, procs in enumerate(alike):
+        proc = procs[0]
+        if first:
+            for name, texts in read.items():
+                meaning = expression(texts[proc])
+                if meaning is not None:
+                    job.ad[name] = meaning
+            job.ad["ProcId"] = Literal(proc)
+        said: list[str] = []
+        refused = judge.require(job, judge.context_of(proc), said)
+        yield proc, refused, said
+        if refused is not None:
+            return
+
+
+def _alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Those of the jobs in which what is read is the same, in the order of the first of each."""
+    if "procid" in read:
+        yield from ((proc,) for proc in procs)
+        return
+    compared = [texts for name, texts in columns.items() if name.lower() in read]
+    if not compared:
+        yield procs
+        return
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for proc in procs:
+        groups.setdefault(tuple([texts[proc] for texts in compared]), []).append(proc)
+    yield from groups.values()
+
+
+def _read(words: Words, ad: Ad, columns: Columns) -> frozenset[str]:
+    """The attributes, in small letters, on which an outcome may depend."""
+    everything = frozenset(name.lower() for name in columns) | {"procid"}
+    if words.everything:
+        return everything
+    known = set(words.names)
+    texts = {name.lower(): [text] for name, text in ad.items()}
+    texts |= {name.lower(): list(dict.fromkeys(column)) for name, column in columns.items()}
+    pending = [name for name in known if name in texts]
+    while pending:
+        for text in texts[pending.pop()]:
+            if text.isdecimal() or _PLAIN.fullmatch(text):
+                continue
+            if _MAKES_NAMES.search(text):
+                return everything
+            fresh = {word.lower() for word in _WORD.findall(text)} - known
+            known |= fresh
+            pending += [word for word in fresh if word in texts]
+    return frozenset(known)
+
+
+def merged(found: Sequence[Kind], ad: Ad, columns: Columns, count: int) -> tuple[Ad, dict[str, Sequence[str]]]:
+    """What the jobs' ads say after all: what they share, and what differs between them."""
+    ad, out = dict(ad), dict(columns)
+    for name in dict.fromkeys(name for kind in found for name in kind.outcome.changes):
+        said = {kind.outcome.changes.get(name) for kind in found}
+        if len(said) == 1:
+            (text,) = said
+            assert text is not None
+            ad[name] = text
+            out.pop(name, None)
+            continue
+        before = columns.get(name) or [ad.get(name, "undefined")] * count
+        texts = list(before)
+        for kind in found:
+            text = kind.outcome.changes.get(name)
+            if text is not None:
+                for proc in kind.procs:
+                    texts[proc] = text
+        ad.pop(name, None)
+        out[name] = texts
+    return ad, out

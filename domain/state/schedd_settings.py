@@ -1,0 +1,76 @@
+"""The schedd's policy among a pool's settings, under HTCondor's names: what it makes of a submission, what it refuses,
+what users may not edit, how many jobs it takes.
+
+A transform stands in the log as it was written, since its macros are expanded for each job. ``$(NAME)`` is what the
+configuration had for a macro that a transform refers to. A user map stands there with its lines, so that whoever
+replays the log looks names up in the map that was in force.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from . import user_maps
+
+TRANSFORMS: Final = "JOB_TRANSFORM_NAMES"
+TRANSFORM: Final = "JOB_TRANSFORM_"
+REQUIREMENTS: Final = "SUBMIT_REQUIREMENT_NAMES"
+REQUIREMENT: Final = "SUBMIT_REQUIREMENT_"
+REASON: Final = "_REASON"
+IS_WARNING: Final = "_IS_WARNING"
+MACRO: Final = "$("
+"""How the name of a setting begins that is a macro of the configuration, as ``$(NAME)``."""
+
+SYSTEM_IMMUTABLE: Final = "SYSTEM_IMMUTABLE_JOB_ATTRS"
+SYSTEM_PROTECTED: Final = "SYSTEM_PROTECTED_JOB_ATTRS"
+SYSTEM_SECURE: Final = "SYSTEM_SECURE_JOB_ATTRS"
+IGNORE_SECURE: Final = "IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"
+GUARDED: Final[dict[str, str]] = {
+    SYSTEM_IMMUTABLE: "Owner ClusterId JobUniverse ProcId MyType TargetType User OsUser",
+    "IMMUTABLE_JOB_ATTRS": "",
+    SYSTEM_PROTECTED: "",
+    "PROTECTED_JOB_ATTRS": "",
+    SYSTEM_SECURE: "x509userProxySubject x509UserProxyEmail x509UserProxyVOName x509UserProxyFirstFQAN "
+    "x509UserProxyFQAN TotalSubmitProcs AuthTokenSubject AuthTokenIssuer AuthTokenGroups AuthTokenId AuthTokenScopes "
+    "AuthTokenProject OsUser",
+    "SECURE_JOB_ATTRS": "",
+}
+"""Lists of attributes of jobs, with HTCondor's defaults: immutable ones stay as they were submitted, protected ones
+only a super user of the queue may edit, secure ones the schedd alone sets."""
+
+JOBS_SUBMITTED: Final = "MAX_JOBS_SUBMITTED"
+JOBS_PER_OWNER: Final = "MAX_JOBS_PER_OWNER"
+JOBS_PER_SUBMISSION: Final = "MAX_JOBS_PER_SUBMISSION"
+JOBS_RUNNING: Final = "MAX_JOBS_RUNNING"
+LIMITS: Final = (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_RUNNING)
+"""How many jobs there may be: in the queue, of one user in the queue, in one submission, running. One that is not set
+is none: HTCondor's defaults (100,000 of an owner, 20,000 in a submission, 10,000 running) count where they are set."""
+
+_TEXTS: Final = frozenset({TRANSFORMS, REQUIREMENTS, user_maps.NAMES, *GUARDED})
+
+
+def schedd_kind(name: str) -> str | None:
+    """The kind of a setting of the schedd's: text, truth, expression or number; None: it is none of them."""
+    if name in _TEXTS:
+        return "text"
+    if name in LIMITS:
+        return "number"
+    if name == IGNORE_SECURE or name.startswith(user_maps.PREFIX):
+        return "truth"
+    if name.startswith(REQUIREMENT):
+        return "truth" if name.endswith(IS_WARNING) else "expression"
+    if name.startswith((TRANSFORM, MACRO, user_maps.DATA)):
+        return "text"
+    return None
+
+
+def names_in(settings: Mapping[str, str], name: str) -> list[str]:
+    """The words of a list among the settings, each once."""
+    return list(dict.fromkeys(settings.get(name, "").replace(",", " ").split()))
+
+
+def limit(settings: Mapping[str, str], name: str) -> int | None:
+    """One of ``LIMITS``; None: there is none."""
+    text = settings.get(name, "").strip()
+    return int(float(text)) if text else None

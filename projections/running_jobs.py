@@ -1,0 +1,32 @@
+"""The jobs that run on slots, as the live state has them: a slot's ad tells what a drain would grant them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from ..domain.state.cluster import Cluster
+from ..domain.state.proc_ads import Variants
+from ..domain.state.state import Slot
+from .job_query import Jobs, stretches
+
+
+def running_jobs(connection: sqlite3.Connection, slots: Iterable[Slot]) -> dict[int, Cluster]:
+    """The clusters of the jobs that these slots run, with what has happened to these jobs and to no other."""
+    runs = [slot.activation for slot in slots if slot.activation is not None and slot.activation.cluster]
+    found: dict[int, Cluster] = {}
+    for stretch in stretches(connection, Jobs(tuple((run.cluster, run.proc) for run in runs))) if runs else ():
+        if stretch.cluster not in found:
+            found[stretch.cluster] = _cluster(connection, stretch.cluster)
+        for proc in range(stretch.first, stretch.last + 1):
+            found[stretch.cluster].recall(proc, stretch.status, json.loads(stretch.changes))
+    return found
+
+
+def _cluster(connection: sqlite3.Connection, number: int) -> Cluster:
+    statement = "SELECT submitter, ad, count FROM clusters WHERE cluster=?"
+    submitter, ad, count = connection.execute(statement, (number,)).fetchone()
+    statement = "SELECT chunk FROM chunks WHERE cluster=? ORDER BY number"
+    chunks = [chunk for (chunk,) in connection.execute(statement, (number,))]
+    return Cluster(number, submitter, json.loads(ad), count, Variants(chunks), "Idle")

@@ -1,0 +1,205 @@
+"""What daemons' logs tell of a job: the negotiator's matches and refusals, shadows, and what its slots did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ...narration.wording import EVER, counted, instant
+from . import record_words as tables
+from .daemon_deaths import killed
+from .job_history import BEGIN, SECOND, Record
+from .job_life import RUNS, JobLife
+from .match_runs import run_after, unled_matches
+from .slot_runs import BEGUN, OVER
+
+
+def read_report(life: JobLife, record: Record) -> None:
+    """Tell of what a daemon reported."""
+    say = _SAY.get(record.what)
+    if say is not None:
+        say(life, record)
+
+
+def before(life: JobLife, record: Record) -> None:
+    """Tell of what was gathered before a record."""
+    if record.what in (BEGIN, "matched", "shadow_began"):
+        # What the cycle that gave it a slot refused was for others like it.
+        life.rejected = [rejected for rejected in life.rejected if rejected.at // SECOND < record.at // SECOND]
+        life.given = record.at // SECOND
+    if record.what != "rejected":
+        _tell_rejections(life)
+    if record.what not in ("rejected", "matched"):
+        _tell_unled(life)
+
+
+def tell_gathered(life: JobLife) -> None:
+    """Tell of what was gathered to the end."""
+    _tell_rejections(life)
+    _tell_unled(life)
+
+
+def on_matched(life: JobLife, record: Record) -> None:
+    """A match that led to a run, of this job or one like it, is told with the run."""
+    if not life.matches.led_to_run(record):
+        life.unled.append(record)
+
+
+def _tell_unled(life: JobLife) -> None:
+    """Matches in a row that led to no run of its cluster, in a sentence or two: those by which it ran, as its slot's
+    log tells, and the others."""
+    unled, life.unled = life.unled, []
+    own = [match for match in unled if _ran_by(life, match)]
+    for match in own:
+        life.told.add(match.position)
+        life.tell_match(match)
+    unled = [match for match in unled if match not in own]
+    for code, facts, records in unled_matches(unled, life.slots, life.zone):
+        life.say(records[0], code, records[-1].event.stimulus, **facts)
+
+
+def _ran_by(life: JobLife, match: Record) -> bool:
+    begun = run_after(life.slots, match.facts, match.at)
+    return begun is not None and begun.job == life.name
+
+
+def on_begun_there(life: JobLife, record: Record) -> None:
+    """A run of which its slot's log alone tells."""
+    slot = record.facts["slot"]
+    end_before(life, record)
+    life.tell_match_of(slot, record.at)
+    life.begin_run(slot, record.at, "over_there")
+    life.becomes("running", life.say(record, "started_there", slot=slot))
+
+
+def on_over_there(life: JobLife, record: Record) -> None:
+    """The end of it. What became of the job by it is not told, unless it was evicted."""
+    if life.slot == record.facts["slot"]:
+        life.end_run(record.at)
+
+
+def end_before(life: JobLife, record: Record) -> None:
+    """Tell of the end of a run before the next one, if no record of the job's own did."""
+    if life.status in RUNS and not life.end_run(record.at):
+        died, also_died = life.died(record.at)
+        life.say(record, "end_untold", *also_died, slot=life.slot, died=died)
+
+
+def on_rejected(life: JobLife, record: Record) -> None:
+    if life.status not in ("running", "suspended") and record.at // SECOND != life.given:
+        life.rejected.append(record)
+
+
+def _tell_rejections(life: JobLife) -> None:
+    """What the negotiator refused in a row, in one sentence."""
+    if not life.rejected:
+        return
+    first, last = life.rejected[0], life.rejected[-1]
+    why = last.facts.get("words", "") or "no reason given"
+    count = len(life.rejected)
+    times = f"{counted(count, 'time')} until {instant(last.at, life.zone)}" if count > 1 else ""
+    life.rejected = []
+    life.refused = life.say(first, "nothing_for_it", last.event.stimulus, times=times, reason=why)
+
+
+def on_shadow(life: JobLife, record: Record) -> None:
+    pid, slot = record.facts.get("shadow", ""), record.facts.get("slot", "")
+    life.called = life.called or record.facts.get("user", "")
+    before = record.facts.get("before", "")
+    if not before:
+        life.tell_match_of(slot, record.at)
+    sentence = life.say(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
+    run = life.slots.run(slot, life.name, record.at) if slot else life.run
+    life.shadows[pid] = (slot or life.slot, run)
+    if slot and life.status not in ("running", "suspended"):  # one that looks for its job again names no slot
+        life.slot, life.run = slot, run
+    if not life.logged:
+        life.began = record.at
+        life.becomes("running", sentence)
+
+
+def on_shadow_gone(life: JobLife, record: Record) -> None:
+    """Told where the job's own log is silent."""
+    if any(abs(record.at - end) <= 5 * SECOND for end in life.ends):
+        return
+    status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
+    became, words = tables.SHADOW_STATUS.get(status or reason, ("", ""))
+    number = f"with status {status}" if status else f"for reason {reason}" if reason else ""
+    did = "ended"
+    if signal := killed(record.event):
+        became, words, number, did = "idle", signal, "", "died"
+    slot, run = life.shadows.get(record.facts.get("shadow", ""), (life.slot, life.run))
+    ran = life.after(record.at) if slot == life.slot else ""
+    why, also = life.slots.eviction(slot, life.name, record.at, run) if became in ("", "idle") else ({}, [])
+    facts = {"did": did, "ran": ran, "number": number, "words": words, "slot": slot, **why}
+    sentence = life.say(record, "shadow_gone", *also, **facts)
+    if became != life.status:
+        life.becomes(became, sentence)
+
+
+def _is_told(life: JobLife, record: Record) -> bool:
+    """Whether the job's own log tells of an end at about the instant of a record."""
+    return any(abs(record.at - end) <= 5 * SECOND for end in life.ends)
+
+
+def on_terminated(life: JobLife, record: Record) -> None:
+    """Told where the job's own log is silent, as all that shadows and starters write of its end."""
+    if not _is_told(life, record):
+        facts = {"ran": life.after(record.at), "slot": life.last_slot(), "how": tables.ending(record.facts)}
+        life.becomes("completed", life.say(record, "shadow_saw_end", **facts))
+
+
+def on_evicting(life: JobLife, record: Record) -> None:
+    """What becomes of it is not said: it may be held, or removed."""
+    if not _is_told(life, record):
+        slot = record.facts.get("slot", "")
+        why, also = life.slots.eviction(slot, life.name, record.at, life.run)
+        life.becomes("", life.say(record, "shadow_left", *also, slot=slot, ran=life.after(record.at), **why))
+
+
+def on_holding(life: JobLife, record: Record) -> None:
+    if not _is_told(life, record):
+        named = tables.code_words(record.facts.get("code", ""))
+        reason = record.facts.get("reason", "") or "no reason given"
+        sentence = life.say(record, "log_held", reason=reason, named=named, **life.run_ended(record.at))
+        life.becomes("held", sentence)
+
+
+def on_requeuing(life: JobLife, record: Record) -> None:
+    if not _is_told(life, record):
+        reason = record.facts.get("reason", "")
+        life.becomes("idle", life.say(record, "shadow_requeued", reason=reason, **life.run_ended(record.at)))
+
+
+def on_removing(life: JobLife, record: Record) -> None:
+    if not _is_told(life, record):
+        reason = record.facts.get("reason", "") or "no reason given"
+        life.becomes("removed", life.say(record, "log_removed", reason=reason, **life.run_ended(record.at)))
+
+
+def on_process_ended(life: JobLife, record: Record) -> None:
+    """What becomes of it is not said: its starter tells of its process alone."""
+    if not _is_told(life, record):
+        facts = {"slot": record.facts.get("slot", ""), "how": tables.ending(record.facts)}
+        life.say(record, "starter_saw_end", ran=life.after(record.at), **facts)
+
+
+def read_end(life: JobLife) -> None:
+    """The end of its run, of which its slot's log alone tells."""
+    life.end_run(EVER)
+
+
+_SAY: Final[dict[str, Callable[[JobLife, Record], None]]] = {
+    "matched": on_matched,
+    "rejected": on_rejected,
+    "shadow_began": on_shadow,
+    "shadow_gone": on_shadow_gone,
+    "terminated": on_terminated,
+    "evicting": on_evicting,
+    "holding": on_holding,
+    "requeuing": on_requeuing,
+    "removing": on_removing,
+    "process_ended": on_process_ended,
+    BEGUN: on_begun_there,
+    OVER: on_over_there,
+}

@@ -1,0 +1,70 @@
+"""The words for what the defragmentation did at a poll, and why it drained nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ...domain import events as e
+from .evidence import in_full, values
+from .wording import counted, interval
+
+STOPPED: Final = {
+    "rate": "DEFRAG_DRAINING_MACHINES_PER_HOUR has no machine for this interval",
+    "interval": "DEFRAG_INTERVAL is more than an hour, with which HTCondor drains nothing",
+    "concurrent": "as many machines drain as DEFRAG_MAX_CONCURRENT_DRAINING allows",
+    "whole": "as many machines are whole as DEFRAG_MAX_WHOLE_MACHINES allows",
+    "spent": "as many were drained in this hour or day as DEFRAG_DRAINING_MACHINES_PER_HOUR allows",
+}
+"""Why a poll looked for no machines (``DefragPolled.stopped``)."""
+
+
+def seen(event: e.DefragPolled) -> str:
+    """Tell what a poll saw of the pool, and how many machines it might drain."""
+    pool = f"{event.draining} draining and {counted(event.whole, 'whole machine')}"
+    if event.stopped:
+        return f"{pool}; none is drained: {STOPPED.get(event.stopped, event.stopped)}"
+    return f"{pool}; {event.candidates} could be drained, {event.wanted} at most"
+
+
+def done(event: e.DefragPolled) -> str:
+    """Tell what a poll did; empty: nothing."""
+    drains = [f"{one.machine} (rank {one.rank:.12g}{_refused(one.refused)})" for one in event.drains]
+    cancels = [f"{one.machine}{_refused(one.refused)}" for one in event.cancels]
+    parts = [f"canceled: {', '.join(cancels)}"] * bool(cancels) + [f"drained: {', '.join(drains)}"] * bool(drains)
+    return "; ".join(parts)
+
+
+def chosen(
+    poll: e.DefragPolled, began: e.DrainBegan, noted: Mapping[int, e.EvaluationRecorded]
+) -> dict[str, str] | None:
+    """Give the facts of the choice that a drain follows from; None: it follows from none of this poll.
+
+    :param noted: the evidence of the log, by position
+    """
+    for place, one in enumerate(poll.drains, 1):
+        if poll.stimulus == began.stimulus and one.machine == began.machine:
+            cost = f"{interval(one.seconds * 1_000_000)} and {one.badput:,} core-seconds were"
+            evidence = _evidence(one.evidence, noted)
+            facts = {"seen": seen(poll), "place": str(place), "candidates": str(poll.candidates), "cost": cost}
+            return {**facts, "rank": f"{one.rank:.12g}", **evidence}
+    return None
+
+
+def canceled(
+    poll: e.DefragPolled, moved: e.DrainTransitioned, noted: Mapping[int, e.EvaluationRecorded]
+) -> dict[str, str] | None:
+    """Give the facts of the decision by which a drain was canceled; None: it was not by this poll."""
+    for one in poll.cancels:
+        if poll.stimulus == moved.stimulus and one.machine == moved.machine and moved.row == "cancel":
+            return _evidence(one.evidence, noted)
+    return None
+
+
+def _evidence(positions: Sequence[int], noted: Mapping[int, e.EvaluationRecorded]) -> dict[str, str]:
+    notes = [noted[position] for position in positions if position in noted]
+    return {"values": values(notes[0]) if notes else "", "evidence": "; ".join(map(in_full, notes))}
+
+
+def _refused(why: str) -> str:
+    return f", refused: {why}" if why else ""

@@ -1,0 +1,239 @@
+"""For whom runs were evicted, whether that one then used what was freed, and what was lost.
+
+Of a pool's own log the events tell it: a match of a slot that somebody has names the job that it is for, a claim that
+waits does, a drain and a request whoever asked. Of an imported log it is the next run of another job on the slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from attrs import define, evolve, field, frozen
+
+from ...domain import events as e
+from ...domain.names import SlotName
+from ...domain.ports.log import Log
+from ..forensics.imported_log import is_imported
+from ..narration.wording import EVER, iso
+from ..runs.causes import CAUSES
+from ..runs.native_runs import own_runs
+from ..runs.run import EVICTED, JobRun
+from .evictions import told
+
+SECOND: Final = 1_000_000
+_FOR_JOBS: Final = frozenset({"priority", "rank", "preempted"})
+"""The causes of evictions by which another job gets the slot."""
+USED, PARTLY, UNUSED, OPEN, NONE = "used", "used by another job", "not used", "not yet", ""
+"""What became of what was freed: the one for whom it was used it, another job of the same user did, neither did, the
+log ends before; or it was for no job."""
+
+
+@frozen
+class Preemption:
+    """An eviction. ``whom``: the job that it was for, or who or what else; ``user``: whose that job is. ``began``: when
+    what was freed was used (microseconds; 0: it was not), ``lasted``: for how long, as far as the log goes.
+    ``weight``: the slot's cores, in thousandths."""
+
+    run: JobRun
+    whom: str
+    user: str = ""
+    used: str = NONE
+    began: int = 0
+    lasted: int = 0
+    weight: int = 1000
+
+    @property
+    def lost(self) -> int:
+        """Core-microseconds that the evicted run had used."""
+        return self.run.lasted * self.weight // 1000
+
+    @property
+    def in_vain(self) -> bool:
+        return self.used == UNUSED
+
+
+class _Wanted(NamedTuple):
+    job: str
+    user: str
+
+
+@define
+class _Slot:
+    """What is known of a slot: for whom it was freed last, and how often that eviction was told."""
+
+    wanted: _Wanted | None = None
+    gone: bool = False  #: that one waits no longer
+    weight: int = 1000
+    open: list[int] = field(factory=list)  #: the evictions whose slot nobody has used yet, by their numbers
+
+
+@define
+class _Reader:
+    """Follows who was to get each slot, and who did."""
+
+    found: list[Preemption] = field(factory=list)
+    slots: dict[str, _Slot] = field(factory=dict)
+    drains: dict[str, str] = field(factory=dict)  #: by the machine who asked for its drain
+    draining: dict[str, list[int]] = field(factory=dict)  #: by the slot those by a drain that is not over
+    users: dict[int, str] = field(factory=dict)
+    asked: dict[str, str] = field(factory=dict)  #: by the stimulus who asked
+    askers: dict[tuple[int, int], str] = field(factory=dict)  #: by the job who had its processes told to end
+    running: dict[str, tuple[int, str]] = field(factory=dict)  #: the eviction that made room for the job on a slot
+    last: int = 0
+
+    def read(self, position: int, event: e.Event, evicted: dict[int, JobRun]) -> None:
+        self.last = max(self.last, event.at)
+        match event:
+            case e.ClusterSubmitted():
+                self.users[event.cluster] = event.submitter
+            case e.CycleHeld():
+                for one in event.matches:
+                    if one.reason:
+                        self._wants(one.slot, _Wanted(one.job, self._user(one.job)))
+            case e.ClaimQueued():
+                self._wants(event.slot, _Wanted(event.job, event.submitter))
+            case e.ClaimMade():
+                self._slot(event.slot).weight = event.weight
+            case e.ClaimWithdrawn() | e.MatchVoided():
+                self._nobody(event.slot)
+            case e.DrainBegan():
+                self.drains[event.machine] = self.asked.get(event.stimulus, "")
+            case e.DrainTransitioned():
+                for slot in [slot for slot in self.draining if SlotName.parse(slot).machine == event.machine]:
+                    self._drained(slot, UNUSED, 0)
+            case e.SlotTransitioned() if event.target == "Drained/Idle":
+                self._drained(event.slot, USED, event.at)
+            case e.JobSignalled():
+                self.askers.setdefault((event.cluster, event.proc), self.asked.get(event.stimulus, ""))
+            case e.JobActivated():
+                self._begins(event)
+            case e.JobExited():
+                self._ends(position, event, evicted)
+
+    def _slot(self, name: str) -> _Slot:
+        return self.slots.setdefault(name, _Slot())
+
+    def _wants(self, name: str, wanted: _Wanted) -> None:
+        slot = self._slot(name)
+        slot.wanted, slot.gone = wanted, False
+
+    def _user(self, job: str) -> str:
+        number = job.partition(".")[0]
+        return self.users.get(int(number), "") if number.isdecimal() else ""
+
+    def _nobody(self, name: str) -> None:
+        """Who waited for the slot does so no longer."""
+        slot = self._slot(name)
+        for number in slot.open:
+            self.found[number] = evolve(self.found[number], used=UNUSED)
+        slot.gone, slot.open = True, []
+
+    def _begins(self, event: e.JobActivated) -> None:
+        slot, job = self._slot(event.slot), f"{event.cluster}.{event.proc}"
+        self.askers.pop((event.cluster, event.proc), None)
+        for number in slot.open:
+            one = self.found[number]
+            same = one.user == self.users.get(event.cluster, "")
+            used = USED if one.whom == job else PARTLY if same else UNUSED
+            self.found[number] = evolve(one, used=used, began=0 if used == UNUSED else event.at)
+            if used != UNUSED:
+                self.running[event.slot] = number, job
+        slot.wanted, slot.gone, slot.open = None, False, []
+
+    def _ends(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:
+        made_room, job = self.running.pop(event.slot, (-1, ""))
+        if made_room >= 0 and job == f"{event.cluster}.{event.proc}":
+            one = self.found[made_room]
+            self.found[made_room] = evolve(one, lasted=max(0, (event.ended or event.at) - one.began))
+        run = evicted.get(position)
+        if run is not None:
+            self._evicted(run)
+
+    def _evicted(self, run: JobRun) -> None:
+        slot, number = self._slot(run.slot), len(self.found)
+        if run.cause.name in _FOR_JOBS:
+            wanted = slot.wanted or _Wanted("", "")
+            used = UNUSED if slot.gone else OPEN
+            self.found.append(Preemption(run, wanted.job, wanted.user, used, weight=slot.weight))
+            if not slot.gone:
+                slot.open.append(number)
+            return
+        cluster, _, proc = run.job.partition(".")
+        whom = self.askers.get((int(cluster), int(proc)), "") or WHOM.get(run.cause.name, "")
+        used = NONE
+        if run.cause is CAUSES["drained"]:
+            who = self.drains.get(run.machine, "")
+            whom, used = f"the drain of {run.machine}{f', which {who} asked for' if who else ''}", OPEN
+            name = SlotName.parse(run.slot)
+            self.draining.setdefault(str(name.parent) if name.dynamic else run.slot, []).append(number)
+        self.found.append(Preemption(run, whom, "", used, weight=slot.weight))
+
+    def _drained(self, slot: str, used: str, at: int) -> None:
+        for number in self.draining.pop(slot, []):
+            self.found[number] = evolve(self.found[number], used=used, began=at)
+
+    def finish(self) -> list[Preemption]:
+        for number, _ in self.running.values():
+            one = self.found[number]
+            self.found[number] = evolve(one, lasted=max(0, self.last - one.began))
+        return self.found
+
+
+WHOM: Final = {
+    "owner": "the machine's owner", "preempt": "the machine's policy (PREEMPT)", "shutdown": "the machine's shutdown",
+    "policy": "its own policy", "stopped": "the pool's stop", "drained": "a drain",
+}  # fmt: skip
+"""For whom a run was evicted that made room for no job, by the cause."""
+
+
+def preemptions(log: Log, since: int = 0, until: int = EVER) -> list[Preemption]:
+    """Return the evictions between two instants, in the order of their ends."""
+    if is_imported(log):
+        return list(_imported(told(log, since, EVER).runs, told(log, since, until, evicted=True).runs))
+    evicted = {run.position: run for run in own_runs(log.read()) if run.outcome == EVICTED}
+    reader = _Reader()
+    reader.asked = {event.stimulus: event.user for _, event in log.read() if isinstance(event, e.RequestAnswered)}
+    for position, event in log.read():
+        reader.read(position, event, evicted)
+    return [one for one in reader.finish() if since <= one.run.ended < until]
+
+
+def _imported(runs: Sequence[JobRun], evicted: Iterable[JobRun]) -> Iterator[Preemption]:
+    by_slot: dict[str, list[JobRun]] = {}
+    for run in sorted(runs, key=lambda one: one.began):
+        by_slot.setdefault(run.slot, []).append(run)
+    for run in evicted:
+        if run.cause.name not in _FOR_JOBS:
+            yield Preemption(run, WHOM.get(run.cause.name, ""))
+            continue
+        after = next((one for one in by_slot.get(run.slot, ()) if one.began >= run.ended and one.job != run.job), None)
+        if after is None:
+            yield Preemption(run, "", "", OPEN)
+        else:
+            yield Preemption(run, after.job, after.user, USED, after.began, after.lasted)
+
+
+class Totals(NamedTuple):
+    """Evictions: how many, core-microseconds that were lost, and the part of it for what nobody used then."""
+
+    evictions: int
+    lost: int
+    unused: int
+    in_vain: int
+
+
+def totals(found: Sequence[Preemption]) -> Totals:
+    vain = [one for one in found if one.in_vain]
+    return Totals(len(found), sum(one.lost for one in found), len(vain), sum(one.lost for one in vain))
+
+
+def as_dict(one: Preemption) -> dict[str, object]:
+    """Return an eviction for programs: instants in ISO 8601 (UTC), times in seconds."""
+    run = one.run
+    return {
+        "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "cause": run.cause.name,
+        "for": one.whom, "for_user": one.user, "used": one.used, "used_at": iso(one.began) if one.began else None,
+        "used_for": one.lasted / SECOND, "lost": run.lasted / SECOND, "lost_core_seconds": one.lost / SECOND,
+        "position": run.position,
+    }  # fmt: skip

@@ -1,0 +1,59 @@
+"""What commands print, and the signals with which they are begun."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+
+from ..importing.folders import TRACES
+from ..pool.test_import_command import test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_script
+from ..tools.test_hostile_output import IMPORTED, OWN_LOG, hostile_import, hostile_queue, offences
+from .attacks import Trial, attack
+
+JOB = """
+executable = /bin/sh
+transfer_executable = false
+arguments = "-c 'exec grep Sig /proc/self/status > out'"
+queue
+"""
+"""A job that notes its signals: itself, as a shell blocks all while it begins a program."""
+OWN = (1 << 31) - 1  #: the signals that have names; those above are the C library's
+
+
+@attack(
+    "terminal",
+    promise="Nothing that came from an ad, a log or a file controls a terminal.",
+    fails="a control character that is not Poolbook's own, or a traceback",
+)
+def _terminal(trial: Trial) -> None:
+    queue, records = trial.path / "queue", trial.path / "records"
+    queue.mkdir()
+    records.mkdir()
+    own, *imported = trial.chance.sample(OWN_LOG, 12), IMPORTED[0], *trial.chance.sample(IMPORTED[1:], 6)
+    trial.tries = len(own) + len(imported)
+    raw, _ = offences(hostile_queue(queue), own)
+    more, _ = offences(hostile_import(records), imported)
+    assert not raw and not more, (raw, more)
+
+
+@attack(
+    "signals-ignored",
+    promise="A pool that was begun with signals ignored gives its jobs all of them, and ends by SIGTERM.",
+    fails="a signal that a job ignores or has blocked, or a command that does not end",
+)
+def _signals_ignored(trial: Trial) -> None:
+    folder = trial.folder
+    settable = sorted(set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTERM})
+    ignored = trial.chance.choice([[signal.SIGINT, signal.SIGQUIT], trial.chance.sample(settable, 5)])
+    folder.write("job.sub", JOB)
+    folder.call("submit", "job.sub")
+    server = folder.start("serve", "-slots", "1", ignored=ignored)
+    folder.wait_for(lambda: folder.call("history", "-af", "ExitCode") == "0\n")
+    server.send_signal(signal.SIGTERM)
+    said, _ = server.communicate(60)
+    assert server.wait() == 0 and "Traceback" not in said, said
+    lines = dict(line.split(":\t") for line in (trial.path / "out").read_text().splitlines())
+    assert [int(lines[name], 16) & OWN for name in ("SigBlk", "SigIgn")] == [0, 0], (ignored, lines)
+    shutil.copytree(TRACES / "01-plain", trial.path / "pool")
+    test_an_interrupt_ends_following_that_was_begun_in_the_background_of_a_script(folder)
+    trial.tries = 2

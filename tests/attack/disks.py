@@ -1,0 +1,132 @@
+"""Disks that refuse writes, and disks that are really full."""
+
+from __future__ import annotations
+
+import errno
+import time
+from contextlib import suppress
+
+from .. import forked
+from ..execution.test_refusing_disk import Refusing, story
+from ..pool.real import Folder, environment
+from ..pool.test_full_disks import JOB, UNTIL, disk, fill
+from .attacks import MOUNTS, Trial, attack
+
+
+@attack(
+    "write-fails",
+    promise="If any write of the supervisor fails, once or for a while, it goes on, and every end is told.",
+    fails="a job that is lost or runs twice, an end that is not told or not true, or a supervisor that dies",
+)
+def _write_fails(trial: Trial) -> None:
+    trial.tries = 0
+    for number in range(2):
+        home = trial.path / str(number)
+        home.mkdir()
+        first, lasting = trial.chance.randint(1, 60), trial.chance.random() < 0.5
+        bench = Refusing(home, first, lasting, trial.chance.choice([errno.ENOSPC, errno.EIO, errno.EDQUOT]))
+        with bench:
+            story(bench)
+        trial.tries += bench.fired
+
+
+# A server whose databases refuse one statement, the one of this number, or that and all later ones until there is room.
+REFUSING = """
+import functools, itertools, os, sqlite3, sys
+first, lasting, words = int(sys.argv[1]), sys.argv[2] == "lasting", sys.argv[3:]
+numbers = itertools.count(1)
+
+def refuse():
+    number = next(numbers)
+    if number == first or (lasting and number > first and not os.path.exists("room")):
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        open("fired", "w").close()
+        raise error
+
+class Cursor(sqlite3.Cursor):
+    def execute(self, *given):
+        refuse()
+        return super().execute(*given)
+    def executemany(self, *given):
+        refuse()
+        return super().executemany(*given)
+
+class Connection(sqlite3.Connection):
+    def cursor(self, *given):
+        return super().cursor(Cursor)
+    def commit(self):
+        refuse()
+        super().commit()
+
+sqlite3.connect = functools.partial(sqlite3.connect, factory=Connection)
+sys.argv = ["poolbook", *words]
+from poolbook.adapters.cli.main import entry
+entry()
+"""
+
+
+@attack(
+    "log-refuses",
+    promise="If the log or the views refuse any statement, once or for a while, the pool goes on or ends in words, and "
+    "what was acknowledged is done.",
+    fails="a traceback, a job that is lost or runs twice, or a log that is not sound",
+)
+def _log_refuses(trial: Trial) -> None:
+    folder, chance = trial.folder, trial.chance
+    script = "echo >> ran.$(ClusterId).$(ProcId); exit 5"
+    folder.write("job.sub", JOB.format(script=script, count=2))
+    folder.call("submit", "job.sub")
+    words = [str(chance.randint(1, 80)), chance.choice(["once", "lasting"]), "serve", "-slots", "2", "-cpus", "2"]
+    server = forked.start(
+        ["-c", REFUSING, *words], cwd=folder.path, env=environment(), stderr=forked.STDOUT, start_new_session=True
+    )
+    folder.wait_for(lambda: server.poll() is not None or (folder.path / "pool.db.sock").exists())
+    clusters = 1
+    for _ in range(3):
+        clusters += "submitted to cluster" in folder.call("submit", "job.sub", code=None)
+        time.sleep(chance.uniform(0, 0.5))
+    folder.write("room", "")
+    time.sleep(chance.uniform(0, 1))
+    server.terminate()
+    said, _ = server.communicate(60)
+    assert "Traceback" not in said and "not foreseen" not in said, said
+    folder.call("resume", "-slots", "2", "-cpus", "2", code=None)
+    assert folder.call("q", "-af", "ClusterId") == ""
+    done = folder.call("history", "-af", "ExitCode", "NumJobStarts").splitlines()
+    assert len(done) >= 2 * clusters and set(done) == {"5 1"}, done
+    runs = {path.read_text() for path in trial.path.glob("ran.*")}
+    assert runs == {"\n"}, runs
+    assert "sound" in folder.call("verify")
+    trial.tries = int((trial.path / "fired").exists())
+
+
+@attack(
+    "full-disk",
+    promise="While the disk beneath a pool is full, jobs go on and end, each once; the log has it later.",
+    fails="a job that is lost, held, killed or run again, a wrong exit code, or a log that is not sound",
+    needs=MOUNTS,
+)
+def _full_disk(trial: Trial) -> None:
+    elsewhere, chance = trial.path, trial.chance
+    with disk(elsewhere / "disk", f"size={chance.choice([3, 4, 8])}m") as place:
+        pool = Folder(place)
+        codes = {f"job{number}": number for number in range(1, chance.randint(2, 4) + 1)}
+        trial.tries = len(codes)
+        for name, code in codes.items():
+            pool.write("job.sub", JOB.format(script=UNTIL.format(name=f"{elsewhere}/{name}", code=code), count=1))
+            pool.call("submit", "job.sub")
+        with pool.served("-slots", "4", "-cpus", "4"):
+            pool.wait_for(lambda: all((elsewhere / f"{name}.ran").exists() for name in codes))
+            for name in chance.sample(sorted(codes), len(codes)):
+                filler = fill(place)
+                with suppress(OSError), filler.open("r+b") as file:  # a little room, or none
+                    file.truncate(max(0, filler.stat().st_size - chance.choice([0, 0, 4096, 40_000])))
+                (elsewhere / f"{name}.stop").touch()
+                time.sleep(chance.uniform(0, 1.5))
+                filler.unlink()
+            pool.wait_for(lambda: pool.call("q", "-af", "ClusterId") == "")
+        said = pool.call("history", "-af", "ExitCode", "NumJobStarts", "NumHolds")
+        assert sorted(said.splitlines()) == [f"{code} 1 undefined" for code in codes.values()], said
+        assert [(elsewhere / f"{name}.ran").read_text() for name in codes] == ["\n"] * len(codes)
+        assert "sound" in pool.call("verify")

@@ -1,0 +1,87 @@
+"""Files of somebody else: what they may do, and how large they may become."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import time
+from contextlib import suppress
+
+from ..config.test_trust import (
+    ASKED,
+    PLACES,
+    place_of_user,
+    test_no_command_runs_what_another_put_into_the_folder,
+    test_the_folders_configuration_counts_if_nobody_else_may_have_written_it,
+)
+from ..importing.folders import TRACES
+from ..pool.test_connections import peak
+from .attacks import ROOT_USER, Trial, attack
+from .calls import called
+
+MB = 1 << 20
+
+
+@attack(
+    "configuration-of-others",
+    promise="A folder's configuration counts only if nobody else may have written it or put it there.",
+    fails="a program of somebody else's that ran, or a configuration of one's own that does not count",
+    needs=ROOT_USER,
+)
+def _configuration_of_others(trial: Trial) -> None:
+    with place_of_user() as place:
+        test_the_folders_configuration_counts_if_nobody_else_may_have_written_it(place, *trial.chance.choice(PLACES))
+    command = trial.chance.choice(["config", "submit job.sub", "run job.sub", "resume", "serve", "doctor"])
+    with place_of_user() as place:
+        test_no_command_runs_what_another_put_into_the_folder(place, command)
+    trial.tries = 2
+
+
+@attack(
+    "programs-in-files",
+    promise="A scenario, a submit file and the records of a pool run no program and write no file that they name.",
+    fails="a file that the program would have made",
+)
+def _programs_in_files(trial: Trial) -> None:
+    folder = trial.folder
+    asked = [text for text, _, _ in ASKED]
+    for number, text in enumerate(asked):
+        folder.write(f"{number}.play", f"config\n {text}\nend\nat 1:00 submit alice run=1:00\n")
+        folder.write(f"{number}.sub", f"{text}\nexecutable = /bin/true\nhold = true\nqueue\n")
+    shutil.copytree(TRACES / "05-prio-preempt", trial.path / "pool")
+    for name in ("condor_config", "condor_config.local", "poolbook.conf"):
+        (trial.path / "pool" / name).write_text("\n".join(asked) + "\n")
+    folder.write("plain.conf", "X = 1\n")
+    numbers = range(len(asked))
+    calls = [["play", f"{number}.play", "-quiet"] for number in numbers]
+    calls += [["submit", f"{number}.sub", "-log", "jobs.db"] for number in numbers]
+    calls += [["import", "pool"], ["audit"], ["play", "-trace", "pool"]]
+    trial.tries = len(calls)
+    called(folder, trial.chance.sample(calls, len(calls)))
+    assert not [path for name in ("ran", "kept") for path in trial.path.rglob(name)]
+
+
+@attack(
+    "gzip-bomb",
+    promise="A compressed file is unpacked to 100 times its size at most, in little memory, and the rest is refused.",
+    fails="an import that takes 400 MB of memory, or three minutes",
+)
+def _gzip_bomb(trial: Trial) -> None:
+    """Many gigabytes of one byte, some of them lines."""
+    name = trial.chance.choice(["StartLog.gz", "history.gz", "job.log.1.gz", "SchedLog.gz"])
+    head = b"000 (001.000.000) 2026-11-20 12:00:00 Job submitted from host: <h>\n...\n"
+    unit = trial.chance.choice([b"x", b"\n", b"a = 1\n", head])
+    member = gzip.compress(head + unit * (8 * MB // len(unit)), 9)
+    (trial.path / "pool").mkdir()
+    with (trial.path / "pool" / name).open("wb") as file:
+        for _ in range(400):
+            file.write(member)
+    importing = trial.folder.start("import", "pool")
+    most = 0
+    while importing.poll() is None:
+        with suppress(OSError, StopIteration):
+            most = max(most, peak(importing.pid))
+        time.sleep(0.05)
+    said, _ = importing.communicate(10)
+    assert "Traceback" not in said, said
+    assert most < 400, f"{most} MB"

@@ -1,0 +1,66 @@
+"""The submit files of tests/data/beside, and what is done to their jobs.
+
+A file's comments tell it. ``# when 001: hold -reason 'not now'`` waits until the job's log has a further event 001 (or
+until the file of that name has something in it; - is at once), and then has the command called, with the job's cluster
+as its last word. A first word such as .1 names one process; sh calls a program, nothing waits alone. ``# until 012``
+says which event ends the story: 005 or 009 unless it is there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from attrs import frozen
+
+FOLDER = Path(__file__).parents[1] / "data" / "beside"
+_STEP = re.compile(r"# when (\S+): (.*)")
+_END = re.compile(r"# until (.*)")
+
+FILES = {
+    "a.in": (0o644, "alpha\n"),
+    "b.in": (0o644, "beta\n"),
+    "gone.in": (0o644, "gone\n"),
+    "plain": (0o644, "#!/bin/sh\n"),
+    "lost": (0o755, "#!/no/such/interpreter\n"),
+    "text": (0o755, "no program\n"),
+    "dies": (0o755, "#!/bin/sh\nkill -9 $$\n"),
+    "again": (
+        0o755,
+        "#!/bin/sh\necho try >> $_CONDOR_JOB_IWD/tries\ntest $(wc -l < $_CONDOR_JOB_IWD/tries) -gt 1 || kill -9 $$\n",
+    ),
+    "waits": (0o755, "#!/bin/sh\nwhile ! test -e $_CONDOR_JOB_IWD/go; do sleep 0.1; done\n"),
+    "traps": (0o755, "#!/bin/sh\ntrap 'echo told; exit 0' USR1\necho ready\nwhile :; do sleep 0.1; done\n"),
+}
+"""What stands in the folder of each job: rights and content."""
+FOLDERS = ("gone",)
+
+
+@frozen
+class Step:
+    """When ``sign`` is there, a command is called."""
+
+    sign: str  #: an event's number, or a file
+    words: tuple[str, ...]
+
+
+@frozen
+class Case:
+    """A submit file with its story."""
+
+    name: str
+    text: str
+    steps: tuple[Step, ...]
+    ends: frozenset[str]  #: the numbers of the events with which it is over
+
+
+def _case(path: Path) -> Case:
+    text = path.read_text(encoding="utf-8")
+    steps = tuple(Step(sign, tuple(shlex.split(words))) for sign, words in _STEP.findall(text))
+    end = _END.search(text)
+    return Case(path.stem, text, steps, frozenset(end[1].split() if end else ("005", "009")))
+
+
+def cases() -> list[Case]:
+    """All of them, by name."""
+    return [_case(path) for path in sorted(FOLDER.glob("*.sub"))]

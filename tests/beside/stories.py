@@ -1,0 +1,247 @@
+"""Have a pool live through the stories of submit files, and tell what became of each job.
+
+All are submitted at once. What is told of a job: its log's events, its ad at the end, the files that it wrote. What no
+two runs have in common (instants, measurements, addresses, ids, places) is replaced by a word that says what it is."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from attrs import define, field, frozen
+
+from .cases import FILES, FOLDER, Case
+from .pools import Pool, furnish
+
+EVENT = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\) \S+ \S+ (.*?)^\.\.\.\n", re.MULTILINE | re.DOTALL)
+RECORD = FOLDER / "real.json.gz"
+_ENDED = {"005": "34", "009": "34", "012": "5"}
+
+
+@frozen
+class Told:
+    """What became of a job."""
+
+    events: tuple[str, ...]  #: of its log: the number and the text of each
+    ad: dict[str, str]
+    files: dict[str, str]  #: of the case, told with its first job
+
+
+def recorded() -> dict[str, Told]:
+    """What became of the jobs in the real pool, when that was recorded (``record.py``)."""
+    return msgspec.json.decode(gzip.decompress(RECORD.read_bytes()), type=dict[str, Told])
+
+
+def record(told: Mapping[str, Told]) -> None:
+    """Keep it."""
+    text = msgspec.json.format(msgspec.json.encode(dict(sorted(told.items())), order="deterministic"))
+    RECORD.write_bytes(gzip.compress(text, mtime=0))
+
+
+@define
+class _Story:
+    case: Case
+    folder: Path
+    cluster: int = 0
+    refused: str = ""
+    step: int = 0
+    seen: int = 0  #: how many events of the log the steps so far have used
+    length: int = 0
+    events: list[tuple[str, int, str]] = field(factory=list)
+    jobs: int = 0
+
+    def read(self) -> bool:
+        """Read the log; say whether it has grown."""
+        text = "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("job*.log")))
+        if len(text) == self.length:
+            return False
+        self.length = len(text)
+        self.events = [(number, int(proc), body) for number, _, proc, body in EVENT.findall(text)]
+        return True
+
+    def due(self) -> tuple[str, ...] | None:
+        """The words of the next step, if its time has come."""
+        if self.step == len(self.case.steps):
+            return None
+        step = self.case.steps[self.step]
+        if step.sign.isdigit():
+            for place in range(self.seen, len(self.events)):
+                if self.events[place][0] == step.sign:
+                    self.seen = place + 1
+                    break
+            else:
+                return None
+        elif step.sign != "-" and not ((self.folder / step.sign).exists() and (self.folder / step.sign).stat().st_size):
+            return None
+        self.step += 1
+        return step.words
+
+    def over(self) -> bool:
+        """Whether all has happened that was to happen."""
+        if self.refused:
+            return True
+        if self.step < len(self.case.steps):
+            return False
+        last = self.seen if self.case.steps and self.jobs == 1 else 0
+        ended = {proc for number, proc, _ in self.events[last:] if number in self.case.ends}
+        return len(ended) >= self.jobs or (self.case.ends == {"000"} and self.jobs > 0)
+
+
+def live(pool: Pool, cases: Sequence[Case], quiet: float = 60.0) -> dict[str, Told]:
+    """What becomes of each job, under ``NAME`` or, where a case has several, ``NAME.PROC``. After ``quiet`` seconds in
+    which nothing is logged, what has not come to its end is taken as it is."""
+    stories = [_Story(case, pool.home / case.name) for case in cases]
+    for story in stories:
+        furnish(story.folder, pool.uid)
+        (story.folder / "job.sub").write_text(story.case.text)
+        said = pool.command("submit", f"here={pool.shown}/{story.case.name}", "job.sub", where=story.case.name)
+        found = re.search(r"(\d+) job\(s\) submitted to cluster (\d+)", said)
+        if found is None:
+            story.refused = said
+        else:
+            story.jobs, story.cluster = int(found[1]), int(found[2])
+    changed = time.monotonic()
+    while not all(story.over() for story in stories):
+        now = time.monotonic()
+        if now > changed + quiet:
+            break
+        for story in stories:
+            if story.read():
+                changed = now
+            words = story.due()
+            if words is not None:
+                _act(pool, story, words)
+                changed = time.monotonic()
+        time.sleep(0.05)
+    ads = _ads(pool, stories)
+    told: dict[str, Told] = {}
+    for story in stories:
+        told.update(_told(pool, story, ads))
+    return told
+
+
+def _act(pool: Pool, story: _Story, words: tuple[str, ...]) -> None:
+    name, *rest = words
+    if name == "sh":
+        subprocess.run(rest, cwd=story.folder, check=True)
+    elif name != "nothing":
+        proc = rest.pop(0) if rest and re.fullmatch(r"\.\d+", rest[0]) else ""
+        pool.command(name, *rest, f"{story.cluster}{proc}")
+
+
+Ads = dict[tuple[int, int], dict[str, str]]
+
+
+def _ads(pool: Pool, stories: Sequence[_Story]) -> Ads:
+    """The jobs' ads, when they say what the logs say."""
+    end = time.monotonic() + 20
+    while True:
+        found: Ads = {}
+        for command, words in (("history", ("-long",)), ("q", ("-long",))):
+            for text in re.split(r"\n\s*\n", pool.command(command, *words)):
+                pairs = [line.partition(" = ") for line in text.splitlines() if " = " in line]
+                ad = {name: value for name, _, value in pairs}
+                if ad.keys() >= {"ClusterId", "ProcId"}:
+                    found[int(ad["ClusterId"]), int(ad["ProcId"])] = ad
+        for story in stories:
+            story.read()
+        if time.monotonic() > end or all(_agrees(story, found) for story in stories):
+            return found
+        time.sleep(0.2)
+
+
+def _agrees(story: _Story, ads: Ads) -> bool:
+    last = {proc: number for number, proc, _ in story.events}
+    return all(
+        (story.cluster, proc) in ads and ads[story.cluster, proc].get("JobStatus", "") in _ENDED.get(number, "1234567")
+        for proc, number in last.items()
+    )
+
+
+def _told(pool: Pool, story: _Story, ads: Ads) -> Iterator[tuple[str, Told]]:
+    plain = _Plain(pool, story)
+    if story.refused:
+        yield story.case.name, Told((), {}, {"refused": plain.text(story.refused)})
+        return
+    procs = sorted({proc for _, proc, _ in story.events})
+    files = {
+        path.name: plain.text(path.read_text(errors="replace"))
+        for path in sorted(story.folder.glob("*"))
+        if path.is_file() and path.name not in FILES and not re.fullmatch(r"job.*\.(log|sub)", path.name)
+    }
+    for proc in procs:
+        events = [plain.event(number, body) for number, which, body in story.events if which == proc]
+        ad = {name: plain.value(name, value) for name, value in ads.get((story.cluster, proc), {}).items()}
+        name = story.case.name if len(procs) == 1 else f"{story.case.name}.{proc}"
+        yield name, Told(tuple(events), ad, files if proc == procs[0] else {})
+
+
+MEASURED = re.compile(
+    r"(Cumulative|Recent|Remote)*(User|Sys)Cpu|Activation\w*Duration|\w*(WallClockTime|SlotTime|SuspensionTime|Usage)"
+    r"|CommittedTime|InitialWaitDuration|DiskProvisioned|(\w+Size|DiskUsage)(_RAW)?|(Recent)?StatsLifetime\w*|Bytes\w+"
+    r"|ScratchDirFileCount|(Recent)?Block\w+"
+)
+"""Attributes that are measurements, in seconds or bytes."""
+NAMED = {
+    "AutoClusterAttrs": "ATTRIBUTES",
+    "AutoClusterId": "NUMBER",
+    "ClusterId": "CLUSTER",
+    "CondorPlatform": "VERSION",
+    "CondorVersion": "VERSION",
+    "FileSystemDomain": "DOMAIN",
+    "GlobalJobId": "HOST#CLUSTER#INSTANT",
+    "LastPublicClaimId": "CLAIM",
+    "LastRejMatchNegotiator": "HOST",
+    "Owner": "USER",
+    "PublicClaimId": "CLAIM",
+    "SubmitVersion": "VERSION",
+    "User": "USER@DOMAIN",
+}
+"""Attributes that say something else in each pool, with what they say."""
+
+
+class _Plain:
+    """Texts without what no two runs have in common."""
+
+    def __init__(self, pool: Pool, story: _Story) -> None:
+        home = f"{pool.shown}/{story.case.name}"
+        self._words = [
+            (re.compile(pattern), word)
+            for pattern, word in (
+                (re.escape(home), "HOME"),
+                (r"<\d+\.\d+\.\d+\.\d+:\d+[^>]*>", "ADDRESS"),
+                (r"\bslot\d+(_\d+)?(@[\w.-]+)?", "SLOT"),
+                (r"/\S*/dir_\w+/scratch", "SCRATCH"),
+                (rf"(?<![\d.]){story.cluster}\.(\d+)(?![\d.])", r"CLUSTER.\1"),
+                (rf"\(by user {pool.user}\)", "(by user USER)"),
+            )
+        ]
+
+    def text(self, text: str) -> str:
+        """Any text."""
+        for pattern, word in self._words:
+            text = pattern.sub(word, text)
+        return text
+
+    def value(self, name: str, value: str) -> str:
+        """An attribute's."""
+        if name in NAMED:
+            return NAMED[name]
+        if MEASURED.fullmatch(name) and re.fullmatch(r"[\d.]+(E[-+]\d+)?", value):
+            return "MEASURED"
+        if re.fullmatch(r"1[6-9]\d{8}(\.\d+)?", value):
+            return "INSTANT"
+        return self.text(value)
+
+    def event(self, number: str, body: str) -> str:
+        """An event of a job's log."""
+        text = self.text(body.rstrip())
+        text = re.sub(r"Usr \d+ \d\d:\d\d:\d\d, Sys \d+ \d\d:\d\d:\d\d", "USAGE", text)
+        text = re.sub(r"(actually suspended): \d+", r"\1: NUMBER", text)
+        text = re.sub(r"^\t   (\w+(?: \(\w+\))?) +:.*", r"\t   \1 : NUMBERS", text, flags=re.MULTILINE)
+        return f"{number} {re.sub(r'[0-9]+', 'N', text) if number == '006' else text}"

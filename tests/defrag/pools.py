@@ -1,0 +1,61 @@
+"""Pools that defragment: machines with a partitionable slot each, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.domain import events as e
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import Log
+from poolbook.replay.virtual_world import SECOND, VirtualWorld
+
+from ..domain.pools import MACHINE, TestPool
+
+NAME = "DEFRAG@cm"
+REASON = f"Defrag {NAME}"
+
+
+class DefragPool(TestPool):
+    """A pool; ``settings`` of the defragmentation are given without their prefix."""
+
+    def __init__(self, dialect: str = "manual", log: Log | None = None, /, **settings: object) -> None:
+        super().__init__(dialect=dialect, log=log)
+        self.configure(**settings)
+
+    def configure(self, **settings: object) -> None:
+        """Put these settings in force, and no others; without NAME the defragmentation has one all the same."""
+        texts = {f"DEFRAG_{name}": str(value) for name, value in ({"NAME": NAME} | settings).items() if value != ""}
+        answer = self.handle(s.ConfigurePool(self.id(), texts))
+        assert not answer.refusal
+
+    def machines(self, *names: str, cpus: int = 4, retirement: int = 0) -> None:
+        for name in names:
+            ad = MACHINE | {"Machine": f'"{name}"', "MaxJobRetirementTime": str(retirement), "TotalCpus": f"{cpus}.0"}
+            own = {
+                "Cpus": str(cpus), "TotalSlotCpus": str(cpus), "Memory": "4096", "Disk": "1000000", "SlotID": "1",
+                "PartitionableSlot": "true",
+            }  # fmt: skip
+            plan = s.SlotPlan(f"slot1@{name}", "partitionable", own)
+            self.handle(s.AddMachine(self.id(), name, ad, (plan,)))
+
+    def run(self, seconds: int, count: int = 1, cpus: int = 1, user: str = "alice") -> None:
+        """Submit jobs that run so long."""
+        self.submit(count, user, Args=f'"{seconds}"', RequestCpus=str(cpus), RequestMemory="10")
+
+    def crash(self) -> None:
+        """Kill the pool, and begin again with what its log has."""
+        self.engine = Engine(self.log, self.world)
+        self.engine.recover()
+
+    def polls(self) -> Iterator[e.DefragPolled]:
+        return (event for event in self.events() if isinstance(event, e.DefragPolled))
+
+    def drained(self) -> list[str]:
+        """Return the machines that the defragmentation drained, in order."""
+        return [event.machine for event in self.events() if isinstance(event, e.DrainBegan) and event.cause == "defrag"]
+
+
+def world_at(hour_and_seconds: int) -> VirtualWorld:
+    """Return a world whose clock begins so many seconds after midnight in UTC."""
+    return VirtualWorld(clock=(20_000 * 86400 + hour_and_seconds) * SECOND)

@@ -1,0 +1,120 @@
+"""golden: what a pool follows of the defragmentation's settings, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.config import ConfigError, read
+from poolbook.domain.config.tables import defaults
+from poolbook.domain.coverage.daemons import DEFRAG as DAEMON
+from poolbook.domain.defrag.settings import DefragPolicy, followed, policy_in_force
+from poolbook.domain.state.defrag_settings import DEFRAG, NAME
+from poolbook.domain.state.settings import settings
+
+from ..together import together
+
+LISTED = "DAEMON_LIST = MASTER, COLLECTOR, NEGOTIATOR, SCHEDD, STARTD, DEFRAG\n"
+HOST = {"FULL_HOSTNAME": "cm.example.org", "HOSTNAME": "cm"}
+
+
+def told(text: str) -> dict[str, str]:
+    return followed(read(text, detected=HOST, subsystem=DAEMON))
+
+
+def policy(text: str) -> DefragPolicy:
+    found = policy_in_force(told(LISTED + text))
+    assert found is not None
+    return found
+
+
+@together("text", ["", "DEFRAG_INTERVAL = 60", "DAEMON_LIST = MASTER, STARTD", "DAEMON_LIST = MASTER, DEFRAG2"])
+def test_a_pool_defragments_only_with_defrag_in_its_daemon_list(text: str) -> None:
+    assert told(text) == {}
+    assert policy_in_force({}) is None
+
+
+@together("text", ["DAEMON_LIST = master defrag", "DAEMON_LIST = DEFRAG,STARTD", "DAEMON_LIST = $(DAEMON_LIST) DEFRAG"])
+def test_it_does_however_the_list_is_written(text: str) -> None:
+    assert told(text) == {NAME: "DEFRAG@cm.example.org"}
+
+
+def test_the_defaults_are_htcondors() -> None:
+    known = defaults()
+    for name, setting in DEFRAG.items():
+        text = known[name.lower()].value.replace("$(DEFRAG_WHOLE_MACHINE_EXPR)", "Cpus == TotalSlotCpus")
+        assert text == setting.default, name
+
+
+@together(
+    ("name", "expected"),
+    [
+        ("", "DEFRAG@cm.example.org"),
+        ("cm", "cm.example.org"),
+        ("CM.example.org", "cm.example.org"),
+        ("blue", "blue@cm.example.org"),
+        ("blue@elsewhere", "blue@elsewhere"),
+    ],
+)
+def test_its_name_is_made_as_the_reference_makes_it(name: str, expected: str) -> None:
+    assert policy(f"DEFRAG_NAME = {name}").name == expected
+    assert policy(f"DEFRAG_NAME = {name}").reason == f"Defrag {expected}"
+
+
+def test_what_equals_the_default_is_not_in_the_log() -> None:
+    assert told(LISTED + "DEFRAG_INTERVAL = 600\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 0.0\n").keys() == {NAME}
+    found = told(LISTED + "DEFRAG_INTERVAL = 60\nDEFRAG_RANK = Cpus\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 1.5\n")
+    assert found == {
+        NAME: "DEFRAG@cm.example.org",
+        "DEFRAG_INTERVAL": "60",
+        "DEFRAG_RANK": "Cpus",
+        "DEFRAG_DRAINING_MACHINES_PER_HOUR": "1.5",
+    }
+    assert settings(found).items() >= found.items()
+
+
+def test_drains_are_canceled_by_the_whole_machine_expr_unless_something_else_is_said() -> None:
+    assert policy("DEFRAG_WHOLE_MACHINE_EXPR = Cpus >= 8").cancel == "Cpus >= 8"
+    assert policy("DEFRAG_CANCEL_REQUIREMENTS =").cancel == ""
+    assert policy("DEFRAG_CANCEL_REQUIREMENTS = Cpus >= 4").whole == "Cpus == TotalSlotCpus"
+
+
+@together(
+    ("text", "expected"),
+    [
+        ("", "Graceful"),
+        ("DEFRAG_DRAINING_SCHEDULE = quick", "Quick"),  # the reference's name
+        ("DEFRAG_SCHEDULE = Fast", "Fast"),  # the manual's
+        ("DEFRAG_SCHEDULE = fast\nDEFRAG_DRAINING_SCHEDULE = quick", "Quick"),
+        ("DEFRAG_DRAINING_SCHEDULE =", "Graceful"),
+    ],
+)
+def test_the_schedule_has_two_names(text: str, expected: str) -> None:
+    assert policy(text).schedule == expected
+
+
+def test_a_setting_of_the_daemon_s_own_counts() -> None:
+    assert policy("DEFRAG.DEFRAG_INTERVAL = 70\nDEFRAG_INTERVAL = 50").interval == 70
+
+
+@together(
+    ("line", "words"),
+    [
+        ("DEFRAG_INTERVAL = 1.5", "a whole number is wanted"),
+        ("DEFRAG_DRAINING_MACHINES_PER_HOUR = -1", "DEFRAG_DRAINING_MACHINES_PER_HOUR"),
+        ("DEFRAG_MAX_WHOLE_MACHINES = -2", "DEFRAG_MAX_WHOLE_MACHINES"),
+        ("DEFRAG_MAX_CONCURRENT_DRAINING = 2.5", "a whole number, -1 or more, is wanted"),
+        ("DEFRAG_RANK = Cpus +", "DEFRAG_RANK"),
+        ("DEFRAG_REQUIREMENTS = (", "DEFRAG_REQUIREMENTS"),
+        ("DEFRAG_WHOLE_MACHINE_EXPR =", "DEFRAG_WHOLE_MACHINE_EXPR is empty: an expression is wanted"),
+        ("DEFRAG_DRAINING_SCHEDULE = slow", "graceful, quick or fast is wanted"),
+        ("DEFRAG_SCHEDULE = slow", "graceful, quick or fast is wanted"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_line(line: str, words: str) -> None:
+    with pytest.raises(ConfigError, match="(?s).*".join(map(str, [words]))) as error:
+        told(LISTED + line)
+    assert error.value.line == 2
+
+
+def test_nothing_is_asked_of_settings_that_are_not_in_force() -> None:
+    assert told("DEFRAG_INTERVAL = 1.5") == {}

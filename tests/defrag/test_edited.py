@@ -1,0 +1,59 @@
+"""Property: whatever is done to a poll of a sound log, the judge or the poll that is held again says so; what neither
+can see is listed here, with why."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import attrs
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.recheck_cycles import recheck
+from poolbook.replay.validation import examine
+
+from ..replay.edits import others, unseen_twice, unseen_without
+from .pools import DefragPool
+
+
+@cache
+def sound(dialect: str) -> tuple[e.Event, ...]:
+    pool = DefragPool(dialect, INTERVAL=60, DRAINING_MACHINES_PER_HOUR=60, CANCEL_REQUIREMENTS="Cpus == 1")
+    pool.machines("m1", "m2", retirement=1000)
+    pool.run(50, cpus=1)
+    pool.run(36_000, count=6)
+    pool.advance(190)
+    return tuple(pool.events())
+
+
+OF_POLLS = (e.DefragPolled, e.DrainBegan, e.DrainTransitioned, e.EvaluationRecorded)
+CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
+    (e.DefragPolled, "stimulus"): "one that drained nothing is alone under its name",
+    (e.DefragPolled, "offset"): "no expression of this pool asks for local times",
+}
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_poll_that_is_left_out_is_missed(dialect: str) -> None:
+    assert unseen_without(sound(dialect)) & set(OF_POLLS) == set()
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_poll_that_stands_there_twice_is_noticed(dialect: str) -> None:
+    assert unseen_twice(sound(dialect)) & set(OF_POLLS) == {e.EvaluationRecorded}  # there may be any number
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_field_of_a_poll_that_is_changed_is_noticed(dialect: str) -> None:
+    unseen = set()
+    log = sound(dialect)
+    for index, event in enumerate(log):
+        for field in attrs.fields(type(event)) if isinstance(event, e.DefragPolled) else ():
+            for value in others(getattr(event, field.name)):
+                if value == getattr(event, field.name):
+                    continue
+                told = [*log]
+                told[index] = attrs.evolve(event, **{field.name: value})
+                if not examine(enumerate(told, 1)).violations and not recheck(enumerate(told, 1)).differing:
+                    unseen.add((type(event), field.name))
+    assert unseen == set(CHANGED_UNSEEN)

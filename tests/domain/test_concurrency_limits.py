@@ -1,0 +1,224 @@
+"""Golden: what a job holds of concurrency limits, from its match to its end, in a pool that goes on."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from poolbook import Behaviour, Pool, Refusal
+from poolbook.domain import events as e
+from poolbook.domain.ports import stimuli as s
+from poolbook.replay.recheck_cycles import recheck
+from poolbook.replay.validation import examine
+
+from ..together import together
+from .pools import TestPool
+
+XSW = {"XSW_LIMIT": "2"}
+
+
+def pool(seconds: int = 60, static: int = 4, **settings: str) -> TestPool:
+    found = TestPool(behave=lambda launch: Behaviour(seconds), settings=XSW | settings)
+    found.machine("h", cpus=static, memory=4096, static=static, Network='"NET_A"')
+    return found
+
+
+def running(found: TestPool) -> list[str]:
+    return sorted(f"{cluster}.{proc}" for cluster, proc in found.state.by_job)
+
+
+def configure(found: TestPool, **settings: str) -> None:
+    found.handle(s.ConfigurePool(found.id(), settings))
+
+
+def ends(found: TestPool) -> list[str]:
+    return [event.cause for event in found.events() if isinstance(event, e.ClaimEnded)]
+
+
+def test_as_many_run_as_there_are_units_and_the_next_when_one_has_ended() -> None:
+    found = pool()
+    found.submit(3, ConcurrencyLimits='"xsw"')
+    assert running(found) == ["1.0", "1.1"]
+    found.advance(61)
+    assert running(found) == ["1.2"]
+    found.advance(61)
+    assert (running(found), found.state.limits_in_use) == ([], {})
+
+
+def test_a_lower_limit_ends_no_job_and_a_higher_one_lets_more_begin() -> None:
+    found = pool(600)
+    found.submit(4, ConcurrencyLimits='"xsw"')
+    configure(found, XSW_LIMIT="1")
+    found.advance(120)
+    assert (running(found), ends(found)) == (["1.0", "1.1"], [])
+    configure(found, XSW_LIMIT="3")
+    found.advance(1)
+    assert running(found) == ["1.0", "1.1", "1.2"]
+
+
+def test_what_a_job_holds_is_fixed_at_its_match() -> None:
+    found = pool(600)
+    found.submit(2, ConcurrencyLimits='"xsw"')
+    found.edit("1", ConcurrencyLimits='"other"')
+    found.submit(1, ConcurrencyLimits='"xsw"')
+    found.advance(120)
+    assert running(found) == ["1.0", "1.1"]
+    assert found.state.limits_in_use == {"xsw": 2}
+
+
+def test_a_held_or_evicted_job_gives_back_what_it_holds_with_its_claim() -> None:
+    found = pool(600)
+    found.submit(3, ConcurrencyLimits='"xsw"')
+    found.act("hold", "1.0")
+    found.advance(1)
+    assert running(found) == ["1.1", "1.2"]
+    found.vacate_slot("slot2@h", fast=True)
+    found.advance(1)
+    assert found.state.limits_in_use == {"xsw": 2}
+
+
+def test_a_claim_goes_on_to_jobs_of_the_same_limits_alone() -> None:
+    found = pool(60, static=1)
+    found.submit(1, ConcurrencyLimits='"xsw"')
+    found.submit(1)
+    found.submit(1, ConcurrencyLimits='"y"')
+    found.submit(1, ConcurrencyLimits='strcat("X", "sw")')
+    found.advance(61)
+    assert running(found) == ["4.0"]
+    assert ends(found) == []
+    found.advance(61)
+    assert ends(found) == ["no_more_jobs"]
+    assert running(found) == ["2.0"]
+
+
+def test_a_claim_may_be_configured_to_go_on_to_any_job() -> None:
+    found = pool(60, static=1, CLAIM_RECYCLING_CONSIDER_LIMITS="false")
+    found.submit(1, ConcurrencyLimits='"xsw"')
+    found.submit(1)
+    found.advance(61)
+    assert (running(found), ends(found), found.state.limits_in_use) == (["2.0"], [], {"xsw": 1})
+
+
+def test_jobs_of_the_local_universe_take_nothing() -> None:
+    found = pool(600, XSW_LIMIT="0")
+    found.submit(2, JobUniverse="12", ConcurrencyLimits='"xsw"')
+    found.submit(1, ConcurrencyLimits='"xsw"')
+    assert running(found) == ["1.0", "1.1"]
+    assert found.state.limits_in_use == {}
+
+
+def test_a_claim_from_outside_of_the_pool_takes_what_its_job_says() -> None:
+    found = pool(600)
+    ad = {"ConcurrencyLimits": 'strcat("xsw:2 ", TARGET.Network)', "RequestCpus": "1", "RequestMemory": "100"}
+    found.handle(s.RequestClaim(found.id(), "slot1@h", "c1", "eve@there", "ap", "7.0", ad, 0))
+    assert found.state.limits_in_use == {"xsw:2 NET_A": 1}
+    found.submit(1, ConcurrencyLimits='"xsw"')
+    assert running(found) == []
+
+
+def test_a_slot_s_ad_says_what_its_claim_holds() -> None:
+    with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(600), settings=XSW) as opened:
+        opened.add_machine("h", cpus=2, static=2)
+        opened.submit({"executable": "/bin/x", "concurrency_limits": "Y:2, XSW"}, count=1)
+        opened.submit({"executable": "/bin/x"}, count=1)
+        assert [slot.get("ConcurrencyLimits") for slot in opened.slots()] == ["xsw,y:2", None]
+        assert [job.get("ConcurrencyLimits") for job in opened.jobs()] == ["xsw,y:2", None]
+
+
+def test_why_a_job_waits_names_the_limit_and_its_holders() -> None:
+    with Pool.open(
+        "memory:", user="alice", behave=lambda launch: Behaviour(600), settings={"XSW_LIMIT": "3"}
+    ) as opened:
+        opened.add_machine("h", cpus=8, static=8)
+        for count in (2, 1, 1, 2):
+            opened.submit(
+                {"executable": "/bin/x", **({} if count == 1 else {"concurrency_limits": "xsw"})}, count=count
+            )
+        assert "A concurrency limit is reached: XSW: 3 of 3, held by 1.0, 1.1, 4.0." in opened.why("4.1")
+        assert any("concurrency limit xsw reached" in str(line) for line in opened.why("4.1", verbose=True))
+
+
+@together(
+    ("limits", "words"),
+    [
+        ("1abc", "Invalid concurrency limit '1abc'"),
+        ("a.b.c", "Invalid concurrency limit 'a.b.c'"),
+        ("xsw, s-w", "Invalid concurrency limit 's-w'"),
+        (".a", "Invalid concurrency limit '.a'"),
+        ("a.", "Invalid concurrency limit 'a.'"),
+        ("a.1", "Invalid concurrency limit 'a.1'"),
+        (":2", "Invalid concurrency limit ':2'"),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_at_submission(limits: str, words: str) -> None:
+    with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match=words.replace(".", "[.]")):
+        opened.submit({"executable": "/bin/x", "concurrency_limits": limits})
+
+
+def test_both_commands_together_are_refused() -> None:
+    with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match="use one of them"):
+        opened.submit({"executable": "/bin/x", "concurrency_limits": "a", "concurrency_limits_expr": "TARGET.B"})
+
+
+@together(
+    ("text", "limits"),
+    [
+        ("XSW_LIMIT = 3", {"XSW_LIMIT": "3"}),
+        ("xsw_limit = 2 + 1", {"XSW_LIMIT": "3"}),
+        ("XSW_LIMIT = 3\nNEGOTIATOR.Xsw_Limit = 2", {"XSW_LIMIT": "2"}),
+        ("XSW_LIMIT = -1.5", {"XSW_LIMIT": "-1.5"}),
+        ("XSW_LIMIT =", {}),
+        ("Large.A_LIMIT = 4", {"LARGE.A_LIMIT": "4"}),
+        ("CONCURRENCY_LIMIT_DEFAULT_large = 4", {"CONCURRENCY_LIMIT_DEFAULT_LARGE": "4"}),
+        ("CONCURRENCY_LIMIT_DEFAULT = 0", {"CONCURRENCY_LIMIT_DEFAULT": "0"}),
+        ("CONCURRENCY_LIMIT_DEFAULT = 2308032", {}),
+        ("ARC_GAHP_COMMAND_LIMIT = 7\nEC2_GAHP_RATE_LIMIT = 3", {}),
+    ],
+)
+def test_the_log_has_the_limits_that_a_configuration_sets(text: str, limits: dict[str, str]) -> None:
+    with pytest.warns() if "GAHP" in text else pytest.MonkeyPatch.context():
+        opened = Pool.open("memory:", config=text)
+    with opened:
+        assert {
+            name: value for name, value in opened.state.settings.items() if "LIMIT" in name and "PER_USER" not in name
+        } == limits
+
+
+def test_a_limit_that_is_no_number_is_refused() -> None:
+    with pytest.raises(Exception, match="XSW_LIMIT"):
+        Pool.open("memory:", config="XSW_LIMIT = three")
+    with pytest.raises((Refusal, ValueError), match="a number is wanted"):
+        Pool.open("memory:", settings={"XSW_LIMIT": "three"})
+
+
+# Logs that say otherwise
+
+
+def log_of_limits() -> list[e.Event]:
+    found = pool(60)
+    found.submit(3, ConcurrencyLimits='"xsw"')
+    found.advance(150)
+    return found.events()
+
+
+def test_cycles_with_limits_come_out_the_same_when_they_are_taken_again() -> None:
+    log = log_of_limits()
+    found = recheck(enumerate(log, 1))
+    assert found.sound
+    assert (found.others, found.differences) == (0, [])
+    assert {event.rules for event in log if isinstance(event, e.CycleHeld)} == {3}
+    assert examine(enumerate(log, 1)).violations == []
+
+
+def test_a_log_in_which_a_limit_was_lower_is_found() -> None:
+    text = json.dumps
+    log = [
+        e.PoolFounded(one.at, one.cause, one.stimulus, one.name, one.dialect, one.uid_domain, one.version,
+                      one.settings | {"XSW_LIMIT": "1"})
+        if isinstance(one, e.PoolFounded) else one
+        for one in log_of_limits()
+    ]  # fmt: skip
+    assert recheck(enumerate(log, 1)).differing > 0
+    (violation,) = {one.rule for one in examine(enumerate(log, 1)).violations}
+    assert violation == "limit", text(violation)

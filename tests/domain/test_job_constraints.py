@@ -1,0 +1,150 @@
+"""Differential: a constraint evaluated over the queue by columns selects the jobs that it selects one by one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.domain import events as e
+from poolbook.domain.classad import Context, EvaluationError, parse
+from poolbook.domain.classad.match import accepts
+from poolbook.domain.decide import Draft, Tables
+from poolbook.domain.ports.stimuli import Selection
+from poolbook.domain.schedd.job_commands import MANY, selected
+from poolbook.domain.schedd.job_constraints import meeting
+from poolbook.domain.state.cluster import Cluster
+from poolbook.domain.state.evolve import evolve
+from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.state.settings import settings
+from poolbook.domain.state.state import State
+
+NOW = 1_800_000_000
+WHY = (NOW * 1_000_000, "submitted", "test")
+AD = {
+    "Owner": '"alice"', "JobUniverse": "5", "RequestMemory": "1024", "JobPrio": "0", "Cmd": '"/bin/sleep"',
+    "Requirements": "TARGET.Memory >= RequestMemory", "Twice": "2 * RequestMemory", "Wish": "MY.Twice + ProcId",
+    "Nested": "[ Size = ProcId; ]", "Empty": "", "cmd2": '"x"', "Cmd2": '"y"', "Big": "99999999999999999999",
+}  # fmt: skip
+CONSTRAINTS = (
+    "ProcId % 2 == 0",
+    "procid > 3 && ClusterId == 2",
+    "JobStatus == 5",
+    'JobStatus =!= 1 || HoldReason == "later"',
+    "RequestMemory > 1000",
+    "MY.RequestMemory / ProcId > 100",
+    "Wish > 2050",
+    "Nested.Size == 3",
+    'Owner == "ALICE" && regexp("sl.*p$", Cmd)',
+    "TARGET.Memory > 5",
+    "Missing is undefined",
+    "Missing",
+    '"text"',
+    "ProcId",
+    "ProcId / 0",
+    "JobPrio + 0.5",
+    "QDate < time()",
+    'Cmd2 == "y"',
+    "Empty is undefined",
+    "Big > 5",
+    "Own",
+    "Own > 2",
+    'eval("ProcId") == 3',
+    "ifThenElse(ProcId < 2, Own, JobPrio) > 0",
+    'stringListMember(string(ProcId), "1,3,5")',
+    "{ProcId, 4}[0] == 2",
+    "random(10) < 5",
+)
+# What happens to jobs: (event, which of them, what changes)
+OWN = ("1", "7", '"seven"', "", "ProcId * 2", "undefined", "-3", "true", "2.5", "Twice")
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["hold", "edit", "leave"]),
+        st.integers(0, 3),
+        st.tuples(st.integers(0, 30), st.integers(0, 8)),
+        st.sampled_from(["RequestMemory", "jobprio", "Own", "Fresh", "Wish"]),
+        st.sampled_from([*OWN[:3], *OWN[4:]]),
+    ),
+    max_size=8,
+)
+CLUSTERS = st.lists(
+    st.tuples(
+        st.integers(1, 30),
+        st.dictionaries(st.sampled_from(["Own", "RequestMemory"]), st.lists(st.sampled_from(OWN), min_size=1)),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def queue(
+    clusters: list[tuple[int, dict[str, list[str]]]], steps: list[tuple[str, int, tuple[int, int], str, str]]
+) -> State:
+    state = State()
+    evolve(state, e.PoolFounded(*WHY, "test", "htcondor-25", "example.org", "0", settings({})))
+    for number, (count, own) in enumerate(clusters, 1):
+        columns = {name: [texts[proc % len(texts)] for proc in range(count)] for name, texts in own.items()}
+        ad = {name: text for name, text in AD.items() if name not in columns}
+        evolve(state, e.ClusterSubmitted(*WHY, number, "alice@example.org", ad, count, pack(columns), "Idle"))
+    for what, number, (first, many), name, text in steps:
+        cluster = state.clusters.get(number)
+        if cluster is None:
+            continue
+        procs = tuple((proc, proc) for proc in range(first, min(first + many, cluster.count)) if proc in cluster)
+        if what == "edit" and procs:
+            evolve(state, e.JobsEdited(*WHY, number, procs, {name: text}))
+        elif procs:
+            target = "Held" if what == "hold" else ""
+            told = {"HoldReason": '"later"'} if target else {}
+            source = cluster.status_of(procs[0][0])
+            evolve(state, e.JobsTransitioned(*WHY, number, procs, what, source, target or "Left", told))
+    return state
+
+
+def one_by_one(text: str, jobs: list[tuple[Cluster, list[int]]], context: Context) -> list[list[int]]:
+    constraint = parse(text)
+
+    def meets(cluster: Cluster, proc: int) -> bool:
+        try:
+            return accepts(constraint.evaluate(ad_of(cluster.attributes(proc)), None, context))
+        except EvaluationError:
+            return False
+
+    return [[proc for proc in procs if meets(cluster, proc)] for cluster, procs in jobs]
+
+
+@given(CLUSTERS, STEPS)
+def test_by_columns_a_constraint_means_what_it_means_job_by_job(
+    clusters: list[tuple[int, dict[str, list[str]]]], steps: list[tuple[str, int, tuple[int, int], str, str]]
+) -> None:
+    state, context = queue(clusters, steps), Context(now=NOW, seed=NOW)
+    jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
+    for text in CONSTRAINTS:
+        found = meeting(parse(text), jobs, context)
+        assert found == one_by_one(text, jobs, context) or (found is None and "eval(" in text), text
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_a_command_over_many_jobs_selects_the_same(constraint: str) -> None:
+    state = queue([(MANY, {"Own": list(OWN)}), (3, {})], [("hold", 1, (5, 8), "", "")])
+    draft = Draft(state, "test", WHY[0], Tables())
+    found = {cluster.id: procs for cluster, procs in selected(draft, Selection(constraint=constraint))}
+    jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
+    alone = one_by_one(constraint, jobs, draft.context)
+    assert found == {cluster.id: procs for (cluster, _), procs in zip(jobs, alone, strict=True) if procs}
+
+
+def test_what_jobs_share_is_looked_up_once_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, asked = queue([(20_000, {})], []), 0
+
+    def counted(cluster: Cluster, proc: int, changes=Cluster.changes) -> object:  # type: ignore[no-untyped-def]
+        nonlocal asked
+        asked += 1
+        return changes(cluster, proc)
+
+    monkeypatch.setattr(Cluster, "changes", counted)
+    draft = Draft(state, "test", WHY[0], Tables())
+    (found,) = selected(draft, Selection(constraint="ProcId % 2 == 0 && RequestMemory == 1024 && Wish > 0"))
+    assert found[1] == list(range(0, 20_000, 2))
+    assert asked < 10

@@ -1,0 +1,211 @@
+"""Property: concurrency limits hold in every order of matches, ends, preemptions, crashes and reconfigurations.
+
+What is held is counted here once more, from the log's events alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from contextlib import suppress
+from fractions import Fraction
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import LogUnavailable
+from poolbook.replay.recheck_cycles import recheck
+from poolbook.replay.virtual_world import Behaviour
+
+from .pools import TestPool
+from .test_invariants import Flaky
+
+USERS = ("alice", "bob")
+LIMITS = (
+    '"xsw"', '"xsw"', '"xsw:2,small.a"', '"SMALL.A"', '"xsw:0.5"', '"plain"', 'TARGET.Network', '"xsw:0.7"',
+    'strcat("xsw ", TARGET.Network)', "",
+)  # fmt: skip
+CONFIGURED = st.fixed_dictionaries(
+    {},
+    optional={
+        "XSW_LIMIT": st.sampled_from(["0", "1", "2", "2.5", "3"]),
+        "CONCURRENCY_LIMIT_DEFAULT_SMALL": st.sampled_from(["1", "2"]),
+        "CONCURRENCY_LIMIT_DEFAULT": st.sampled_from(["1", "4"]),
+        "NET_A_LIMIT": st.sampled_from(["1", "2"]),
+    },
+)
+POLICY = {"PREEMPTION_REQUIREMENTS": "RemoteUserPrio > SubmitterUserPrio", "PRIORITY_HALFLIFE": "60"}
+
+
+def units(text: str) -> dict[str, Fraction]:
+    """What a text takes, of these alone that stand above."""
+    found: Counter[str] = Counter()
+    for word in text.lower().replace(",", " ").split():
+        name, _, number = word.partition(":")
+        found[name] += Fraction(number or 1)  # type: ignore[assignment]
+    return dict(found)  # type: ignore[arg-type]
+
+
+def most(configured: dict[str, str], name: str) -> Fraction | None:
+    of_set = name.rpartition(".")[0].upper()
+    names = (f"{name.upper()}_LIMIT", f"CONCURRENCY_LIMIT_DEFAULT_{of_set}", "CONCURRENCY_LIMIT_DEFAULT")
+    return next((Fraction(configured[one]) for one in names if configured.get(one)), None)
+
+
+class Books:
+    """Who holds what, by the events: what each match, waiting claim and claim was given."""
+
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str], str] = {}
+        self.configured: dict[str, str] = {}
+        self.seen = 0
+
+    def read(self, events: list[tuple[int, e.Event]]) -> None:
+        for position, event in events:
+            self.seen = position
+            self.take(event)
+
+    def take(self, event: e.Event) -> None:
+        match event:
+            case e.PoolConfigured():
+                self.configured |= event.settings
+            case e.CycleHeld():
+                for one in event.matches:
+                    self.match(one)
+            case e.ClaimQueued():
+                self.give(event.slot, "match", "waiting")
+                self.held[event.slot, "waiting"] = event.limits
+            case e.ClaimMade():
+                self.give(event.slot, "match", "waiting", "claim")
+                self.held[event.slot, "claim"] = event.limits
+            case e.ClaimWithdrawn():
+                self.give(event.slot, "waiting")
+            case e.MatchVoided():
+                self.give(event.slot, "match")
+            case e.ClaimEnded():
+                self.give(event.slot, "claim")
+            case e.SlotDestroyed():
+                self.give(event.slot, "match", "waiting", "claim")
+
+    def give(self, slot: str, *kinds: str) -> None:
+        for kind in kinds:
+            self.held.pop((slot, kind), None)
+
+    def match(self, one: e.Match) -> None:
+        for name, taken in units(one.limits).items():
+            there = most(self.configured, name)
+            assert there is None or self.used(name) + taken <= there, f"{one} exceeds {name}"
+        self.give(one.slot, "match")
+        self.held[one.slot, "match"] = one.limits
+
+    def used(self, name: str) -> Fraction:
+        return sum((units(text).get(name, Fraction(0)) for text in self.held.values()), start=Fraction(0))
+
+
+class LimitedPool(RuleBasedStateMachine):
+    """A pool of limited jobs, whose appends fail now and then, and whose writer dies."""
+
+    @initialize(dialect=st.sampled_from(["manual", "htcondor-25"]), seconds=st.integers(5, 80), grace=st.integers(0, 9))
+    def begin(self, dialect: str, seconds: int, grace: int) -> None:
+        self.log = Flaky(open_log("memory:", create=True))
+        self.pool = TestPool(
+            dialect=dialect,
+            log=self.log,  # type: ignore[arg-type]
+            behave=lambda launch: (
+                Behaviour(seconds, lost=True) if launch.proc == 2 else Behaviour(seconds, grace=grace)
+            ),
+            settings={"MachineMaxVacateTime": "6", "CLAIM_WORKLIFE": "60", **POLICY},
+        )
+        self.books = Books()
+        self.asked(lambda: self.pool.machine("a", cpus=3, memory=3000, static=3, Network='"NET_A"'))
+        self.asked(lambda: self.pool.machine("p", cpus=3, memory=3000, Network='"net_b"', Rank='TARGET.Owner == "bob"'))
+
+    def asked(self, ask) -> None:  # type: ignore[no-untyped-def]
+        with suppress(LogUnavailable):
+            ask()
+
+    @rule(count=st.integers(1, 4), user=st.sampled_from(USERS), limits=st.sampled_from(LIMITS))
+    def submit(self, count: int, user: str, limits: str) -> None:
+        more = {"ConcurrencyLimits": limits} if limits else {}
+        self.asked(lambda: self.pool.submit(count, user, Owner=f'"{user}"', **more))
+
+    @rule(configured=CONFIGURED)
+    def reconfigure(self, configured: dict[str, str]) -> None:
+        self.asked(lambda: self.pool.handle(s.ConfigurePool(self.pool.id(), configured)))
+
+    @rule(user=st.sampled_from(USERS), value=st.sampled_from([0.5, 5.0, 50.0]))
+    def grant(self, user: str, value: float) -> None:
+        who = f"{user}@example.org"
+        self.asked(lambda: self.pool.handle(s.SetSubmitter(self.pool.id(), "root", who, "priority", value)))
+
+    @rule(what=st.sampled_from(["1", "2.0", "alice", "bob"]), limits=st.sampled_from(LIMITS))
+    def edit(self, what: str, limits: str) -> None:
+        self.asked(lambda: self.pool.edit(what, user="root", ConcurrencyLimits=limits))
+
+    @rule(
+        action=st.sampled_from(["hold", "release", "remove", "vacate"]),
+        what=st.sampled_from(["1", "1.0", "2.0", "3", "alice", "bob"]),
+        fast=st.booleans(),
+    )
+    def act(self, action: str, what: str, fast: bool) -> None:
+        self.asked(lambda: self.pool.act(action, what, user="root", fast=fast))
+
+    @rule(seconds=st.sampled_from([0.5, 3, 20, 100]))
+    def advance(self, seconds: float) -> None:
+        self.asked(lambda: self.pool.advance(seconds))
+        self.log.failing = 0
+
+    @rule()
+    def fill_the_disk(self) -> None:
+        self.log.failing = 1
+
+    @rule()
+    def crash(self) -> None:
+        """Another writer goes on where the log ends."""
+        self.log.failing = 0
+        self.pool.engine = Engine(self.log, self.pool.world, None)  # type: ignore[arg-type]
+
+    @invariant()
+    def no_match_exceeds_a_limit(self) -> None:
+        self.books.read(list(self.log.read(self.books.seen)))
+
+    @invariant()
+    def the_state_holds_what_the_events_say(self) -> None:
+        self.books.read(list(self.log.read(self.books.seen)))
+        held = Counter(text for text in self.books.held.values() if text)
+        assert self.pool.state.limits_in_use == held
+        assert set(self.pool.state.matched_limits) == {
+            slot for (slot, kind), text in self.books.held.items() if kind == "match" and text
+        }
+
+    @invariant()
+    def what_runs_holds_what_its_claim_was_matched_with(self) -> None:
+        for slot in self.pool.state.slots.values():
+            held = "" if slot.claim is None else slot.claim.limits
+            assert held == self.books.held.get((slot.name, "claim"), "")
+
+    def teardown(self) -> None:
+        if hasattr(self, "log"):
+            assert recheck(self.log.read()).differences == []
+
+
+def bounds(examples: int, steps: int) -> settings:
+    return settings(
+        max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+
+
+def test_limits_hold_in_every_interleaving() -> None:
+    run_state_machine_as_test(LimitedPool, settings=bounds(6, 25))
+
+
+@pytest.mark.soak
+def test_limits_hold_in_every_interleaving_at_length() -> None:
+    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 10
+    run_state_machine_as_test(LimitedPool, settings=bounds(examples, 60))

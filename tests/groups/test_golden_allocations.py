@@ -1,0 +1,87 @@
+"""Golden: the quotas and allocations of each round of each cycle of real negotiators, beside what ours make of the same
+requests."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from poolbook.domain.config import read as read_configuration
+from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
+from poolbook.domain.negotiator.groups.remainders import recover
+from poolbook.domain.negotiator.groups.surplus import allocate
+from poolbook.domain.negotiator.settings import followed, read
+from poolbook.domain.state_machines.dialects import HTCONDOR_25
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+RUNS = {
+    "traces/09a-quota-static-nosurplus": 13, "traces/09b-quota-hier-surplus": 12, "cycles/group-surplus": 30,
+    "cycles/autoregroup": 42, "cycles/group-weights": 23, "cycles/group-fractions": 31, "cycles/group-strict": 16,
+}  # fmt: skip
+"""The recorded runs with groups, and how many rounds their logs tell of."""
+BEGINS = re.compile(r"group quotas: assigning group quotas from (\S+) available")
+ROUND = re.compile(r"group quotas: allocation round (\d+)")
+TOLD = re.compile(r"group quotas: group= (\S+)  quota= (\S+)  requested= (\S+)  allocated= (\S+)  unallocated= (\S+)")
+ASKS = re.compile(r"group quotas: fairshare \(1\): group= (\S+)  quota= (\S+)  requested= (\S+)")
+ENDS = re.compile(r"group quotas: groups= .*  surplus= (\S+)  maxdelta=")
+
+
+class Told(NamedTuple):
+    """A round: the cores that were divided, its number, by group its quota, request and allocation, and the rest."""
+
+    total: float
+    number: int  #: from 1 in each cycle
+    groups: dict[str, tuple[float, float, float]]
+    rest: float
+
+
+def rounds(folder: Path) -> Iterator[Told]:
+    """The rounds of which the log tells all."""
+    (path,) = folder.glob("NegotiatorLog*")
+    total, number, groups = -1.0, 0, dict[str, tuple[float, float, float]]()
+    for line in gzip.decompress(path.read_bytes()).decode().splitlines():
+        if found := BEGINS.search(line):
+            total = float(found[1])
+        elif found := ROUND.search(line):
+            number, groups = int(found[1]), {}
+        elif found := ASKS.search(line):
+            groups[found[1]] = float(found[2]), float(found[3]), 0.0
+        elif found := TOLD.search(line):
+            groups[found[1]] = (*groups[found[1]][:2], float(found[4]))
+        elif found := ENDS.search(line):
+            if total >= 0 and groups:
+                yield Told(total, number, groups, float(found[1]))
+        elif "trimmed" in line:
+            total = -1.0
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_quotas_and_allocations_are_those_of_the_real_negotiator(run: str) -> None:
+    folder, count = DATA / run, 0
+    text = (folder / "scenario.conf").read_text(encoding="utf-8")
+    rules = read(followed(read_configuration(text, subsystem="NEGOTIATOR")))
+    for told in rounds(folder):
+        nodes = rules.tree.grown()
+        assign(nodes[0], told.total, oversubscribes(rules.quotas, HTCONDOR_25))
+        for node in nodes:
+            node.requested = told.groups[node.name][1]
+        if nodes[0].group.autoregroup and told.number > 1:
+            nodes[0].quota = told.total  # it stays so from the first round on
+        rest = allocate(nodes[0])
+        if not rules.use_slot_weights:
+            rest += recover(nodes[0])
+        if nodes[0].group.autoregroup:
+            nodes[0].allocated = told.total
+        ours = {node.name: (node.quota, node.allocated) for node in nodes}
+        theirs = {name: (quota, given) for name, (quota, _, given) in told.groups.items()}
+        assert set(ours) == set(theirs)
+        for name, figures in theirs.items():
+            assert ours[name] == pytest.approx(figures, rel=1e-5), (told, name)
+        assert rest == pytest.approx(told.rest, rel=1e-5, abs=1e-5)
+        count += 1
+    assert count == RUNS[run]

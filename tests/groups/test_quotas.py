@@ -1,0 +1,175 @@
+"""Table: how a pool's cores are divided among accounting groups (CM, "Hierarchical Group Quotas"); property: of any
+tree."""
+
+from __future__ import annotations
+
+from math import isclose
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.domain.negotiator.groups.tree import Node
+
+from ..together import together
+from .trees import MANUAL, MANUAL_DYNAMIC, nodes, quotas, subtrees, tree
+
+TWO = {
+    "GROUP_NAMES": "group_physics, group_chemistry", "GROUP_QUOTA_group_physics": "20",
+    "GROUP_QUOTA_group_chemistry": "10",
+}  # fmt: skip
+THIRDS = {
+    "GROUP_NAMES": "group_physics, group_chemistry", "GROUP_QUOTA_DYNAMIC_group_chemistry": "0.33",
+    "GROUP_QUOTA_DYNAMIC_group_physics": "0.66",
+}  # fmt: skip
+
+
+@together(
+    ("settings", "slots", "oversubscribe", "physics", "chemistry", "none"),
+    [
+        (TWO, 30, False, 20, 10, 0),
+        (TWO, 15, False, 10, 5, 0),  # half of the pool is gone
+        (TWO, 60, False, 20, 10, 30),  # it has doubled: nobody's quota does
+        (TWO, 15, True, 20, 10, 0),
+        (TWO, 0, False, 0, 0, 0),
+        (THIRDS, 30, False, 19.8, 9.9, 0.3),
+        (THIRDS, 60, True, 39.6, 19.8, 0.6),
+        (THIRDS | {"GROUP_QUOTA_DYNAMIC_group_physics": "0.99"}, 30, False, 22.5, 7.5, 0),  # 3 to 1
+        # static ones go first, dynamic ones divide the rest
+        (THIRDS | {"GROUP_QUOTA_group_physics": "20"}, 30, False, 20, 3.3, 6.7),
+        ({"GROUP_NAMES": "group_physics group_chemistry"}, 30, False, 0, 0, 30),
+    ],
+)
+def test_the_manual_s_two_groups_get_their_quotas(
+    settings: dict[str, str], slots: float, oversubscribe: bool, physics: float, chemistry: float, none: float
+) -> None:
+    assert quotas(settings, slots, oversubscribe) == {
+        "<none>": none, "group_physics": physics, "group_chemistry": chemistry,
+    }  # fmt: skip
+
+
+@together(
+    ("settings", "slots", "hep", "lep", "physics"),
+    [
+        (MANUAL, 30, 15, 5, 20),
+        (MANUAL, 15, 7.5, 2.5, 10),
+        (MANUAL_DYNAMIC, 30, 15.000075, 5.000025, 20.0001),
+        (MANUAL_DYNAMIC, 60, 30.00015, 10.00005, 40.0002),
+    ],
+)
+def test_a_subgroup_s_quota_is_of_its_parent_s(
+    settings: dict[str, str], slots: float, hep: float, lep: float, physics: float
+) -> None:
+    if settings is MANUAL_DYNAMIC:  # 0.66667 and 0.33334 come to more than 1: they are scaled, too
+        hep, lep, physics = (round(one / 1.00001, 9) for one in (hep, lep, physics))
+    found = subtrees(settings, slots)
+    assert [found[f"group_physics{name}"] for name in (".hep", ".lep", "")] == pytest.approx([hep, lep, physics])
+    assert quotas(settings, slots)["group_physics"] == pytest.approx(0, abs=1e-9)
+
+
+def test_where_quotas_may_be_oversubscribed_a_parent_keeps_its_own() -> None:
+    """As the tables of a real pool show it (traces 09b)."""
+    assert quotas(MANUAL, 30, True) == {
+        "<none>": 0, "group_chemistry": 10, "group_physics": 20, "group_physics.hep": 15, "group_physics.lep": 5,
+    }  # fmt: skip
+
+
+# The tree
+
+
+def test_groups_are_in_the_order_of_the_tree_each_level_by_name() -> None:
+    found = tree({"GROUP_NAMES": "b.z, A, b, a.y c B.a"})
+    assert [group.name for group in found.groups] == ["<none>", "A", "b", "c", "a.y", "B.a", "b.z"]
+    assert found.parents == (-1, 0, 0, 0, 1, 2, 2)
+
+
+@together(
+    ("names", "ignored"),
+    [
+        ("<none> a", {"<none>": "it is the name of the group of those that are in none"}),
+        ("a A", {"A": "it is a once more"}),
+        ("a.b c", {"a.b": "there is no group a"}),
+        ("a a.b.c", {"a.b.c": "there is no group a.b"}),
+    ],
+)
+def test_a_name_that_makes_no_group_is_left_out(names: str, ignored: dict[str, str]) -> None:
+    assert tree({"GROUP_NAMES": names}).ignored == ignored
+
+
+@together(
+    ("submitter", "group"),
+    [
+        ("ann@here", "<none>"), ("a.ann@here", "a"), ("A.ann@here", "a"), ("a.B.ann@here", "a.b"),
+        ("a.b.c.ann@here", "a.b"), ("a.x.ann@here", "a"), ("x.ann@here", "<none>"), ("x.b.ann@here", "<none>"),
+        ("a@here", "<none>"), ("nice-user.ann@here", "<none>"),
+    ],
+)  # fmt: skip
+def test_a_submitter_is_in_the_innermost_group_that_there_is(submitter: str, group: str) -> None:
+    found = tree({"GROUP_NAMES": "a a.b"})
+    assert found.groups[found.place_of(submitter)].name == group
+
+
+def test_what_is_set_for_a_group_counts_whatever_its_case() -> None:
+    found = tree(
+        {
+            "GROUP_NAMES": "A, a.b, c", "GROUP_QUOTA_a": "3", "GROUP_QUOTA_DYNAMIC_A.B": "0.5",
+            "GROUP_ACCEPT_SURPLUS": "true", "GROUP_ACCEPT_SURPLUS_C": "false", "GROUP_AUTOREGROUP_a.B": "true",
+        }
+    )  # fmt: skip
+    assert {one.name: (one.quota, one.static, one.accepts_surplus, one.autoregroup) for one in found.groups} == {
+        "<none>": (0, False, True, True), "A": (3, True, True, False), "a.b": (0.5, False, True, True),
+        "c": (0, False, False, False),
+    }  # fmt: skip
+
+
+# Any tree
+
+PARTS = ("a", "b", "c")
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> dict[str, str]:
+    """Up to four levels of groups, of either kind."""
+    names: list[str] = []
+    for _ in range(draw(st.integers(1, 9))):
+        parent = draw(st.sampled_from(["", *names]))
+        name = f"{parent}.{draw(st.sampled_from(PARTS))}".lstrip(".")
+        if name not in names and name.count(".") < 4:
+            names.append(name)
+    settings = {"GROUP_NAMES": " ".join(names)}
+    for name in names:
+        if draw(st.booleans()):
+            settings[f"GROUP_QUOTA_{name}"] = str(draw(st.integers(0, 40)))
+        else:
+            settings[f"GROUP_QUOTA_DYNAMIC_{name}"] = str(draw(st.integers(0, 100)) / 100)
+        settings[f"GROUP_ACCEPT_SURPLUS_{name}"] = str(draw(st.booleans())).lower()
+    return settings
+
+
+def inner(found: dict[str, Node]) -> list[Node]:
+    return [node for node in found.values() if node.children]
+
+
+@given(trees(), st.integers(0, 100))
+def test_quotas_are_scaled_down_to_what_there_is_and_never_up(settings: dict[str, str], slots: int) -> None:
+    found = nodes(settings, slots)
+    for node in found.values():
+        below = sum(child.subtree_quota for child in node.children)
+        assert isclose(below + node.quota, node.subtree_quota, abs_tol=1e-6)
+        statics = [child for child in node.children if child.group.static]
+        asked = sum(child.group.quota for child in statics)
+        for child in statics:
+            share = min(1.0, node.subtree_quota / asked) if asked else 0.0
+            assert isclose(child.subtree_quota, child.group.quota * share, abs_tol=1e-6)
+        rest = max(0.0, node.subtree_quota - asked)
+        parts = sum(child.group.quota for child in node.children if not child.group.static)
+        for child in node.children:
+            if not child.group.static:
+                assert isclose(child.subtree_quota, rest * child.group.quota / max(1.0, parts), abs_tol=1e-6)
+
+
+@given(trees(), st.integers(1, 100))
+def test_static_quotas_that_may_be_oversubscribed_are_what_was_set(settings: dict[str, str], slots: int) -> None:
+    for node in nodes(settings, slots, oversubscribe=True).values():
+        if node.parent is not None and node.group.static and node.parent.subtree_quota > 0:
+            assert isclose(node.subtree_quota, node.group.quota)

@@ -1,0 +1,130 @@
+"""Table: who may have what others leave, at each level of the tree; property: nothing is wasted, no cap is broken."""
+
+from __future__ import annotations
+
+from math import isclose
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.domain.negotiator.groups.remainders import recover
+from poolbook.domain.negotiator.groups.surplus import allocate
+from poolbook.domain.negotiator.groups.tree import Node
+
+from ..together import together
+from .test_quotas import trees
+from .trees import MANUAL, nodes
+
+HEP, LEP, PHYSICS, CHEMISTRY, NONE = (
+    "group_physics.hep", "group_physics.lep", "group_physics", "group_chemistry", "<none>",
+)  # fmt: skip
+
+
+def accepting(*names: str) -> dict[str, str]:
+    return MANUAL | {f"GROUP_ACCEPT_SURPLUS_{name}": "true" for name in names}
+
+
+def allocated(
+    settings: dict[str, str], slots: float, requests: dict[str, float], whole: bool = False
+) -> dict[str, float]:
+    """What is allocated to each group that gets any."""
+    found = nodes(settings, slots)
+    for name, wanted in requests.items():
+        found[name].requested = found[name].demand = wanted
+    allocate(found[NONE])
+    if whole:
+        recover(found[NONE])
+    return {name: round(node.allocated, 9) for name, node in found.items() if node.allocated}
+
+
+@together(
+    ("accepts", "requests", "gets"),
+    [
+        # nobody accepts any: it stays where it is, but for who is in no group
+        ((), {HEP: 60, CHEMISTRY: 60}, {HEP: 15, CHEMISTRY: 10}),
+        ((), {HEP: 60, NONE: 60}, {HEP: 15, NONE: 15}),  # lep's and chemistry's go up to who is in no group
+        # siblings
+        ((HEP, LEP), {HEP: 60}, {HEP: 20}),
+        ((HEP, LEP), {LEP: 60}, {LEP: 20}),
+        ((HEP, LEP), {HEP: 60, LEP: 60}, {HEP: 15, LEP: 5}),
+        ((HEP, LEP), {HEP: 60, LEP: 2}, {HEP: 18, LEP: 2}),
+        # and chemistry's: only if physics accepts it, too
+        ((HEP, LEP, PHYSICS), {HEP: 60}, {HEP: 30}),
+        ((HEP, PHYSICS), {HEP: 60, LEP: 60}, {HEP: 25, LEP: 5}),
+        ((HEP, LEP, PHYSICS), {HEP: 60, LEP: 60}, {HEP: 22.5, LEP: 7.5}),  # 15 to 5
+        ((PHYSICS,), {HEP: 60, PHYSICS: 4}, {HEP: 15, PHYSICS: 4}),
+        # chemistry has physics'
+        ((CHEMISTRY,), {HEP: 3, CHEMISTRY: 60}, {HEP: 3, CHEMISTRY: 27}),
+        ((CHEMISTRY,), {HEP: 60, LEP: 60, CHEMISTRY: 60}, {HEP: 15, LEP: 5, CHEMISTRY: 10}),
+    ],
+)
+def test_what_a_group_leaves_goes_to_those_that_accept_it(
+    accepts: tuple[str, ...], requests: dict[str, float], gets: dict[str, float]
+) -> None:
+    assert allocated(accepting(*accepts), 30, requests) == gets
+
+
+def test_groups_without_a_quota_divide_evenly_what_those_with_one_leave() -> None:
+    settings = {"GROUP_NAMES": "a b c", "GROUP_QUOTA_a": "10", "GROUP_ACCEPT_SURPLUS": "true"}
+    assert allocated(settings, 10, {"b": 60, "c": 60}) == {"b": 5, "c": 5}
+    assert allocated(settings, 10, {"a": 4, "b": 1, "c": 60}) == {"a": 4, "b": 1, "c": 5}
+
+
+def test_fractions_are_put_together_to_whole_slots_where_each_slot_counts_as_one() -> None:
+    settings = {"GROUP_NAMES": "a b", "GROUP_QUOTA_DYNAMIC_a": "0.55", "GROUP_QUOTA_DYNAMIC_b": "0.45"}
+    everybody = {"GROUP_ACCEPT_SURPLUS": "true"}
+    assert allocated(settings, 9, {"a": 60, "b": 60}) == {"a": 4.95, "b": 4.05}
+    assert allocated(settings, 9, {"a": 60, "b": 60}, whole=True) == {"a": 4, "b": 4}  # nobody accepts the ninth
+    assert allocated(settings | everybody, 9, {"a": 60, "b": 60}, whole=True) == {"a": 5, "b": 4}
+
+
+def test_a_remainder_goes_to_who_got_one_longest_ago() -> None:
+    settings = {
+        "GROUP_NAMES": "a b", "GROUP_QUOTA_DYNAMIC_a": "0.5", "GROUP_QUOTA_DYNAMIC_b": "0.5",
+        "GROUP_ACCEPT_SURPLUS": "true",
+    }  # fmt: skip
+    for last, first in (("a", "b"), ("b", "a")):
+        found = nodes(settings, 9)
+        found["a"].requested = found["b"].requested = 60
+        found[last].served_at = 5
+        allocate(found[NONE])
+        recover(found[NONE])
+        assert (found[first].allocated, found[last].allocated) == (5, 4)
+        assert found[first].served and not found[last].served
+
+
+# Any tree
+
+
+@st.composite
+def requested(draw: st.DrawFn) -> tuple[dict[str, Node], int]:
+    slots = draw(st.integers(0, 60))
+    found = nodes(draw(trees()), slots)
+    for node in found.values():
+        node.demand = node.requested = float(draw(st.integers(0, 60)))
+    return found, slots
+
+
+def within(node: Node) -> float:
+    return node.allocated + sum(within(child) for child in node.children)
+
+
+@given(requested())
+def test_nobody_is_allocated_more_than_it_requests_and_no_cap_is_broken(case: tuple[dict[str, Node], int]) -> None:
+    found, slots = case
+    left = allocate(found[NONE])
+    assert isclose(within(found[NONE]) + left, slots, abs_tol=1e-6)
+    for node in found.values():
+        assert -1e-6 <= node.allocated <= node.demand + 1e-6
+        if not node.accepts_surplus:
+            assert within(node) <= node.subtree_quota + 1e-6
+
+
+@given(requested())
+def test_no_surplus_is_left_that_a_group_would_accept(case: tuple[dict[str, Node], int]) -> None:
+    found, _ = case
+    left = allocate(found[NONE])
+    for node in found.values():
+        wants = node.demand - node.allocated > 1e-6
+        if wants and left > 1e-6:
+            assert not all(above.accepts_surplus for above in node.line())

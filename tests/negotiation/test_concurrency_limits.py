@@ -1,0 +1,176 @@
+"""Golden: concurrency limits in a negotiation cycle, by the manual's examples ("Concurrency Limits") and the recorded
+run 11-concurrency (how many of which jobs ran in a real pool)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from .pools import Pool
+
+FREE = 40
+
+
+def limited(limits: dict[str, str], *jobs: tuple[int, str], slots: int = FREE) -> list[int]:
+    """How many jobs of each cluster get a slot of a pool with so many free ones."""
+    pool = Pool(**limits)
+    pool.slots(slots)
+    numbers = [pool.submit("ann", count, ConcurrencyLimits=text) for count, text in jobs]
+    got = Counter(int(job.partition(".")[0]) for job, _ in pool.matched())
+    return [got[number] for number in numbers]
+
+
+MANUAL = {
+    "XSW_LIMIT": "3",
+    "CONCURRENCY_LIMIT_DEFAULT": "5",
+    "CONCURRENCY_LIMIT_DEFAULT_LARGE": "10",
+    "CONCURRENCY_LIMIT_DEFAULT_SMALL": "2",
+}
+RECORDED = {
+    "XSW_LIMIT": "3", "Y_LIMIT": "4", "CONCURRENCY_LIMIT_DEFAULT": "2", "CONCURRENCY_LIMIT_DEFAULT_SMALL": "3",
+    "CONCURRENCY_LIMIT_DEFAULT_LARGE": "1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limits", "jobs", "got"),
+    [
+        ({"XSW_LIMIT": "3"}, [(5, '"XSW"')], [3]),
+        ({"XSW_LIMIT": "3"}, [(5, '"xsw"'), (5, '"Xsw"')], [3, 0]),
+        ({"XSW_LIMIT": "3"}, [(9, '"other"')], [9]),
+        ({}, [(9, '"XSW"'), (9, '"LARGE.x"')], [9, 9]),
+        ({"CONCURRENCY_LIMIT_DEFAULT": "1"}, [(3, '"unnamed"'), (3, '"another"')], [1, 1]),
+        (MANUAL, [(5, '"XSW,DATABASE,FILESERVER"')], [3]),
+        (MANUAL, [(5, '"XSW,DATABASE,FILESERVER:3"')], [1]),
+        (MANUAL, [(30, '"LARGE.SWLICENSE"'), (5, '"LARGE.DBSESSION"'), (9, '"OTHER.LICENSE"')], [10, 5, 5]),
+        (MANUAL, [(3, '"SMALL.DBSESSION"'), (3, '"small.other"')], [2, 2]),
+        ({**MANUAL, "LARGE.MINE_LIMIT": "4"}, [(9, '"large.mine"'), (20, '"large.yours"')], [4, 10]),
+        (RECORDED, [(5, '"xsw"'), (2, '"xsw:2,y:2"'), (2, '"large.x"'), (2, '"large.y"')], [3, 0, 1, 1]),
+        (RECORDED, [(4, '"small.a"'), (3, '"someother"'), (1, "")], [3, 2, 1]),
+        (RECORDED, [(1, '"xsw:0"'), (1, '"xsw:-1"'), (1, '"xsw:9"'), (3, '"xsw:1.5"')], [1, 1, 0, 0]),
+        (RECORDED, [(1, '"xsw:9"'), (3, '"xsw:1.5"'), (1, '"xsw:2"')], [0, 2, 0]),
+        (RECORDED, [(2, 'strcat("xsw", ":", 2)')], [1]),
+        ({"SWX_LIMIT": "2"}, [(9, '"swx:0.5"')], [4]),
+        ({"SWX_LIMIT": "0.3"}, [(9, '"swx:0.1"')], [3]),
+        ({"SWX_LIMIT": "1"}, [(9, '"swx:0.3"')], [3]),
+        ({"SWX_LIMIT": "2.5"}, [(9, '"swx"')], [2]),
+        ({"SWX_LIMIT": "0"}, [(1, '"swx"')], [0]),
+        ({"SWX_LIMIT": "-1"}, [(1, '"swx"')], [0]),
+        ({"SWX_LIMIT": "3"}, [(3, '"swx:two"')], [3]),
+        ({"SWX_LIMIT": "3"}, [(3, '"swx:2x"')], [1]),
+        ({"SWX_LIMIT": "3"}, [(3, '"swx:inf"')], [0]),
+        ({"SWX_LIMIT": "3"}, [(3, '"swx swx"')], [1]),
+        ({"SWX_LIMIT": "0"}, [(3, '"1swx,a.b.c,s-w"'), (3, "undefined"), (3, "17")], [3, 3, 3]),
+    ],
+    ids=str,
+)
+def test_so_many_jobs_of_each_kind_get_a_slot(
+    limits: dict[str, str], jobs: list[tuple[int, str]], got: list[int]
+) -> None:
+    assert limited(limits, *jobs) == got
+
+
+NETWORKS = {"NETWORK_A_LIMIT": "10", "NETWORK_B_LIMIT": "10", "SWX_LIMIT": "15"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "got"),
+    [
+        ("TARGET.NETWORK", {"a": 10, "b": 10}),
+        ("NETWORK", {"a": 10, "b": 10}),
+        ('strcat("SWX:2 ", TARGET.NETWORK)', {"a": 4, "b": 3}),
+        ('strcat("SWX:1 ", TARGET.NETWORK)', {"a": 8, "b": 7}),
+        ('strcat("NETWORK_A ", TARGET.NETWORK)', {"a": 3, "b": 4}),
+        ('ifThenElse(TARGET.NETWORK == "NETWORK_A", "SWX:4", "network_b:5")', {"a": 3, "b": 2}),
+    ],
+    ids=str,
+)
+def test_an_expression_counts_for_the_network_of_the_slot(limits: str, got: dict[str, int]) -> None:
+    pool = Pool(**NETWORKS)
+    pool.slots(12, "a", NETWORK='"NETWORK_A"')
+    pool.slots(12, "b", NETWORK='"network_b"')
+    pool.submit("ann", 30, ConcurrencyLimits=limits)
+    found = Counter(slot.partition("@")[2] for _, slot in pool.matched())
+    assert {name: found[name] for name in got} == got
+
+
+def test_a_slot_where_the_expression_comes_to_nothing_has_no_limit() -> None:
+    pool = Pool(NETWORK_A_LIMIT="1")
+    pool.slots(3, "a", NETWORK='"NETWORK_A"')
+    pool.slots(3, "plain")
+    pool.submit("ann", 9, ConcurrencyLimits="TARGET.NETWORK")
+    assert Counter(slot.partition("@")[2] for _, slot in pool.matched()) == {"a": 1, "plain": 3}
+
+
+def test_what_a_match_takes_stands_beside_it_as_it_was_evaluated() -> None:
+    pool = Pool(**NETWORKS)
+    pool.slots(1, "a", NETWORK='"NETWORK_A"')
+    pool.submit("ann", 1, ConcurrencyLimits='strcat("SWX:2 ", TARGET.NETWORK)')
+    held = pool.hold().held
+    assert held is not None
+    assert [match.limits for match in held.matches] == ["SWX:2 NETWORK_A"]
+
+
+def test_a_partitionable_slot_is_cut_until_the_limit_is_reached() -> None:
+    pool = Pool(XSW_LIMIT="3")
+    pool.slot("slot1@h", "partitionable", Cpus="8", Memory="8192", PartitionableSlot="true", X='"xsw"')
+    pool.submit("ann", 5, ConcurrencyLimits="TARGET.X")
+    pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
+    assert [job for job, _ in pool.matched()] == ["1.0", "1.1", "1.2"]
+
+
+def test_a_job_that_is_refused_for_a_limit_leaves_the_slots_to_those_behind_it() -> None:
+    pool = Pool(XSW_LIMIT="1")
+    pool.slots(3)
+    pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
+    pool.submit("ann", 5)
+    pool.submit("bob", 1, ConcurrencyLimits='"xsw"')
+    assert Counter(job.partition(".")[0] for job, _ in pool.matched()) == {"1": 1, "2": 2}
+
+
+def test_who_is_preempted_holds_what_it_has_until_it_is_gone() -> None:
+    """The reference frees it at the match, and may exceed a limit so."""
+    pool = Pool(XSW_LIMIT="1", PREEMPTION_REQUIREMENTS="true")
+    pool.slots(1)
+    pool.submit("ann", 1, ConcurrencyLimits='"xsw"')
+    pool.cycle()
+    pool.grant("ann", "priority", 1000.0)
+    pool.submit("bob", 1, ConcurrencyLimits='"xsw"')
+    assert pool.matched() == []
+    pool.submit("bob", 1)
+    assert pool.matched() == [("3.0", "slot1@h")]
+
+
+def test_why_jobs_got_nothing_names_the_limits_that_are_reached() -> None:
+    pool = Pool(XSW_LIMIT="3", NETWORK_A_LIMIT="1")
+    pool.slots(9, NETWORK='"NETWORK_A"')
+    pool.submit("ann", 5, ConcurrencyLimits='"xsw:2,y"')
+    pool.submit("ann", 2, ConcurrencyLimits="NETWORK")
+    held = pool.hold().held
+    assert held is not None
+    first, second = held.unmatched
+    assert (first.job, first.jobs, first.limit, first.taken) == ("1.1", 4, "concurrency", 2)
+    assert [(one.name, one.used, one.most, one.wanted) for one in first.reached] == [("xsw", 2, 3, 2)]
+    assert (second.job, second.jobs, second.limit) == ("2.1", 1, "concurrency")
+    assert [(one.name, one.used, one.most, one.wanted) for one in second.reached] == [("network_a", 1, 1, 1)]
+
+
+def test_a_limit_is_named_also_where_no_slot_is_left() -> None:
+    pool = Pool(XSW_LIMIT="1")
+    pool.slots(2)
+    pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
+    pool.submit("ann", 1)
+    for _ in range(2):
+        held = pool.hold().held
+        assert held is not None
+        (told,) = held.unmatched
+        assert [one.name for one in told.reached] == ["xsw"]
+
+
+def test_that_a_limit_is_reached_is_told_once_until_it_changes() -> None:
+    pool = Pool(XSW_LIMIT="1")
+    pool.slots(3)
+    pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
+    pool.cycle()
+    assert pool.hold().held is None

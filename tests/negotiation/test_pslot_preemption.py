@@ -1,0 +1,303 @@
+"""Property: dynamic slots go for a job on the slot that they were carved from, by the manual's rules, and no others."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.domain.classad import ClassAd, symmetric_match
+from poolbook.domain.events import Match
+from poolbook.domain.negotiator.cycle import Cycle
+from poolbook.domain.state.expression_cache import ad_of
+
+from ..together import together
+from .pools import SECOND, Pool
+
+FITS = (
+    "TARGET.RequestCpus <= MY.Cpus && TARGET.RequestMemory <= MY.Memory && TARGET.RequestDisk <= MY.Disk"
+    " && (TARGET.RequestGadgets ?: 0) <= (MY.Gadgets ?: 0)"
+)
+ALLOWED = {"ALLOW_PSLOT_PREEMPTION": "true", "PREEMPTION_REQUIREMENTS": "true"}
+NO_RANKS = {"NEGOTIATOR_PRE_JOB_RANK": "", "NEGOTIATOR_POST_JOB_RANK": "", "PREEMPTION_RANK": ""}
+PARENT = {"PartitionableSlot": "true", "WithinResourceLimits": FITS, "MachineResources": '"Cpus Memory Disk Gadgets"'}
+DIALECTS = ("manual", "htcondor-25")
+
+
+def machine(pool: Pool, name: str = "h", /, rank: str = "0.0", **left: str) -> str:
+    """A machine whose one slot is cut; ``left`` is what is left of it."""
+    have = {"Cpus": "0", "Memory": "0", "Disk": "100000", "Gadgets": "0"} | left
+    return pool.slot(f"slot1@{name}", "partitionable", Rank=rank, **PARENT | have)
+
+
+def part(
+    pool: Pool, number: int, user: str = "bob", rank: float = 0.0, machine: str = "h", pair: str = "Claimed/Busy",
+    **more: str,
+) -> str:  # fmt: skip
+    have = {"Cpus": "1", "Memory": "1000", "Disk": "2000", "Gadgets": "0", "DynamicSlot": "true"}
+    parent = pool.state.slots[f"slot1@{machine}"]
+    own = {"Rank": parent.ad["Rank"], **PARENT, "PartitionableSlot": ""} | have | more
+    name = pool.slot(f"slot1_{number}@{machine}", "dynamic", parent.name, **own)
+    pool.claim(name, f"{user}@here", rank, pair, float(own["Cpus"]))
+    return name
+
+
+def given_back(cycle: Cycle) -> list[tuple[str, str, list[str]]]:
+    """The matches of a cycle: the job, the reason, and the numbers of the slots that go for it."""
+    held = () if cycle.held is None else cycle.held.matches
+    return [(match.job, match.reason, [name.split("@")[0] for name in match.preempts]) for match in held]
+
+
+def contested(dialect: str = "htcondor-25", /, **more: str) -> Pool:
+    pool = Pool(dialect, **ALLOWED | NO_RANKS | more)
+    machine(pool, rank="TARGET.Importance")
+    return pool
+
+
+# Which go
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_those_that_are_ranked_least_go_first_until_the_resources_suffice(dialect: str) -> None:
+    pool = contested(dialect)
+    for number, rank in enumerate((3.0, 1.0, 2.0, 0.0), 1):
+        part(pool, number, rank=rank)
+    pool.submit("ann", RequestCpus="2", Importance="5")
+    assert given_back(pool.hold()) == [("1.0", "rank", ["slot1_4", "slot1_2"])]
+
+
+@together(
+    ("left", "sizes", "job", "gone"),
+    [
+        # what is left counts; the resources are added up one by one
+        ({}, [{}, {}], {"RequestCpus": "1"}, ["slot1_1"]),
+        ({"Cpus": "1", "Memory": "500"}, [{}, {}], {"RequestCpus": "2"}, ["slot1_1"]),
+        ({"Cpus": "5"}, [{}, {}], {"RequestMemory": "1500"}, ["slot1_1", "slot1_2"]),
+        ({"Cpus": "5", "Memory": "5000", "Disk": "0"}, [{}, {}], {"RequestDisk": "2001"}, ["slot1_1", "slot1_2"]),
+        ({"Cpus": "5", "Memory": "5000"}, [{}, {"Gadgets": "1"}], {"RequestGadgets": "1"}, ["slot1_1", "slot1_2"]),
+        # of equal rank by their numbers: the tenth goes after the second
+        ({}, [{"Cpus": "1"}] * 11, {"RequestCpus": "10", "RequestMemory": "1"}, [f"slot1_{n}" for n in range(1, 11)]),
+        # all of them are too little; or nothing has to go
+        ({}, [{}, {}], {"RequestCpus": "3"}, None),
+        ({"Cpus": "2", "Memory": "500"}, [{}, {}], {"RequestCpus": "2"}, []),
+    ],
+)
+def test_what_is_left_and_what_they_have_add_up(
+    left: dict[str, str], sizes: list[dict[str, str]], job: dict[str, str], gone: list[str] | None
+) -> None:
+    pool = Pool(**ALLOWED | NO_RANKS)
+    machine(pool, rank="TARGET.Importance", **left)
+    for number, size in enumerate(sizes, 1):
+        part(pool, number, "bob", 0.0, "h", "Claimed/Busy", **size)
+    pool.submit("ann", Importance="1", **job)
+    found = given_back(pool.hold())
+    assert [names for _, _, names in found] == ([] if gone is None else [gone])
+
+
+@together(
+    ("rank", "now", "user", "requirements", "reason"),
+    [
+        ("5", 4.0, "bob", "false", "rank"),
+        ("5", 4.0, "ann", "false", "rank"),  # also of the same user
+        ("5", 6.0, "bob", "true", ""),
+        ("5", 5.0, "bob", "true", "priority"),
+        ("5", 5.0, "ann", "true", ""),
+        ("5", 5.0, "bob", "false", ""),
+        ("5", 5.0, "bob", "undefined", ""),
+        ("5", 5.0, "bob", "", ""),  # the reference asks for PREEMPTION_REQUIREMENTS that are true
+        ("5", 5.0, "bob", "RemoteUserPrio > SubmitterUserPrio * 1.2", "priority"),
+        ("undefined", -1.0, "bob", "false", "rank"),  # a rank that is no number is 0
+        ("undefined", 0.0, "bob", "true", "priority"),
+    ],
+)
+def test_a_dynamic_slot_goes_by_rank_or_by_priority(
+    rank: str, now: float, user: str, requirements: str, reason: str
+) -> None:
+    pool = Pool("htcondor-25", **ALLOWED | NO_RANKS | {"PREEMPTION_REQUIREMENTS": requirements})
+    machine(pool, rank=rank)
+    part(pool, 1, user, now)
+    pool.grant("bob", "priority", 50)
+    pool.submit("ann")
+    assert [found for _, found, _ in given_back(pool.hold())] == ([reason] if reason else [])
+
+
+def test_only_the_manual_asks_that_who_has_it_comes_behind_the_submitter() -> None:
+    for dialect, count in (("manual", 0), ("htcondor-25", 1)):
+        pool = Pool(dialect, **ALLOWED | NO_RANKS)
+        machine(pool)
+        part(pool, 1)
+        pool.grant("ann", "priority", 50)
+        pool.submit("ann")
+        assert len(given_back(pool.hold())) == count
+
+
+def test_by_rank_and_by_priority_together_is_by_priority() -> None:
+    pool = contested()
+    part(pool, 1, rank=0.0)
+    part(pool, 2, rank=1.0)
+    pool.submit("ann", RequestCpus="2", Importance="1")
+    assert given_back(pool.hold()) == [("1.0", "priority", ["slot1_1", "slot1_2"])]
+
+
+def test_none_that_retires_goes_however_early_preemption_is_considered() -> None:
+    for early in ("true", "false"):
+        pool = contested(NEGOTIATOR_CONSIDER_EARLY_PREEMPTION=early)
+        part(pool, 1, rank=0.0, MaxJobRetirementTime="100")
+        part(pool, 2, rank=1.0)
+        pool.submit("ann", Importance="5")
+        assert given_back(pool.hold()) == [("1.0", "rank", ["slot1_2"])]
+        pool.now += 100 * SECOND
+        assert given_back(pool.hold()) == [("1.0", "rank", ["slot1_1"])]
+
+
+def test_none_that_ends_already_goes() -> None:
+    pool = contested()
+    part(pool, 1, pair="Preempting/Killing")
+    part(pool, 2, rank=1.0)
+    pool.submit("ann", Importance="5")
+    assert given_back(pool.hold()) == [("1.0", "rank", ["slot1_2"])]
+
+
+def test_none_goes_by_itself_although_it_alone_would_do() -> None:
+    """Without the rolled up attributes nobody can tell what it would give back: then it goes by itself, as any slot."""
+    for rolled_up, slot, names in (("true", "slot1_2@h", ["slot1_1"]), ("false", "slot1_1@h", [])):
+        pool = Pool(**ALLOWED | NO_RANKS)
+        pool.machine("h", ADVERTISE_PSLOT_ROLLUP_INFORMATION=rolled_up)
+        machine(pool, rank="TARGET.Importance")
+        part(pool, 1)
+        pool.submit("ann", Importance="5")
+        held = pool.hold().held
+        assert held is not None
+        assert [(match.slot, [each.split("@")[0] for each in match.preempts]) for match in held.matches] == [
+            (slot, names)
+        ]
+
+
+@together(
+    ("more", "expected"),
+    [
+        ({"ALLOW_PSLOT_PREEMPTION": "false"}, ("slot1_1@h", ())),
+        ({"NEGOTIATOR_CONSIDER_PREEMPTION": "false"}, None),
+        ({"NEGOTIATOR_SLOT_CONSTRAINT": "PartitionableSlot =!= true"}, None),
+    ],
+)
+def test_it_is_not_done_unless_it_is_allowed(
+    more: dict[str, str], expected: tuple[str, tuple[str, ...]] | None
+) -> None:
+    pool = contested(**more)
+    part(pool, 1)
+    pool.submit("ann", Importance="5")
+    held = pool.hold().held
+    found = [] if held is None else [(match.slot, match.preempts) for match in held.matches]
+    assert found == ([] if expected is None else [expected])
+
+
+# Among slots
+
+
+def test_the_ad_of_the_partitionable_slot_is_ranked_with_what_it_is_given_back() -> None:
+    """A free slot goes before by its reason alone: RemoteOwner is in no partitionable slot's ad."""
+    for rank, slot in (("", "slot1_1@free"), ("Cpus", "slot1_3@h"), ("-Cpus", "slot1_1@free"),
+                       ('(RemoteUser =?= "various_dSlot_users") * 5', "slot1_3@h"),
+                       ("RemoteOwner =?= undefined", "slot1_1@free")):  # fmt: skip
+        pool = contested(NEGOTIATOR_PRE_JOB_RANK=rank)
+        part(pool, 1, Cpus="2")
+        part(pool, 2, Cpus="2")
+        machine(pool, "free", Cpus="3", Memory="5000")
+        pool.submit("ann", RequestCpus="3", Importance="5")
+        held = pool.hold().held
+        assert held is not None
+        assert [match.slot for match in held.matches] == [slot], rank
+
+
+def test_a_partitionable_slot_is_given_back_once_a_cycle() -> None:
+    pool = contested()
+    for number in range(1, 5):
+        part(pool, number)
+    machine(pool, "i", rank="TARGET.Importance")
+    part(pool, 1, machine="i")
+    pool.submit("ann", 4, Importance="5")
+    assert len(given_back(pool.hold())) == 2
+
+
+def test_a_ceiling_counts_the_part_that_the_job_takes() -> None:
+    for importance in ("0", "5"):
+        for ceiling, count in ((1, 0), (2, 1), (4, 2)):
+            pool = Pool(**ALLOWED | NO_RANKS)
+            for name in ("h", "i"):
+                machine(pool, name, rank="TARGET.Importance", Cpus="1")
+                part(pool, 1, machine=name)
+            pool.grant("ann", "ceiling", ceiling)
+            pool.submit("ann", 3, RequestCpus="2", Importance=importance)
+            assert len(given_back(pool.hold())) == count
+
+
+# Whatever the pool
+
+
+def drawn(dice: random.Random) -> Pool:
+    ranks = ("0.0", "TARGET.Importance", "undefined")
+    asked = {"PREEMPTION_REQUIREMENTS": dice.choice(("true", "", "RemoteUserPrio > 600"))}
+    pool = Pool(dice.choice(DIALECTS), **ALLOWED | (NO_RANKS if dice.random() < 0.5 else {}) | asked)
+    for name in ("h", "i", "j")[: dice.randint(1, 3)]:
+        machine(pool, name, dice.choice(ranks), Cpus=str(dice.randint(0, 2)), Memory=str(dice.choice((0, 1000))))
+        for number in range(1, dice.randint(2, 6)):
+            pair = dice.choice(("Claimed/Busy", "Claimed/Busy", "Claimed/Busy", "Claimed/Idle", "Preempting/Vacating"))
+            part(
+                pool, number, dice.choice(("bob", "cy", "ann")), float(dice.randint(0, 3)), name, pair,
+                Cpus=str(dice.randint(1, 3)), MaxJobRetirementTime=dice.choice(("0", "0", "0", "100")),
+            )  # fmt: skip
+    for user in ("bob", "cy", "ann"):
+        pool.grant(user, "priority", dice.choice((0.5, 1, 20)))
+    for _ in range(dice.randint(1, 4)):
+        pool.submit(
+            dice.choice(("ann", "bob")), dice.randint(1, 3), RequestCpus=str(dice.randint(1, 6)),
+            RequestMemory=str(dice.choice((1, 1000, 2000))), Importance=str(dice.randint(0, 4)),
+        )  # fmt: skip
+    return pool
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@given(st.integers(0, 2**32))
+def test_what_goes_suffices_and_is_needed_and_nothing_of_it_retires(seed: int) -> None:
+    pool = drawn(random.Random(seed))
+    gone: list[str] = []
+    held = pool.hold().held
+    for match in () if held is None else held.matches:
+        if match.preempts:
+            _is_right(pool, match)
+        gone += match.preempts
+        claimed = pool.state.slots.get(match.slot)
+        assert claimed is None or claimed.kind != "dynamic"
+    assert len(gone) == len(set(gone))
+
+
+def _is_right(pool: Pool, match: Match) -> None:
+    slots = pool.state.slots
+    parent = slots[slots[match.preempts[0]].parent]
+    cluster = pool.state.clusters[int(match.job.split(".")[0])]
+    job = ad_of(cluster.attributes(int(match.job.split(".")[1])))
+    ad = ad_of(parent.ad)
+    try:
+        value = float(ad.eval("Rank", job))
+    except (TypeError, ValueError):
+        value = 0.0
+    ranks = []
+    have = {name: int(parent.ad[name]) for name in ("Cpus", "Memory", "Disk", "Gadgets")}
+    for name in match.preempts:
+        slot = slots[name]
+        assert not symmetric_match(job, ClassAd(have, ad)), "it matched before: nothing more was needed"
+        assert slot.parent == parent.name and slot.state == "Claimed" and slot.claim is not None
+        assert slot.ad["MaxJobRetirementTime"] == "0" or slot.activation is None
+        have = {resource: many + int(slot.ad[resource]) for resource, many in have.items()}
+        ranks.append(slot.claim.rank)
+        assert slot.claim.rank < value or slot.claim.submitter != cluster.submitter
+    assert symmetric_match(job, ClassAd(have, ad)), "what they give back does not suffice"
+    assert ranks == sorted(ranks) and ranks[-1] <= value
+    assert match.reason == ("priority" if ranks[-1] == value else "rank")
+    others = [one.claim.rank for one in slots.values() if one.parent == parent.name and one.claim
+              and one.name not in match.preempts and one.state_activity == "Claimed/Busy"
+              and one.ad["MaxJobRetirementTime"] == "0" and one.claim.rank < value]  # fmt: skip
+    assert all(rank >= ranks[-1] for rank in others), "one of less rank was left"

@@ -1,0 +1,26 @@
+"""golden: a recorded machine takes jobs again when its slots do, and none of a slot's events comes before the last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.conformance.trace_cycles import record
+from poolbook.domain import events as e
+
+RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "recordings"
+
+
+@pytest.mark.parametrize("name", ["quick-drains", "drain-checks"])
+def test_a_drain_is_over_at_the_instant_at_which_the_first_slot_goes(name: str) -> None:
+    over: dict[str, int] = {}
+    ends = []
+    for event in record(RECORDINGS / name).pool:
+        if isinstance(event, e.DrainTransitioned) and event.target == "Open":
+            over[event.machine] = event.at
+        elif isinstance(event, e.SlotTransitioned) and event.source.startswith("Drained"):
+            at = over.pop(event.slot.partition("@")[2], None)
+            ends += [] if at is None else [(at, event.at)]
+    assert ends
+    assert all(drain == slot for drain, slot in ends)

@@ -1,0 +1,172 @@
+"""Property: whatever else happens in the midst of a story, its log is legal, and the live state is that log folded. The
+stories are those of ``cases``, so few that they reach every row of both dialects."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from poolbook.domain.state.evolve import fold
+from poolbook.domain.state_machines import DIALECTS
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import SECOND
+
+from ..domain.test_invariants import as_plain
+from .cases import STORIES
+from .points import BEGIN, Point, at
+from .reach import NOT_REACHED, reached
+from .stories import Story, begin, do, row_of
+
+SLOTS = st.sampled_from(["slot1@h", "slot2@h", "slot1_1@h", "slot1_2@h"])
+ALL_ROWS = {
+    name: {row.number for row in dialect.slot_rows} - {row for told, row in NOT_REACHED if told == name}
+    for name, dialect in DIALECTS.items()
+}
+
+
+def fewest(dialect: str) -> list[Story]:
+    """Return stories that reach every row of a dialect between them, such first that reach most of what is left."""
+    rows_of = {story.of: set[str]() for story in STORIES}
+    for row, stories in reached(dialect).items():
+        for name in stories:
+            rows_of[name].add(row)
+    found, left = [], set(ALL_ROWS[dialect])
+    while left:
+        best = max(STORIES, key=lambda story: len(rows_of[story.of] & left))
+        assert rows_of[best.of] & left, f"no story reaches {left}"
+        left -= rows_of[best.of]
+        found.append(best)
+    return found
+
+
+class DisturbedStory(RuleBasedStateMachine):
+    """A story up to any of its lines, and from there on anything, while it goes on."""
+
+    story: Story
+    dialect: str
+    rows: Counter[str]  #: how often the examples took each row
+
+    @initialize(undisturbed=st.integers(0, 6))
+    def begins(self, undisturbed: int) -> None:
+        """0: the whole story happens first; else so many of its lines less one."""
+        self.point = Point(self.dialect)
+        begin(self.story, self.point)
+        self.lines = list(self.story.lines)
+        for _ in range(len(self.lines) if not undisturbed else min(undisturbed - 1, len(self.lines))):
+            self.the_story_goes_on()
+        if not undisturbed:
+            at(self.point, self.story.until)
+
+    @property
+    def second(self) -> float:
+        return (self.point.world.clock - BEGIN) / SECOND
+
+    def has_machine(self) -> bool:
+        return "h" in self.point.state.machines
+
+    @precondition(lambda self: self.lines and self.has_machine())
+    @rule()
+    def the_story_goes_on(self) -> None:
+        instant, _, act = self.lines.pop(0).partition(" ")
+        at(self.point, max(float(instant), self.second))
+        do(self.point, self.story.slot, act)
+
+    @rule(seconds=st.sampled_from([0.5, 5, 25, 70, 400]))
+    def time_passes(self, seconds: float) -> None:
+        self.point.advance(seconds)
+
+    @precondition(has_machine)
+    @rule(
+        line=st.sampled_from([
+            "touch", "load 0.9", "load 0", "say Wanted=true", "say Wanted=false", "say Pause=true", "say Pause=false",
+            "exit", "exit 1", "client immortal=yes", "client seconds=20", "configure ENABLE_BACKFILL=false",
+            "configure ENABLE_BACKFILL=true", "set Start=false", "set Start=true", "set KILL=true",
+        ])
+    )  # fmt: skip
+    def the_owner(self, line: str) -> None:
+        do(self.point, "slot1@h", line)
+
+    @precondition(has_machine)
+    @rule(
+        slot=SLOTS,
+        line=st.sampled_from([
+            "vacate", "vacate fast", "drain Graceful", "drain Quick", "drain Fast", "drain Graceful completion=resume",
+            "drain Graceful start=true", "undrain", "off Graceful", "off Fast", "off Peaceful", "pause", "unpause",
+        ])
+    )  # fmt: skip
+    def the_administrator(self, slot: str, line: str) -> None:
+        do(self.point, slot, line)
+
+    @rule(line=st.sampled_from(["job seconds=50", "job grace=20", "hold 1", "remove 1"]))
+    def a_user(self, line: str) -> None:
+        do(self.point, "slot1@h", line)
+
+    @precondition(has_machine)
+    @rule(
+        slot=SLOTS,
+        line=st.sampled_from([
+            "notify", "claim idle", "claim idle lease=30", "claim seconds=1000", "claim seconds=40 grace=10",
+            "withdraw", "fail",
+        ])
+    )  # fmt: skip
+    def somebody_else(self, slot: str, line: str) -> None:
+        do(self.point, slot, line)
+
+    @rule(slot=SLOTS, line=st.sampled_from(["activate", "release", "deactivate", "close", "silence", "heard"]))
+    def the_holder(self, slot: str, line: str) -> None:
+        found = self.point.state.slots.get(slot)
+        if found is not None and found.claim is not None and found.claim.holder:
+            do(self.point, slot, line)
+
+    @invariant()
+    def a_slot_has_a_claim_exactly_in_claimed_and_preempting(self) -> None:
+        for slot in self.point.state.slots.values() if hasattr(self, "point") else ():
+            assert (slot.claim is not None) == (slot.state in ("Claimed", "Preempting")), slot.name
+
+    def teardown(self) -> None:
+        if not hasattr(self, "point"):
+            return
+        found = examine(self.point.log.read()).violations
+        assert not found, "\n".join([f"{found[0].thing}: {found[0].words}", *found[0].story])
+        assert as_plain(self.point.state) == as_plain(fold(self.point.log.read()))
+        self.rows.update(filter(None, (row_of(event, self.dialect) for event in self.point.events())))
+
+
+def disturbed(stories: list[Story], dialect: str, examples: int, steps: int) -> Counter[str]:
+    """Disturb each of these stories so often, and return how often each row was taken."""
+    rows = Counter[str]()
+    for story in stories:
+        machine = type("Disturbed", (DisturbedStory,), {"story": story, "dialect": dialect, "rows": rows})
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=examples, stateful_step_count=steps, deadline=None, database=None, derandomize=True,
+                phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
+            ),
+        )  # fmt: skip
+    return rows
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_whatever_disturbs_a_story_is_legal_and_every_row_is_reached(dialect: str) -> None:
+    rows = disturbed(fewest(dialect), dialect, examples=4, steps=12)
+    assert set(rows) == ALL_ROWS[dialect]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_whatever_disturbs_any_story_is_legal(dialect: str) -> None:
+    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 200
+    disturbed(list(STORIES), dialect, examples, steps=30)

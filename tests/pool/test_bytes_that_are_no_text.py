@@ -1,0 +1,34 @@
+"""Property: an argument that is no text is done, or refused in words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .. import forked
+from .real import POOLBOOK, Folder, environment
+
+NONE = os.fsdecode(b"\xff")
+CALLS = [
+    (["submit", f"j{NONE}.sub", "-log", f"l{NONE}.db"], 1),
+    (["q", "-log", f"l{NONE}.db"], 0),
+    (["verify", "-log", f"l{NONE}.db"], 0),
+    (["doctor", "-log", f"l{NONE}.db"], None),
+    (["submit", f"j{NONE}.sub", f"a={NONE}", "-append", f"arguments={NONE}"], 1),
+    (["hold", NONE], 1),
+    (["rm", "-constraint", f'Owner == "{NONE}"'], 1),
+    (["why", NONE], 2),
+    (["config", NONE], 1),
+    (["play", NONE], 1),
+    (["import", NONE], 1),
+]
+
+
+def test_an_argument_that_is_no_text_is_done_or_refused_in_words(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / f"j{NONE}.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    ended = []
+    for words, code in CALLS:
+        done = forked.run([*POOLBOOK, *words], cwd=folder.path, env=environment())
+        assert "not foreseen" not in done.stderr and "Traceback" not in done.stderr, ascii((words, done.stderr))
+        ended.append((words, code if code is None else done.returncode))
+    assert ended == CALLS, ascii(ended)

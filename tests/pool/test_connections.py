@@ -1,0 +1,199 @@
+"""Property: no client of a server can take the memory, the time or the turns of the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.runtime import connections
+from poolbook.adapters.runtime.connections import TURN, Client, Connections
+
+from ..together import together
+from .real import Folder
+
+
+class Hall:
+    """Connections whose clients are in this process, and whose clock stands still."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.now = 0.0
+        self.closed: list[Client] = []
+        self.connections = Connections(self.closed.append, lambda: self.now)
+        self._stack = stack
+
+    def enter(self) -> tuple[socket.socket, Client]:
+        ours, theirs = socket.socketpair()
+        self._stack.enter_context(ours)
+        self._stack.enter_context(theirs)
+        return ours, self.connections.add(theirs)
+
+    def send(self, ours: socket.socket, client: Client, data: bytes) -> None:
+        ours.setblocking(False)
+        left = memoryview(data)
+        while left:
+            with suppress(BlockingIOError):
+                left = left[ours.send(left) :]
+            self.connections.receive(client)
+
+    def requests(self) -> list[bytes]:
+        return [line for _, line in self.connections.turn()]
+
+
+@pytest.fixture
+def hall() -> Iterator[Hall]:
+    with ExitStack() as stack:
+        yield Hall(stack)
+
+
+def long(kind: str, size: int) -> bytes:
+    head = f'{{"kind": "{kind}", "x": "'.encode()
+    return head + b"x" * (size - len(head) - 3) + b'"}\n'
+
+
+MB = 1 << 20
+
+
+@together(
+    ("kind", "own", "size", "read"),
+    [
+        ("Act", True, 100, True),
+        ("Act", True, 4 * MB, True),
+        ("Act", True, 4 * MB + 2, False),
+        ("Submit", True, 9 * MB, True),
+        ("SubmitDescription", True, 9 * MB, True),
+        ("Submit", True, 64 * MB + 2, False),
+        ("Submit", False, 9 * MB, False),
+        ("Nothing", True, 9 * MB, False),
+    ],
+)
+def test_a_request_is_as_long_as_its_kind_may_be_and_the_next_one_is_read(
+    kind: str, own: bool, size: int, read: bool, hall: Hall
+) -> None:
+    ours, client = hall.enter()
+    client.uid = os.geteuid() if own else os.geteuid() + 1
+    hall.send(ours, client, long(kind, size) + b"{}\n")
+    whole, *rest = [] if not read else hall.requests()[:1], *hall.requests()
+    assert [len(line) for line in whole] == ([size - 1] if read else [])
+    assert rest == ([] if read else [b"{}"])
+    assert hall.connections.unfinished == 0
+    if not read:
+        ours.settimeout(5)
+        assert "divide it" in json.loads(ours.recv(9999))["refusal"]
+
+
+def test_the_oldest_of_unfinished_requests_make_room_for_others(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MOST_UNFINISHED", 10_000)
+    clients = []
+    for hall.now in range(20):
+        ours, client = hall.enter()
+        hall.send(ours, client, b"x" * 1500)
+        clients.append((ours, client))
+        assert hall.connections.unfinished <= 10_000
+    assert [client.refused for _, client in clients] == [True] * 14 + [False] * 6
+    for ours, client in clients:
+        hall.send(ours, client, b"y\n")
+    assert len(hall.requests()) == 6
+    assert "the oldest" in json.loads(clients[0][0].recv(999))["refusal"]
+
+
+def test_who_takes_too_long_for_one_request_is_dropped_and_who_asks_nothing_is_not(hall: Hall) -> None:
+    slow, client = hall.enter()
+    _, silent = hall.enter()
+    hall.send(slow, client, b"x")
+    for hall.now in range(1, 30):
+        hall.send(slow, client, b"x")  # a byte now and then does not help
+        assert hall.connections.tidy() == 30.0 - hall.now
+    hall.now = 30
+    assert hall.connections.tidy() is None
+    assert hall.closed == [client]
+    assert list(hall.connections) == [silent]
+    assert slow.recv(1) == b""
+
+
+def test_each_clients_turn_comes_before_anybodys_next(hall: Hall) -> None:
+    greedy, client = hall.enter()
+    hall.send(greedy, client, b"".join(b"g%d\n" % number for number in range(3 * TURN)))
+    for name in (b"a", b"b"):
+        ours, other = hall.enter()
+        hall.send(ours, other, name + b"\n")
+    rounds = []
+    while hall.connections.waits:
+        rounds.append(hall.requests())
+    assert [len(one) for one in rounds] == [TURN + 2, TURN, TURN]
+    assert rounds[0][-2:] == [b"a", b"b"]
+    assert [line for one in rounds for line in one if line.startswith(b"g")] == [b"g%d" % n for n in range(3 * TURN)]
+
+
+def test_what_was_asked_before_a_client_ended_has_its_turn(hall: Hall) -> None:
+    ours, client = hall.enter()
+    hall.send(ours, client, b"1\n2\nhalf")
+    ours.close()
+    hall.connections.receive(client)
+    assert hall.closed == [client] and hall.connections.unfinished == 0
+    assert hall.requests() == [b"1", b"2"]
+    hall.connections.tidy()
+    assert list(hall.connections) == [] and hall.closed == [client]
+
+
+def test_where_no_descriptor_is_left_the_longest_silent_that_waits_for_nothing_goes(hall: Hall) -> None:
+    clients = []
+    for hall.now in range(3):
+        ours, client = hall.enter()
+        clients.append(client)
+        hall.send(ours, client, b"asked\n" if hall.now == 0 else b"half")
+    hall.connections.drop_idlest()
+    assert hall.closed == [clients[1]]
+
+
+def connected(folder: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(60)
+    while True:
+        with suppress(BlockingIOError):
+            connection.connect(str(folder / "pool.db.sock"))
+            return connection
+
+
+def peak(pid: int) -> int:
+    """The most memory that a process ever had, in MB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def test_requests_that_are_never_finished_hold_no_more_memory_than_is_meant(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue\n")
+    with folder.served("-slots", "1") as server, ExitStack() as stack:
+        folder.call("submit", "job.sub")
+        before = peak(server.pid)
+        half = b'{"kind": "Submit", "x": "' + b"x" * (36 * MB)
+        for _ in range(5):
+            stack.enter_context(connected(folder.path)).sendall(half)
+        assert "1.0 marked" in folder.call("rm", "1.0")
+        assert peak(server.pid) - before < 165
+        assert server.poll() is None
+
+
+def test_a_thousand_connections_are_all_served_beside_one_that_asks_all_the_time(folder: Folder) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    request = b'{"kind": "ReserveCluster"}\n'
+    try:
+        with folder.served("-slots", "1") as server, ExitStack() as stack:
+            subprocess.run(["prlimit", "--nofile=4096:4096", f"--pid={server.pid}"], check=True)
+            greedy = stack.enter_context(connected(folder.path))
+            many = [stack.enter_context(connected(folder.path)) for _ in range(1000)]
+            greedy.sendall(request * 2000)
+            for one in many:
+                one.sendall(request)
+            for one in many:
+                assert b"cluster" in one.recv(9999)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,102 @@
+"""Real: HTCondor's names in a folder, and a shell in which they mean a pool that was started for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli import tools
+from poolbook.adapters.cli.command_names import meant
+from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.condor_tools.options import Refusal
+
+from .real import PATIENCE, Folder, environment
+
+COMMAND = Path(sys.executable).with_name("poolbook")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    found = Folder(tmp_path)
+    yield found
+    found.kill_everything()
+
+
+def shell(folder: Folder, script: str, code: int = 0) -> str:
+    """What a shell prints that has put the tools on its path, and started a pool."""
+    begin = f'set -e; found="$({COMMAND} shell -log pool.db -slots 2)"; eval "$found"\n'
+    words = ["bash", "-c", begin + script]
+    env = {name: value for name, value in environment().items() if name != "POOLBOOK_LOG"}
+    done = subprocess.run(words, cwd=folder.path, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path) -> None:
+    found = tools._linked(tmp_path / "tools", COMMAND)
+    names = {path.name for path in found.iterdir()}
+    assert names >= {"condor_submit", "condor_q", "condor_rm", "condor_history", "condor_wait", "condor_config_val"}
+    assert all(os.readlink(found / name) == str(COMMAND) for name in names)
+    assert all(name == "condor_version" or meant(name, COMMANDS) for name in names)
+    (found / "condor_q").unlink()
+    (found / "condor_q").symlink_to("/elsewhere/poolbook")  # of an installation that was moved
+    tools._linked(found, COMMAND)
+    assert os.readlink(found / "condor_q") == str(COMMAND)
+    assert {path.name for path in found.iterdir()} == names
+
+
+def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/sh\narguments = \"-c 'exit 3'\"\nlog = job.log\nqueue\n")
+    script = """
+        condor_submit -terse job.sub
+        condor_wait -wait 50 job.log
+        condor_history -af ClusterId ExitCode
+        cd / && condor_q -totals | grep -c 'Total for query: 0 jobs'
+        """
+    assert shell(folder, script) == "1.0 - 1.0\nAll jobs done.\n1 3\n1\n"
+    assert shell(folder, "condor_history -af ClusterId") == "1\n"  # the same pool, which is there still
+    stop = ("shell", "-stop")
+    assert folder.call(*stop) == ""
+    assert folder.call(*stop, code=1) == "poolbook: nobody serves this log\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("condor_q -nonsense", "there is no option -nonsense"),  # 2 by the name of poolbook
+        ("condor_rm 99", "No pool in this folder yet."),
+        ("condor_wait nosuch.log", "Couldn't open nosuch.log"),
+    ],
+)
+def test_a_tool_ends_with_1_where_htcondors_does(call: str, words: str, tmp_path: Path) -> None:
+    folder = tools._linked(tmp_path / "tools", COMMAND)
+    env = {**environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
+
+    done = subprocess.run(["bash", "-c", call], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_a_pool_that_cannot_be_started_says_why_and_nothing_is_exported(folder: Folder) -> None:
+    folder.write("poolbook.conf", "NUM_SLOTS = many\n")
+    said = subprocess.run(
+        [COMMAND, "shell", "-config", "poolbook.conf"],
+        cwd=folder.path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "NUM_SLOTS" in said.stderr
+
+
+def test_without_the_command_there_is_no_folder_of_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "other")])
+    with pytest.raises(Refusal, match="install Poolbook by pip"):
+        tools._folder()

@@ -1,0 +1,51 @@
+"""Property: a server that lets nobody in, or does not answer, ends a command in words."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.runtime import commands
+from poolbook.adapters.runtime.commands import ask, is_served
+from poolbook.adapters.stores.log_paths import log_paths
+from poolbook.domain.ports.log import LogError
+
+
+@pytest.fixture
+def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """A server that has the log and lets nobody in."""
+    monkeypatch.setattr(commands, "PATIENCE", 0.2)
+    place = log_paths(str(tmp_path / "pool.db"))
+    with place.lock.open("w") as lock, closing(socket.socket(socket.AF_UNIX)) as listener:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        listener.bind(str(place.socket))
+        listener.listen(0)
+        yield listener
+
+
+def test_a_server_that_does_not_answer_is_told_of_with_what_may_have_happened(
+    tmp_path: Path, listener: socket.socket
+) -> None:
+    with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
+        ask(str(tmp_path / "pool.db"), {"kind": "reschedule"})
+
+
+def test_a_server_whose_door_is_full_is_waited_for_and_then_told_of(tmp_path: Path, listener: socket.socket) -> None:
+    waiting = []
+    with suppress(BlockingIOError):
+        while True:
+            waiting.append(client := socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            client.connect(listener.getsockname())
+    try:
+        assert is_served(str(tmp_path / "pool.db"))
+        with pytest.raises(LogError, match="without taking requests"):
+            ask(str(tmp_path / "pool.db"), {"kind": "reschedule"})
+    finally:
+        for client in waiting:
+            client.close()

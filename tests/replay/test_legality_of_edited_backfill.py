@@ -1,0 +1,139 @@
+"""Property: whatever is done to a sound log of machines with backfill, the judge says so; what legality cannot see is
+listed here, with why. (``test_legality_of_edited_points`` has what execution points do besides.)"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.validation import RULES, examine
+
+from ..together import together
+from .edits import Edit, broken, change, drop, repeat, unseen_changes, unseen_twice, unseen_without
+from .test_legality_of_edited_points import note
+from .virtual_point import BACKFILL, PointPool
+
+OF_BACKFILL: frozenset[type[e.Event]] = frozenset(
+    {e.BackfillStarted, e.BackfillExecuting, e.BackfillSignalled, e.BackfillExited, e.BackfillLeaving}
+)
+"""The kinds of event that machines with backfill alone write."""
+
+HISTORY = f"""
+machine h Cpus=2 kind=static slots=2 START_BACKFILL=MyCurrentTime>1800000300 EVICT_BACKFILL=KeyboardIdle<20
+configure h {BACKFILL}
+run 400 s
+exit h 1
+run 60 s
+claim slot1@h c1
+touch h
+run 10 s
+give slot1@h
+run 100 s
+client h immortal
+exit h
+run 60 s
+notify slot1@h
+notify slot2@h
+run 20 s
+vacate root slot2@h
+exit h
+run 60 s
+claim slot1@h c2
+claim slot2@h c3
+run 5 s
+withdraw slot2@h
+exit h
+run 100 s
+"""
+
+
+@cache
+def sound(dialect: str) -> tuple[e.Event, ...]:
+    pool = PointPool(dialect)
+    for line in HISTORY.strip().splitlines():
+        pool.say(line)
+    return tuple(event for _, event in pool.events())
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_backfill(dialect: str) -> None:
+    log = sound(dialect)
+    assert examine(enumerate(log, 1)).violations == []
+    assert {type(event) for event in log} >= OF_BACKFILL
+
+
+# Every event in turn: left out, or written twice; every field: another value
+
+SAID = "no event repeats it"
+NAME = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+
+LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+    e.BackfillExecuting: "a client may end before anybody saw it run",
+    e.BackfillLeaving: "without a claim that waits a slot goes to Owner; one in Backfill/Idle may be matched as it is",
+    e.PrioritiesUpdated: "the next one makes up for it",
+    e.SlotAdChanged: "what changes by a configuration may be anything",
+}
+TWICE_UNSEEN: dict[type[e.Event], str] = {
+    e.EvaluationRecorded: "there may be any number",
+    e.SlotAdChanged: "the values are those that it has",
+}
+CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
+    **{(e.BackfillExecuting, field): SAID for field in ("began", "pid")},
+    (e.BackfillExecuting, "at"): "an instant may lie anywhere between its neighbours'",
+    **{(e.BackfillExited, field): SAID for field in ("code", "signal", "reason", "ended", "user_cpu", "system_cpu")},
+    **{(kind, "stimulus"): NAME for kind in (e.BackfillExecuting, e.BackfillLeaving, e.SlotTransitioned)},
+    (e.BackfillSignalled, "until"): "of a client that is gone by then",
+}
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
+    assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
+    assert unseen_twice(sound(dialect)) == set(TWICE_UNSEEN)
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
+    assert unseen_changes(sound(dialect), {*OF_BACKFILL, e.SlotTransitioned}) == set(CHANGED_UNSEEN)
+
+
+# Faults that somebody might plant: the rule that each breaks first
+
+FAULTS: list[tuple[str, Edit, str]] = [
+    ("a client begins beside another", repeat(e.BackfillStarted), "backfill"),
+    ("a client begins that is not configured", change(e.BackfillStarted, system="BOINC"), "backfill"),
+    ("a client is run as another program", change(e.BackfillStarted, client={"Executable": "/bin/mine"}), "backfill"),
+    ("a client begins for no slot", change(e.BackfillStarted, slot="slot9@h"), "reference"),
+    ("a client begins for a slot that does not wait for it", change(e.BackfillStarted, slot="slot1@h"), "backfill"),
+    ("a client begins unseen", drop(e.BackfillStarted), "backfill"),
+    ("a client runs on no machine", change(e.BackfillExecuting, machine="k"), "reference"),
+    ("a client runs twice", repeat(e.BackfillExecuting), "backfill"),
+    ("a client runs as no process", change(e.BackfillExecuting, pid=0), "value"),
+    ("another client ends", change(e.BackfillExited, key="1"), "backfill"),
+    ("a client ends unseen", drop(e.BackfillExited), "backfill"),
+    ("a client ends twice", repeat(e.BackfillExited), "backfill"),
+    ("a client was killed that nobody told to end", change(e.BackfillExited, 1, outcome="killed"), "backfill"),
+    ("a client begins again too soon", change(e.BackfillExited, 1, retry=0), "backfill"),
+    ("a client ends before it ends", change(e.BackfillExited, ended=-1), "value"),
+    ("a client is told to end, and the log does not say so", drop(e.BackfillSignalled), "backfill"),
+    ("a client is told to end before it is told", change(e.BackfillSignalled, until=1), "backfill"),
+    ("a slot leaves Backfill for nowhere", change(e.BackfillLeaving, destination="Heaven"), "value"),
+    ("a slot leaves Backfill for where it goes", change(e.BackfillLeaving, destination="Owner"), "backfill"),
+    ("a slot leaves Backfill for elsewhere", change(e.BackfillLeaving, destination="Claimed"), "backfill"),
+    ("a slot that has no client leaves it", repeat(e.BackfillLeaving), "backfill"),
+    ("START_BACKFILL was not asked", note("START_BACKFILL", name="EVICT_BACKFILL"), "evidence"),
+    ("START_BACKFILL was false", note("START_BACKFILL", value="false"), "decision"),
+]
+
+
+@together(("fault", "edit", "rule"), FAULTS)
+def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
+    violations = broken(sound("manual"), edit)
+    assert violations and violations[0].rule == rule, violations[:3]
+    assert {violation.rule for violation in violations} <= set(RULES)

@@ -1,0 +1,95 @@
+"""Property: whatever is done to a sound log of submissions under a policy, the judge says so; what legality cannot see
+is listed here, with why."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.replay.validation import examine
+
+from ..schedd.policy_pool import PolicyPool
+from ..together import together
+from .edits import Edit, broken, change, drop, unseen_changes, unseen_twice, unseen_without
+
+OF_POLICY: frozenset[type[e.Event]] = frozenset({e.JobsTransformed, e.SubmissionRefused})
+"""The kinds of event that only a policy of the schedd's writes."""
+
+POLICY = """
+SCHEDD_CLASSAD_USER_MAP_NAMES = Groups
+CLASSAD_USER_MAPDATA_Groups = * alice physics
+JOB_TRANSFORM_NAMES = Group, Small
+JOB_TRANSFORM_Group @=end
+  EVALSET Group userMap("Groups", Owner)
+  SET Whose "$(MY.Owner)"
+@end
+JOB_TRANSFORM_Small @=end
+  REQUIREMENTS RequestMemory < 100
+  SET RequestMemory RequestCpus * 100
+  DEFAULT Small true
+@end
+SUBMIT_REQUIREMENT_NAMES = NotBob, Warns
+SUBMIT_REQUIREMENT_NotBob = Owner != "bob"
+SUBMIT_REQUIREMENT_Warns = RequestCpus < 4
+SUBMIT_REQUIREMENT_Warns_IS_WARNING = true
+MAX_JOBS_PER_OWNER = 9
+"""
+
+
+@cache
+def sound(dialect: str) -> tuple[e.Event, ...]:
+    pool = PolicyPool(POLICY, dialect)
+    pool.submit()
+    pool.submit(user="bob")
+    pool.submit(count=3, columns={"RequestMemory": ["50", "500", "60"]}, RequestCpus="8")
+    pool.submit(count=9)
+    return tuple(pool.events)
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_policy(dialect: str) -> None:
+    log = sound(dialect)
+    assert examine(enumerate(log, 1)).violations == []
+    assert {type(event) for event in log} >= OF_POLICY
+
+
+SAID = "no event repeats it"
+LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
+    e.CycleHeld: "without a match it changes nothing",
+    e.JobsTransformed: "a transform may change what it is for: what it has made needs it no more",
+}
+TWICE_UNSEEN: dict[type[e.Event], str] = {
+    e.EvaluationRecorded: "there may be any number",
+    e.CycleHeld: "without a match it changes nothing",
+}
+CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
+    (e.JobsTransformed, "before"): SAID,
+    (e.JobsTransformed, "evidence"): "a transform may have evaluated several expressions",
+    **{(e.SubmissionRefused, field): SAID for field in ("job", "reason", "user")},
+}
+
+
+def test_an_event_that_is_left_out_is_missed() -> None:
+    assert unseen_without(sound("manual")) == set(LEFT_OUT_UNSEEN)
+
+
+def test_an_event_that_stands_there_twice_is_noticed() -> None:
+    assert unseen_twice(sound("manual")) == set(TWICE_UNSEEN)
+
+
+def test_a_field_that_is_changed_is_noticed() -> None:
+    assert unseen_changes(sound("manual"), OF_POLICY) == set(CHANGED_UNSEEN)
+
+
+FAULTS: list[tuple[str, Edit, str]] = [
+    ("a transform is left out", drop(e.JobsTransformed), "policy"),
+    ("a warning is left out", change(e.ClusterSubmitted, warnings=("none",)), "policy"),
+    ("somebody else is refused", change(e.SubmissionRefused, setting="SUBMIT_REQUIREMENT_Other"), "policy"),
+]
+
+
+@together(("fault", "edit", "rule"), FAULTS)
+def test_a_fault_that_somebody_plants_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:
+    assert broken(sound("manual"), edit)[0].rule == rule

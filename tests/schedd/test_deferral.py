@@ -1,0 +1,533 @@
+"""Golden: jobs that begin at a time of their own, as the manual's "Time Scheduling for Job Execution" says, and as a
+real pool's jobs did (``tests/data/recordings/schedules``)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from poolbook import Behaviour, Pool
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.domain.events import JobDue, JobsDeferred, JobSignalled
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.submit.submit_context import SubmitError
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import EPOCH, SECOND
+
+from ..domain.pools import JOB, TestPool
+from ..projections.pools import folded
+from ..together import together
+
+NOW = EPOCH // SECOND
+WHEN_DUE = (
+    "TARGET.HasJobDeferral && (((time() + ScheddInterval) >= (DeferralTime - DeferralPrepTime)) && "
+    "(time() < (DeferralTime + DeferralWindow)))"
+)
+
+
+def pool_of(*, cpus: int = 1, seconds: float = 10, dialect: str = "manual") -> TestPool:
+    pool = TestPool(behave=lambda launch: Behaviour(seconds), dialect=dialect)
+    pool.machine(cpus=cpus, HasJobDeferral="true")
+    return pool
+
+
+def deferred(pool: TestPool, **ad: str) -> None:
+    """Submit a job as its submission would write its ad."""
+    given = {"DeferralWindow": "0", "DeferralPrepTime": "300", "ScheddInterval": "5", "Requirements": WHEN_DUE}
+    pool.handle(s.Submit(pool.id(), "alice", 0, JOB | given | ad, 1, ()))
+
+
+def ad(pool: TestPool, job: str = "1.0") -> dict[str, str]:
+    cluster, _, proc = job.partition(".")
+    found: dict[str, str] = pool.state.clusters[int(cluster)].attributes(int(proc))
+    return found
+
+
+def waits(pool: TestPool) -> bool:
+    """Whether a job is on its slot, and its process is not."""
+    return bool(pool.state.deferred) and not any(each.executing for each in pool.state.activations.values())
+
+
+def sound(pool: TestPool) -> bool:
+    return examine(pool.log.read()).violations == []
+
+
+# Deferral
+
+
+def test_a_job_waits_on_its_slot_as_running_and_begins_at_its_time() -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"{NOW + 60}")
+    pool.advance(59)
+    assert (pool.status("1.0"), waits(pool)) == ("Running", True)
+    assert "NumJobStarts" not in ad(pool)
+    pool.advance(1)
+    assert not waits(pool)
+    assert (ad(pool)["JobCurrentStartExecutingDate"], ad(pool)["NumJobStarts"]) == (str(NOW + 60), "1")
+    assert ad(pool)["JobCurrentStartDate"] == str(NOW)
+    pool.advance(10)
+    assert pool.status("1.0") == "ended"
+    assert sound(pool)
+
+
+def test_the_job_always_waits_60_seconds_after_its_submission() -> None:
+    pool = pool_of()
+    pool.advance(1000)
+    deferred(pool, DeferralTime="(QDate + 60)")
+    pool.advance(60)
+    assert ad(pool)["JobCurrentStartExecutingDate"] == str(NOW + 1060)
+    assert ad(pool)["DeferralTime"] == "(QDate + 60)"
+
+
+@together(
+    ("prep", "interval", "matched"),
+    [("60", "0", 940), ("0", "0", 1000), ("60", "5", 935), ("300", "300", 400), ("60 * 2", "0", 880), ("5000", "0", 0)],
+)
+def test_a_job_is_matched_its_preparation_time_before_its_time_and_the_schedds_interval(
+    prep: str, interval: str, matched: int
+) -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"{NOW + 1000}", DeferralWindow="1", DeferralPrepTime=prep, ScheddInterval=interval)
+    pool.advance(1000)
+    assert int(ad(pool)["JobCurrentStartDate"]) - NOW == matched
+    assert int(ad(pool)["JobCurrentStartExecutingDate"]) - NOW == 1000
+
+
+@together(
+    ("late", "window", "begins"),
+    [(45, "120", True), (45, "20", False), (0, "0", False), (0, "1", True), (120, "120", False), (119, "120", True)],
+)
+def test_a_job_that_is_late_is_matched_within_its_window_alone(late: int, window: str, begins: bool) -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"(QDate - {late})", DeferralWindow=window)
+    pool.advance(5)
+    assert (pool.status("1.0"), pool.state.idle) == (("Running", 0) if begins else ("Idle", 1))
+    assert waits(pool) is False
+
+
+@together(
+    ("late", "window", "held"),
+    [
+        (1, "0", True),
+        (0, "0", False),
+        (120, "120", False),
+        (121, "120", True),
+        (121, "QDate", False),
+        (5, "soon", True),
+    ],
+)
+def test_a_job_that_comes_to_its_slot_behind_its_window_is_held(late: int, window: str, held: bool) -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"(QDate - {late})", DeferralWindow=window, Requirements="true")
+    pool.advance(5)
+    assert pool.status("1.0") == ("Held" if held else "Running")
+    assert sound(pool)
+
+
+@together("time", ["NoSuchAttribute", '"noon"', "0", "-5", "undefined"])
+def test_a_time_that_is_none_has_been_missed(time: str) -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=time, DeferralWindow="5000000000", Requirements="true")
+    pool.advance(5)
+    assert ad(pool)["HoldReasonCode"] == "20"
+
+
+def test_the_ad_of_a_job_that_missed_its_time_is_as_the_real_ones() -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime="(QDate - 100)", Requirements="true")
+    pool.advance(5)
+    found = ad(pool)
+    # recorded: missed.q of tests/data/recordings/schedules/waiting.txt
+    assert found["HoldReason"] == '"Job missed deferred execution time"'
+    assert found["HoldReasonCode"] == "20"
+    assert "HoldReasonSubCode" not in found
+    assert (found["VacateReason"], found["VacateReasonCode"], found["VacateReasonSubCode"]) == ('""', "0", "0")
+    assert (found["NumJobStarts"], found["NumShadowStarts"], found["NumVacates"]) == ("1", "1", "1")
+    assert found["NumVacatesByReason"] == "[ Unspecified = 1 ]"
+    assert found["NumHoldsByReason"] == "[ MissedDeferredExecutionTime = 1 ]"
+    assert "NumSystemHolds" not in found
+    assert found["JobCurrentStartExecutingDate"] == found["JobCurrentStartDate"]
+    assert pool.state.slots.keys() == {"slot1@h"}
+
+
+def test_the_slot_goes_on_to_the_next_job_when_one_has_missed_its_time() -> None:
+    pool = pool_of()
+    for _ in range(3):
+        deferred(pool, DeferralTime="(QDate - 100)", Requirements="true")
+    pool.submit()
+    pool.advance(5)
+    assert [pool.status(f"{number}.0") for number in (1, 2, 3, 4)] == ["Held", "Held", "Held", "Running"]
+    assert sound(pool)
+
+
+# What else may happen to a job that waits
+
+
+@together(("action", "status", "code"), [("hold", "Held", "1"), ("vacate", "Idle", "1004"), ("remove", "ended", "")])
+def test_a_job_that_waits_hears_at_once_that_it_is_to_go(action: str, status: str, code: str) -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"{NOW + 60}", DeferralPrepTime="40")
+    pool.advance(30)
+    assert waits(pool)
+    pool.act(action, "1.0")
+    assert pool.status("1.0") == status or (action == "vacate" and waits(pool))
+    assert any(isinstance(event, JobSignalled) for event in pool.events())
+    if action == "hold":
+        assert ad(pool)["VacateReasonCode"] == code
+        assert ad(pool)["NumVacatesPreExecution"] == "1"
+        pool.act("release", "1.0")
+    pool.advance(31)
+    expected = "ended" if action == "remove" else "Running"
+    assert pool.status("1.0") == expected
+    if expected == "Running":
+        assert ad(pool)["JobCurrentStartExecutingDate"] == str(NOW + 60)
+    assert sound(pool)
+
+
+def test_a_suspended_slot_lets_its_job_wait_and_suspends_it_when_it_has_begun() -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"{NOW + 60}")
+    pool.advance(10)
+    pool.act("suspend", "1.0")
+    (slot,) = [slot for slot in pool.state.slots.values() if slot.activation]
+    assert (pool.status("1.0"), slot.state_activity) == ("Running", "Claimed/Suspended")
+    pool.advance(50)
+    assert pool.status("1.0") == "Suspended"
+    assert (ad(pool)["NumJobStarts"], ad(pool)["TotalSuspensions"]) == ("1", "1")
+    pool.advance(100)
+    pool.act("continue", "1.0")
+    pool.advance(9)
+    assert pool.status("1.0") == "Running"
+    pool.advance(1)
+    assert pool.status("1.0") == "ended"
+    assert sound(pool)
+
+
+def test_a_job_goes_on_to_wait_when_its_slot_is_continued() -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"{NOW + 60}")
+    pool.advance(10)
+    pool.act("suspend", "1.0")
+    assert pool.act("continue", "1.0").value
+    pool.advance(50)
+    assert pool.status("1.0") == "Running"
+    assert "TotalSuspensions" not in ad(pool)
+    assert sound(pool)
+
+
+def test_a_job_that_waits_is_preempted_like_any_other() -> None:
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"{NOW + 60}", DeferralPrepTime="20")
+    pool.advance(50)
+    before = set(pool.state.deferred)
+    pool.vacate_slot("slot1_1@h", fast=True)
+    assert before.isdisjoint(pool.state.deferred)
+    assert ad(pool)["NumVacates"] == "1"
+    pool.advance(11)
+    assert ad(pool)["JobCurrentStartExecutingDate"] == str(NOW + 60)
+    assert sound(pool)
+
+
+def test_a_job_of_the_local_universe_waits_too() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(10))
+    requirements = WHEN_DUE.removeprefix("TARGET.HasJobDeferral && ")
+    deferred(pool, JobUniverse="12", DeferralTime=f"{NOW + 60}", DeferralPrepTime="10", Requirements=requirements)
+    pool.advance(44)
+    assert pool.status("1.0") == "Idle"
+    pool.advance(2)
+    assert (pool.status("1.0"), waits(pool)) == ("Running", True)
+    pool.advance(14)
+    assert ad(pool)["JobCurrentStartExecutingDate"] == str(NOW + 60)
+
+
+# The pool is not there
+
+
+class Unserved(TestPool):
+    """A pool that nobody serves for some time."""
+
+    def absent(self, seconds: int) -> None:
+        self.world.clock += seconds * SECOND
+        self.log.raise_epoch("again", self.engine.now(), "serve")
+        self.engine = Engine(self.log, self.world)
+        self.engine.recover()
+
+
+@together(
+    ("absent", "window", "status", "began"),
+    [(10, "0", "Running", 60), (50, "0", "Running", 60), (51, "0", "Held", 0), (80, "30", "Running", 90),
+     (81, "30", "Held", 0)],
+)  # fmt: skip
+def test_a_pool_that_was_not_there_at_the_time_starts_the_job_within_its_window(
+    absent: int, window: str, status: str, began: int
+) -> None:
+    pool = Unserved(behave=lambda launch: Behaviour(1000))
+    pool.machine(cpus=1, HasJobDeferral="true")
+    deferred(pool, DeferralTime=f"{NOW + 60}", DeferralWindow=window)
+    pool.advance(10)
+    pool.absent(absent)
+    pool.advance(100)
+    assert pool.status("1.0") == status
+    if began:
+        assert int(ad(pool)["JobCurrentStartExecutingDate"]) - NOW == began
+    assert sound(pool)
+
+
+def test_the_end_of_a_job_that_waited_is_in_the_log_with_what_told_it_so() -> None:
+    pool = Unserved(behave=lambda launch: Behaviour(1000))
+    pool.machine(cpus=1, HasJobDeferral="true")
+    deferred(pool, DeferralTime=f"{NOW + 60}")
+    pool.advance(10)
+    pool.act("hold", "1.0")
+    pool.absent(1)
+    assert (pool.status("1.0"), pool.state.activations) == ("Held", {})
+
+
+# Schedules
+
+
+def cron(pool: TestPool, count: int = 1, **fields: str) -> None:
+    ads = {name: f'"{text}"' for name, text in fields.items() if name.startswith("Cron")}
+    more = {name: text for name, text in fields.items() if not name.startswith("Cron")}
+    deferred(pool, OnExitRemove="false", **{**ads, **more})
+
+
+def times(pool: TestPool) -> list[str]:
+    return [
+        f"{datetime.fromtimestamp(event.until / SECOND, UTC):%d %H:%M}"
+        for event in pool.events()
+        if isinstance(event, JobsDeferred)
+    ]
+
+
+def begun(pool: TestPool) -> list[str]:
+    return [
+        f"{datetime.fromtimestamp(event.at / SECOND, UTC):%d %H:%M:%S}"
+        for event in pool.events()
+        if isinstance(event, JobDue)
+    ]
+
+
+def test_a_job_with_a_schedule_is_given_its_time_when_it_comes_and_whenever_it_waits_again() -> None:
+    pool = pool_of()
+    cron(pool, CronMinute="*/20")
+    assert ad(pool)["DeferralTime"] == str(NOW + 1200)  # the pool begins at 08:00
+    pool.advance(3700)
+    assert begun(pool) == ["15 08:20:00", "15 08:40:00", "15 09:00:00"]
+    assert times(pool) == ["15 08:20", "15 08:40", "15 09:00", "15 09:20"]
+    assert (ad(pool)["NumJobStarts"], ad(pool)["NumJobCompletions"]) == ("3", "3")
+    assert sound(pool)
+
+
+def test_no_more_than_one_instance_of_a_job_runs_at_a_time() -> None:
+    pool = pool_of(seconds=90)
+    cron(pool, CronMinute="*")
+    pool.advance(600)
+    assert begun(pool) == [f"15 08:{minute:02}:00" for minute in (1, 3, 5, 7, 9)]
+
+
+def test_a_job_that_found_no_slot_in_time_waits_for_its_next_time() -> None:
+    pool = pool_of(seconds=1900)
+    pool.submit()  # has the only slot until 08:31:40
+    cron(pool, CronMinute="*/20", DeferralWindow="60")
+    pool.advance(2500)
+    assert times(pool) == ["15 08:20", "15 08:40"]
+    assert begun(pool) == ["15 08:40:00"]
+
+
+def test_a_job_within_its_window_begins_although_it_is_late() -> None:
+    pool = pool_of(seconds=1230)
+    pool.submit()  # until 08:20:30
+    cron(pool, CronMinute="*/20", DeferralWindow="360")
+    pool.advance(1300)
+    assert ad(pool, "2.0")["JobCurrentStartExecutingDate"] == str(NOW + 1230)
+    assert times(pool) == ["15 08:20"]
+
+
+def test_a_job_that_ends_in_its_window_does_not_begin_in_it_a_second_time() -> None:
+    pool = pool_of(seconds=1)
+    cron(pool, CronMinute="*/20", DeferralWindow="600")
+    pool.advance(1800)
+    assert begun(pool) == ["15 08:20:00"]
+
+
+def test_a_schedule_that_makes_no_sense_holds_its_job_with_code_25() -> None:
+    pool = pool_of()
+    cron(pool, CronMinute="fish")
+    words = "Invalid cron schedule parameters: Invalid parameter value 'fish' for CronMinute"
+    assert (ad(pool)["HoldReason"], ad(pool)["HoldReasonCode"]) == (f'"{words}"', "25")
+    assert ad(pool)["HoldReasonSubCode"] == "0"
+    assert pool.status("1.0") == "Held"
+    pool.act("release", "1.0")
+    assert pool.status("1.0") == "Held"
+    pool.edit("1.0", CronMinute='"30"')
+    pool.act("release", "1.0")
+    assert (pool.status("1.0"), ad(pool)["DeferralTime"]) == ("Idle", str(NOW + 1800))
+    assert sound(pool)
+
+
+def test_jobs_of_one_submission_may_have_schedules_of_their_own() -> None:
+    with Pool.open(user="alice") as pool:
+        pool.submit("executable = /bin/x\ncron_minute = $(m)\nqueue m in (5, 10, fish, 5)")
+        begin = NOW // 3600 * 3600
+        found = [(job["JobStatus"], job.get("DeferralTime")) for job in pool.jobs()]
+        assert found == [(1, begin + 300), (1, begin + 600), (5, None), (1, begin + 300)]
+
+
+def test_a_job_that_was_submitted_on_hold_is_given_its_time_at_its_release() -> None:
+    pool = pool_of()
+    cron(pool, CronMinute="*/20", JobStatus="5", HoldReason='"x"', HoldReasonCode="15")
+    assert "DeferralTime" not in ad(pool)
+    pool.advance(1300)
+    pool.act("release", "1.0")
+    assert ad(pool)["DeferralTime"] == str(NOW + 2400)
+
+
+def test_a_release_keeps_a_time_that_is_still_to_come() -> None:
+    pool = pool_of()
+    cron(pool, CronMinute="*/20")
+    pool.act("hold", "1.0")
+    pool.advance(600)
+    pool.act("release", "1.0")
+    assert times(pool) == ["15 08:20"]
+    pool.act("hold", "1.0")
+    pool.advance(1200)
+    pool.act("release", "1.0")
+    assert times(pool) == ["15 08:20", "15 08:40"]
+
+
+def test_an_edited_schedule_counts_at_once() -> None:
+    pool = pool_of()
+    cron(pool, CronMinute="*/20")
+    pool.edit("1.0", CronMinute='"7"')
+    assert ad(pool)["DeferralTime"] == str(NOW + 420)
+    pool.edit("1.0", DeferralTime=f"{NOW + 100}")
+    pool.advance(500)
+    assert begun(pool)[:2] == ["15 08:01:40", "15 08:07:00"]
+
+
+def test_a_pool_that_begins_to_serve_gives_all_jobs_their_next_time() -> None:
+    pool = Unserved(behave=lambda launch: Behaviour(10))
+    cron(pool, CronMinute="*/20", DeferralWindow="600")
+    pool.absent(1300)
+    assert times(pool) == ["15 08:20", "15 08:40"]
+
+
+def test_the_real_schedd_slips_where_the_manual_does_not() -> None:
+    for dialect, day in (("manual", "02"), ("htcondor-25", "31")):
+        pool = pool_of(dialect=dialect)
+        cron(pool, CronDayOfWeek="2", CronMonth="2")
+        found = datetime.fromtimestamp(int(ad(pool)["DeferralTime"]), UTC)
+        assert f"{found:%d}" == day
+
+
+# A year of it
+
+
+def test_a_year_of_a_job_is_tried_in_virtual_time() -> None:
+    pool = Pool.open(user="alice", behave=lambda launch: Behaviour(600))
+    pool.add_machine("node1", cpus=1)
+    every_first = {"cron_minute": "0", "cron_hour": "4", "cron_day_of_month": "1", "cron_prep_time": "60"}
+    pool.submit({"executable": "/bin/report", "on_exit_remove": "false", **every_first})
+    pool.advance(366 * 86_400)
+    (job,) = pool.jobs()
+    assert job["NumJobStarts"] == 12
+    begun = [event.at // SECOND for _, event in pool.events() if isinstance(event, JobDue)]
+    assert [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in begun] == [
+        *(f"2027-{month:02}-01 04:00" for month in range(2, 13)),
+        "2028-01-01 04:00",
+    ]
+
+
+def test_a_pool_without_anything_to_do_looks_at_no_second_twice() -> None:
+    """A job that is far away costs nothing until its time comes."""
+    pool = pool_of()
+    deferred(pool, DeferralTime=f"{NOW + 10 * 365 * 86_400}")
+    pool.advance(10)
+    position = pool.state.position
+    steps = 0
+    until = pool.world.clock + 9 * 365 * 86_400 * SECOND
+    while pool.world.clock < until:
+        pool.engine.step(until)
+        steps += 1
+    assert (pool.state.position, steps < 5) == (position, True)
+
+
+# Submission
+
+
+def submitted(text: str) -> dict[str, Any]:
+    with Pool.open(user="alice") as pool:
+        pool.submit(f"executable = /bin/x\n{text}\nqueue")
+        (job,) = pool.jobs()
+        return dict(job)
+
+
+@together(
+    ("text", "attributes"),
+    [
+        # The manual's examples
+        ("deferral_time = 1136138400", {"DeferralTime": 1136138400, "DeferralWindow": 0, "DeferralPrepTime": 300}),
+        ("deferral_time = (QDate + 60)", {"DeferralTime": NOW + 60}),
+        ("deferral_time = QDate\ndeferral_window = 120", {"DeferralWindow": 120}),
+        ("deferral_time      = 1262368800\ndeferral_prep_time = 60", {"DeferralPrepTime": 60}),
+        ("cron_minute = 0\ncron_hour = *\ncron_prep_time = 300", {"CronHour": "*", "DeferralPrepTime": 300}),
+        ("cron_minute = 0\ncron_hour = *\ncron_window = 360", {"CronMinute": "0", "DeferralWindow": 360}),
+        # Recorded of a real pool
+        ("cron_minute=0\ncron_window=6\ndeferral_window=9\ncron_prep_time=5\ndeferral_prep_time=8",
+         {"DeferralWindow": 6, "DeferralPrepTime": 5}),
+        ("CronMinute=4\nCronWindow=77\nCronPrepTime=66", {"DeferralWindow": 77, "DeferralPrepTime": 66}),
+        ("cron_minute = 0\ncron_window = 60*6", {"DeferralWindow": 360}),
+        ("deferral_window = 100\ndeferral_prep_time = 6", {"DeferralWindow": None, "DeferralPrepTime": None}),
+        ("cron_minute =", {"CronMinute": None, "DeferralWindow": None}),
+        ("deferral_time = 0", {"DeferralTime": 0}),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_a_submission_writes_what_the_commands_say(text: str, attributes: dict[str, object]) -> None:
+    found = submitted(text)
+    assert {name: found.get(name) for name in attributes} == attributes
+
+
+@together(
+    "text",
+    [
+        "deferral_time = -5", 'deferral_time = "tomorrow"', "deferral_time = 1.5e9", "deferral_time = (",
+        "deferral_time = true", "cron_minute = 0\ncron_window = -1", 'cron_minute = 0\ncron_window = "6"',
+        "cron_minute = 0\ncron_window = 1.5", "cron_minute = 0\ncron_prep_time = -1",
+        "deferral_time = QDate\ndeferral_prep_time = 1.5",
+    ],
+)  # fmt: skip
+def test_what_is_no_number_of_seconds_is_refused_as_the_real_submit_refuses_it(text: str) -> None:
+    with pytest.raises(SubmitError, match=r"must be an (integer|expression)"):
+        submitted(text)
+
+
+def test_a_deferral_of_a_job_of_the_scheduler_universe_is_a_fatal_error() -> None:
+    words = "DeferralTime does not work for scheduler universe jobs; consider submitting this job using the local"
+    with pytest.raises(SubmitError, match=words):
+        submitted("universe = scheduler\ndeferral_time = 1800000000")
+
+
+def test_what_a_view_says_of_these_jobs_is_what_the_state_says() -> None:
+    pool = pool_of()
+    cron(pool, CronMinute="*/20")
+    deferred(pool, DeferralTime=f"{NOW + 60}")
+    pool.advance(2000)
+    rows = folded(list(pool.log.read())).execute("SELECT cluster, changes FROM jobs ORDER BY cluster").fetchall()
+    assert [f'"DeferralTime":"{NOW + 2400}"' in row[1] for row in rows] == [True]
+
+
+def test_why_tells_until_when_a_job_waits() -> None:
+    with Pool.open(user="alice", behave=lambda launch: Behaviour(10)) as pool:
+        pool.add_machine("node1", cpus=1)
+        pool.submit({"executable": "/bin/x", "cron_minute": "5", "cron_prep_time": "60", "+ScheddInterval": "0"})
+        words = "It cannot be matched before 2027-01-15 08:04:00: it is to begin at 2027-01-15 08:05:00."
+        assert words in pool.why("1.0")
+        pool.advance(270)
+        assert "Its process waits there for its time, 2027-01-15 08:05:00." in pool.why("1.0")
+        pool.submit({"executable": "/bin/x", "deferral_time": "QDate - 60"})
+        words = "It cannot be matched any more: it was to begin at 2027-01-15 08:03:30, and that is past."
+        assert words in pool.why("2.0")

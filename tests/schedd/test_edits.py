@@ -1,0 +1,184 @@
+"""Golden: `poolbook qedit` says what condor_qedit 25.14.1 said of the same edits; who may edit what. Property: whatever
+is edited by whom, what is guarded stays, and the log is sound."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from poolbook.adapters.condor_tools import job_edits
+from poolbook.adapters.condor_tools.actions import Answer
+from poolbook.domain.events import JobsEdited
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.job_ad import unquoted
+from poolbook.replay.validation import examine
+
+from ..together import together
+from .policy_pool import PolicyPool
+
+RECORDED = Path(__file__).parents[1] / "data" / "schedd" / "qedit.txt"
+GUARDS = """
+IMMUTABLE_JOB_ATTRS = Frozen
+PROTECTED_JOB_ATTRS = Guarded
+SECURE_JOB_ATTRS = Secret
+"""
+
+
+@cache
+def recorded() -> dict[str, str]:
+    """What condor_qedit printed, by its words."""
+    found: dict[str, str] = {}
+    for block in RECORDED.read_text().split("$ condor_qedit ")[1:]:
+        words, _, printed = block.partition("\n")
+        found.setdefault(words, printed.partition("exit ")[0])
+    return found
+
+
+def pool(user: str = "alice") -> PolicyPool:
+    found = PolicyPool(GUARDS)
+    found.submit(user=user, Which='"sec"', Frozen="1", Guarded="1")
+    return found
+
+
+def said(found: PolicyPool, argv: list[str], user: str = "alice") -> str:
+    """What the command prints."""
+    try:
+        request = job_edits.read(argv)
+    except job_edits.EditError as error:
+        return str(error)
+    body = request.edit
+    chosen = body.pop("selection")
+    chosen = s.Selection(tuple(chosen.pop("clusters")), tuple(chosen.pop("jobs")), **chosen)
+    body.pop("kind")
+    answer = found.handle(s.Edit(found.id(), user, chosen, **body))
+    printed: Answer
+    if not answer.refusal:
+        outcomes = [{"cluster": o["cluster"], **o} for o in answer.value]
+        printed = job_edits.answer(request, outcomes)
+    elif answer.refusal.startswith("Update of "):
+        return f"{answer.refusal}\n{job_edits.NOTHING_SET}"
+    else:
+        printed = job_edits.failed(request)
+    return printed.out + printed.err
+
+
+@together(
+    "argv",
+    [
+        ["1.0", "Frozen", "2"],
+        ["1.0", "Guarded", "2"],
+        ["1.0", "Secret", "2"],
+        ["1.0", "JobUniverse", "7"],
+        ["1.0", "QDate", "1"],
+        ["1.0", "Foo", "1", "Bar=2"],
+        ["1.0", "Foo", "1", "Frozen", "2"],
+        ["1", "Foo=3"],
+        ["-constraint", 'Which=="sec"', "Foo", "5"],
+        ["-constraint", 'Which=="none"', "Foo", "5"],
+        ["-owner", "bob", "Foo", "5"],
+        ["9999.0", "Foo", "5"],
+        ["9999", "Foo", "5"],
+        ["bob", "Foo", "5"],
+        ["-dry-run", "1.0", "Foo", "7"],
+        ["-dry-run", "1.0", "Frozen", "7"],
+        ["1.0", "Foo", "1 +"],
+        ["1.0", "Foo", ""],
+        ["-constraint", "1 +", "Foo", "1"],
+        ["-jobids", "1.0,1.0", "Foo=8"],
+        ["1.0", "TotalSubmitProcs", "3"],
+        ["1.0", "-edits", "nothere"],
+    ],
+)
+def test_qedit_says_what_condor_qedit_said(argv: list[str]) -> None:
+    assert said(pool(), argv) == recorded()[" ".join(argv)]
+
+
+@together(
+    ("argv", "user", "done"),
+    [
+        (["1.0", "Foo", "2"], "bob", False),
+        (["-constraint", "true", "Foo", "2"], "bob", False),
+        (["1.0", "Guarded", "2"], "condor", True),
+        (["1.0", "Secret", "2"], "condor", False),
+        (["1.0", "Frozen", "2"], "condor", False),
+        (["-constraint", "true", "Foo", "2"], "condor", True),
+    ],
+)
+def test_users_edit_their_own_jobs_and_super_users_what_is_protected(argv: list[str], user: str, done: bool) -> None:
+    found = pool()
+    printed = said(found, argv, user)
+    assert printed.startswith("Set attribute") == done
+    assert bool(found.of(JobsEdited)) == done
+
+
+def test_of_an_edit_that_names_others_jobs_nothing_is_done() -> None:
+    found = pool()
+    found.submit(user="bob")
+    assert said(found, ["1", "2", "Foo", "2"]) == (
+        'Failed to set attribute "Foo" by constraint: ( (ClusterId == 1 || ClusterId == 2 ) )\n'
+        "Queue transaction failed.  No attributes were set.\n"
+    )
+    assert found.of(JobsEdited) == []
+
+
+def test_an_edit_by_a_constraint_alone_passes_others_jobs_over() -> None:
+    found = pool()
+    found.submit(user="bob")
+    assert said(found, ["-constraint", "true", "Foo", "2"]) == 'Set attribute "Foo" for 1 matching jobs.\n'
+    assert ("Foo" in found.ad(1), "Foo" in found.ad(2)) == (True, False)
+
+
+NAMES = st.sampled_from(["Foo", "frozen", "GUARDED", "Secret", "JobPrio", "Owner", "RequestMemory", "JobStatus"])
+USERS = st.sampled_from(["alice", "bob", "condor"])
+
+
+class Edits(RuleBasedStateMachine):
+    """Submissions, edits by anybody, and other guards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = pool()
+        self.frozen = {(1, 0): "1"}
+        self.guards = True
+
+    @rule(user=USERS, count=st.integers(1, 3))
+    def submit(self, user: str, count: int) -> None:
+        if not self.pool.submit(user=user, count=count, Frozen="7", Secret="3").refusal:
+            number = max(self.pool.engine.state.clusters)
+            self.frozen |= {(number, proc): "7" for proc in range(count)}
+
+    @rule(user=USERS, name=NAMES, value=st.integers(0, 9), together=st.booleans(), own=st.booleans())
+    def edit(self, user: str, name: str, value: int, together: bool, own: bool) -> None:
+        before = {number: self.pool.ads(number) for number in self.pool.engine.state.clusters}
+        answer = self.pool.edit(user, {name: str(value)}, together=together, own=own)
+        for number, cluster in self.pool.engine.state.clusters.items():
+            theirs = self.pool.engine.state.owner(cluster) not in (user,) and user != "condor"
+            if theirs or answer.refusal:
+                assert self.pool.ads(number) == before[number]
+        guarded = name.lower() in ("frozen", "secret", "owner", "jobstatus") or (name == "GUARDED" and user != "condor")
+        assert bool(answer.refusal) == (guarded if self.guards else name in ("Owner", "JobStatus"))
+
+    @rule(guarded=st.booleans())
+    def reconfigure(self, guarded: bool) -> None:
+        self.guards = guarded
+        self.pool.configure(GUARDS if guarded else "")
+
+    @invariant()
+    def what_is_the_pool_s_own_stays(self) -> None:
+        for number, cluster in self.pool.engine.state.clusters.items():
+            for ad in self.pool.ads(number):
+                assert unquoted(ad["Owner"]) == self.pool.engine.state.owner(cluster)
+                assert ad["JobStatus"] in ("1", "5")
+
+    def teardown(self) -> None:
+        assert examine(self.pool.log.read()).violations == []
+
+
+TestEdits = Edits.TestCase
+TestEdits.settings = settings(
+    max_examples=12, stateful_step_count=12, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -1,0 +1,174 @@
+"""Golden: what transforms made of jobs in a real pool (HTCondor 25.14.1) they make of them here: statements, macros,
+conditions, regular expressions, broken lines; and the trace with the manual's two transforms."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from poolbook.domain import events as e
+from poolbook.domain.schedd.old_transforms import statements
+
+from ..together import together
+from .policy_pool import PolicyPool
+
+DATA = Path(__file__).parents[1] / "data"
+HELD: dict[str, Any] = {"JobStatus": "5", "HoldReasonCode": "15", "HoldReasonSubCode": "0"}
+HELD["HoldReason"] = '"submitted on hold at user\'s request"'
+MORE: dict[str, dict[str, Any]] = {
+    "a": {"Alpha": "1", "Gamma": "2", "Flag": "false"},
+    "b": {"Alpha": "1", "Gamma": "2"},
+}
+
+
+@cache
+def recorded() -> dict[str, dict[str, Any]]:
+    return json.loads((DATA / "schedd" / "transforms.json").read_text())  # type: ignore[no-any-return]
+
+
+@cache
+def pool() -> PolicyPool:
+    folder = DATA / "schedd"
+    files = {path.name: path.read_text() for path in folder.glob("*.map")}
+    return PolicyPool((folder / "transforms.conf").read_text(), files=files)
+
+
+def submitted(which: str) -> PolicyPool:
+    count = {"c": 2, "n1": 3}.get(which, 1)
+    columns = {"Vary": ["0", "1"]} if which == "c" else {}
+    pool().submit(count=count, columns=columns, Which=f'"{which}"', **HELD, **MORE.get(which, {}))
+    return pool()
+
+
+@together("job", sorted(recorded()["ads"]))
+def test_a_job_gets_the_attributes_that_it_got_in_a_real_pool(job: str) -> None:
+    which, _, proc = job.partition(".")
+    found = submitted(which).ads()[int(proc)]
+    wanted = recorded()["ads"][job]
+    assert {name: found.get(name) for name in wanted} == wanted
+
+
+@together("which", ["d", "f", "h"])
+def test_a_transform_that_sets_what_nobody_may_or_has_a_line_that_is_none_fails_the_submission(which: str) -> None:
+    refusal = pool().submit(Which=f'"{which}"', **HELD).refusal
+    assert [f"ERROR: {line}" if at == 0 else line for at, line in enumerate(refusal.split("\n"))] == recorded()["said"][
+        which
+    ]
+
+
+def test_what_has_no_effect_is_told_when_the_configuration_is_read() -> None:
+    assert [words.partition(":")[0] for words in pool().warnings] == [
+        "JOB_TRANSFORM_E",
+        "JOB_TRANSFORM_F",
+        "CLASSAD_USER_MAPFILE_groups, line 10",
+    ]
+
+
+def test_the_old_syntax_becomes_statements_in_the_router_s_order() -> None:
+    old = """[ Requirements = Which == "old"; set_OldSet = 3; copy_Alpha = "OldCopy"; delete_Gamma = true;
+               eval_set_OldEval = RequestCpus + k; k = 3; s = "x"; Name = "n"; TargetUniverse = 5 ]"""
+    assert statements(old).split("\n") == [
+        'REQUIREMENTS Which == "old"',
+        "UNIVERSE 5",
+        "k = 3",
+        "s = x",
+        "COPY Alpha OldCopy",
+        "DELETE Gamma",
+        "SET OldSet 3",
+        "SET k 3",
+        "EVALSET OldEval RequestCpus + k",
+        "DELETE k",
+    ]
+
+
+def test_a_transform_in_the_old_syntax_changes_jobs() -> None:
+    found = submitted("old").submit(Which='"old"', Alpha="1", Gamma="2")
+    assert found.refusal == ""
+    ad = pool().ad()
+    assert [ad.get(name) for name in ("OldSet", "OldCopy", "OldEval", "Gamma")] == ["3", "1", "2", "undefined"]
+
+
+REGEX = "JOB_TRANSFORM_NAMES = T\nJOB_TRANSFORM_T @=end\nCOPY /^Request(.+)/ Original\\1\nDELETE /^rank$/\n@end"
+
+
+def test_regular_expressions_see_all_attributes_by_the_manual_and_the_job_s_own_by_the_real_schedd() -> None:
+    manual, real = PolicyPool(REGEX, "manual"), PolicyPool(REGEX)
+    manual.submit()
+    real.submit()
+    assert (manual.ad()["OriginalCpus"], manual.ad()["Rank"]) == ("1", "undefined")
+    assert "OriginalCpus" not in real.ad()
+    assert real.ad()["Rank"] == "0.0"
+
+
+def test_each_change_is_an_event_with_what_was_before_and_its_evidence() -> None:
+    found = PolicyPool("JOB_TRANSFORM_NAMES = T\nJOB_TRANSFORM_T @=end\nEVALSET JobPrio ProcId + RequestCpus\n@end")
+    found.submit(count=3)
+    (event,) = found.of(e.JobsTransformed)
+    assert (event.transform, event.procs, event.changes) == ("T", ((0, 2),), {})
+    assert [ad["JobPrio"] for ad in found.ads()] == ["1", "2", "3"]
+    note = found.events[event.evidence[0] - 1]
+    assert isinstance(note, e.EvaluationRecorded)
+    assert note.read == {"MY.ProcId": "0", "MY.RequestCpus": "1"}
+
+
+# The trace: the manual's AssignGroup and SL6ToDocker, and its requirements
+
+TRACE = DATA / "traces" / "12-submit-policy"
+GROUPS = "* alice group_physics\n* bob group_atlas\n* carol group_chemistry,group_physics\n"
+TOLD = ("AcctGroup", "AccountingGroup", "DockerImage", "WantDockerX", "WantSL6")
+
+
+def traced() -> dict[str, dict[str, str]]:
+    ads = {}
+    for block in gzip.decompress((TRACE / "q-1.ads.gz").read_bytes()).decode().split("\n\n"):
+        ad = dict(line.split(" = ", 1) for line in block.splitlines() if " = " in line)
+        if "ClusterId" in ad:
+            ads[ad["ClusterId"]] = ad
+    return ads
+
+
+def test_the_manual_s_transforms_make_of_the_trace_s_jobs_what_they_made_of_them() -> None:
+    config = (TRACE / "scenario.conf").read_text().replace("/etc/condor/", "")
+    found = PolicyPool(config, files={"groups.map": GROUPS})
+    for number, wanted in sorted(traced().items(), key=lambda one: int(one[0])):
+        given: dict[str, Any] = {
+            name: wanted[name] for name in ("WantSL6", "AcctGroupUser", "RequestMemory") if name in wanted
+        }
+        if number in ("9",):
+            given["DockerImage"] = '"mine"'
+        if number in ("11", "12"):
+            given["AcctGroup"] = '"group_physics"' if number == "11" else '"group_atlas"'
+        answer = found.submit(user=wanted["Owner"].strip('"'), Requirements='(TARGET.Arch == "X86_64")', **given)
+        assert answer.refusal == "", number
+        ad = found.ad()
+        assert {name: ad.get(name) for name in TOLD} == {name: wanted.get(name) for name in TOLD}, number
+        if "WantDockerX" in wanted:
+            assert ad["Requirements"].startswith("TARGET.HasDockerX && ")
+
+
+def test_a_requirement_refuses_and_warns_in_the_trace_s_words() -> None:
+    config = (TRACE / "scenario.conf").read_text().replace("/etc/condor/", "")
+    found = PolicyPool(config, files={"groups.map": GROUPS})
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        (
+            {"RequestMemory": "100"},
+            "alice",
+            "The job only requested 100 Megabytes.  If that small",
+        ),
+        ({"RequestMemory": "2048"}, "bob", "Bob, you may only submit jobs to the instructional pool."),
+        ({"RequestMemory": "2048", "RequestCpus": "8"}, "alice", "Submit requirement NoReason not met."),
+        ({"RequestMemory": "2048", "JobUniverse": "1"}, "alice", "This pool does not accept standard universe jobs."),
+    ]
+    for ad, user, words in cases:
+        refusal = found.submit(user=user, **ad).refusal
+        assert re.match("Failed to commit job submission into the queue.\nERROR: " + re.escape(words), refusal)
+    answer = found.submit(RequestMemory="600")
+    assert answer.value["warning"] == (
+        "Committed job submission into the queue with the following warning(s):\n"
+        "QMGMT:0:As of <date>, the minimum requested memory will be 1024."
+    )
+    assert answer.value["cluster"] == 5  # the refused ones used up their numbers

@@ -1,0 +1,44 @@
+"""Differential: this machine's zone, as its C library has it, and the database of zones tell the same time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from poolbook.adapters.machine.local_time import LocalTime, local_time
+from poolbook.domain.classad import Context
+
+ZONES = ["America/New_York", "Europe/Rome", "Australia/Lord_Howe", "Asia/Kolkata", "America/Sao_Paulo"]
+
+
+@pytest.fixture(params=ZONES)
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ZoneInfo]:
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield ZoneInfo(request.param)
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_the_offset_is_that_of_the_zone_at_every_quarter_of_an_hour_around_its_changes(zone: ZoneInfo) -> None:
+    here, there = (Context(now=0, timezone=each).offset for each in (LocalTime(), zone))
+    changes = [at for at in range(1_767_225_600, 1_767_225_600 + 366 * 86_400, 3600) if there(at) != there(at + 3600)]
+    instants = [at + 900 * quarter for at in (*changes, 1_767_225_600) for quarter in range(-8, 12)]
+    assert [here(at) for at in instants] == [there(at) for at in instants]
+
+
+def test_a_local_time_is_read_as_the_zone_reads_it(zone: ZoneInfo) -> None:
+    began = datetime(2026, 1, 1)
+    days = [began + timedelta(hours=11 * step) for step in range(800)]
+    read = [(day.replace(tzinfo=LocalTime()), day.replace(tzinfo=zone)) for day in days]
+    assert [here.timestamp() for here, _ in read] == [there.timestamp() for _, there in read]
+
+
+def test_a_machine_in_utc_has_utc_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert local_time() is UTC

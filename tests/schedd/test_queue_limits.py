@@ -1,0 +1,92 @@
+"""Golden: limits of the queue refuse as condor_submit's users were told (traces 12 and 21). Property: no order of
+submissions and ends comes to more jobs than may be."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.domain.events import SubmissionRefused
+from poolbook.domain.ports import stimuli as s
+from poolbook.replay.validation import examine
+
+from ..together import together
+from .policy_pool import PolicyPool
+
+LIMITS = "MAX_JOBS_PER_SUBMISSION = 6\nMAX_JOBS_PER_OWNER = 9\nMAX_JOBS_SUBMITTED = 12\n"
+FAILED = "Failed to create proc\nNumber of submitted jobs would exceed "
+
+
+@together(
+    ("there", "user", "count", "refusal"),
+    [
+        ([], "alice", 7, f"{FAILED}MAX_JOBS_PER_SUBMISSION"),
+        ([], "alice", 6, ""),
+        ([6], "alice", 3, ""),
+        ([6, 3], "alice", 1, f"{FAILED}MAX_JOBS_PER_OWNER"),
+        ([6], "alice", 6, f"{FAILED}MAX_JOBS_PER_OWNER"),
+        ([6, 3], "bob", 3, ""),
+        ([6, 3], "bob", 5, f"{FAILED}MAX_JOBS_SUBMITTED"),
+    ],
+)
+def test_a_submission_beyond_a_limit_is_refused_as_a_whole(
+    there: list[int], user: str, count: int, refusal: str
+) -> None:
+    pool = PolicyPool(LIMITS)
+    for jobs in there:
+        assert pool.submit(count=jobs).refusal == ""
+    assert pool.submit(user=user, count=count).refusal == refusal
+
+
+def test_a_full_queue_takes_no_cluster() -> None:
+    pool = PolicyPool("MAX_JOBS_SUBMITTED = 2")
+    pool.submit(count=2)
+    assert pool.submit().refusal == (
+        "MAX_JOBS_SUBMITTED exceeded. Current=2, Limit=2\nNumber of submitted jobs would exceed MAX_JOBS_SUBMITTED"
+    )
+
+
+def test_a_refusal_is_an_event_with_its_evidence() -> None:
+    pool = PolicyPool("MAX_JOBS_PER_OWNER = 2")
+    pool.submit(count=3)
+    (event,) = pool.of(SubmissionRefused)
+    assert (event.cluster, event.user, event.setting, event.job) == (1, "alice", "MAX_JOBS_PER_OWNER", "1.2")
+    assert event.evidence
+
+
+def test_without_settings_there_is_no_limit() -> None:
+    assert PolicyPool().submit(count=30_000).refusal == ""
+
+
+def test_no_more_jobs_run_than_may() -> None:
+    pool = PolicyPool("MAX_JOBS_RUNNING = 2")
+    pool.machine(Cpus="8")
+    pool.submit(count=5)
+    pool.handle(s.Negotiate(pool.id()))
+    assert len(pool.engine.state.by_job) == 2
+    pool.configure("MAX_JOBS_RUNNING = 3")
+    pool.handle(s.Negotiate(pool.id()))
+    assert len(pool.engine.state.by_job) == 3
+    pool.configure("MAX_JOBS_RUNNING = 1")
+    pool.handle(s.Negotiate(pool.id()))
+    assert len(pool.engine.state.by_job) == 3, "lowering it ends no job"
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.integers(-3, 8)), min_size=1, max_size=12)
+
+
+@given(steps=STEPS)
+@settings(max_examples=25, deadline=None)
+def test_whoever_submits_and_removes_the_limits_hold(steps: list[tuple[str, int]]) -> None:
+    pool = PolicyPool(LIMITS)
+    for user, count in steps:
+        if count > 0:
+            pool.submit(user=user, count=count)
+        else:
+            numbers = tuple(pool.engine.state.clusters)[:-count]
+            pool.handle(s.Act(pool.id(), "condor", "remove", s.Selection(clusters=numbers)))
+        clusters = pool.engine.state.clusters.values()
+        by_owner = [sum(c.live for c in clusters if pool.engine.state.owner(c) == name) for name in ("alice", "bob")]
+        assert max(by_owner) <= 9
+        assert sum(cluster.live for cluster in clusters) <= 12
+    assert examine(pool.log.read()).violations == []

@@ -1,0 +1,90 @@
+"""Golden: what people read of the schedd's policy: `why`, the jobs' own logs, the words of submit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.runtime.userlog.fold import UserLogs
+from poolbook.domain.events import ClusterSubmitted
+from poolbook.replay.why import why_job
+from poolbook.replay.why.cluster import why_cluster
+
+from ..together import together
+from .policy_pool import PolicyPool
+
+POLICY = """
+JOB_TRANSFORM_NAMES = Memory
+JOB_TRANSFORM_Memory @=end
+  REQUIREMENTS RequestMemory < 512
+  SET RequestMemory 512
+@end
+SUBMIT_REQUIREMENT_NAMES = Cores, Warns
+SUBMIT_REQUIREMENT_Cores = RequestCpus <= 16
+SUBMIT_REQUIREMENT_Cores_REASON = strcat(RequestCpus, " cores are too many.")
+SUBMIT_REQUIREMENT_Warns = RequestCpus < 8
+SUBMIT_REQUIREMENT_Warns_IS_WARNING = true
+SUBMIT_REQUIREMENT_Warns_REASON = "Next year: 8 at most."
+"""
+
+
+def test_why_tells_which_transform_changed_a_job_and_what_was_before() -> None:
+    pool = PolicyPool(POLICY)
+    pool.submit()
+    texts = why_job(pool.log.read(), 1, 0).texts
+    assert "The transform Memory changed job 1.0 as it was submitted: RequestMemory = 512 (was 128)." in texts
+
+
+def test_why_tells_which_requirement_refused_a_cluster_and_what_it_read() -> None:
+    pool = PolicyPool(POLICY)
+    pool.submit(RequestCpus="64")
+    told = (
+        "Cluster 1, which alice submitted, was refused by SUBMIT_REQUIREMENT_Cores for job 1.0: "
+        "64 cores are too many.; RequestCpus <= 16 was not true (TARGET.RequestCpus = 64)."
+    )
+    assert why_cluster(pool.log, 1, None, pool.engine.zone).texts == [told]
+    assert why_job(pool.log.read(), 1, 0).texts == [told]
+
+
+@together(
+    ("dialect", "line"),
+    [
+        (
+            "manual",
+            "    WARNING: Committed job submission into the queue with the following warning: Next year: 8 at most.",
+        ),
+        (
+            "htcondor-25",
+            "    WARNING: Committed job submission into the queue with the following warning(s): "
+            "QMGMT:0:Next year: 8 at most.",
+        ),
+    ],
+)
+def test_a_job_s_own_log_has_the_warning(dialect: str, line: str) -> None:
+    pool = PolicyPool(POLICY, dialect)
+    pool.submit(RequestCpus="9", UserLog='"/tmp/job.log"')
+    logs = UserLogs()
+    written = [text for position, event in pool.log.read() for _, text in logs.fold(position, event)]
+    assert pool.of(ClusterSubmitted)[0].warnings == ("Next year: 8 at most.",)
+    assert line in written[0].split("\n")
+
+
+def test_submit_says_what_condor_submit_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "poolbook.conf").write_text(POLICY)
+    (tmp_path / "job.sub").write_text("executable = /bin/true\nrequest_cpus = $(cores:1)\nqueue\n")
+    monkeypatch.setenv("POOLBOOK_LOG", str(tmp_path / "pool.db"))
+    assert main(["submit", "cores=64", "job.sub"]) == 1
+    assert capsys.readouterr().err == (
+        "ERROR: Failed to commit job submission into the queue.\nERROR: 64 cores are too many.\n"
+    )
+    assert main(["submit", "cores=9", "job.sub"]) == 0
+    said = capsys.readouterr()
+    assert said.err.startswith(
+        "WARNING: Committed job submission into the queue with the following warning:\nWARNING: Next year: 8 at most.\n"
+    )
+    assert said.out.endswith("1 job(s) submitted to cluster 2.\n")

@@ -1,0 +1,151 @@
+"""Golden: user maps as the reference reads them (MapFile.cpp), and as the manual's AssignAccountingGroup has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.domain.config import ConfigError
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.user_maps import read_map
+
+from ..together import together
+from .policy_pool import PolicyPool
+
+DATA = Path(__file__).parents[1] / "data" / "schedd"
+MAP = r"""
+# a comment
+* alice one,two,three
+* "bob b" quoted
+* /^stu_(\d+)$/ students_\1,\0
+* bob four
+GSI carol five
+* dave "six seven"
+* /^ANN/i any_ann
+* bob again
+* /^(a)|(b)x/ \1-\2
+* /(/ broken
+* eve
+"""
+
+
+@together(
+    ("name", "groups"),
+    [
+        ("alice", "one,two,three"),
+        ("Alice", None),
+        ("bob b", "quoted"),
+        ("stu_12", "students_12,stu_12"),
+        ("bob", "four"),
+        ("dave", "six seven"),
+        ("anna", "any_ann"),
+        ("a-z", "a-\\2"),
+        ("xbx", "-b"),
+        ("carol", None),
+        ("eve", None),
+    ],
+)
+def test_the_first_line_that_fits_a_name_says_what_it_is_mapped_to(name: str, groups: str | None) -> None:
+    assert read_map(MAP)["*"](name) == groups
+
+
+def test_a_line_that_is_none_is_told_with_its_number() -> None:
+    told: list[tuple[int, str]] = []
+    read_map(MAP, warn=lambda line, words: told.append((line, words)))
+    assert told == [
+        (12, "/(/ is no regular expression"),
+        (13, "'* eve' is no line of a map; write * NAME GROUPS"),
+    ]
+
+
+def test_of_prefixes_the_longest_counts() -> None:
+    found = read_map("* osdf:///a one\n* osdf:///a/b two", is_prefix=True)["*"]
+    assert [found("osdf:///a/b/c"), found("osdf:///a/c"), found("file:///a")] == ["two", "one", None]
+
+
+def pool(text: str, **more: str) -> PolicyPool:
+    config = "SCHEDD_CLASSAD_USER_MAP_NAMES = Groups\nCLASSAD_USER_MAPFILE_Groups = groups.map\n"
+    return PolicyPool(
+        config + "\n".join(f"{name} = {value}" for name, value in more.items()), files={"groups.map": text}
+    )
+
+
+def test_a_map_that_cannot_be_read_is_refused_with_its_place() -> None:
+    with pytest.raises(ConfigError, match=r"<text>:2: CLASSAD_USER_MAPFILE_Groups: the user map groups.map cannot"):
+        PolicyPool("SCHEDD_CLASSAD_USER_MAP_NAMES = Groups\nCLASSAD_USER_MAPFILE_Groups = groups.map")
+
+
+def test_a_map_may_include_another_file() -> None:
+    files = {"/etc/maps/a.map": "* alice one\n@include b.map\n", "/etc/maps/b.map": "* bob two\n@include a.map"}
+    found = PolicyPool("CLASSAD_USER_MAP_NAMES = x\nCLASSAD_USER_MAPFILE_x = /etc/maps/a.map", files=files)
+    maps = found.engine.state.user_maps
+    assert (maps["x"]("alice"), maps["x"]("bob")) == ("one", "two")
+
+
+def started(pool: PolicyPool) -> bool:
+    pool.handle(s.Negotiate(pool.id()))
+    return bool(pool.engine.state.by_job or pool.engine.state.matches)
+
+
+def test_start_reads_the_map_and_reads_it_again_at_a_reconfiguration() -> None:
+    found = pool("* alice physics")
+    start = 'userMap("Groups", TARGET.Owner) == "chemistry"'
+    found.machine(Start=start, Requirements="Start")
+    found.submit()
+    assert not started(found)
+    found.files.files["groups.map"] = "* alice chemistry"
+    found.configure("SCHEDD_CLASSAD_USER_MAP_NAMES = Groups\nCLASSAD_USER_MAPFILE_Groups = groups.map")
+    assert started(found)
+
+
+# The manual's map
+
+ASSIGN = "use FEATURE : AssignAccountingGroup(groups.map)\n"
+MANUAL = """\
+* Alice     group_physics
+* Bob       group_atlas
+* Carol group_physics,group_chemistry
+* /^student_.*/     group_students
+"""
+
+
+@together(
+    ("user", "asked", "group"),
+    [
+        ("Alice", "", "group_physics.Alice"),
+        ("Bob", "", "group_atlas.Bob"),
+        ("Carol", "", "group_physics.Carol"),
+        ("Carol", "group_chemistry", "group_chemistry.Carol"),
+        ("student_42", "", "group_students.student_42"),
+        ("Alice", "GROUP_PHYSICS", "group_physics.Alice"),
+    ],
+)
+def test_users_count_for_the_groups_that_the_manuals_map_gives_them(user: str, asked: str, group: str) -> None:
+    found = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
+    answer = found.submit(user=user, AcctGroup=f'"{asked}"' if asked else "")
+    assert answer.refusal == ""
+    assert found.ad()["AccountingGroup"] == f'"{group}"'
+    assert found.engine.state.clusters[1].submitter == f"{group}@example.org"
+
+
+@together(
+    ("user", "asked", "words"),
+    [
+        ("Alice", "group_atlas", "Permission denied setting accounting_group to group_atlas"),
+        ("Mallory", "", "Submit requirement AssignAccountingGroup not met."),
+    ],
+)
+def test_a_group_that_is_not_on_the_list_is_refused_in_words(user: str, asked: str, words: str) -> None:
+    found = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
+    refusal = found.submit(user=user, AcctGroup=f'"{asked}"' if asked else "").refusal
+    assert refusal.startswith("Failed to commit job submission into the queue.\nERROR: ")
+    assert words in refusal
+
+
+@together("name", ["AcctGroup", "AcctGroupUser", "AccountingGroup"])
+def test_what_the_map_gave_cannot_be_edited_afterwards(name: str) -> None:
+    found = PolicyPool(ASSIGN, files={"groups.map": MANUAL})
+    found.submit(user="Alice")
+    refusal = found.edit("Alice", {name: '"group_atlas"'}).refusal
+    assert refusal == f'Update of immutable attribute "{name}" is not allowed.'

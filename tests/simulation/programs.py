@@ -1,0 +1,164 @@
+"""The two programs on a simulated machine: the pool, and its supervisor, as they are.
+
+``on(machine)`` puts the simulated system under their modules for a while. Nothing else of them is replaced.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from poolbook.adapters.machine import sockets
+from poolbook.adapters.machine.execution import SupervisorError, client
+from poolbook.adapters.machine.execution.supervisor import (
+    families,
+    inherit,
+    jobs,
+    launch,
+    records,
+    scratch,
+    server,
+)
+from poolbook.adapters.runtime import local_world
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.local_world import LocalWorld
+from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.subscribers import Subscribers
+from poolbook.adapters.runtime.userlog import checkpoint, files
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import LogError
+
+from .descriptors import Descriptors, OpenFile, Pipe, Poll
+from .disk import Folder, Path
+from .machine import POOL, SUPERVISOR, Machine
+from .storage import Store
+from .system import Clock, Opened, Os, Processes, Resources, Selectors, Selects, Signals, Sockets
+
+FOLDER = "/pool.db.d"
+HOME = "/home/alice"
+
+
+@contextmanager
+def on(machine: Machine) -> Iterator[Descriptors]:
+    """Let the programs' modules run on `machine`. Yield the pool's descriptors."""
+    mine, its = Descriptors(POOL), Descriptors(SUPERVISOR)
+    clock, processes = Clock(machine), Processes(machine)
+    ours, theirs = Os(machine, mine), Os(machine, its)
+
+    def pool_waits(poll: Poll, timeout: float | None) -> None:
+        machine.wait(poll.readable, None if timeout is None else machine.monotonic + round(timeout * 1e6))
+
+    def supervisor_waits(poll: Poll, timeout: float | None) -> None:
+        machine.supervisor_waits(poll.readable, timeout)
+
+    def wake_by(_: int) -> None: ...
+
+    def pipe2(flags: int) -> tuple[int, int]:
+        pipe = machine.at_work().woken = Pipe()
+        return its.add(pipe), its.add(pipe)
+
+    theirs.pipe2 = pipe2  # type: ignore[method-assign]
+    Path.disk = machine.disk
+    selects = Selects(its, supervisor_waits)
+    replaced: list[tuple[Any, dict[str, Any]]] = [
+        (client, {"os": ours, "select": Selects(mine, pool_waits), "socket": Sockets(machine, mine), "time": clock}),
+        (sockets, {"os": ours, "socket": Sockets(machine, mine)}),
+        (client.Supervisor, {"_launch": lambda handle: _launch(machine, str(handle._folder), its)}),
+        (local_world, {"time": clock, "selectors": Selectors(machine, mine)}),
+        (files, {"os": ours, "open": Opened(ours)}),
+        (checkpoint, {"os": ours}),
+        (server, {"os": theirs, "select": selects, "socket": Sockets(machine, its), "signal": Signals(wake_by)}),
+        (server, {"fcntl": SimpleNamespace(flock=_lock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)}),
+        (server, {"processes": processes, "time": clock}),
+        (jobs, {"os": theirs, "time": clock, "resource": Resources, "processes": processes}),
+        (families, {"processes": processes}),
+        (inherit, {"processes": processes, "time": clock}),
+        (launch, {"os": theirs}),
+        (records, {"os": theirs, "open": Opened(theirs)}),
+        (scratch, {"os": theirs}),
+    ]
+    undo = [patch.multiple(module, create=True, **names) for module, names in replaced]
+    for one in undo:
+        one.start()
+    try:
+        yield mine
+    finally:
+        machine.kill_supervisor()
+        for one in reversed(undo):
+            one.stop()
+
+
+def _lock(number: int, how: int) -> None:
+    """The lock of the supervisor's folder is free: the machine lets no second one begin."""
+
+
+def _launch(machine: Machine, folder: str, descriptors: Descriptors) -> None:
+    machine.step(POOL, "start of a supervisor")
+    Path(folder).mkdir(0o700, exist_ok=True)
+    descriptors.open[2] = OpenFile("the supervisor's own log", machine.supervisor_log, os.O_APPEND)
+    try:
+        code = machine.begin_supervisor(lambda: server.main(folder), descriptors)
+    except OSError as error:
+        raise SupervisorError(f"the supervisor in {folder} ended: {error}") from error
+    if code:
+        raise SupervisorError(f"the supervisor in {folder} ended with code {code}")
+
+
+def _path(name: str) -> Any:
+    """A path of the simulated disk, where the pool takes one of the real."""
+    return Path(name)
+
+
+class Pool:
+    """A pool at work, as `poolbook serve` has it, without its socket: requests are handed over."""
+
+    def __init__(self, machine: Machine, store: Store) -> None:
+        self.machine = machine
+        self.warned: list[str] = []
+        machine.dead.discard(POOL)
+        self.log = store.open()
+        self.world = LocalWorld(_path(FOLDER), self._warn)
+        self.world.owners.add("alice")
+        self.engine = Engine(self.log, self.world)
+        self.engine.load()
+        self.log.raise_epoch("host:/pool", self.engine.now(), "serve")
+        self.engine.read_on()
+        self._subscribers = Subscribers("memory:", self.log, _path(f"{FOLDER}/userlogs"), self._warn)
+
+    def begin(self, founding: Sequence[s.Stimulus] = ()) -> None:
+        if founding and not self.engine.state.name:
+            self.engine.handle(founding)
+        self._subscribers.begin(self.world.now())
+        self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
+        self.engine.recover()
+
+    def _warn(self, text: str) -> None:
+        self.warned.append(text)
+
+    def ask(self, stimulus: s.Stimulus) -> Answer:
+        """Handle a request as the server does, with what came in before it."""
+        came = self.engine.wait(self.world.now())
+        return self.engine.handle([*came, stimulus])[-1]
+
+    def work(self, until: int) -> None:
+        """Go on until this instant of the machine's monotonic clock."""
+        while self.machine.monotonic < until:
+            wall = self.world.now() + until - self.machine.monotonic
+            try:
+                self.engine.step(wall)
+            except LogError as error:
+                self._warn(str(error))
+
+    def close(self) -> None:
+        self.world.close()
+
+
+def folders(machine: Machine) -> None:
+    """Make what is there before any program begins."""
+    machine.disk.root.entries["home"] = Folder({"alice": Folder()})
+    machine.disk.root.entries["bin"] = Folder()

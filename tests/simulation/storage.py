@@ -1,0 +1,121 @@
+"""The log's store on a simulated machine: an append is one step that may fail, be cut off, or be the last."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from poolbook.adapters.stores.memory import MemoryTables
+from poolbook.adapters.stores.opening import verify_seal
+from poolbook.adapters.stores.seal import Batch
+from poolbook.adapters.stores.sqlite import SQLiteTables, open_sqlite
+from poolbook.adapters.stores.stored_log import StoredLog, head_in, opened
+from poolbook.adapters.stores.verification import problems_of
+from poolbook.domain.ports.log import Head, Log, LogUnavailable
+
+from .machine import POOL, Doom, Machine
+
+
+class Store:
+    """A store whose appends are durable as a whole, in memory."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._tables = MemoryTables("the simulated log")
+        self.full = False  #: the log's own disk is full
+        self.tried = 0  #: appends, those included that failed
+        self.torn = 0  #: appends that a power cut has met half-written
+        self.doomed = False  #: the power is cut in the middle of the next append
+        self.unclear = 0  #: of how many appends the answer will be lost, though they are stored
+
+    def open(self) -> Log:
+        return StoredLog(Watched(self._tables, self), head_in(self._tables), None)
+
+    def crash(self) -> None:
+        """The pool is no more, without having closed its log."""
+
+    def problems(self) -> list[str]:
+        """What the seal of the log says is wrong."""
+        return [problem.text for problem in problems_of(self._tables, None)]
+
+    def append(self, store: Callable[[], None]) -> None:
+        """One append: `store` does it."""
+        machine = self._machine
+        self.tried += 1
+        if self.doomed:
+            self.doomed = False
+            machine.doom = Doom(0, POOL, power=True)
+        machine.step(POOL, "append")
+        if machine.disk.full or self.full:
+            raise LogUnavailable("there is no space left for it")
+        store()
+        machine.step(POOL, "return from the append")
+        if self.unclear:
+            self.unclear -= 1
+            raise LogUnavailable("the connection broke while it was stored")
+
+
+class Watched:
+    """Tables whose appends go through a `Store`."""
+
+    def __init__(self, tables: Any, store: Store) -> None:
+        self._tables, self._store = tables, store
+
+    def append(self, old: Head, new: Head, batch: Batch) -> None:
+        self._store.append(lambda: self._tables.append(old, new, batch))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tables, name)
+
+
+class SqliteStore(Store):
+    """The real store in a real file. Where the machine dies, the file is left as a disk may leave it: what was
+    committed is there, and of the append that was under way any part of the write-ahead log."""
+
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        super().__init__(machine)
+        self._path = folder / "pool.db"
+        self._files = [self._path, folder / "pool.db-wal", folder / "pool.db.head"]
+        self._open: SQLiteTables | None = None
+
+    def open(self) -> Log:
+        self.crash()
+        self._open = open_sqlite(str(self._path), create=True, read_only=False)
+        assert self._open is not None
+        return opened(Watched(self._open, self), f"{self._path}.head", False)
+
+    def append(self, store: Callable[[], None]) -> None:
+        if self.doomed:
+            before = self._contents()
+            store()
+            self.crash(before)
+            self.torn += 1
+        super().append(store)
+
+    def crash(self, before: list[bytes] | None = None) -> None:
+        """Leave the files as they are, or torn between `before` and now: the store is not closed, it is no more."""
+        if self._open is None:
+            return
+        now = self._contents()
+        self._open.close()  # which tidies up, and is undone
+        self._open = None
+        Path(f"{self._path}-shm").unlink(missing_ok=True)
+        if before is not None:
+            now = [before[0], _torn(before[1], now[1], self._machine.chance), b"" if before[2] else now[2]]
+        for path, content in zip(self._files, now, strict=True):
+            path.write_bytes(content)
+
+    def _contents(self) -> list[bytes]:
+        return [path.read_bytes() if path.exists() else b"" for path in self._files]
+
+    def problems(self) -> list[str]:
+        self.crash()
+        return [problem.text for problem in verify_seal(str(self._path))]
+
+
+def _torn(old: bytes, new: bytes, chance: random.Random) -> bytes:
+    """What a cut in the middle of writing leaves: some pages as they are now, some as they were."""
+    kept = chance.randint(0, len(new))
+    return new[:kept] + old[kept:]

@@ -1,0 +1,392 @@
+"""One seed, one story: what users ask and what goes wrong, in an order and at steps that the seed draws. Then all
+heals, and the judges look at what came of it."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+
+from attrs import define, field
+
+from poolbook.adapters.machine.execution import ReplacedError, SupervisorError
+from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.userlog.fold import UserLogs
+from poolbook.domain.events import BackfillStarted, Event, JobActivated
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import LogError
+from poolbook.domain.state.evolve import fold
+from poolbook.replay.listing import members
+from poolbook.replay.validation import validate
+
+from ..domain.pools import JOB, MACHINE, selection
+from ..domain.test_invariants import as_plain
+from .disk import File, Path
+from .machine import POOL, SECOND, SUPERVISOR, Doom, Killed, Machine, Run
+from .programs import FOLDER, HOME, Pool, folders, on
+from .storage import SqliteStore, Store
+
+STEPS = 30  #: what a story tells before it heals
+_LOG = f"{HOME}/job.log"
+_PLANS = ("2 0 0 0", "5 0 1 0", "5 3 - 0", "9 0 0 20", "1 1 0 0", "30 0 2 4", "0 0 0 0")
+_HEALS_WITHIN = 4000  # seconds of virtual time in which every job ends once nothing goes wrong any more
+
+
+@define
+class Story:
+    """A pool, what becomes of it, and what is known of what was promised."""
+
+    seed: int
+    folder: pathlib.Path | None = None  #: a real folder for a log in SQLite; None: the log is in memory
+    verbose: bool = False  #: whether what is logged is told as well
+    machine: Machine = field(init=False)
+    store: Store = field(init=False)
+    chance: random.Random = field(init=False)
+    pool: Pool | None = None
+    answered: dict[str, Answer] = field(factory=dict)  #: by the id of the request: what was acknowledged
+    wrong: list[str] = field(factory=list)  #: what was found wrong on the way
+    power_cuts: int = 0
+    failed_writes: int = 0
+    _ids: int = 0
+    _descriptors: Any = None  # the pool's, to be closed when it is killed
+
+    @property
+    def torn_appends(self) -> int:
+        """How many appends a power cut has met half-written."""
+        return self.store.torn
+
+    def __attrs_post_init__(self) -> None:
+        self.chance = random.Random(self.seed)
+        self.machine = Machine(self.seed, restless=self.chance.choice((0.0, 0.1, 0.5)))
+        self.store = Store(self.machine) if self.folder is None else SqliteStore(self.machine, self.folder)
+        self.machine.supervisor_says = self._judge_reports
+        folders(self.machine)
+
+    # The story
+
+    @contextmanager
+    def begun(self) -> Iterator[Story]:
+        """A pool at work, to which nothing happens by itself."""
+        with on(self.machine) as descriptors:
+            self._descriptors = descriptors
+            self.revive()
+            yield self
+
+    def tell(self) -> None:
+        """Tell the story to its end, and judge it. Raise `AssertionError` at what must not be."""
+        with self.begun():
+            kinds = [kind for kind, weight in _KINDS.items() for _ in range(weight)]
+            for _ in range(STEPS):
+                self._do(self.chance.choice(kinds))
+            self._heal()
+            self.judge()
+
+    def _do(self, kind: Callable[[Story], None]) -> None:
+        """One step. A pool that is gone afterwards, by whatever way, is begun again by the next."""
+        try:
+            if self.pool is None:
+                self.revive()
+            kind(self)
+        except Killed:
+            self._gone()
+        except ReplacedError:
+            raise
+        except (SupervisorError, LogError) as error:
+            self.machine.tell(f"the pool ends: {error}")
+            self._gone()
+            self.machine.sleep(3)
+
+    def _gone(self) -> None:
+        self.pool = None
+        self.store.crash()
+        self.machine.dead.add(POOL)
+        self._descriptors.close_all()
+
+    def revive(self) -> None:
+        self.pool = Pool(self.machine, self.store)
+        self.machine.tell("a pool begins")
+        if self.verbose:
+            self.pool.engine.subscribe(self._tell_events)
+        self.pool.begin(_founding(self.seed))
+
+    def _tell_events(self, first: int, events: Sequence[Event]) -> None:
+        for position, event in enumerate(events, first):
+            for member in members(position, event):
+                if member.target or member.what == "exit":
+                    way = f"{member.source} -> {member.target}"
+                    self.machine.tell(f"{position:>6} {member.thing}: {way} ({member.words})")
+
+    def _working(self) -> Pool:
+        assert self.pool is not None
+        return self.pool
+
+    def ask(self, make: Callable[[str], s.Stimulus]) -> None:
+        self._ids += 1
+        request = make(f"request-{self._ids}")
+        try:
+            answer = self._working().ask(request)
+        except LogError as error:
+            self.machine.tell(f"{type(request).__name__} fails: {error}")
+            return
+        self.answered[request.id] = answer
+        self.machine.tell(f"{type(request).__name__}: {answer.refusal or answer.value}")
+
+    def advance(self, seconds: float) -> None:
+        pool = self._working()
+        pool.work(self.machine.monotonic + round(seconds * SECOND))
+
+    # What happens in it
+
+    def submit(self) -> None:
+        memory = self.chance.choice(("128", "700"))
+        program = "/bin/job" if self.chance.random() < 0.9 else "/bin/none"
+        self.submit_plan(self.chance.choice(_PLANS), self.chance.randint(1, 3), memory, program)
+
+    def submit_plan(self, plan: str, count: int = 1, memory: str = "128", program: str = "/bin/job") -> None:
+        ad = JOB | {
+            "Cmd": f'"{program}"', "Args": f'"{plan}"', "Iwd": f'"{HOME}"', "Out": '"out"', "Err": '"err"',
+            "UserLog": f'"{_LOG}"', "RequestMemory": memory,
+        }  # fmt: skip
+        self.ask(lambda name: s.Submit(name, "alice", 0, ad, count, ()))
+
+    def act(self) -> None:
+        action = self.chance.choice(("hold", "release", "remove", "vacate", "suspend", "continue"))
+        what = self.chance.choice(("1", "2", "3", "4.0", "5.1", "alice"))
+        fast = self.chance.random() < 0.3
+        self.ask(lambda name: s.Act(name, "alice", action, selection(what), fast=fast))
+
+    def vacate_slot(self) -> None:
+        slots = sorted(self._working().engine.state.slots)
+        slot, fast = self.chance.choice(slots), self.chance.random() < 0.3
+        self.ask(lambda name: s.VacateSlot(name, "root", slot, fast))
+
+    def let_time_pass(self) -> None:
+        self.advance(self.chance.choice((0.1, 0.5, 2, 2, 7, 20)))
+
+    def doom_pool(self) -> None:
+        self.machine.doom = Doom(self.chance.randint(0, 120), POOL)
+
+    def doom_supervisor(self) -> None:
+        self.machine.doom = Doom(self.chance.randint(0, 200), SUPERVISOR)
+
+    def kill_pool(self) -> None:
+        self.machine.tell("the pool is killed")
+        self._gone()
+
+    def kill_supervisor(self) -> None:
+        self.machine.kill_supervisor()
+
+    def doom_power(self) -> None:
+        self.power_cuts += 1
+        self.machine.doom = Doom(self.chance.randint(0, 200), POOL, power=True)
+
+    def doom_append(self) -> None:
+        self.power_cuts += 1
+        self.store.doomed = True
+
+    def fill_disk(self) -> None:
+        self.failed_writes += 1
+        self.machine.disk.full = not self.machine.disk.full
+        self.machine.tell("the disk is full" if self.machine.disk.full else "there is room on the disk again")
+
+    def tear_write(self) -> None:
+        self.failed_writes += 1
+        self.machine.disk.torn_write = self.chance.choice((5, 28))
+
+    def lose_answer(self) -> None:
+        self.store.unclear = 1
+
+    def set_clock(self) -> None:
+        self.machine.clock += self.chance.choice((-3600, -2, 30, 3600)) * SECOND
+
+    # The end
+
+    def _heal(self) -> None:
+        """Nothing goes wrong any more: every job comes to its end."""
+        machine = self.machine
+        machine.disk.full, machine.disk.torn_write, machine.doom = False, 0, None
+        self.store.unclear, self.store.doomed = 0, False
+        machine.tell("from here on nothing goes wrong")
+        until = machine.monotonic + _HEALS_WITHIN * SECOND
+        while machine.monotonic < until:
+            self._do(Story._go_on)
+            if self.wrong or (self.pool is not None and not self.pool.engine.state.clusters):
+                break
+        assert not self.wrong, self.wrong[0]
+        assert self.pool is not None
+        left = {cluster.id: cluster.counts for cluster in self.pool.engine.state.clusters.values()}
+        assert not left, f"jobs never end: {left}"
+        self.ask(lambda name: s.ShutDown(name, "root", "m", "Fast"))
+        self.advance(60)
+        assert not self.pool.engine.state.machines, "the machine does not leave"
+        self.pool.close()
+        # What a killed supervisor had not come to remove goes when the next pool begins.
+        self.revive()
+        self.advance(10)
+        self.pool.close()
+
+    def _go_on(self) -> None:
+        everything = selection()
+        for action in ("release", "continue"):
+            self.ask(lambda name, action=action: s.Act(name, "root", action, everything))  # type: ignore[misc]
+        hopeless = "NumHolds > 8 || NumJobStarts > 20"  # without a program, or too large for its slot
+        self.ask(lambda name: s.Act(name, "root", "remove", selection(constraint=hopeless)))
+        self.advance(60)
+
+    # The judges
+
+    def judge(self) -> None:
+        assert not self.wrong, self.wrong[0]
+        said = self.machine.supervisor_log.data.decode()
+        assert "a turn was cut short" not in said, said[said.index("a turn was cut short") :][:3000]
+        events = list(self._working().log.read())
+        state = self._working().engine.state
+        assert as_plain(state) == as_plain(fold(iter(events))), "the live state is not the log folded"
+        assert not (found := list(validate(iter(events)))), f"no rule allows {found[0]}"
+        assert not (broken := self.store.problems()), f"the log is damaged: {broken}"
+        self._judge_answers([event for _, event in events])
+        self._judge_runs([(position, event) for position, event in events])
+        self._judge_machine()
+        self._judge_user_log(events)
+
+    def _judge_reports(self, said: bytes) -> None:
+        """An end is told when it is on the disk, and when no process of the job lives any more; a failed start, when
+        none has begun. What is wrong is kept: an error here would be one of the supervisor's, which goes on."""
+        for line in said.splitlines():
+            report = json.loads(line)
+            key = report.get("key", "")
+            if report["say"] == "failed" and any(
+                run.key == key and run.boot == self.machine.boots for run in self.machine.runs
+            ):
+                self.wrong.append(f"{key} is said to have failed, and has run")
+            if report["say"] not in ("exited", "lost"):
+                continue
+            journal = self.machine.disk.find(f"{FOLDER}/exits") if Path(f"{FOLDER}/exits").exists() else File()
+            assert isinstance(journal, File)
+            if key not in [json.loads(one)["key"] for one in journal.synced.splitlines()]:
+                self.wrong.append(f"the end of {key} is told before it is on the disk")
+            living = [one for one in self.machine.table.values() if one.is_of(key) and one.status is None]
+            if living:
+                self.wrong.append(f"the end of {key} is told while {living} lives")
+
+    def _judge_answers(self, events: list[Event]) -> None:
+        """What was acknowledged is in the log."""
+        known = {event.stimulus for event in events}
+        lost = [name for name, answer in self.answered.items() if not answer.refusal and name not in known]
+        assert not lost, f"acknowledged, and not in the log: {lost}"
+
+    def _judge_runs(self, events: list[tuple[int, Event]]) -> None:
+        """An activation runs once, a job never twice at one time, and its end in the log is its process's end."""
+        runs = self.machine.runs
+        begun = Counter((run.key, run.boot) for run in runs)
+        assert all(times == 1 for times in begun.values()), f"run more than once: {begun.most_common(3)}"
+        jobs = activations(events)
+        clients = {str(position) for position, event in events if isinstance(event, BackfillStarted)}
+        self._judge_clients(clients)
+        by_job: dict[tuple[int, int], list[Run]] = {}
+        for run in runs:
+            if run.key in clients:
+                continue
+            assert run.key in jobs, f"a process of an activation that is not in the log: {run}"
+            by_job.setdefault(jobs[run.key], []).append(run)
+        for job, of_job in by_job.items():
+            of_job.sort(key=lambda run: run.began)
+            for one, next_one in pairwise(of_job):
+                assert one.ended is not None, f"job {job}: {one} never ends"
+                assert one.ended <= next_one.began, f"job {job} runs twice at one time: {one}, {next_one}"
+
+    def _judge_clients(self, clients: set[str]) -> None:
+        """One backfill client runs at a time, and on a machine of one core no job beside it."""
+        alone = [run for run in self.machine.runs if run.key in clients or self.cores == 1]
+        alone.sort(key=lambda run: run.began)
+        for one, next_one in pairwise(alone):
+            if {one.key, next_one.key} & clients:
+                assert one.ended is not None, f"{one} never ends"
+                assert one.ended <= next_one.began, f"beside a backfill client: {one}, {next_one}"
+
+    @property
+    def cores(self) -> int:
+        """The machine's, which is what ``_founding`` draws first."""
+        return random.Random(self.seed).randint(1, 4)
+
+    def _judge_machine(self) -> None:
+        """Nothing is left on the machine."""
+        supervisor = self.machine.supervisor
+        left = [one for one in self.machine.table.values() if supervisor is None or one.pid != supervisor.pid]
+        assert not left, f"processes that nobody wants: {left}"
+        for place in (f"{FOLDER}/claims", f"{FOLDER}/execute"):
+            node = self.machine.disk.find(place) if Path(place).exists() else None
+            names = sorted(getattr(node, "entries", {}))
+            assert place.endswith("execute") or not names, f"{place} still holds {names}"
+
+    def _judge_user_log(self, events: list[tuple[int, Event]]) -> None:
+        """Each event stands in the job's log once, unless the disk did not take it, or has lost it."""
+        if self.power_cuts or self.failed_writes:
+            return
+        logs = UserLogs()
+        wanted = "".join(text for position, event in events for _, text in logs.fold(position, event))
+        found = Path(_LOG).read_text() if Path(_LOG).exists() else ""
+        assert found == wanted, "the job's log is not what the events say"
+
+
+def activations(events: list[tuple[int, Event]]) -> dict[str, tuple[int, int]]:
+    """Return the job of each activation."""
+    found: dict[str, tuple[int, int]] = {}
+    for position, event in events:
+        if isinstance(event, JobActivated):
+            found[str(position)] = (event.cluster, event.proc)
+    return found
+
+
+def _founding(seed: int) -> list[s.Stimulus]:
+    chance = random.Random(seed)
+    cpus, static = chance.randint(1, 4), chance.random() < 0.5
+    resources = {"Cpus": str(cpus), "Memory": str(cpus * 1024), "Disk": "1000000"}
+    share = {"Cpus": "1", "Memory": "1024", "Disk": str(1000000 // cpus)}
+    if static:
+        plans = tuple(s.SlotPlan(f"slot{number}@m", "static", share) for number in range(1, cpus + 1))
+    else:
+        plans = (s.SlotPlan("slot1@m", "partitionable", resources),)
+    dialect = chance.choice(("manual", "htcondor-25"))
+    settings = {"MachineMaxVacateTime": "6", "CLAIM_WORKLIFE": chance.choice(("-1", "0", "60"))}
+    policy, client = _backfill(seed)
+    return [
+        s.FoundPool("founding", "pool", dialect, "example.org", "0.1", settings),
+        s.AddMachine("machine", "m", MACHINE | {"Machine": '"m"'} | policy, plans, client),
+    ]
+
+
+def _backfill(seed: int) -> tuple[dict[str, str], dict[str, str]]:
+    """The policy and the settings of a machine that every other story fills with backfill."""
+    chance = random.Random(f"backfill {seed}")
+    if chance.random() < 0.5:
+        return {}, {}
+    policy = {"START_BACKFILL": chance.choice(("true", "time() - EnteredCurrentState > 5"))}
+    return policy, {
+        "POLLING_INTERVAL": "5", "UPDATE_INTERVAL": "5", "ENABLE_BACKFILL": "true", "BACKFILL_SYSTEM": "EXEC",
+        "EXEC_InitialDir": HOME, "EXEC_Executable": chance.choice(("/bin/job",) * 9 + ("/bin/none",)),
+        "EXEC_Arguments": chance.choice(("100000 0 0 20", "100000 0 - 0", "3 1 0 0")),
+    }  # fmt: skip
+
+
+_KINDS: dict[Callable[[Story], None], int] = {
+    Story.submit: 6,
+    Story.act: 4,
+    Story.vacate_slot: 1,
+    Story.let_time_pass: 8,
+    Story.doom_pool: 3,
+    Story.doom_supervisor: 2,
+    Story.kill_supervisor: 1,
+    Story.doom_power: 1,
+    Story.doom_append: 1,
+    Story.fill_disk: 1,
+    Story.tear_write: 1,
+    Story.lose_answer: 1,
+    Story.set_clock: 1,
+}
+"""What a story may tell next, and how often it does."""

@@ -1,0 +1,47 @@
+"""What stories of random seeds have found, one case each."""
+
+from __future__ import annotations
+
+from poolbook.domain.ports import stimuli as s
+
+from ..domain.pools import selection
+from .programs import FOLDER
+from .story import Story
+
+
+def test_a_full_disk_is_asked_once_a_second_and_not_again_and_again() -> None:
+    with Story(1).begun() as story:
+        story.submit_plan("60 0 - 0")
+        story.advance(3)
+        story.ask(lambda name: s.Act(name, "alice", "vacate", selection("alice")))
+        story.store.full = True
+        before = story.store.tried
+        story.advance(15)  # after six seconds the job, which takes no notice of its soft kill, is due to be killed
+        assert 5 <= story.store.tried - before <= 12
+
+
+def test_what_a_pool_asked_of_a_full_disk_is_done_when_there_is_room_again() -> None:
+    with Story(1).begun() as story:
+        story.submit_plan("5 0 0 0")
+        story.advance(3)
+        story.machine.disk.full = True
+        story.advance(10)
+        story.machine.disk.full = False
+        story.advance(3)
+        assert story.pool is not None
+        assert not story.pool.engine.state.clusters, "the job's end is in the log"
+
+
+def test_the_records_of_ends_that_a_killed_pool_did_not_acknowledge_go_when_the_next_one_begins() -> None:
+    with Story(1).begun() as story:
+        story.submit_plan("5 0 0 0")
+        story.advance(3)
+        assert story.pool is not None
+        story.pool.world.acknowledge = lambda keys: None  # type: ignore[method-assign]  # it does not come to say it
+        story.advance(10)
+        claims = story.machine.disk.find(f"{FOLDER}/claims")
+        assert claims.entries, "the supervisor keeps the end"  # type: ignore[union-attr]
+        story.kill_pool()
+        story.revive()
+        story.advance(2)
+        assert not claims.entries  # type: ignore[union-attr]

@@ -1,0 +1,56 @@
+"""Whatever dies or fails, at whatever step, in whatever order: nothing is lost, and nothing runs twice in silence.
+
+The pool and its supervisor are the real ones. The machine below them is simulated, and the seed decides all that
+happens on it. (docs/reliability.md)
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .story import Story
+
+PARTS = 8  # the seeds are told in so many tests, for as many workers
+SOAK_SEEDS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 2
+
+
+def tell(seed: int, folder: Path | None = None) -> Story:
+    story = Story(seed, folder)
+    try:
+        story.tell()
+    except BaseException as error:
+        more = " sqlite" if folder else ""
+        raise AssertionError(f"seed {seed}: {error}\npython -m tests.simulation.tell {seed}{more}") from error
+    return story
+
+
+@pytest.mark.parametrize("first", range(2))
+def test_whatever_dies_or_fails_at_whatever_step_nothing_is_lost(first: int) -> None:
+    for seed in range(first, 30, 2):
+        tell(seed)
+
+
+def test_a_log_in_sqlite_survives_a_power_cut_in_the_middle_of_an_append(tmp_path: Path) -> None:
+    cuts = 0
+    for seed in range(1000, 1004):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        cuts += tell(seed, folder).torn_appends
+    assert cuts, "no seed cuts the power while an append is written"
+
+
+def test_a_seed_tells_the_same_story_each_time() -> None:
+    assert tell(3).machine.told == tell(3).machine.told
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(PARTS))
+def test_whatever_dies_or_fails_in_thousands_of_stories(first: int, tmp_path: Path) -> None:
+    for seed in range(first, SOAK_SEEDS, PARTS):
+        folder = tmp_path / str(seed) if seed % 10 == 9 else None
+        if folder is not None:
+            folder.mkdir()
+        tell(seed, folder)

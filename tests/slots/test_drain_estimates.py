@@ -1,0 +1,282 @@
+"""What a drain of a machine would cost (ExpectedMachine*Draining*): as a real startd published it, and as our pools say
+it, in ads, checks and every expression of the policy."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolbook import Behaviour, Pool, Refusal
+from poolbook.adapters.conformance.golden_traces import trace
+from poolbook.adapters.conformance.trace_files import TraceFiles
+from poolbook.adapters.conformance.trace_play import TracePlay
+from poolbook.domain.classad import Context
+from poolbook.domain.events import Ad, DrainBadputAdded, DrainBegan, JobExited
+from poolbook.domain.startd.drain_estimates import DrainEstimates
+from poolbook.domain.startd.public_ad import PublishedSlots
+from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.job_ad import unquoted
+from poolbook.domain.state.slot_attributes import SlotAd
+from poolbook.domain.state.state import Activation, Claim, Machine, Slot, State
+
+from ..together import together
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+FOLDERS = sorted({path.parent for group in ("traces", "recordings") for path in (DATA / group).glob("*/machine-ads-*")})
+SECOND = 1_000_000
+NAMES = (
+    "ExpectedMachineGracefulDrainingBadput",
+    "ExpectedMachineGracefulDrainingCompletion",
+    "ExpectedMachineQuickDrainingBadput",
+    "ExpectedMachineQuickDrainingCompletion",
+)
+
+
+# A real pool's
+
+
+def whole(ad: Ad, name: str) -> int:
+    return int(ad.get(name, "0"))
+
+
+def told_at_once(ads: list[Ad]) -> bool:
+    """Tell whether a machine's ads are of one moment, within whose second nothing happened: the startd computes the
+    estimates at each evaluation of its policy, and may publish a slot between two of them."""
+    if {ad.get("SlotType") for ad in ads} != {'"Static"'} or len(ads) < whole(ads[0], "TotalSlots"):
+        return False  # what became of dynamic slots meanwhile, the ads do not tell
+    same = all(len({ad.get(name) for ad in ads}) == 1 for name in (*NAMES, "MyCurrentTime"))
+    return same and all(whole(ad, "EnteredCurrentActivity") < whole(ad, "MyCurrentTime") for ad in ads)
+
+
+def state_of(ads: list[Ad], jobs: Any, shifts: tuple[int, ...], idle_since: int) -> State:
+    """Return the machine that these ads tell of; ``shifts``: seconds by which each slot's job ran less when the
+    estimates were computed than when the ad was published."""
+    now = whole(ads[0], "MyCurrentTime")
+    machine = Machine("h", {}, idle_since * SECOND)
+    state = State(at=now * SECOND, machines={"h": machine})
+    for ad, shift in zip(ads, shifts, strict=True):
+        name, state_activity = unquoted(ad["Name"]), f"{unquoted(ad['State'])}/{unquoted(ad['Activity'])}"
+        slot = Slot(name, "h", "static", "", SlotAd(ad), state_activity, 0, 0)
+        if "JobId" in ad and "JobStart" in ad:
+            began = (now - whole(ad, "TotalJobRunTime") + shift) * SECOND
+            promised = 600 if ad["MachineMaxVacateTime"] == "10 * 60" else whole(ad, "MachineMaxVacateTime")
+            job = unquoted(ad["JobId"])
+            ending = ad["Requirements"] == "false" and slot.activity == "Retiring" and "Draining" not in ad
+            marks = frozenset({"peaceful"} if ending else ())  # no other shutdown was recorded
+            slot.claim = Claim("c", "alice@h", 1000, 0, holder="schedd", marks=marks)
+            slot.activation = Activation("1", 0, 0, name, began, vacate=promised * SECOND, job=job, ad=jobs[job])
+        machine.slots[name] = state.slots[name] = slot
+    return state
+
+
+def estimates_of(state: State) -> DrainEstimates | None:
+    published = PublishedSlots(state, Caches(), state.at, Context(now=state.at // SECOND))
+    return published.look(next(iter(state.slots.values()))).estimates()
+
+
+def test_the_estimates_of_a_real_startd_are_ours() -> None:
+    busy = idle = 0
+    for folder in FOLDERS:
+        files = TraceFiles(folder)
+        for name in files.names("machine-ads-*.txt"):
+            ads = [ad for ad in files.ads(name) if "SlotType" in ad]
+            if not ads or not told_at_once(ads):
+                continue
+            real = tuple(whole(ads[0], name) for name in NAMES)
+            runs = [ad for ad in ads if "JobStart" in ad]
+            shifts = product(*[(0, 1) if ad in runs else (0,) for ad in ads])
+            ours = [estimates_of(state_of(ads, files.jobs, shift, real[1])) for shift in shifts]
+            assert real in ours, (folder.name, name, real, ours)
+            busy, idle = busy + bool(runs), idle + (not runs)
+    assert (busy, idle) == (21, 10)
+
+
+def test_the_real_startd_and_ours_refuse_a_drain_by_the_same_checks() -> None:
+    """Three checks of these attributes are false, the fourth is true."""
+    folder = DATA / "recordings/drain-checks"
+    real = [line for line in (folder / "timeline.txt").read_text().splitlines() if "failure" in line]
+    assert [line.partition("10003: ")[2] for line in real] == [
+        "Draining check expression is false on slot1@localhost."
+    ] * 3
+    found = trace(folder)
+    play = TracePlay(found.files, found.runs[0], "htcondor-25")
+    drains = [move.slot for move in play.moves() if move.target == "Drained/Retiring"]
+    words = [one.words.partition(":")[0] for one in play.refused if one.what == "Drain"]
+    assert words == ["Draining check expression is false on slot1@localhost"] * 3
+    assert set(drains) == {"slot1@localhost", "slot2@localhost", "slot3@localhost"}
+
+
+def test_a_drain_is_charged_what_the_real_startd_charged_it() -> None:
+    """The first of these jobs ran for 5 seconds, and was vacated for 6."""
+    folder = DATA / "recordings/quick-drains"
+    found = trace(folder)
+    real = re.findall(r"(slot\d): Adding to badput caused by draining: (\d+)", found.files.text("StartLog"))
+    play = TracePlay(found.files, found.runs[0], "htcondor-25")
+    play.moves()
+    charged = [event for _, event in play.log.read() if isinstance(event, DrainBadputAdded)]
+    assert [(event.slot.partition("@")[0], str(event.badput)) for event in charged] == real
+    assert real == [("slot1", "5"), ("slot3", "6"), ("slot2", "30")]
+
+
+# Ours
+
+
+def pool_of(job: dict[str, str], *, dialect: str = "htcondor-25", **settings: str) -> Pool:
+    """A machine with a partitionable slot of four cores, on which a job of two has run for a minute."""
+    config = "\n".join(f"{name} = {text}" for name, text in settings.items())
+    pool = Pool.open(behave=lambda launch: Behaviour(1000, grace=None), dialect=dialect, config=config)
+    pool.add_machine("h", cpus=4, memory=4096)
+    pool.submit({"executable": "/bin/work", "request_cpus": "2", **job})
+    while not any(slot["State"] == "Claimed" for slot in pool.slots()):
+        pool.advance(1)
+    pool.advance(60)
+    return pool
+
+
+def estimates(pool: Pool) -> tuple[int, int, int, int]:
+    """The estimates in the machine's ads, which are all the same; the instants as seconds from now."""
+    ads = [tuple(slot[name] for name in NAMES) for slot in pool.slots()]
+    assert len(set(ads)) == 1
+    lost, ends, lost_quickly, ends_quickly = ads[0]
+    now = pool.slots()[0]["MyCurrentTime"]
+    return lost, ends - now, lost_quickly, ends_quickly - now
+
+
+RETIRES = {"MaxJobRetirementTime": "300", "MachineMaxVacateTime": "20"}
+
+
+@together(
+    "settings, job, expected",
+    [
+        # the machine's terms, the job's -> core-seconds and seconds, in a graceful and in a quick drain
+        ({}, {}, (2 * 660, 600, 2 * 660, 600)),
+        (RETIRES, {}, (2 * 300, 240, 2 * 80, 20)),
+        (RETIRES, {"max_job_retirement_time": "100"}, (2 * 100, 40, 2 * 80, 20)),
+        (RETIRES, {"max_job_retirement_time": "70"}, (2 * 80, 20, 2 * 80, 20)),
+        (RETIRES, {"max_job_retirement_time": "900"}, (2 * 300, 240, 2 * 80, 20)),
+        (RETIRES, {"job_max_vacate_time": "5"}, (2 * 300, 240, 2 * 65, 5)),
+        (RETIRES, {"job_max_vacate_time": "50"}, (2 * 300, 240, 2 * 110, 50)),
+        (RETIRES, {"job_max_vacate_time": "999"}, (2 * 300, 240, 2 * 300, 240)),
+        (RETIRES, {"+KillSigTimeout": "5"}, (2 * 300, 240, 2 * 65, 5)),
+        # what the job says is an expression, and the machine's reads the job, or what is asked for itself
+        (RETIRES, {"+MaxJobRetirementTime": "TARGET.Cpus * 50"}, (2 * 100, 40, 2 * 80, 20)),
+        (RETIRES, {"+JobMaxVacateTime": "Short ? 5 : 50", "+Short": "true"}, (2 * 300, 240, 2 * 65, 5)),
+        ({**RETIRES, "MaxJobRetirementTime": "TARGET.Long =?= true ? 200 : 0"}, {"+Long": "true"},
+         (2 * 200, 140, 2 * 80, 20)),
+        ({**RETIRES, "MaxJobRetirementTime": "ExpectedMachineQuickDrainingBadput is undefined ? 200 : 0"}, {},
+         (2 * 200, 140, 2 * 80, 20)),
+    ],
+)  # fmt: skip
+def test_the_estimates_are_by_the_terms_of_machine_and_job(
+    settings: dict[str, str], job: dict[str, str], expected: tuple[int, int, int, int]
+) -> None:
+    with pool_of(job, **settings) as pool:
+        assert estimates(pool) == expected
+
+
+def test_what_a_job_is_told_by_an_edit_counts_at_once() -> None:
+    with pool_of({}, **RETIRES) as pool:
+        pool.edit("1.0", user="root", MaxJobRetirementTime=100)
+        assert estimates(pool) == (2 * 100, 40, 2 * 80, 20)
+
+
+def test_a_peaceful_shutdown_may_take_for_ever() -> None:
+    with pool_of({}, **RETIRES) as pool:
+        pool.shut_down("h", how="Peaceful")
+        found = pool.slots()[0]
+        assert [found[name] for name in NAMES[:2]] == [2**31 - 1] * 2
+        assert [slot["Requirements"] for slot in pool.slots()] == [False, False]  # as the recorded ones
+
+
+def test_while_a_job_is_vacated_its_run_time_stands_still() -> None:
+    with pool_of({}, **RETIRES) as pool:
+        pool.drain("h", schedule="Quick")
+        before = estimates(pool)
+        pool.advance(10)
+        ends = [slot["TotalJobRunTime"] for slot in pool.slots() if slot["State"] == "Preempting"]
+        assert (estimates(pool), ends) == (before, [60])
+        pool.advance(60)
+        assert [slot["TotalMachineDrainingBadput"] for slot in pool.slots()] == [2 * 60]
+
+
+def test_a_machine_without_jobs_keeps_the_instant_at_which_its_last_one_was_gone() -> None:
+    with Pool.open() as pool:
+        pool.add_machine("h", cpus=4, memory=4096)
+        pool.advance(5)
+        assert estimates(pool) == (0, -5, 0, -5)
+    with pool_of({}) as pool:
+        pool.advance(2000)
+        (gone,) = [event.at // SECOND for _, event in pool.events() if isinstance(event, JobExited)]
+        assert len(pool.slots()) == 1  # the dynamic slot is gone, and the instant is not
+        since = gone - pool.slots()[0]["MyCurrentTime"]
+        assert estimates(pool) == (0, since, 0, since) and since < -900
+
+
+@pytest.mark.parametrize(
+    ("check", "drains"),
+    [
+        ("ExpectedMachineGracefulDrainingBadput < 600", False),
+        ("ExpectedMachineGracefulDrainingBadput <= 600", True),
+        ("ExpectedMachineQuickDrainingBadput == 160", True),
+        ("ExpectedMachineGracefulDrainingCompletion - time() <= 240", True),
+        ("ExpectedMachineQuickDrainingCompletion - time() < 20", False),
+    ],
+)
+def test_a_check_of_a_drain_reads_them(check: str, drains: bool) -> None:
+    with pool_of({}, **RETIRES) as pool:
+        if drains:
+            assert pool.drain("h", check=check) == "1"
+        else:
+            with pytest.raises(Refusal, match="Draining check expression is false on slot1@h"):
+                pool.drain("h", check=check)
+
+
+def test_start_and_preempt_and_the_requirements_of_jobs_read_them() -> None:
+    start = "ExpectedMachineQuickDrainingBadput < 200"
+    wanted = "TARGET.ExpectedMachineQuickDrainingBadput >= 300"
+    with pool_of({}, START=start, PREEMPT="ExpectedMachineQuickDrainingBadput >= 400", **RETIRES) as pool:
+        pool.submit({"executable": "/bin/work", "requirements": wanted})
+        pool.submit({"executable": "/bin/work"})
+        pool.advance(30)
+        assert [job["JobStatus"] for job in pool.jobs()] == [2, 1, 2]
+        pool.advance(400)
+        assert not any(slot["Activity"] == "Busy" and slot["JobId"] == "1.0" for slot in pool.slots())
+
+
+# What START is in a drain
+
+DEFAULT = "TARGET.Evictable =?= true"
+
+
+@together(
+    "dialect, before, schedule, start, expected",
+    [
+        # the dialect, a drain before that was canceled, the drain, its -start -> START
+        ("htcondor-25", "", "Graceful", "", DEFAULT),
+        ("htcondor-25", "", "Graceful", "TARGET.Short", "TARGET.Short"),
+        ("htcondor-25", "", "Quick", "", ""),
+        ("htcondor-25", "", "Fast", "", ""),
+        ("htcondor-25", "", "Quick", "TARGET.Short", ""),
+        ("htcondor-25", "Graceful", "Quick", "", DEFAULT),
+        ("htcondor-25", "Graceful", "Fast", "TARGET.Short", DEFAULT),
+        ("htcondor-25", "Quick", "Quick", "", ""),
+        ("manual", "", "Graceful", "", DEFAULT),
+        ("manual", "", "Quick", "", ""),
+        ("manual", "Graceful", "Quick", "", ""),
+    ],
+)
+def test_a_graceful_drain_has_a_start_of_its_own(
+    dialect: str, before: str, schedule: str, start: str, expected: str
+) -> None:
+    with pool_of({}, dialect=dialect, DEFAULT_DRAINING_START_EXPR=DEFAULT, **RETIRES) as pool:
+        if before:
+            pool.drain("h", schedule=before)
+            pool.cancel_drain("h")
+        pool.drain("h", schedule=schedule, start=start)
+        (begun,) = [event for _, event in pool.events() if isinstance(event, DrainBegan)][bool(before) :]
+        assert begun.start == expected
+        assert ["Start" in slot for slot in pool.slots() if slot["Name"] == "slot1@h"] == [bool(expected)]

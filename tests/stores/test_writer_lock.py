@@ -1,0 +1,102 @@
+"""Property: whoever waits for the log's lock gets it in the order in which they came, however often each one asks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.runtime import commands
+from poolbook.adapters.stores.log_paths import WriterLock, log_paths
+from poolbook.domain.ports.log import LogError
+
+CONTENDERS = 12
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(polls=st.lists(st.integers(0, CONTENDERS - 1), max_size=200))
+def test_twelve_contenders_write_in_the_order_in_which_they_came(tmp_path: Path, polls: list[int]) -> None:
+    """Each asks again and again at times of its own. Who has the lock writes until it is asked the next time, and comes
+    back at once."""
+    url = str(tmp_path / "pool.db")
+    locks = [WriterLock(url) for _ in range(CONTENDERS)]
+    line: list[int] = []
+    writer: int | None = None
+    for mine in polls:
+        if mine == writer:
+            locks[mine].give_up()
+            writer = None
+        if mine not in line:
+            line.append(mine)
+        taken = locks[mine].take_in_turn()
+        assert taken == (writer is None and line[0] == mine)
+        if taken:
+            writer = line.pop(0)
+    for lock in locks:
+        lock.give_up()
+
+
+def test_who_does_not_wait_does_not_go_before_who_does(tmp_path: Path) -> None:
+    first, second, third = (WriterLock(str(tmp_path / "pool.db")) for _ in range(3))
+    assert first.take_in_turn() and not second.take_in_turn()
+    first.give_up()
+    assert not third.take(), "the second was there before"
+    assert second.take_in_turn() and not first.take()
+    second.give_up()
+    assert third.take()
+    third.give_up()
+
+
+def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
+    writer, later = (WriterLock(str(tmp_path / "pool.db")) for _ in range(2))
+    assert writer.take()
+    ready, told = os.pipe()
+    killed = os.fork()
+    if not killed:
+        WriterLock(str(tmp_path / "pool.db")).take_in_turn()
+        os.write(told, b".")
+        signal.pause()
+    os.read(ready, 1)
+    assert not later.take_in_turn()
+    writer.give_up()
+    assert not later.take_in_turn()
+    os.kill(killed, signal.SIGKILL)
+    os.waitpid(killed, 0)
+    assert later.take_in_turn()
+    later.give_up()
+    os.close(ready)
+    os.close(told)
+
+
+def test_a_command_that_waited_in_vain_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "PATIENCE", 0.0)
+    writer = WriterLock(str(tmp_path / "pool.db"))
+    assert writer.take()
+    with pytest.raises(LogError, match=f"process {os.getpid()} has been writing this log"):
+        commands.ask(str(tmp_path / "pool.db"), {"kind": "Act"})
+    writer.give_up()
+    assert writer.take(), "the command has left the line"
+    writer.give_up()
+
+
+def test_it_is_told_apart_whether_one_wrote_all_the_time_or_many_in_turn() -> None:
+    assert "process 7 has been writing this log" in commands._still_waiting(["7"])
+    assert "3 processes have been writing this log one after the other" in commands._still_waiting(["7", "8", "9"])
+
+
+def test_a_server_that_does_not_answer_is_told_of_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "PATIENCE", 0.01)
+    url = str(tmp_path / "pool.db")
+    writer = WriterLock(url)
+    assert writer.take()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(log_paths(url).socket))
+        server.listen()
+        with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
+            commands.ask(url, {"kind": "Act"})
+    writer.give_up()

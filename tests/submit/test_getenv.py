@@ -1,0 +1,68 @@
+"""Golden: which variables of the user's environment a job gets (HTCondor's matchlist, ``condor_submit``'s manual
+page), and what the user is warned of."""
+
+from __future__ import annotations
+
+from poolbook.domain.submit import parse_submit
+from poolbook.domain.submit.quoting import imported
+
+from ..together import together
+from .world import Disk, facts
+
+ENVIRONMENT = {
+    "PATH": "/bin", "Path_Info": "x", "CUDA_HOME": "/c", "MY_cuda": "y", "Q": "q", "A[1]": "z", "A1": "w",
+    "BEARER_TOKEN": "t", "DB_PASSWORD": "p", "LINES": "one\ntwo",
+}  # fmt: skip
+EVERYTHING = "PATH Path_Info CUDA_HOME MY_cuda Q A[1] A1 BEARER_TOKEN DB_PASSWORD"
+
+
+@together(
+    ("wanted", "names"),
+    [
+        ("", EVERYTHING),
+        ("*", EVERYTHING),
+        ("path", "PATH"),
+        ("path*", "PATH Path_Info"),
+        ("*cuda*", "CUDA_HOME MY_cuda"),
+        ("!path, P*, Q*", "Path_Info Q"),
+        ("!*cuda*;!B*", "PATH Path_Info Q A[1] A1 DB_PASSWORD"),
+        ("a[1]", "A[1]"),
+        ("lines", ""),
+    ],
+)
+def test_a_list_matches_whatever_the_case_with_stars_alone(wanted: str, names: str) -> None:
+    assert list(imported(wanted, ENVIRONMENT)) == names.split()
+
+
+ALL = "getenv = true copies all of your environment into the job's ad and the log"
+NEEDS = "; list what the job needs: getenv = PATH, HOME"
+
+
+@together(
+    ("line", "environment", "warnings"),
+    [
+        ("getenv = PATH, bearer_token", ENVIRONMENT, []),
+        ("getenv = P*", ENVIRONMENT, []),
+        ("getenv = false", ENVIRONMENT, []),
+        ("getenv = true", {"PATH": "/bin"}, [ALL + NEEDS]),
+        ("getenv = true", ENVIRONMENT, [f"{ALL}, also BEARER_TOKEN, DB_PASSWORD{NEEDS}"]),
+        (
+            "getenv = B*",
+            ENVIRONMENT,
+            [f"getenv = B* copies your environment into the job's ad and the log, also BEARER_TOKEN{NEEDS}"],
+        ),
+        (
+            "getenv = *",
+            {f"TOKEN{i}": "t" for i in range(5)},
+            [
+                "getenv = * copies your environment into the job's ad and the log, also TOKEN0, TOKEN1, TOKEN2 and "
+                f"others like it{NEEDS}"
+            ],
+        ),
+    ],
+)
+def test_copying_everything_or_a_secret_that_is_not_named_is_warned_of(
+    line: str, environment: dict[str, str], warnings: list[str]
+) -> None:
+    text = f"executable = /bin/true\n{line}\nqueue 2\n"
+    assert parse_submit(text, facts(environment=environment), Disk({})).warnings == warnings

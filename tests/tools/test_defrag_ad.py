@@ -1,0 +1,23 @@
+"""Golden: a pool that does not defragment says of that what condor_status does, which is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.stores import open_log
+from poolbook.domain import events as e
+
+from .captures import capture
+
+
+def test_a_pool_that_does_not_defragment_has_no_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    real = capture("status_defrag")
+    url = str(tmp_path / "pool.db")
+    log = open_log(url, create=True)
+    log.append([e.PoolFounded(1, "founded", "found", "here", "htcondor-25", "example.org", "0.1", {})])
+    log.close()
+    assert main(["status", *real.argv[1:], "-log", url]) == real.exit_code
+    assert capsys.readouterr().out == real.out

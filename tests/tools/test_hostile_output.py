@@ -1,0 +1,205 @@
+"""Property: nothing that came from an ad, a log or a file controls a terminal, whatever command prints it; and a pipe
+gets the bytes as they were. A table of all commands, over a queue and an imported folder of somebody hostile. An error
+that nobody foresaw is told in words."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pty
+import re
+import shutil
+import struct
+import tempfile
+from contextlib import suppress
+from datetime import UTC
+from fcntl import ioctl
+from pathlib import Path
+from termios import TIOCSWINSZ
+
+import pytest
+
+from poolbook.adapters.cli import queries
+from poolbook.adapters.cli.log_lines import print_line
+from poolbook.adapters.cli.main import COMMANDS, main
+from poolbook.adapters.condor_tools.layout import text_table
+from poolbook.domain.events import JobsTransitioned
+from poolbook.replay.listing import members
+
+from .. import forked
+from ..importing.folders import TRACES
+from ..pool.real import POOLBOOK, Folder, environment
+
+TITLE = "\x1b]0;owned\x07"  #: sets a terminal's title
+HOSTILE = f"{TITLE}\u202egnp\x9b2J"
+BYTES = HOSTILE.encode() + b"\xff"
+OWN = re.compile(r"\x1b\[(?:0|3[123])m|\r[^\r\n\x1b]*\x1b\[K")
+"""What Poolbook itself sends: colours, and a line that is rewritten."""
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+SPELLED = r"\x1b]0;owned\x07"
+
+
+def calls(table: str) -> list[tuple[str, ...]]:
+    """The calls of a table, parted by semicolons; % stands for what is hostile."""
+    return [tuple(call.replace("%", TITLE).split()) for call in table.split(";")]
+
+
+OWN_LOG = calls(r"""
+    q -nobatch; q; q -hold; q -long; q -json; q -xml; q -af Args Evil; q -format %s\n Evil;
+    q -better-analyze; log; log 1.0 -json; why 1.0; why 1; why 1.0 -verbose; why 1.0 -json; status;
+    status -submitters; usage; userprio -all; verify; views; doctor; config; config EVIL;
+    config -dump EVIL; hold 1.0; release 1.1; prio -p 3 1.1; qedit 1.1 no% 1; vacate 1.0; suspend 1.0; continue 1.0;
+    submit job.sub -verbose; submit job.sub -dry-run -; submit no%; run no%; play no%; play evil.play;
+    rm 1.1; history; history -long; %q; drain h%; off h%; on h%; reconfig; reschedule; resume -%;
+    wait evil.log -echo -status -wait 0; wait no%; shell -%; tools-path;
+    serve -%; doc %; man %; completion %; audit no%.db; import no%; follow no% -seconds 0
+""")
+IMPORTED = calls(r"""
+    import folder; follow folder -seconds 0; audit; audit -all; log; log -evicted; history;
+    history -long; q; usage; usage -by user; why 1.0; why 1; verify; status; userprio
+""")
+SPELLED_BY = {"q", "log", "why", "submit", "play", "history", "audit", "doc", "config", "usage", "wait"}
+"""Commands that print what is hostile, and so have to spell it out."""
+
+
+def on_a_terminal(folder: Path, words: tuple[str, ...]) -> str:
+    leader, follower = pty.openpty()
+    ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    env = {**environment(), "TERM": "xterm", "PAGER": "cat", "XDG_STATE_HOME": str(folder)}
+    process = forked.start(
+        [*POOLBOOK, *words],
+        cwd=folder,
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        env=env,
+        start_new_session=True,
+    )
+    os.close(follower)
+    said = b""
+    with suppress(OSError):  # the other side is closed
+        while piece := os.read(leader, 65536):
+            said += piece
+    process.wait(60)
+    os.close(leader)
+    return said.decode().replace("\r\n", "\n")
+
+
+def hostile_queue(path: Path) -> Path:
+    """A folder with a queue whose jobs are hostile."""
+    folder = Folder(path)
+    text = b'executable = /bin/true\nbatch_name = B%b\narguments = A%b\n+Evil = "%b"\n' % (BYTES, BYTES, BYTES)
+    (folder.path / "job.sub").write_bytes(text + b"hold = true\nqueue 2\n")
+    (folder.path / "poolbook.conf").write_bytes(b"EVIL = %b\n" % BYTES)
+    (folder.path / "evil.play").write_bytes(b"machine m%b\n" % TITLE.encode())
+    (folder.path / "evil.log").write_bytes(b"001 (1.0.0) 11/20 22:36:13 Job executing on host: %b\n...\n" % BYTES)
+    folder.call("submit", "job.sub")
+    folder.call("release", "1.0")
+    return path
+
+
+def hostile_import(path: Path) -> Path:
+    """A folder with a recorded pool whose users, reasons and commands are hostile."""
+    shutil.copytree(TRACES / "05-prio-preempt", path / "folder")
+    for file in (path / "folder").rglob("*"):
+        if file.is_file():
+            packed = file.suffix == ".gz"
+            data = gzip.decompress(file.read_bytes()) if packed else file.read_bytes()
+            evil = re.sub(rb"alice|bob|slot1_1@|reason", lambda found: found[0] + TITLE.encode(), data)
+            file.write_bytes(gzip.compress(evil) if packed else evil)
+    return path
+
+
+@pytest.fixture(scope="module")
+def queue_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hostile_queue(tmp_path_factory.mktemp("queue"))
+
+
+@pytest.fixture(scope="module")
+def imported_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hostile_import(tmp_path_factory.mktemp("imported"))
+
+
+def offences(folder: Path, table: list[tuple[str, ...]]) -> tuple[dict[tuple[str, ...], list[str]], set[str]]:
+    """What reached the terminal raw, by call, and the commands that spelled something out."""
+    raw, spelled = {}, set()
+    for words in table:
+        said = OWN.sub("", on_a_terminal(folder, words))
+        assert "Traceback" not in said and "not foreseen" not in said, ascii((words, said))
+        if RAW.search(said):
+            raw[words] = [ascii(said)]
+        if SPELLED in said:
+            spelled.add(words[0])
+    return raw, spelled
+
+
+def test_no_command_sends_a_terminal_what_it_was_given(queue_folder: Path, imported_folder: Path) -> None:
+    assert {words[0] for words in OWN_LOG} >= set(COMMANDS)
+    raw, spelled = offences(queue_folder, OWN_LOG)
+    more_raw, more_spelled = offences(imported_folder, IMPORTED)
+    assert not raw and not more_raw
+    assert spelled | more_spelled >= SPELLED_BY
+
+
+def test_a_pipe_gets_the_bytes_as_they_were(queue_folder: Path) -> None:
+    out = queue_folder / "out"
+    with out.open("wb") as file:
+        done = forked.start(
+            [*POOLBOOK, "q", "-allusers", "1.0", "-af", "Evil"],
+            cwd=queue_folder,
+            env=environment(),
+            stdout=file.fileno(),
+        )
+        done.communicate(60)
+    assert out.read_bytes() == BYTES + b"\n"
+
+
+def test_a_foreign_newline_adds_no_line_to_a_table() -> None:
+    assert list(text_table(("A", "B"), [("1", "x\n2 forged"), ("3", "y\tz")])) == [
+        "A  B", "1  x\\n2 forged", "3  y    z",
+    ]  # fmt: skip
+
+
+def test_a_foreign_newline_adds_no_line_to_a_listing(capsys: pytest.CaptureFixture[str]) -> None:
+    held = JobsTransitioned(0, "cluster/1", "x\n   9  forged", 1, ((0, 0),), "hold", "Idle", "Held", {})
+    for member in members(1, held):
+        print_line(member, UTC, None)
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device", "pool.db.d/x"), "poolbook: pool.db.d/x: No space left on device."),
+        (MemoryError(), "poolbook: there is not enough memory for this"),
+        (KeyError("x"), "poolbook: this was not foreseen, and may be a fault of Poolbook's: KeyError: 'x'."),
+        (UnicodeEncodeError("utf-8", "\udc80", 0, 1, "no"), "poolbook: this was not foreseen"),
+    ],
+)
+def test_an_error_that_nobody_foresaw_is_told_in_words_and_its_traceback_kept(
+    error: Exception, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(argv: list[str]) -> int:
+        raise error
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(queries, "queue", fails)
+    assert main(["q", "-all"]) == 3
+    said = capsys.readouterr().err
+    kept = tmp_path / "poolbook" / "traceback-q.txt"
+    assert said.startswith(words) and f"The traceback is in {kept}" in said and "Traceback" not in said
+    assert "in fails" in kept.read_text() and kept.stat().st_mode & 0o077 == 0
+    with pytest.raises(type(error)):
+        main(["-debug", "q", "-all"])
+
+
+def test_a_traceback_that_cannot_be_kept_is_not_shown_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "full").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "full"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    monkeypatch.setattr(queries, "queue", lambda argv: 1 // 0)
+    assert main(["q"]) == 3
+    said = capsys.readouterr().err
+    assert "could not be kept" in said and "Traceback" not in said

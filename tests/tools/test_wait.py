@@ -1,0 +1,146 @@
+"""Golden: what condor_wait and condor_version print, and how they end. Real: a wait for jobs that end meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.condor_tools.job_log_waiting import UnreadableEntry, take_entries
+
+from .captures import capture
+
+HOST = "<127.0.0.1:9618?addrs=127.0.0.1-9618+[--1]-9618&alias=localhost&noUDP&sock=startd_22366_cb4d>"
+SUBMITTED = "000 (062.{proc:03}.000) 11/20 22:36:13 Job submitted from host: <127.0.0.1:9618>\n...\n"
+EXECUTING = "001 (062.{proc:03}.000) 11/20 22:36:28 Job executing on host: " + HOST + "\n\tSlotName: slot1\n...\n"
+TERMINATED = "005 (062.{proc:03}.000) 11/20 22:36:28 Job terminated.\n\t(1) Normal termination (return value 0)\n...\n"
+HELD = (
+    "012 (062.{proc:03}.000) 11/20 22:36:20 Job was held.\n\tvia condor_hold (by user alice)\n\tCode 1 Subcode 0\n...\n"
+)
+ABORTED = "009 (062.{proc:03}.000) 11/20 22:36:30 Job was aborted.\n\tvia condor_rm (by user alice)\n...\n"
+THREE = "".join(form.format(proc=proc) for form in (SUBMITTED, EXECUTING, TERMINATED) for proc in range(3))
+
+
+def waited(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, int]:
+    code = main(["condor_wait", *words])
+    out, err = capsys.readouterr()
+    return out, err, code
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["wait_badid", "wait_cluster", "wait_debug", "wait_done", "wait_job", "wait_nofile", "wait_num", "wait_status"],
+)
+def test_it_prints_and_ends_as_the_real_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("short.log").write_text(THREE)
+    real = capture(name)
+    words = [word for word in real.argv if name != "wait_debug" or word != "-debug"]  # whose lines are the daemons' own
+    assert waited(words, capsys) == (real.out, real.err, real.exit_code)
+
+
+def test_the_entries_are_echoed_as_they_stand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    real = capture("wait_echo")
+    Path("short.log").write_text(real.out.removesuffix("All jobs done.\n"))
+    assert waited(real.argv, capsys) == (real.out, real.err, real.exit_code)
+
+
+def test_time_expires_with_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "plain.log"
+    log.write_text(SUBMITTED.format(proc=0) + HELD.format(proc=0))
+    real = capture("wait_timeout")
+    assert waited(["-wait", "1", str(log)], capsys) == (real.out.split("\n", 1)[1], real.err, real.exit_code)
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "code"),
+    [
+        (["-wait", "0"], "", 0),  # it ends at the end of the log, whatever became of the jobs
+        (["-wait", "0", "-status"], "62.0.0 submitted\n62.1.0 submitted\n62.1.0 aborted\n", 0),
+        (["-num", "1"], "Specifed number of jobs (1) done.\n", 0),
+        (["-event-id", "12"], "Got 1 events of id 12\n", 0),
+        (["-event-id:2", "12", "-wait", "1"], "Time expired.\n", 1),
+        (["-allevents", "-status"], "62.0.0 submitted\n62.1.0 submitted\n62.1.0 aborted\n", 0),
+    ],
+)
+def test_what_is_waited_for_is_said(
+    words: list[str], out: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(SUBMITTED.format(proc=0) + SUBMITTED.format(proc=1) + HELD.format(proc=0) + ABORTED.format(proc=1))
+    assert waited([*words, str(log)], capsys) == (out, "", code)
+    assert waited([str(log), "62.1"], capsys) == ("All jobs done.\n", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["job.log", "x"], "Couldn't understand job number: x\n"),
+        ([], "poolbook wait: no log file is named: poolbook wait job.log\n"),
+        (["job.log", "1", "2"], "Extra argument: 2\n"),
+        (["-num", "1", "-allevents", "job.log"], "-allevents cannot be used with -num\n"),
+    ],
+)
+def test_what_cannot_be_waited_for_is_refused(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, err, code = waited(words, capsys)
+    assert (out, err) == ("", says)
+    assert code in (1, 2)
+
+
+def test_a_job_that_ends_meanwhile_is_noticed_though_its_entry_is_written_in_pieces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(SUBMITTED.format(proc=0))
+    ended = TERMINATED.format(proc=0)
+
+    def write() -> None:
+        for piece in (ended[:30], ended[30:-5], ended[-5:]):
+            time.sleep(0.15)
+            with log.open("a") as file:
+                file.write(piece)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert waited(["-wait", "60", str(log)], capsys) == ("All jobs done.\n", "", 0)
+    writer.join()
+
+
+def test_entries_in_json_and_xml_are_read_as_well() -> None:
+    submitted = (
+        b'{\n"MyType": "SubmitEvent", "EventTypeNumber": 0, "EventTime": "2026-11-20T22:36:13", "Cluster": 7,\n'
+        b'"Proc": 1, "Subproc": 0\n}\n'
+    )
+    ended = (
+        b'<c>\n<a n="EventTypeNumber"><i>9</i></a><a n="EventTime"><s>2026-11-20T22:36:14</s></a>'
+        b'<a n="Cluster"><i>7</i></a><a n="Proc"><i>1</i></a><a n="Subproc"><i>0</i></a>\n</c>\n'
+    )
+    entries, taken = take_entries(submitted + ended + ended[:-9])
+    assert [(entry.number, entry.job) for entry in entries] == [(0, (7, 1, 0)), (9, (7, 1, 0))]
+    assert taken == len(submitted + ended)
+
+
+def test_what_is_no_job_event_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UnreadableEntry, match="nonsense"):
+        take_entries(b"nonsense\n...\n")
+    log = tmp_path / "job.log"
+    log.write_text("nonsense\n...\n")
+    says = f"poolbook wait: {log} has something that is no entry of a job event log: nonsense\n"
+    assert waited([str(log)], capsys) == ("", says, 1)
+
+
+def test_the_version_has_the_form_in_which_programs_look_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["condor_version"]) == 0
+    ours, real = capsys.readouterr().out.splitlines(), capture("version").out.splitlines()
+    assert ours[0].split()[:2] == real[0].split()[:2]
+    assert [line.split()[0] for line in ours] == [line.split()[0] for line in real]
+    assert main(["condor_version", "-help"]) == 0
+    assert capsys.readouterr().err == capture("version_more").err

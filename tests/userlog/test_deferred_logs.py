@@ -1,0 +1,154 @@
+"""Golden: deferred jobs of a real HTCondor 25.14 pool, submitted and treated in virtual time as they were there, leave
+the same logs: trace 13, and ``recordings/schedules``. Events 001 come in the same second; when the real pool got to the
+others is its own affair. Left out are events 006, the usage and the tables."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.submit import Facts, parse_submit
+from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
+
+from .pool import Pool, events_of
+from .test_real_log import Disk
+
+DATA = Path(__file__).parents[1] / "data"
+TRACE = DATA / "traces" / "13-deferral-crontab"
+RECORDED = DATA / "recordings" / "schedules"
+SLOT = {"OpSys": '"LINUX"', "FileSystemDomain": '"localhost"', "HasJobDeferral": "true", "Arch": '"X86_64"'}
+Step = tuple[str, str, str]
+"""The clock, what is done, to which jobs."""
+
+
+def played(date: str, steps: Sequence[Step], sources: Path, seconds: dict[int, float], interval: str) -> Pool:
+    """Do what was done in the real pool."""
+    began = at_of(f"{date} {steps[0][0]}")
+    pool = Pool(VirtualWorld(lambda launch: Behaviour(seconds.get(launch.cluster, 0)), began * SECOND))
+    for number, (clock, what, whom) in enumerate(steps):
+        pool.until(at_of(f"{date} {clock}") * SECOND)
+        if what == "machine":
+            version = f'"{facts(0, "").version}"'
+            pool.machine("localhost", int(whom), Cpus="1", Memory="3013", Disk="9330075", CondorVersion=version, **SLOT)
+        elif what.startswith("submit"):
+            user, _, name = whom.partition("-")
+            now = at_of(f"{date} {clock}")
+            text = (sources / f"{whom if (sources / f'{whom}.sub').exists() else name}.sub").read_text(encoding="utf-8")
+            found = parse_submit(text, facts(now, user, interval), Disk())
+            cluster = int(what.partition(" ")[2])
+            command = s.Submit(f"submit-{number}", user, cluster, found.ad, found.count, pack(found.columns))
+            (answer,) = pool.ask(command)
+            assert not answer.refusal
+        else:
+            user, *jobs = whom.split()
+            ids = tuple((int(job), 0) for job in jobs)
+            if what == "edit":
+                pool.ask(s.Edit(f"edit-{number}", user, s.Selection(jobs=ids), {"Requirements": "true"}))
+            else:
+                pool.ask(s.Act(f"act-{number}", user, what, s.Selection(jobs=ids)))
+    return pool
+
+
+def at_of(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+def facts(now: int, user: str, interval: str = "5") -> Facts:
+    return Facts(
+        now=now, owner=user, uid_domain="localhost", filesystem_domain="localhost", iwd=f"/home/{user}",
+        version="$CondorVersion: 25.14.1 2026-10-16 $", platform="$CondorPlatform: X86_64-Debian_ $",
+        settings={"SCHEDD_INTERVAL": interval},
+    )  # fmt: skip
+
+
+def told(log: str, job: int, hours: int = 0) -> list[str]:
+    """What a log says of a job: an event 001 with its time, of the others what they say."""
+    found = []
+    for event in events_of(log):
+        number, cluster, stamp, rest = re.match(r"(\d+) \((\d+)\.000\.000\) (\S+ \S+) (.*)", event, re.DOTALL).groups()  # type: ignore[union-attr]
+        if int(cluster) != job or number == "006":
+            continue
+        if number == "001":
+            at = datetime.fromisoformat(stamp).replace(tzinfo=timezone(timedelta(hours=hours)))
+            found.append(f"001 {at.astimezone(UTC):%H:%M:%S}")
+            continue
+        text = re.sub(r"\tPartitionable Resources.*", "", rest, flags=re.DOTALL)
+        text = re.sub(r"<[^>]*>|\t+Usr 0.*\n|\t\d+  -  .*\n|\.\.\.\n", "", text)
+        found.append(f"{number} {text.strip()}")
+    return found
+
+
+# Trace 13
+
+CRON = [
+    ("22:43:33", "submit 1", "bob-cron"),
+    ("22:43:34", "submit 2", "bob-cron2"),
+    ("22:43:34", "submit 3", "alice-deferred"),
+    ("22:43:34", "submit 4", "alice-qdate"),
+    ("22:43:34", "submit 5", "alice-missed"),
+    ("22:43:34", "submit 6", "alice-window"),
+    ("22:43:34", "submit 7", "alice-window2"),
+    ("22:43:35", "submit 10", "alice-badcron"),
+    ("22:43:35", "submit 11", "alice-badcron2"),
+    ("22:43:38", "machine", "8"),
+    ("22:44:51", "release", "alice 11"),
+    ("22:46:21", "remove", "alice 5 7 11"),
+    ("22:46:21", "remove", "bob 1 2"),
+    ("22:46:26", "end", "alice"),
+]
+
+
+def test_the_logs_of_the_trace_are_the_real_ones() -> None:
+    pool = played("2026-11-20", CRON, TRACE / "submit", {}, "5")
+    alice = gzip.decompress((TRACE / "alice-job.log.gz").read_bytes()).decode()
+    bob = (TRACE / "bob-job.log").read_text(encoding="utf-8")
+    for user, log, jobs in (("alice", alice, (3, 4, 5, 6, 7, 10, 11)), ("bob", bob, (1, 2))):
+        ours = pool.files[f"/home/{user}/job.log"].replace(RELEASED, "Job was released.\n...")
+        assert {job: told(ours, job) for job in jobs} == {job: told(log, job) for job in jobs}
+
+
+RELEASED = "Job was released.\n\tvia condor_release (by user alice)\n..."
+"""By the time that the real pool writes this of job 11, the next hold has taken the reason out of the ad."""
+
+
+# The recording
+
+WAITING = [
+    ("03:04:22", "submit 74", "alice-susp"),
+    ("03:04:23", "submit 75", "alice-hold"),
+    ("03:04:23", "submit 76", "alice-rm"),
+    ("03:04:23", "submit 78", "alice-missed"),
+    ("03:04:23", "submit 80", "alice-local"),
+    ("03:04:23", "submit 81", "alice-localmissed"),
+    ("03:04:23", "submit 82", "alice-cronhold"),
+    ("03:04:23", "submit 83", "alice-cronlocal"),
+    ("03:04:23", "submit 84", "alice-cronmissed"),
+    ("03:04:23", "submit 85", "alice-longcron"),
+    ("03:04:23", "submit 86", "alice-edge"),
+    ("03:04:23", "edit", "alice 78 81 84"),
+    ("03:04:23", "release", "alice 78 81"),
+    ("03:04:28", "machine", "12"),
+    ("03:04:33", "suspend", "alice 74"),
+    ("03:04:33", "hold", "alice 75 82"),
+    ("03:04:33", "remove", "alice 76"),
+    ("03:04:40", "release", "alice 75 82"),
+    ("03:04:54", "continue", "alice 74"),
+    ("03:05:25", "release", "alice 84"),
+    ("03:06:30", "end", "alice"),
+]
+NAMES = {int(what.split()[1]): whom.removeprefix("alice-") for _, what, whom in WAITING if what.startswith("submit")}
+RUNS = dict.fromkeys((74, 75, 76, 78, 80, 81, 86), 3.0) | {85: 70.0, 82: 1.0, 83: 1.0, 84: 1.0}
+
+
+def test_jobs_that_wait_for_their_time_leave_the_real_logs() -> None:
+    pool = played("2026-11-23", WAITING, RECORDED / "submit", RUNS, "3")
+    for job, name in NAMES.items():
+        real = told((RECORDED / "logs" / f"{name}.log").read_text(encoding="utf-8"), job, hours=-5)
+        if name == "missed":
+            real = real[:4]  # it was released once more
+        assert (name, told(pool.files[f"/home/alice/{name}.log"], job)) == (name, real)
