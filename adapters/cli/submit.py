@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from ..condor_tools.options import Arguments, UsageError, command_table, parse
+from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
 from ..runtime import commands
 from ..runtime.commands import is_served
-from ..runtime.requests import Refused, SubmitDescription, Submitted, Terms, new_id
+from ..runtime.requests import Refused, SubmitDescription, Submitted, new_id
 from .common import log_of, log_option
 
 SUBMIT = command_table("submit")
+STANDARD_INPUT: Final = "-"
 BY_POLICY = ("Failed to commit job submission", "Failed to create proc", "MAX_JOBS_SUBMITTED exceeded")
 """How refusals begin that the schedd's policy gives, which are told in condor_submit's words."""
 
@@ -23,7 +24,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     """Return the submit file that the command line names, with the command line's additions. Raise `UsageError` if no
     file is named, or it cannot be read."""
     macros = {"max_materialize": "0"} if arguments.has("factory") else {}
-    files: list[str] = []
+    files = arguments.values("file")
     for word in arguments.words:
         name, equals, value = word.partition("=")
         if equals and name and "/" not in name:
@@ -32,27 +33,68 @@ def description_of(arguments: Arguments) -> SubmitDescription:
             files.append(word)
     if len(files) > 1:
         raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
-    name = files[0] if files else "-"
-    if name == "-":
-        if not files and sys.stdin.isatty():
-            raise UsageError("no submit file is named: poolbook submit FILE, or - for standard input")
-        text = sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
+    queue = _queue_of(arguments)
+    if files and files[0] != STANDARD_INPUT:
+        name, text = files[0], _text_of(files[0])
+    elif not files and queue is not None and (macros or arguments.has("append")):
+        name, text = "", ""  # all is said on the command line
+    elif not files and sys.stdin.isatty():
+        raise UsageError("no submit file is named: poolbook submit FILE, or - for standard input")
     else:
-        try:
-            text = Path(name).read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError as error:
-            raise UsageError(f"submit file {name}: {error.strerror}") from None
-    queue = arguments.last("queue")
+        name, text = STANDARD_INPUT, sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
     return SubmitDescription(
         id=new_id(),
         text=text,
         file=name,
         folder=os.getcwd(),
         macros=macros,
-        append=arguments.values("append"),
-        queue=None if queue is None else " ".join(queue.values),
+        append=[*arguments.values("append"), *_named(arguments)],
+        queue=queue,
         environment=dict(os.environ),
+        most_jobs=last_number(SUBMIT, arguments, "maxjobs", least=-1) or 0,
+        toggle_unused=len(list(arguments.every("unused"))) % 2 == 1,
+        crlf_scripts=arguments.has("allow-crlf-script"),
     )
+
+
+def _text_of(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise UsageError(f"submit file {name}: {error.strerror}") from None
+
+
+def _queue_of(arguments: Arguments) -> str | None:
+    """Return what stands in place of a queue statement, if anything does."""
+    given = list(arguments.every("queue", "iterate", "table"))
+    if len(given) > 1:
+        raise UsageError("only one of -queue, -iterate and -table, and once")
+    if not given:
+        return None
+    return " ".join([*(["from table"] if given[0].name == "table" else []), *given[0].values])
+
+
+def _named(arguments: Arguments) -> Iterator[str]:
+    """Yield the lines that name the batch: they win over the file's own."""
+    for option, attribute in (("batch-name", "JobBatchName"), ("batch-id", "JobBatchId")):
+        if arguments.has(option):
+            name = arguments.value(option)
+            yield f"MY.{attribute} = " + (name if name.startswith('"') else f'"{name}"')
+
+
+def _check_pool(arguments: Arguments) -> None:
+    """Raise `Refusal` if -name or -pool name another schedd or pool than this one."""
+    from ..machine.host import host_name
+
+    own = {host_name().lower(), host_name().lower().partition(".")[0]}
+    for option, what, others in (
+        ("name", "Can't find address of schedd", set()),
+        ("pool", "Can't find the collector of", {"localhost", "127.0.0.1"}),
+    ):
+        name = arguments.value(option)
+        host = name.lower().rpartition("@")[2].partition(":")[0]
+        if name and host not in own | others:
+            raise Refusal(f"ERROR: {what} {name}: a log is one pool, {host_name()}; name another log with -log")
 
 
 def print_warnings(lines: Iterable[str]) -> None:
@@ -62,26 +104,45 @@ def print_warnings(lines: Iterable[str]) -> None:
 
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
-    dry = arguments.last("dry-run")
-    if dry is not None and not arguments.words and Path(dry.values[0]).is_file():
-        # `submit --dry-run job.sub`: its value is the submit file, and the output goes to standard output.
-        return _dry_run(arguments, description_of(arguments._replace(words=dry.values)), "-")
+    _check_pool(arguments)
+    if arguments.has("capabilities"):
+        return _capabilities()
+    if arguments.has("dry-run", "dump"):
+        from .submit_dry_run import dry_run
+
+        return dry_run(arguments)
     description = description_of(arguments)
-    if dry is not None:
-        return _dry_run(arguments, description, dry.values[0])
+    verbose = _is_verbose(arguments, description)
     try:
-        done = commands.submit(log_of(arguments), description, keep=arguments.has("verbose"))
+        done = commands.submit(log_of(arguments), description, keep=verbose)
     except Refused as refused:
         if not str(refused).startswith(BY_POLICY):
             raise
         print_warnings([*refused.warnings, refused_by_policy(str(refused))])
         return 1
     print_warnings([*done.warnings, *warned_by_policy(done.warning)])
-    print(announced(arguments, done), end="")
+    print(announced(arguments, done, description.file, verbose), end="")
     if not is_served(log_of(arguments)):
         ending = log_option(log_of(arguments))
         ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` goes on running"
         print(f"The pool is not running: {ways}.", file=sys.stderr)
+    return 0
+
+
+def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
+    """Tell whether the jobs' ads are printed: with -verbose, and for a file that - names, unless -terse is said."""
+    if arguments.has("json"):
+        return False
+    return arguments.chosen("verbose", "terse") == "verbose" or (
+        not arguments.has("terse") and STANDARD_INPUT in (*arguments.words, *arguments.values("file"))
+    )
+
+
+def _capabilities() -> int:
+    """Print what this schedd can do, as condor_submit prints it."""
+    from ..machine.host import host_name
+
+    print(f"Schedd {host_name()}\n Has Late Materialization enabled")
     return 0
 
 
@@ -95,66 +156,18 @@ def warned_by_policy(warning: str) -> list[str]:
     return [f"WARNING: {line}" for line in warning.split("\n", 1) if line]
 
 
-def announced(arguments: Arguments, done: Submitted) -> str:
-    """Return the message about submitted jobs."""
+def announced(arguments: Arguments, done: Submitted, file: str, verbose: bool) -> str:
+    """Return the message about the submitted jobs of a file: with ``verbose`` their ads."""
     cluster, count = done.cluster, done.jobs
     if arguments.has("json"):
         import json
 
         return json.dumps([{"ClusterId": cluster, "FirstProcId": 0, "LastProcId": count - 1}], indent=2) + "\n"
-    if arguments.has("terse"):
+    if arguments.chosen("verbose", "terse") == "terse":
         return f"{cluster}.0 - {cluster}.{count - 1}\n"
-    text = "Submitting job(s)"
-    if arguments.has("verbose"):
-        text += "\n" + "".join(_verbose(done.parsed, proc) for proc in range(count))
-    else:
-        text += "." * min(count, 20) + "\n"
-    return text + f"{count} job(s) submitted to cluster {cluster}.\n"
+    if verbose:
+        from ...domain.submit import dry_run
 
-
-def _verbose(parsed: Any, proc: int) -> str:
-    ad = parsed.ad_of(proc)
-    lines = "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
-    return f"** Proc {ad['ClusterId']}.{proc}:\n{lines}\n"
-
-
-def _terms(url: str, own: Mapping[str, str]) -> Terms:
-    """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
-    from ...domain.ports.log import LogMissing
-    from ...domain.state.evolve import fold
-    from ...domain.state.settings import DOMAINS
-    from ..machine.host import host_name
-    from ..stores import open_log
-
-    try:
-        log = open_log(url, create=False, read_only=True)
-    except LogMissing:
-        return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}})
-    try:
-        return Terms.of(fold(log.read_stream("pool")), 1)
-    finally:
-        log.close()
-
-
-def _dry_run(arguments: Arguments, description: SubmitDescription, path: str) -> int:
-    from ...domain.submit import dry_run
-    from ..runtime.submission import Reading
-
-    url, reading = log_of(arguments), Reading(description)
-    own, warnings = reading.configured()
-    if not is_served(url):  # a server has printed them
-        print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
-    parsed, lines = reading.parsed(_terms(url, own), own)
-    print_warnings(lines)
-    text = "".join(dry_run(parsed))
-    if path == "-":
-        print("Dry-Run job(s)" + "." * min(parsed.count, 20))
-        print(f"{parsed.count} job(s) dry-run to cluster 1.")
-        sys.stdout.write(text)
-        return 0
-    try:
-        Path(path).write_text(text)
-    except OSError as error:
-        raise UsageError(f"-dry-run {path}: {error.strerror}") from None
-    print(f"Dry-Run job(s){'.' * min(parsed.count, 20)}\n{parsed.count} job(s) dry-run to cluster 1.")
-    return 0
+        ads = "".join(dry_run(done.parsed, verbose=True))
+        return f"{ads}\n" if file == STANDARD_INPUT else f"Submitting job(s){ads}\n\n"
+    return f"Submitting job(s){'.' * min(count, 20)}\n{count} job(s) submitted to cluster {cluster}.\n"

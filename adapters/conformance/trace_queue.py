@@ -30,7 +30,7 @@ from ...domain.state.proc_ads import pack
 from ...domain.state.settings import for_submissions
 from ...domain.state.state import State
 from ...domain.state_machines import job_machine, slot_machine
-from ...domain.submit import Facts, SubmitError, parse_submit
+from ...domain.submit import Facts, NoFiles, SubmitError, parse_submit
 from ...replay.conformance.recording import JobMove, RecordedSubmission
 from ..condor_files.job_event_log import JobEventLogReader
 from ..machine.host import CONDOR_VERSION
@@ -55,19 +55,6 @@ class SubmitCommand:
     user: str
     arguments: tuple[str, ...]  #: condor_submit's
     cluster: int
-
-
-class _NoDisk:
-    """The disk of the recorded pool, of which nothing is left."""
-
-    def read(self, path: str) -> str:
-        raise OSError("the recorded pool's files are gone")
-
-    def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        return []
-
-    def size(self, path: str) -> int | None:
-        return 0
 
 
 def commands(files: TraceFiles) -> Iterator[SubmitCommand]:
@@ -143,7 +130,7 @@ def _described(
         cluster=command.cluster,
         settings=settings,
     )
-    parsed = parse_submit(text, facts, _NoDisk(), append=append)
+    parsed = parse_submit(text, facts, NoFiles("the recorded pool's files are gone"), append=append)
     ad, columns = _at_once(parsed.ad), pack(parsed.columns)
     return s.Submit(f"cluster-{command.cluster}", command.user, command.cluster, ad, parsed.count, columns, name)
 

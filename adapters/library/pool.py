@@ -39,6 +39,8 @@ from .python_values import plain, seconds_of, text_of
 if TYPE_CHECKING:
     from ...replay.validation import Violation
 
+_WAY_OUT = "run the program in yours, and submit what it printed"
+
 
 class Pool(Submitters, LogQueries):
     """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
@@ -138,7 +140,7 @@ class Pool(Submitters, LogQueries):
         :raises Refusal: the pool does not accept it
         :warns SubmitWarning: a command has no effect, or another one than may be meant
         """
-        from ..runtime.disk import Disk
+        from ..runtime.disk import ReadOnlyDisk
         from ..runtime.requests import Terms
         from ..runtime.submission import submission_of, submit_request
 
@@ -149,8 +151,8 @@ class Pool(Submitters, LogQueries):
         who = user or self._user
         number = self.state.next_cluster
         parsed = submission_of(
-            description, count=count, user=who, disk=Disk(Path(folder)), terms=Terms.of(self.state, number),
-            now=self._engine.world.now() // SECOND,
+            description, count=count, user=who, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
+            terms=Terms.of(self.state, number), now=self._engine.world.now() // SECOND, seed=number,
         )  # fmt: skip
         for warning in parsed.warnings:
             warnings.warn(warning, SubmitWarning, stacklevel=2)

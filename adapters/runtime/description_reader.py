@@ -1,7 +1,7 @@
 """Read submit files for a server's clients in threads, so that no client can make the pool wait.
 
 The client itself reads what takes long or is not the server's to read: files that are long or not regular (a pipe, the
-client's standard input), and commands that a configuration includes.
+client's standard input), and the programs that a configuration or a submit file asks for.
 """
 
 from __future__ import annotations
@@ -92,6 +92,9 @@ class _ShortDisk(Disk):
 
     def write(self, path: str, text: str) -> NoReturn:
         raise LeftToClientError(path)
+
+    def standard_input(self) -> NoReturn:
+        raise LeftToClientError("-")
 
 
 def _check_short(path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
+import sys
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -70,18 +72,33 @@ class Disk:
             raise OSError(f"it did not end within {_LONGEST_RUN} seconds") from None
         return done.stdout.decode("utf-8", errors="surrogateescape")
 
+    def standard_input(self) -> str:
+        """Return what stands on standard input. It is read once: a submission may be tried again."""
+        return _standard_input()
+
+
+@cache
+def _standard_input() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
+
 
 class ReadOnlyDisk(Disk):
     """The disk as a file sees it that need not be the user's own: it is read, nothing is run and nothing written."""
 
+    def __init__(self, folder: Path = Path(), way_out: str = "read it, then say -trust") -> None:
+        super().__init__(folder)
+        self._way_out = way_out
+
     def run(self, command: str) -> NoReturn:
-        _refuse(f"run `{command}`")
+        self._refuse(f"run `{command}`")
 
     def write(self, path: str, text: str) -> NoReturn:
-        _refuse(f"write {path}")
+        self._refuse(f"write {path}")
 
+    def standard_input(self) -> NoReturn:
+        self._refuse("read standard input")
 
-def _refuse(what: str) -> NoReturn:
-    from ...domain.config.errors import ConfigError
+    def _refuse(self, what: str) -> NoReturn:
+        from ...domain.macros.errors import MacroError
 
-    raise ConfigError(f"it asks to {what}, and runs and writes nothing unless it is trusted: read it, then say -trust")
+        raise MacroError(f"it asks to {what}, and runs and writes nothing unless it is trusted: {self._way_out}")

@@ -43,6 +43,9 @@ class SubmitDescription(NamedTuple):
     append: Sequence[str]
     queue: str | None
     environment: Mapping[str, str]
+    most_jobs: int = 0  #: more than these are refused; none, and -1, are no limit
+    toggle_unused: bool = False  #: whether to tell of what nothing reads is the opposite of what is configured
+    crlf_scripts: bool = False  #: a script with the line ends of DOS is warned of, and not refused
 
     def as_request(self) -> dict[str, Any]:
         """Return the request that hands the submit file over."""

@@ -49,9 +49,12 @@ def submission_of(
     queue: str | None = None,
     own: Mapping[str, str] | None = None,
     environment: Mapping[str, str] = os.environ,
+    seed: int = 0,
+    toggle_unused: bool = False,
 ) -> Submission:
     """Parse a description, a text or a mapping of commands. Relative paths in it are relative to the disk's folder.
-    `own` are the submitter's settings: they count where the pool's ``terms`` say nothing. Raise `SubmitError` if the
+    `own` are the submitter's settings: they count where the pool's ``terms`` say nothing. `seed` decides what
+    ``$RANDOM_INTEGER`` and its like draw. Raise `SubmitError` if the
     description is wrong."""
     facts = Facts(
         now=now,
@@ -66,21 +69,28 @@ def submission_of(
         environment=environment,
         submit_file=file,
         cluster=terms.cluster,
+        seed=seed,
         settings={**(own or {}), **terms.settings},
     )
     if isinstance(description, str):
-        return parse_submit(description, facts, disk, macros=macros, append=append, queue=queue)
+        return parse_submit(
+            description, facts, disk, macros=macros, append=append, queue=queue, toggle_unused=toggle_unused
+        )
     return from_mapping(description, facts, disk, count=count)
 
 
-def checked(parsed: Submission) -> Submission:
+def checked(parsed: Submission, crlf_scripts: bool = False) -> Submission:
     """Check on the disk what a submission is refused or held for, and return the submission. Raise `SubmitError` if the
-    executable cannot be read, unless it is not the submitter's: a program that is missing only there, or that cannot be
-    run, is found where the job runs."""
+    executable cannot be read, is empty, or is a script with the line ends of DOS, which no kernel runs (with
+    `crlf_scripts` that is a warning); unless it is not the submitter's: a program that is missing only there, or that
+    cannot be run, is found where the job runs."""
     command = unquoted(parsed.ad.get("Cmd", ""))
     own = parsed.ad.get("TransferExecutable", "true").lower() != "false"
     if own and command.startswith("/") and "$$" not in command and parsed.ad.get("JobUniverse") in ("5", "12"):
-        _check_executable(command)
+        wrong = _check_executable(command)
+        if wrong and not crlf_scripts:
+            raise SubmitError(f"{wrong}; convert it (dos2unix {command}), or submit with -allow-crlf-script")
+        parsed = evolve(parsed, warnings=[*parsed.warnings, wrong]) if wrong else parsed
     path = unquoted(parsed.ad.get("UserLog", ""))
     reason = unwritable(path) if path else ""
     if not reason or parsed.ad.get("JobStatus") != "1":
@@ -94,12 +104,22 @@ def checked(parsed: Submission) -> Submission:
     return evolve(parsed, ad={**parsed.ad, **held})
 
 
-def _check_executable(path: str) -> None:
+def _check_executable(path: str) -> str:
+    """Return what is wrong with the line ends of a script; empty if nothing is. Raise `SubmitError` if it cannot be
+    read, or is empty."""
     try:
-        with open(path, "rb"):
-            pass
+        with open(path, "rb") as file:
+            first = file.readline(_LONGEST_FIRST_LINE)
     except OSError as error:
         raise SubmitError(f"Can't access executable file {path}: {error.strerror}") from None
+    if not first:
+        raise SubmitError(f"Executable file {path} has zero length")
+    crlf = first.startswith(b"#!") and first.endswith(b"\r\n")
+    return f"Executable file {path} is a script with CRLF (DOS/Windows) line endings" if crlf else ""
+
+
+_LONGEST_FIRST_LINE = 127
+"""Bytes of a script's first line that the kernel reads."""
 
 
 class Reading:
@@ -141,7 +161,10 @@ class Reading:
         found = submission_of(
             said.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=said.file,
             macros=said.macros, append=said.append, queue=said.queue, own=own, environment=said.environment,
+            seed=int.from_bytes(os.urandom(8)), toggle_unused=said.toggle_unused,
         )  # fmt: skip
+        if 0 < said.most_jobs < found.count:
+            raise SubmitError(f"Number of submitted jobs would exceed -maxjobs ({said.most_jobs})")
         return found, [f"WARNING: {warning}" for warning in (*found.warnings, *not_followed(own, terms))]
 
     def request(self, terms: Terms, own: Mapping[str, str]) -> ReadDescription:
@@ -149,7 +172,9 @@ class Reading:
         executable cannot be read."""
         parsed, warnings = self.parsed(terms, own)
         try:
-            parsed = checked(parsed)
+            told = len(parsed.warnings)
+            parsed = checked(parsed, self.description.crlf_scripts)
+            warnings += [f"WARNING: {warning}" for warning in parsed.warnings[told:]]
         except SubmitError as error:
             raise Refused(str(error), warnings) from None
         said = self.description

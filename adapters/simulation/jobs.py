@@ -8,7 +8,7 @@ from ...domain.events import Ad
 from ...domain.ports.stimuli import Submit
 from ...domain.state.proc_ads import pack
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
-from ...domain.submit import Facts, from_mapping
+from ...domain.submit import Facts, NoFiles, from_mapping
 from ...domain.submit.submit_context import SubmitError
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
@@ -21,19 +21,6 @@ RUN = 60  #: default run time of a job in seconds
 LEASE = "JobLeaseDuration"
 _WISHES = {"cpus": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
 _WISHES |= {name: name for name in SUBMIT_COMMANDS}
-
-
-class _NoFiles:
-    """The disk of a virtual machine: every file is there, and empty."""
-
-    def read(self, path: str) -> str:
-        raise OSError("a scenario's job has no files")
-
-    def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        return []
-
-    def size(self, path: str) -> int | None:
-        return 0
 
 
 def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Mapping[str, str]) -> Submit:
@@ -56,7 +43,7 @@ def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Ma
         settings=for_submissions(settings),
     )
     try:
-        parsed = from_mapping(description, facts, _NoFiles(), count=count)
+        parsed = from_mapping(description, facts, NoFiles("a scenario's job has no files"), count=count)
     except SubmitError as error:
         raise PlayError(str(error), step.line) from None
     ad = _laid_over(parsed.ad, step.attributes)

@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
+from ..macros import includes
 from ..macros.conditions import Conditions
 from ..macros.errors import MacroError
+from ..macros.includes import included
 from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME
 from .errors import ConfigError, Source
@@ -27,20 +29,11 @@ _OPERATOR = re.compile(r"([^=:@+]*)(=|:|@=|\+(?:([,;|&*])\3?)?=)")
 _DIRECTIVES = ("include", "use", "error", "warning")
 
 
-class Files(Protocol):
+class Files(includes.Files, Protocol):
     """The view of the disk, and of what commands print, that a configuration needs."""
-
-    def read(self, path: str) -> str:
-        """Return a file's text; raise OSError where it cannot be read."""
 
     def listing(self, path: str) -> list[str]:
         """Return the paths of a directory's files, sorted; empty where it cannot be listed."""
-
-    def run(self, command: str) -> str:
-        """Return what a command prints; raise OSError where it cannot be run, or fails."""
-
-    def write(self, path: str, text: str) -> None:
-        """Keep a text, for ``include command into PATH``; raise OSError where it cannot be written."""
 
 
 class ConfigConditions(Conditions):
@@ -139,37 +132,11 @@ class Reader:
     # -- include -----------------------------------------------------------------------------------------------------
 
     def _include(self, between: str, name: str, depth: int) -> None:
-        optional, command, into = _options(between)
         if depth + 1 >= MAX_DEPTH:
             raise ConfigError(f"include : {name}: files include each other more than {MAX_DEPTH} deep")
-        if command and "|" not in name:
-            name += " |"
-        if "|" in name and not name.endswith("|"):
-            raise ConfigError(f"include : {name}: a command has its | at the end, and no other")
-        try:
-            if into:
-                name, text = self._kept(self.values.expand(into), name)
-            elif name.endswith("|"):
-                text = self._files.run(name.rstrip("| "))
-            else:
-                text = self._files.read(name)
-        except OSError as problem:
-            if optional:
-                return
-            words = problem.strerror or str(problem)
-            raise ConfigError(f"include : {name}: {words}; 'include ifexist' does without it") from None
-        self.file(name, text, depth + 1)
-
-    def _kept(self, into: str, name: str) -> tuple[str, str]:
-        """Return the name and text of an earlier run's output; without one, run the command and keep its output."""
-        if not into or into.endswith("|"):
-            raise ConfigError(f"include command into {into} : {name}: 'into' wants the name of a file")
-        try:
-            return into, self._files.read(into)
-        except OSError:
-            text = self._files.run(name.rstrip("| "))
-            self._files.write(into, text)
-            return name, text
+        found = included(self._files, between, name, self.values.expand)
+        if found is not None:
+            self.file(*found, depth + 1)
 
 
 def _parts(line: str) -> tuple[str, str, str, str]:
@@ -182,24 +149,6 @@ def _parts(line: str) -> tuple[str, str, str, str]:
     if not rest or found is None:
         return name, "", "", ""
     return name, found[1].strip(), found[2], rest[found.end() :].lstrip()
-
-
-def _options(between: str) -> tuple[bool, bool, str]:
-    """Return the options behind ``include``: the file may be missing, it is a command, which file keeps its output."""
-    words = between.split()
-    optional = words[:1] in (["ifexist"], ["ifexists"])
-    rest = words[1:] if optional else words
-    command = rest[:1] in (["command"], ["output"])
-    rest = rest[1:] if command else rest
-    into = ""
-    if command and rest[:1] == ["into"]:
-        if len(rest) < 2:
-            raise ConfigError(f"include {between} : wants a file's name after 'into'")
-        into, rest = rest[1], rest[2:]
-    if rest and not command:
-        wanted = "'ifexist', 'command', and 'into FILE' behind 'command'"
-        raise ConfigError(f"include {between} : '{rest[0]}' is no word for include; there are {wanted}")
-    return optional, command, into
 
 
 def _until(tag: str, place: _Place) -> str:

@@ -1,26 +1,14 @@
-"""Expand ``use CATEGORY : NAME, NAME(argument, ...)``: find the templates and put their arguments in.
-
-In a template ``$(1)`` is the first argument, ``$(0)`` all of them, ``$(0#)`` their number, ``$(2+)`` all from the
-second on, ``$(2?)`` 1 or 0 for whether there is a second; ``$(1:x)`` is x where there is none. Source: the manual's
-page "Introduction to Configuration". As in HTCondor, an empty argument is skipped, and a template named without
-arguments gets those of the one before it in the line.
-"""
+"""Find the templates that ``use CATEGORY : NAME, NAME(argument, ...)`` names, and put their arguments in
+(``macros.templates``)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from ..macros.templates import expanded, named
 from ..suggestions import did_you_mean
 from .errors import ConfigError
 from .tables import Template, templates
-
-_ARGUMENT = re.compile(r"(?<!\$)\$\(([0-9]+)([?#+]?)([:)])")
-_BRACKET = re.compile(r"[()]")
-_NAME = re.compile(r"[\s,]*([^\s,(]+)\s*")
-MAX_BRACKETS = 25
-MAX_LENGTH = 1_000_000
-MAX_REPLACED = 1_000
 
 
 def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
@@ -32,88 +20,14 @@ def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
     if not mine:
         kinds = ", ".join(sorted({kind.upper() for kind, _ in known}))
         raise ConfigError(f"use {category} : {text}: there is no such category of templates; there are {kinds}")
-    at, arguments = 0, ""
-    while (found := _NAME.match(text, at)) is not None:
-        at = found.end()
-        template = mine.get(found[1].lower())
+    for name, arguments in named(category, text):
+        template = mine.get(name.lower())
         if template is None:
             listed = f"`poolbook config use {category}` lists them"
-            hint = did_you_mean(found[1], (one.name for one in mine.values()), listed, likeness=0.5)
-            raise ConfigError(f"use {category} : {found[1]}: there is no such template; {hint}")
-        if text[at : at + 1] == "(":
-            end = closing(text, at)
-            if end is None:
-                raise ConfigError(f"use {category} : {text}: the bracket after {found[1]} has no end; write NAME(a, b)")
-            arguments = text[at + 1 : end]
-            at = end + 1
+            hint = did_you_mean(name, (one.name for one in mine.values()), listed, likeness=0.5)
+            raise ConfigError(f"use {category} : {name}: there is no such template; {hint}")
         yield template, arguments
 
 
-def closing(text: str, at: int, depth: int = MAX_BRACKETS) -> int | None:
-    """Return where the bracket that opens at ``at`` closes; brackets within it must close, too."""
-    ends = {"(": ")", "[": "]"}
-    open_now: list[str] = []
-    for place in range(at, len(text)):
-        character = text[place]
-        if open_now and character == open_now[-1]:
-            open_now.pop()
-            if not open_now:
-                return place
-        elif character in ends:
-            open_now.append(ends[character])
-            if len(open_now) > depth:
-                return None
-    return None
-
-
 def expanded_lines(template: Template, arguments: str) -> list[str]:
-    text = "\n".join(template.lines)
-    given = [argument for argument in (part.strip() for part in arguments.split(",")) if argument]
-    at = 0
-    for _ in range(MAX_REPLACED):
-        if len(text) > MAX_LENGTH:
-            break
-        found = _ARGUMENT.search(text, at)
-        if found is None:
-            return text.split("\n")
-        end = found.end() - 1 if found[3] == ")" else _default_end(text, found.end())
-        at = found.end()
-        if end is not None:
-            default = text[found.end() : end]
-            at = found.start()
-            text = text[:at] + _argument(int(found[1]), found[2], default, arguments, given) + text[end + 1 :]
-    title = f"use {template.category} : {template.name}"
-    raise ConfigError(f"{title}: its arguments lead to ever more; they cannot hold $(1) and its like")
-
-
-def _default_end(text: str, at: int) -> int | None:
-    """Return where the bracket that ends a default stands; skip one pair of brackets at a time."""
-    while (found := _BRACKET.search(text, at)) is not None:
-        if found[0] == ")":
-            return found.start()
-        close = text.find(")", found.end())
-        at = found.end() if close < 0 else close + 1
-    return None
-
-
-def _argument(index: int, suffix: str, default: str, arguments: str, given: list[str]) -> str:
-    counts = suffix in ("#", "+")
-    if index == 0:
-        value = str(len(given)) if counts else arguments
-    elif counts:
-        value = _from(arguments, index) or default
-    else:
-        value = given[index - 1] if index <= len(given) else default
-    return ("1" if value.strip() else "0") if suffix == "?" else value.strip()
-
-
-def _from(arguments: str, index: int) -> str:
-    """Return all arguments from one on, as they are written."""
-    rest = arguments
-    for _ in range(index - 1):
-        rest = rest.lstrip(", \t")
-        comma = rest.find(",")
-        if comma < 0:
-            return ""
-        rest = rest[comma:]
-    return rest.removeprefix(",")
+    return expanded(f"use {template.category} : {template.name}", "\n".join(template.lines), arguments)

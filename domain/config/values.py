@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 
+from ..macros.chance import by_text, drawing
 from ..macros.errors import MacroError
 from ..macros.macros import Definition, Macro, Macros, macros_in
 from .errors import DEFAULT, Source
-from .functions import DRAWING, FUNCTIONS
+from .functions import FUNCTIONS
 from .tables import defaults
 
 # Beyond this a value is a mistake or an attack.
@@ -33,8 +33,8 @@ class Values(Macros):
 
     def __init__(self, environment: Mapping[str, str], subsystem: str, local_name: str, seed: int) -> None:
         self.defaults = defaults()
-        drawing = {name: partial(draw, seed) for name, draw in DRAWING.items()}
-        super().__init__({key: one.value for key, one in self.defaults.items()}, FUNCTIONS | drawing, environment)
+        functions = FUNCTIONS | drawing(by_text(seed))
+        super().__init__({key: one.value for key, one in self.defaults.items()}, functions, environment)
         self.sources: dict[str, Source] = {}
         self._slot_prefixes: frozenset[str] | None = None
         self._prefixes = tuple(f"{name.lower()}." for name in (local_name, subsystem) if name)

@@ -1,7 +1,7 @@
 """Evaluate function macros: ``$INT(...)`` and the like (the manual's page "Submitting a Job").
 
-An argument is the name of a macro if there is one of that name, else the text itself. Functions that draw random
-numbers are refused: a submission depends on the description alone.
+An argument is the name of a macro if there is one of that name, else the text itself. Those that draw stand in
+``chance``.
 """
 
 from __future__ import annotations
@@ -122,11 +122,6 @@ def _substr(macros: Macros, function: str, body: str) -> str:
     return rest[: max(length + len(rest), 0) if length < 0 else length]
 
 
-def _chance(macros: Macros, function: str, body: str) -> str:
-    way_out = "queue from a list of drawn values instead, as in: queue seed from seeds.txt"
-    raise _wrong(function, body, f"a submission does not draw by chance, so that it can be repeated; {way_out}")
-
-
 _FILE_PARTS = MappingProxyType({"BASENAME": "nx", "DIRNAME": "p"})
 
 
@@ -183,8 +178,6 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "EVAL": _eval,
         "F": _file,
         "INT": _int,
-        "RANDOM_CHOICE": _chance,
-        "RANDOM_INTEGER": _chance,
         "REAL": _real,
         "STRING": _string,
         "SUBSTR": _substr,

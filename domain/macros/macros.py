@@ -136,6 +136,8 @@ class Macros:
         self._variables: Mapping[str, str] = {}
         self._expanding: list[str] = []
         self._known: dict[str, str] = {}
+        self._drawn = 0
+        self._templating = False
 
     # -- definitions -------------------------------------------------------------------------------------------------
 
@@ -257,9 +259,17 @@ class Macros:
         self.used.add(key)
         known = self._known.get(key)
         if known is None:
-            value = self._lookup(key)
-            known = self._known[key] = self._nested(value, key) if value else ""
+            value, drawn = self._lookup(key), self._drawn
+            known = self._nested(value, key) if value else ""
+            if drawn == self._drawn:
+                self._known[key] = known
         return known
+
+    def draws(self) -> None:
+        """Note that a function draws: what comes of it is drawn anew at the next use, and for each job."""
+        self._drawn += 1
+        if self._templating:
+            raise Open
 
     def _nested(self, value: str, name: str) -> str:
         if "$" not in value:
@@ -284,11 +294,13 @@ class Macros:
         :returns: None where the text depends on them in another way than by containing them
         """
         self.set_variables({name: f"{OPEN}{index}{OPEN}" for index, name in enumerate(open_variables)})
+        self._templating = True
         try:
             expanded = self.expand_but_dollars(text)
         except Open:
             return None
         finally:
+            self._templating = False
             self._expanding.clear()
             self.set_variables({})
         if OPEN not in expanded:

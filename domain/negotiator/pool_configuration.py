@@ -10,7 +10,9 @@ from ..config import ConfigError, Configuration
 from ..coverage.daemons import DEFRAG
 from ..defrag import settings as defragmentation
 from ..events import Ad
-from ..state.settings import DOMAINS, NOTHING, SUBMISSION, unfit
+from ..macros.macros import macros_in
+from ..state.settings import DOMAINS, NOTHING, SUBMISSION, SUBMIT_TEMPLATE, unfit
+from ..submit.templates import NAMES as TEMPLATE_NAMES
 from . import settings as negotiation
 
 Load = Callable[[str], Configuration]
@@ -48,4 +50,21 @@ def submissions(configuration: Configuration) -> Ad:
         found[name] = configuration.get(name).strip() or NOTHING
         if wrong := unfit(name, found[name]):
             raise ConfigError(wrong, source.file, source.line)
-    return found
+    return found | _templates(configuration)
+
+
+def _templates(configuration: Configuration) -> Ad:
+    """The templates of submissions, with what the configuration has for the macros that they refer to."""
+    names = configuration.get(TEMPLATE_NAMES).replace(",", " ").upper().split()
+    texts = {f"{SUBMIT_TEMPLATE}{name}": configuration.raw(f"{SUBMIT_TEMPLATE}{name}") for name in names}
+    return {name: _filled(configuration, text) for name, text in texts.items() if text is not None}
+
+
+def _filled(configuration: Configuration, text: str) -> str:
+    """A text with the macros replaced that the configuration has, and with the others as they stand."""
+    out, at = [], 0
+    for macro in macros_in(text, frozenset()):
+        if configuration.defined(macro.body):
+            out += [text[at : macro.start], configuration.get(macro.body)]
+            at = macro.end
+    return "".join([*out, text[at:]])

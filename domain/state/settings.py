@@ -159,10 +159,15 @@ SUBMISSION: Final[dict[str, str]] = {
     "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES": "IF_NEEDED",
     "SUBMIT_PREVENT_MULTI_QUEUE": "false",
     "SUBMIT_REQUEST_MISSING_UNITS": "",
+    "SUBMIT_TEMPLATE_NAMES": "",
+    "WARN_ON_UNUSED_SUBMIT_FILE_MACROS": "true",
 }
 """All that a submission reads of a configuration, with the defaults of the manual's page "Configuration Macros" (the
 entries of condor_submit, and JOB_DEFAULT_*). An empty text unsets an entry. The log has those that the pool's
 configuration sets."""
+
+SUBMIT_TEMPLATE: Final = "SUBMIT_TEMPLATE_"
+"""How the setting of each template begins that SUBMIT_TEMPLATE_NAMES names; its name is in capitals."""
 
 PACE: Final[dict[str, str]] = {
     "NEGOTIATOR_INTERVAL": "60",
@@ -195,7 +200,7 @@ def configurable(name: str) -> str | None:
         return "number" if own in PACE else negotiators(own)
     if name in DOMAINS:
         return "domain"
-    if name in SUBMISSION:
+    if name in SUBMISSION or name.startswith(SUBMIT_TEMPLATE):
         return "text"
     if name in DEFRAG:
         return DEFRAG[name].kind
@@ -211,7 +216,8 @@ def as_founded(uid_domain: str, given: Mapping[str, str]) -> dict[str, str]:
 
 def for_submissions(in_force: Mapping[str, str]) -> dict[str, str]:
     """What of a pool's settings a submission goes by: the domains, and what the pool's configuration sets."""
-    return {name: in_force[name].strip() for name in (*DOMAINS, *SUBMISSION) if name in in_force}
+    templates = (name for name in in_force if name.startswith(SUBMIT_TEMPLATE))
+    return {name: in_force[name].strip() for name in (*DOMAINS, *SUBMISSION, *templates) if name in in_force}
 
 
 def _number(text: str) -> float | None:

@@ -6,16 +6,19 @@ text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resourc
 ``commands``.
 """
 
-from .submission import Submission, dry_run, from_mapping, parse_submit
-from .submit_context import Facts, Files, SubmitError, SubmitWarning
+from .printing import dry_run, sent
+from .submission import Submission, from_mapping, parse_submit
+from .submit_context import Facts, Files, NoFiles, SubmitError, SubmitWarning
 
 __all__ = [
     "Facts",
     "Files",
+    "NoFiles",
     "Submission",
     "SubmitError",
     "SubmitWarning",
     "dry_run",
     "from_mapping",
     "parse_submit",
+    "sent",
 ]

@@ -22,7 +22,7 @@ from .queue import Items
 from .requirements import REQUIREMENTS
 from .resources import TRANSFER, requests
 from .sections import FIRST, LAST, MIDDLE, forced
-from .submit_context import Facts, Files, SubmitError
+from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
 from .text import string_text
 
 _UNPLAIN = re.compile(r"[^A-Za-z0-9_./:=+,@%^~\-\n ]")
@@ -267,7 +267,7 @@ def _facts(facts: Facts) -> dict[str, str]:
         "SubmitVersion": string_text(facts.version),
         "CondorPlatform": string_text(facts.platform),
     }
-    if facts.submit_file:
+    if facts.submit_file not in ("", STANDARD_INPUT):
         ad["JobSubmitFile"] = string_text(facts.submit_file)
     return ad
 

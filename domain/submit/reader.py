@@ -1,8 +1,9 @@
 """Read a description: its lines become definitions and queue statements.
 
-A line is a condition (see ``conditions``), ``include : FILE``, ``warning : ...``, ``error : ...``, a queue statement,
-or a definition: ``name = value``, ``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``,
-``+Attribute = expression``. Source: as ``config.reader``'s, and the manual's page "Submitting a Job".
+A line is a condition (see ``conditions``), ``include : FILE`` (see ``macros.includes``), ``use CATEGORY : NAME`` (see
+``templates``), ``warning : ...``, ``error : ...``, a queue statement, or a definition: ``name = value``,
+``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``, ``+Attribute = expression``. Source: as
+``config.reader``'s, and the manual's page "Submitting a Job".
 """
 
 from __future__ import annotations
@@ -14,16 +15,22 @@ from attrs import define
 
 from ..macros.conditions import Conditions
 from ..macros.errors import MacroError
+from ..macros.includes import included
 from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME, Definition, Macros
+from ..macros.templates import expanded, named
+from .items import Matching, Sources
+from .job import truth_of
 from .queue import Items, arguments_of, read_queue
-from .submit_context import Facts, Files, SubmitError
+from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
+from .templates import template_text, there_are
 
 MAX_INCLUDES = 20
 
 _NAME = re.compile(r"([^\s=:]+)(\s*)")
 _OPERATOR = re.compile(r"=|:|@=|\+(?:([,;|&*])\1?)?=")
 _DIRECTIVES = ("include", "use", "error", "warning")
+_DIRECTORIES = {**dict.fromkeys(("yes", "true"), None), **dict.fromkeys(("never", "no", "false"), False), "only": True}
 
 
 @define
@@ -60,7 +67,28 @@ class Reader:
         for text in self.append:
             self._appended(text)
         self.statements += 1
-        self.queued(read_queue(self.macros.expand(arguments), number, lines, self.files, self.warn), number)
+        is_input = self.facts.submit_file == STANDARD_INPUT
+        sources = Sources(self.files, self.warn, lines, is_input, self._matching(number))
+        self.queued(read_queue(self.macros.expand(arguments), number, sources), number)
+
+    def _matching(self, number: int | None) -> Matching:
+        def truth(name: str, default: bool) -> bool:
+            value = self.macros.value(f"submit_{name}") or self.macros.value(f"submit{name.replace('_', '')}")
+            found = truth_of(value) if value else default
+            if found is None:
+                raise SubmitError(f"submit_{name} = {value}: this must be true or false", number)
+            return found
+
+        which = self.macros.value("submit_match_directories") or self.macros.value("submitmatchdirectories") or "yes"
+        if which.lower() not in _DIRECTORIES:
+            raise SubmitError(f"submit_match_directories = {which}: this must be yes, never or only", number)
+        return Matching(
+            warn_empty=truth("warn_empty_matches", True),
+            fail_empty=truth("fail_empty_matches", False),
+            warn_duplicates=truth("warn_duplicate_matches", True),
+            allow_duplicates=truth("allow_duplicate_matches", False),
+            directories=_DIRECTORIES[which.lower()],
+        )
 
     def _appended(self, text: str) -> None:
         lines = Lines(text, "an appended line")
@@ -93,28 +121,28 @@ class Reader:
         elif word == "error":
             raise SubmitError(message, number)
         elif word == "use":
-            raise SubmitError(
-                f"'use {option} : {text}' is not supported: there are no templates; write the commands", number
-            )
+            self._use(option, message, number, depth, lines)
         else:
             self._include(option, message, number, depth)
 
     def _include(self, option: str, name: str, number: int | None, depth: int) -> None:
-        if option.split()[-1:] in (["command"], ["output"]) or "into" in option.split() or name.endswith("|"):
-            raise SubmitError(
-                f"'include : {name}' runs a program; run it yourself and include a file of its output", number
-            )
-        if option not in ("", "ifexist", "ifexists"):
-            raise SubmitError(f"'{option}' is no option of include; 'ifexist' is the only one", number)
         if depth + 1 >= MAX_INCLUDES:
             raise SubmitError(f"files include each other more than {MAX_INCLUDES} deep", number)
-        try:
-            text = self.files.read(name)
-        except (OSError, ValueError) as problem:
-            if option and isinstance(problem, FileNotFoundError):
-                return
-            raise SubmitError(f"the included file {name} cannot be read: {problem}", number) from None
-        self.read(Lines(text, name), depth + 1)
+        found = included(self.files, option, name, self.macros.expand)
+        if found is not None:
+            self.read(Lines(found[1], found[0]), depth + 1)
+
+    def _use(self, category: str, text: str, number: int | None, depth: int, lines: Lines) -> None:
+        """Read the lines of templates, as if they stood here."""
+        if depth + 1 >= MAX_INCLUDES:
+            raise SubmitError(f"templates use each other more than {MAX_INCLUDES} deep", number)
+        for name, arguments in named(category, text):
+            title = f"use {category} : {name}"
+            template = template_text(self.facts, category, name)
+            if template is None:
+                raise SubmitError(f"{title}: there is no such template; {there_are(self.facts)}", number)
+            inner = Lines("\n".join(expanded(title, template, arguments)), title)
+            self.read(inner, depth + 1)
 
     def _define(self, written: str, operator: str, value: str, number: int | None, lines: Lines) -> None:
         name = self.macros.expand(written)

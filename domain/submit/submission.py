@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from attrs import field, frozen
 
+from ..macros.chance import drawing, in_turn
 from ..macros.errors import MacroError
 from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
@@ -16,8 +17,7 @@ from ..suggestions import close_names
 from .build import Batch, Builder, known_commands
 from .queue import Items, arguments_of
 from .reader import Reader
-from .submit_context import Facts, Files, SubmitError
-from .text import printed
+from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
 from .unsupported import EXPRESSIONS, is_read, message
 
 
@@ -46,16 +46,18 @@ def parse_submit(
     macros: Mapping[str, str] | None = None,
     append: Sequence[str] = (),
     queue: str | None = None,
+    toggle_unused: bool = False,
 ) -> Submission:
     """Return the jobs that a submit description asks for.
 
     :param macros: ``name=value`` arguments of the command line: known before the first line is read
     :param append: lines to be read after the description's own, before its queue statement takes effect
     :param queue: the arguments of the queue statement, where the description has none
+    :param toggle_unused: whether to warn of what nothing reads is the opposite of what the configuration says
     :raises SubmitError: where the description cannot be submitted; it names the line
     """
     with _refusing():
-        return _Cluster(facts, files, macros or {}, append).read(text, queue)
+        return _Cluster(facts, files, macros or {}, append, toggle_unused).read(text, queue)
 
 
 def from_mapping(
@@ -114,14 +116,23 @@ def _as_text(name: str, value: object) -> str:
 class _Cluster:
     """The queue statements read so far, and the jobs that they made."""
 
-    def __init__(self, facts: Facts, files: Files, macros: Mapping[str, str], append: Sequence[str]) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        files: Files,
+        macros: Mapping[str, str],
+        append: Sequence[str],
+        toggle_unused: bool = False,
+    ) -> None:
+        self.told = (facts.setting("WARN_ON_UNUSED_SUBMIT_FILE_MACROS").lower() != "false") is not toggle_unused
         self.facts = facts
         self.files = files
         self.append = append
         self.batches: list[Batch] = []
         self.warned: dict[str, None] = {}
         self.variables: dict[str, str] = {}
-        self.macros = Macros(_automatic(facts), FUNCTIONS, facts.environment)
+        functions = {**FUNCTIONS, **drawing(in_turn(facts.seed))}
+        self.macros = Macros(_automatic(facts), functions, facts.environment)
         for name, value in macros.items():
             self.define(name, value)
 
@@ -160,7 +171,8 @@ class _Cluster:
             raise SubmitError("all jobs of a cluster have one universe; submit them separately")
         if len(self.batches) > 1:
             self.warn("Use of multiple queue statements in a single submit file is deprecated; one with a list does it")
-        self._warn_of_the_unused()
+        if self.told:
+            self._warn_of_the_unused()
         batch = _merged(self.batches)
         self._warn_of_the_unsupported(batch)
         ad = {**batch.ad, "ClusterId": str(self.facts.cluster)}
@@ -237,19 +249,10 @@ def _automatic(facts: Facts) -> dict[str, str]:
         "iswindows": "0",
         "request_cpus": "$(RequestCPUs)",
         "request_memory": "$(RequestMemory)",
-        "submit_file": facts.submit_file,
+        "submit_file": "" if facts.submit_file == STANDARD_INPUT else facts.submit_file,
         "submit_time": str(facts.now),
         "year": f"{day:%Y}",
         "month": f"{day:%m}",
         "day": f"{day:%d}",
         "factory.iwd": facts.iwd,
     }
-
-
-def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
-    """Yield for each job the text that ``condor_submit -dry-run:full`` writes of it, or ``-verbose``."""
-    for proc in range(submission.count):
-        ad = submission.ad_of(proc)
-        lines = [f"{name} = {printed(ad[name])}\n" for name in sorted(ad, key=str.lower)]
-        head = f"\n** Proc {ad['ClusterId']}.{proc}:\n" if verbose else "\n"
-        yield head + "".join(lines)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import define, field
 
+from ..macros import includes
 from ..macros.errors import MacroError
 from ..state.settings import SUBMISSION
+
+STANDARD_INPUT: Final = "-"
+"""What a description that was read from standard input has as its file's name."""
 
 
 @define(kw_only=True)
@@ -25,8 +29,9 @@ class Facts:
     arch: str = "X86_64"
     opsys: str = "LINUX"
     environment: Mapping[str, str] = field(factory=dict)  #: for ``$ENV()`` and ``getenv``
-    submit_file: str = ""  #: JobSubmitFile and ``$(SUBMIT_FILE)``; empty where the description is no file
+    submit_file: str = ""  #: JobSubmitFile and ``$(SUBMIT_FILE)``; empty or - where the description is no file
     cluster: int = 1
+    seed: int = 0  #: decides what ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE`` draw
     settings: Mapping[str, str] = field(factory=dict)  #: those that differ from ``settings.SUBMISSION``, in capitals
 
     def setting(self, name: str) -> str:
@@ -35,11 +40,12 @@ class Facts:
         return SUBMISSION[name] if value is None else value
 
 
-class Files(Protocol):
-    """The view of the disk that a submission needs. Relative paths are relative to ``Facts.iwd``."""
+class Files(includes.Files, Protocol):
+    """The view of the disk, and of what programs print, that a submission needs. Relative paths are relative to
+    ``Facts.iwd``. What must not be done for this description is refused by a MacroError."""
 
-    def read(self, path: str) -> str:
-        """Return a file's text; raise OSError where it cannot be read."""
+    def standard_input(self) -> str:
+        """Return what stands on standard input; raise OSError where there is none."""
 
     def glob(self, pattern: str, directories: bool | None) -> list[str]:
         """Return the paths that match, sorted; a directory's ends in a slash.
@@ -49,6 +55,31 @@ class Files(Protocol):
 
     def size(self, path: str) -> int | None:
         """Return the bytes of a file, or of all files below a directory; None where there is no such file."""
+
+
+class NoFiles:
+    """A disk of which nothing is known: every file is there, and empty. ``why``: why none can be read."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def read(self, path: str) -> str:
+        raise OSError(self._why)
+
+    def glob(self, pattern: str, directories: bool | None) -> list[str]:
+        return []
+
+    def size(self, path: str) -> int | None:
+        return 0
+
+    def run(self, command: str) -> str:
+        raise OSError(self._why)
+
+    def write(self, path: str, text: str) -> None:
+        raise OSError(self._why)
+
+    def standard_input(self) -> str:
+        raise OSError(self._why)
 
 
 class SubmitWarning(UserWarning):

@@ -39,7 +39,7 @@ def _configuration_of_others(trial: Trial) -> None:
 
 @attack(
     "programs-in-files",
-    promise="A scenario, a submit file and the records of a pool run no program and write no file that they name.",
+    promise="A scenario, a submit file in a dry run, and a pool's records run no program and write no file.",
     fails="a file that the program would have made",
 )
 def _programs_in_files(trial: Trial) -> None:
@@ -54,7 +54,7 @@ def _programs_in_files(trial: Trial) -> None:
     folder.write("plain.conf", "X = 1\n")
     numbers = range(len(asked))
     calls = [["play", f"{number}.play", "-quiet"] for number in numbers]
-    calls += [["submit", f"{number}.sub", "-log", "jobs.db"] for number in numbers]
+    calls += [["submit", f"{number}.sub", "-dry-run", "-", "-log", "jobs.db"] for number in numbers]
     calls += [["import", "pool"], ["audit"], ["play", "-trace", "pool"]]
     trial.tries = len(calls)
     called(folder, trial.chance.sample(calls, len(calls)))

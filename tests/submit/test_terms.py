@@ -184,7 +184,7 @@ def state(path: Path) -> State:
 
 def test_a_pool_that_a_submission_begins_has_the_domains_of_the_folder(tmp_path: Path, call: Call) -> None:
     (tmp_path / "poolbook.conf").write_text(OURS + "JOB_DEFAULT_REQUESTCPUS = 4\n")
-    assert "RequestCpus = 4\n" in call("submit", "job.sub", "-dry-run", "-")[0]
+    assert "RequestCpus = 4\n" in call("submit", "job.sub", "-dry-run:full", "-")[0]
     out, err = call("submit", "job.sub", "-verbose")
     assert 'FileSystemDomain = "files.dom"\n' in out and "not followed" not in err
     ad = state(tmp_path).clusters[1].attributes(0)
@@ -200,7 +200,7 @@ def test_a_pool_that_a_submission_begins_has_the_domains_of_the_folder(tmp_path:
 
 
 def test_without_a_configuration_all_is_of_this_machine(tmp_path: Path, call: Call) -> None:
-    assert f'FileSystemDomain = "{host_name()}"\n' in call("submit", "job.sub", "-dry-run", "-")[0]
+    assert f'FileSystemDomain = "{host_name()}"\n' in call("submit", "job.sub", "-dry-run:full", "-")[0]
     call("submit", "job.sub")
     ad = state(tmp_path).clusters[1].attributes(0)
     assert (ad["User"], ad["RequestCpus"]) == (f'"{user_name()}@{host_name()}"', "1")
@@ -210,7 +210,7 @@ def test_a_dry_run_is_refused_for_a_log_that_cannot_be_read(tmp_path: Path) -> N
     folder = Folder(tmp_path)
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     folder.write("pool.db", "no log, but a text " * 100)
-    told = folder.call("submit", "job.sub", "-dry-run", "-", code=1)
+    told = folder.call("submit", "job.sub", "-dry-run:full", "-", code=1)
     assert "pool.db" in told and "Dry-Run" not in told
 
 
@@ -230,7 +230,7 @@ def test_submissions_to_a_pool_that_is_served_go_by_its_configuration(tmp_path: 
     folder.write("poolbook.conf", "JOB_DEFAULT_REQUESTMEMORY = 999\nJOB_DEFAULT_REQUESTCPUS = 2\n")
     try:
         with folder.served("-config", "pool.conf"):
-            dry = folder.call("submit", "job.sub", "-dry-run", "-")
+            dry = folder.call("submit", "job.sub", "-dry-run:full", "-")
             assert "RequestMemory = 16\n" in dry and 'FileSystemDomain = "files.dom"' in dry
             said = folder.call("submit", "job.sub")
             assert "JOB_DEFAULT_REQUESTMEMORY = 999 is not followed: by the configuration that this pool read" in said

@@ -9,18 +9,29 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from poolbook.domain.submit import Facts, Submission, parse_submit
+from poolbook.domain.submit import Facts, NoFiles, Submission, parse_submit
 
 DATA = Path(__file__).parent.parent / "data" / "submit"
 HOME = "/home/alice/cap"
 SYSTEM = {"/bin/sleep": 47 * 1024, "/bin/sh": 127 * 1024, "/usr/local/bin/stubborn.sh": 100}
 
 
-class Disk:
-    """Files by name, in the user's directory, and the sizes of a few programs. A directory's name ends in a slash."""
+class Disk(NoFiles):
+    """Files by name, in the user's directory, and the sizes of a few programs. A directory's name ends in a slash. A
+    program is a file whose name ends in |, with what it prints; - is standard input."""
 
     def __init__(self, files: Mapping[str, str] | None = None) -> None:
-        self.files = files or {}
+        super().__init__("there is none")
+        self.files = dict(files or {})
+
+    def run(self, command: str) -> str:
+        return self.read(f"{command} |")
+
+    def write(self, path: str, text: str) -> None:
+        self.files[path] = text
+
+    def standard_input(self) -> str:
+        return self.read("-")
 
     def read(self, path: str) -> str:
         if path not in self.files:

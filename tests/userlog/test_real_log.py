@@ -16,7 +16,7 @@ from poolbook.adapters.runtime.userlog import event_text
 from poolbook.adapters.runtime.userlog.event_text import Resource
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.world import ClientLaunch, Launch
-from poolbook.domain.submit import Facts, parse_submit
+from poolbook.domain.submit import Facts, NoFiles, parse_submit
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 
 from ..together import together
@@ -58,14 +58,11 @@ FACTS = Facts(
 )  # fmt: skip
 
 
-class Disk:
+class Disk(NoFiles):
     """The disk of the real pool, as far as a submission looks at it: programs of some size."""
 
-    def read(self, path: str) -> str:
-        raise FileNotFoundError(path)
-
-    def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        return []
+    def __init__(self) -> None:
+        super().__init__("the real pool's files are gone")
 
     def size(self, path: str) -> int | None:
         return 125_000

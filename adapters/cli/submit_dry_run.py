@@ -1,0 +1,116 @@
+"""``poolbook submit -dry-run`` and ``-dump``: print what would be submitted, and submit nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from ...domain.submit import Submission
+from ...domain.submit import dry_run as whole_ads
+from ...domain.submit.printing import sent
+from ..condor_tools.options import Arguments, Given, UsageError
+from ..runtime.commands import is_served
+from ..runtime.disk import Disk, ReadOnlyDisk
+from ..runtime.requests import Terms
+from ..runtime.submission import Reading
+from .common import log_of
+from .submit import STANDARD_INPUT, description_of, print_warnings
+
+Form = Callable[[Submission], Iterator[str]]
+_FORMATS: dict[str, Form] = {"": sent, "full": whole_ads}
+_NO_FILE = (
+    "no submit file was named, and '{}' was given as the file to write; write poolbook submit {} {} FILE, or - for "
+    "standard input"
+)
+
+
+def dry_run(arguments: Arguments) -> int:
+    """Read the submit file as a submission does, and write the jobs' ads to the file that the option names."""
+    given = list(arguments.every("dry-run", "dump"))
+    if len({one.name for one in given}) > 1:
+        raise UsageError("-dry-run <file> and -dump <file> cannot be used together")
+    option = given[-1]
+    path, form = option.values[0], _format(option)
+    if not arguments.words and not arguments.has("file"):
+        if option.name == "dump" or not Path(path).is_file():
+            raise UsageError(_NO_FILE.format(path, option.spelled, path))
+        # `submit --dry-run job.sub`: its value is the submit file, and the whole ads go to standard output.
+        arguments, path, form = arguments._replace(words=(path,)), STANDARD_INPUT, whole_ads
+    parsed = _parsed(arguments)
+    dry, terse = option.name == "dry-run", arguments.has("terse")
+    if path == STANDARD_INPUT:
+        sys.stdout.writelines(_shown(parsed, form, dry, terse))
+        return 0
+    try:
+        with open(path, "w") as file:
+            file.writelines(form(parsed))
+    except OSError as error:
+        raise UsageError(f"{option.spelled} {path}: {error.strerror}") from None
+    print(_ids(parsed) if terse else _HEAD[dry] + "." * min(parsed.count, 20) + _foot(parsed, dry))
+    return 0
+
+
+_HEAD = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
+
+
+def _foot(parsed: Submission, dry: bool) -> str:
+    return f"\n{parsed.count} job(s) {'dry-run' if dry else 'submitted'} to cluster 1."
+
+
+def _ids(parsed: Submission) -> str:
+    return f"1.0 - 1.{parsed.count - 1}"
+
+
+def _shown(parsed: Submission, form: Form, dry: bool, terse: bool) -> Iterator[str]:
+    """Yield what is printed where the ads go to standard output, too: in the order in which condor_submit does."""
+    if not dry:
+        yield from form(parsed)
+        yield "" if terse else "\n"
+    elif terse:
+        yield from form(parsed)
+        yield _ids(parsed) + "\n"
+    elif form is whole_ads:
+        yield f"{_HEAD[dry]}{'.' * min(parsed.count, 20)}{_foot(parsed, dry)}\n"
+        yield from form(parsed)
+    else:
+        yield _HEAD[dry]
+        yield from (f"{job}." for job in form(parsed))
+        yield f"{_foot(parsed, dry)}\n"
+
+
+def _format(option: Given) -> Form:
+    form = _FORMATS.get(option.qualifier or "")
+    if form is None:
+        raise UsageError(f"unknown option {option.qualifier} for -dry-run:<opts>; there is full")
+    return form
+
+
+def _parsed(arguments: Arguments) -> Submission:
+    description, url = description_of(arguments), log_of(arguments)
+    folder = Path(description.folder)
+    reading = Reading(description, Disk(folder) if arguments.has("trust") else ReadOnlyDisk(folder))
+    own, warnings = reading.configured()
+    if not is_served(url):  # a server has printed them
+        print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
+    parsed, lines = reading.parsed(_terms(url, own), own)
+    print_warnings(lines)
+    return parsed
+
+
+def _terms(url: str, own: Mapping[str, str]) -> Terms:
+    """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
+    from ...domain.ports.log import LogMissing
+    from ...domain.state.evolve import fold
+    from ...domain.state.settings import DOMAINS
+    from ..machine.host import host_name
+    from ..stores import open_log
+
+    try:
+        log = open_log(url, create=False, read_only=True)
+    except LogMissing:
+        return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}})
+    try:
+        return Terms.of(fold(log.read_stream("pool")), 1)
+    finally:
+        log.close()

@@ -1,0 +1,184 @@
+"""golden: where a description finds lines and items besides its own (programs, standard input, tables, templates), and
+what it draws by chance. What condor_submit 25.14 makes of the same stands in the tables' last column."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.config import read
+from poolbook.domain.negotiator.pool_configuration import submissions
+from poolbook.domain.submit import SubmitError, parse_submit
+
+from ..together import together
+from .world import Disk, facts, submit, values
+
+FILES = {
+    "tab.csv": "name, size\nalpha beta, 3\ngamma,4,5\ndelta\n",
+    "tab2.csv": "#c\nskip me\nn,m\n1,2\n3,4\n5,6\n",
+    "seq 2 |": "1\n2\n",
+    "makes lines |": "priority = 3\narguments = made\n",
+    "-": "from input\n\ntwo\n",
+    "t1.csv": "",
+    "t2.csv": "",
+    "t/": "",
+}
+
+
+@together(
+    ("statement", "shown", "arguments"),
+    [
+        ("queue x from seq 2 |", "$(x)", ["1", "2"]),
+        ("queue x,y from makes lines |", "$(x)-$(y)", ["priority-= 3", "arguments-= made"]),
+        ("queue x from -", "$(x)", ["from input", "two"]),
+        ("queue from table tab.csv", "$(name)|$(size)", ["alpha beta|3", "gamma|4,5", "delta|"]),
+        ("queue a,b from table tab.csv", "$(name)|$(size)$(a)", ["alpha beta|3", "gamma|4,5", "delta|"]),
+        ("queue 2 from table [1:2] tab.csv", "$(name)$(Step)$(Row)", ["gamma01", "gamma11"]),
+        ("queue from table(header=2) tab2.csv", "$(n)|$(m)", ["skip me|", "1|2", "3|4", "5|6"]),
+        ("queue from table(header=2,skip=1) tab2.csv", "$(n)|$(m)", ["1|2", "3|4", "5|6"]),
+        ("queue a,b from table(csv) [2:] tab.csv", "$(a)|$(b)", ["gamma|4,5", "delta|"]),
+        ("queue from table(header=none) [3:] tab.csv", "$(Item)", ["delta"]),
+        ("queue a,b from table(header=none, sep=5) [2:3] tab.csv", "$(a)|$(b)", ["gamma,4,|"]),
+        ("queue from table (\nn,m\n1,2\n3 4,5 6\n)", "$(n)|$(m)", ["1|2", "3 4|5 6"]),
+        ("queue from table seq 2 |", "$(1)", ["2"]),
+        ("queue f matching t?.csv t1.csv", "$(f)", ["t1.csv", "t2.csv"]),
+        ("submit_allow_duplicate_matches = t\nqueue f matching t1.csv t?.csv", "$(f)", ["t1.csv", "t1.csv", "t2.csv"]),
+        ("submit_match_directories = only\nqueue f matching t*", "$(f)", ["t/"]),
+        ("submit_match_directories = never\nqueue f matching t t?.csv", "$(f)", ["t1.csv", "t2.csv"]),
+    ],
+)
+def test_items_come_from_anywhere(statement: str, shown: str, arguments: list[str]) -> None:
+    submission = submit(f"arguments = {shown}\n{statement}", FILES)
+    assert values(submission, "Args") == [f'"{one}"' for one in arguments]
+
+
+def test_items_follow_a_description_that_stands_on_standard_input_itself() -> None:
+    text = "executable = /bin/sleep\narguments = $(x)\nqueue x from -\none\ntwo\n"
+    assert values(parse_submit(text, facts(submit_file="-"), Disk()), "Args") == ['"one"', '"two"']
+
+
+@together(
+    ("lines", "warnings"),
+    [
+        ("queue f matching *.none t1.csv t?.csv", ["'*.none' does not match any files", "of item 0, skipping"]),
+        ("submit_warn_empty_matches = false\nqueue f matching *.none t1.csv", []),
+        ("use strict : false\nqueue f matching *.none t1.csv t1.csv", []),
+        ("use strict : true\nqueue f matching t1.csv t1.csv", ["'t1.csv' matching pattern 't1.csv' is a duplicate"]),
+    ],
+)
+def test_what_is_said_of_patterns_is_the_descriptions_to_say(lines: str, warnings: list[str]) -> None:
+    told = submit(f"arguments = $(f)\n{lines}", FILES).warnings
+    assert len(told) == len(warnings)
+    assert all(words in each for words, each in zip(warnings, told, strict=True))
+
+
+@together(
+    ("line", "priority", "arguments"),
+    [
+        ("include : makes lines |", "3", '"made"'),
+        ("include command : makes lines", "3", '"made"'),
+        ("include output : makes lines |", "3", '"made"'),
+        ("include command into kept.sub : makes lines", "3", '"made"'),
+        ("include command into tab.sub : makes lines", "4", None),
+        ("include ifexist : none |", "0", None),
+        ("include ifexist command : none", "0", None),
+    ],
+)
+def test_lines_come_from_a_program(line: str, priority: str, arguments: str | None) -> None:
+    ad = submit(f"{line}\nqueue", {**FILES, "tab.sub": "priority = 4\n"}).ad
+    assert (ad["JobPrio"], ad.get("Args")) == (priority, arguments)
+
+
+def test_the_output_of_a_program_is_kept_for_the_next_time() -> None:
+    disk = Disk(FILES)
+    text = "executable = /bin/sleep\ninclude command into kept.sub : makes lines\nqueue"
+    assert parse_submit(text, facts(), disk).ad["JobPrio"] == "3"
+    disk.files["makes lines |"] = "priority = 9\n"
+    assert parse_submit(text, facts(), disk).ad["JobPrio"] == "3"
+
+
+TEMPLATES = """\
+PROJ = blue
+SUBMIT_TEMPLATE_NAMES = Slurm, two, again
+SUBMIT_TEMPLATE_Slurm @=tpl
+   if ! $(1?)
+      error : Slurm requires at least 1 argument
+   endif
+   +Site = "$(PROJ) $(3)"
+   +Proj = "$(1)"
+   +Queue = "$(2:Default) $(own) $(0#) $(2+)"
+@tpl
+SUBMIT_TEMPLATE_two = priority = 3
+SUBMIT_TEMPLATE_three = priority = 4
+SUBMIT_TEMPLATE_again = use template : again
+"""
+
+
+def templated(line: str) -> dict[str, str]:
+    """The ad of a job whose description has this line, in a pool with these templates."""
+    settings = submissions(read(TEMPLATES, subsystem="SUBMIT"))
+    text = f"executable = /bin/sleep\nown = mine\n{line}\nqueue"
+    return parse_submit(text, facts(settings=settings), Disk()).ad
+
+
+@together(
+    ("line", "site", "project", "queue", "priority"),
+    [
+        ("use template : Slurm(Blue Book)", '"blue "', '"Blue Book"', '"Default mine 1 "', "0"),
+        ("use TEMPLATE : slurm(a,b,c), two", '"blue c"', '"a"', '"b mine 3 b,c"', "3"),
+        ("use template : two", None, None, None, "3"),
+    ],
+)
+def test_a_template_is_read_with_its_arguments(
+    line: str, site: str | None, project: str | None, queue: str | None, priority: str
+) -> None:
+    ad = templated(line)
+    assert [ad.get(name) for name in ("Site", "Proj", "Queue", "JobPrio")] == [site, project, queue, priority]
+
+
+@together(
+    ("line", "says"),
+    [
+        ("use template : Slurm", "in use template : Slurm, Slurm requires at least 1 argument"),
+        ("use template : three", "no such template; there are strict : false, true, harsh, and template : SLURM, TWO"),
+        ("use template : two(", "the bracket after two has no end"),
+        ("use template : again", "templates use each other more than 20 deep"),
+    ],
+)
+def test_a_template_that_cannot_be_read_is_refused(line: str, says: str) -> None:
+    with pytest.raises(SubmitError) as caught:
+        templated(line)
+    assert says in str(caught.value)
+
+
+def drawn(lines: str, seed: int = 7) -> list[str | None]:
+    """The arguments of the jobs of a description under this seed."""
+    text = f"executable = /bin/sleep\n{lines}"
+    return values(parse_submit(text, facts(seed=seed), Disk()), "Args")
+
+
+def test_each_use_and_each_job_draws_anew() -> None:
+    lines = "x = $RANDOM_INTEGER(0, 1000000)\narguments = $(x) $(x)\nqueue 3"
+    pairs = [str(text).strip('"').split() for text in drawn(lines)]
+    assert len({number for pair in pairs for number in pair}) == 6
+
+
+def test_what_is_drawn_depends_on_the_seed_alone() -> None:
+    lines = "arguments = $RANDOM_INTEGER(1,1000) $RANDOM_CHOICE(a,b,c,d)\nqueue 20"
+    assert drawn(lines) == drawn(lines)
+    assert drawn(lines) != drawn(lines, seed=8)
+
+
+@together(
+    ("macro", "among"),
+    [
+        ("$RANDOM_INTEGER(1,3)", {"1", "2", "3"}),
+        ("$RANDOM_INTEGER(-5,5,5)", {"-5", "0", "5"}),
+        ("$RANDOM_INTEGER(1,10,4)", {"1", "5", "9"}),
+        ("$RANDOM_CHOICE(a, b ,c)", {"a", "b", "c"}),
+        ("$RANDOM_CHOICE(list)", {"p", "q", "r"}),
+        ("$RANDOM_CHOICE(none)", {"none"}),
+    ],
+)
+def test_everything_that_can_be_drawn_is_and_nothing_else(macro: str, among: set[str]) -> None:
+    found = drawn(f"list = p, q r\narguments = $(Process).{macro}\nqueue 200")
+    assert {str(text).strip('"').partition(".")[2] for text in found} == among
