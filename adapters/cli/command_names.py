@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from ..condor_tools.options import pair, sections
 
 PREFIX = "condor_"
-SAME = {"config_val": "config", "vacate_job": "vacate", "master": "serve", "analyze": "why"}
+SAME = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
 """HTCondor's tools that Poolbook has under another name."""
 
 INSTEAD = {name: words for names, words in map(pair, sections("instead")["instead:"]) for name in names.split(", ")}
@@ -23,7 +23,8 @@ def aliases() -> Mapping[str, Sequence[str]]:
 
 
 def meant(name: str, commands: Collection[str]) -> str:
-    """Return the command that a word means; empty if none."""
+    """Return the command that a word means; empty if none. Of tools that have HTCondor's names alone (``main.TOOLS``)
+    it is not asked."""
     plain = name.removeprefix(PREFIX)
     if name in commands:
         return name

@@ -19,7 +19,7 @@ COMMAND = command_table("config")
 def config(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     if arguments.words[:1] == ("use",):
-        return _template(arguments.words[1:])
+        return print_template(arguments.words[1:])
     from ...domain.config import ConfigError
 
     try:
@@ -106,7 +106,7 @@ def _told(found: Configuration, name: str, value: str) -> Iterator[str]:
         return
     spelled = found.spelled(name)
     if value:
-        yield from _setting(spelled, value)
+        yield from setting_lines(spelled, value)
     yield f" # at: {found.source(name)}"
     if "\n" in raw:
         yield " # raw: "
@@ -115,7 +115,8 @@ def _told(found: Configuration, name: str, value: str) -> Iterator[str]:
         yield f" # raw: {spelled} = {raw}"
 
 
-def _setting(name: str, value: str) -> Iterator[str]:
+def setting_lines(name: str, value: str) -> Iterator[str]:
+    """Yield the lines of a setting as ``condor_config_val`` prints them."""
     if "\n" not in value:
         yield f"{name} = {value}"
         return
@@ -136,7 +137,7 @@ def _dump(found: Configuration, arguments: Arguments) -> int:
         return 0
     for name in names:
         raw = found.raw(name) or ""
-        print("\n".join(_setting(name, _safely(found, name) if expanded else raw)))
+        print("\n".join(setting_lines(name, _safely(found, name) if expanded else raw)))
         if arguments.has("verbose"):
             print(f" # at: {found.source(name)}")
             print(f" # expanded: {_safely(found, name)}")
@@ -173,7 +174,7 @@ def _summary(found: Configuration, arguments: Arguments) -> int:
     for file, names in by_file.items():
         print(f"#\n# from {file}\n#")
         for name in names:
-            print("\n".join(_setting(name, found.raw(name) or "")))
+            print("\n".join(setting_lines(name, found.raw(name) or "")))
     if not by_file:
         print("# nothing is set: all settings have their defaults; `poolbook config -dump` lists them")
     return 0
@@ -182,7 +183,8 @@ def _summary(found: Configuration, arguments: Arguments) -> int:
 # -- templates -------------------------------------------------------------------------------------------------------
 
 
-def _template(words: Sequence[str]) -> int:
+def print_template(words: Sequence[str]) -> int:
+    """Print what a template stands for, or a category's templates. Raise `UsageError` or `Refusal` if there is none."""
     from ...domain.config.tables import templates
 
     category, _, name = "".join(words).partition(":")

@@ -64,6 +64,25 @@ COMMANDS: dict[str, Entry] = {
     "man": Entry("man", "man", "the manual's page of a command"),
 }
 
+TOOLS: dict[str, Entry] = {
+    "check_userlogs": Entry("check_userlogs", "check_userlogs", "whether job event logs make sense"),
+    "config_val": Entry("config_val", "config_val", "settings, in the words of HTCondor's tool"),
+    "evicted_files": Entry("evicted_files", "evicted_files", "what is kept of evicted jobs for their next run"),
+    "now": Entry("now", "now", "give the slot of a running job to another job"),
+    "ping": Entry("ping", "ping", "whether the pool can be reached, and what this user may ask of it"),
+    "qedit": Entry("qedit", "qedit", "change attributes of jobs, in the words of HTCondor's tool"),
+    "qsub": Entry("qsub", "qsub", "submit a script as SGE's and PBS's qsub do"),
+    "run": Entry("run", "condor_run", "submit a shell's command, wait for it, and print what it wrote"),
+    "ssh_to_job": Entry("ssh_to_job", "ssh_to_job", "a shell in the directory and the environment of a job at work"),
+    "tail": Entry("tail", "tail", "the end of what a job at work has written"),
+    "transfer_data": Entry("transfer_data", "transfer_data", "fetch the output of jobs that were submitted remotely"),
+    "version": Entry("condor_version", "condor_version", "the version of HTCondor whose behaviour is followed"),
+    "wait": Entry("wait", "wait", "wait until jobs have ended, in the words of HTCondor's tool"),
+    "who": Entry("who", "who", "the jobs that run on this machine, with their processes"),
+}
+"""The tools that there are under HTCondor's names (condor_tail), each a module of ``by_name``. A command of the same
+name, as wait, does the same in Poolbook's own words."""
+
 _FIRST = """\
 poolbook: runs HTCondor jobs, and writes every step to an append-only log
 
@@ -74,7 +93,7 @@ _LAST = (
     "",
     "What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the "
     "option says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's "
-    "own names are understood too: poolbook condor_q.",
+    "own names are understood too: poolbook condor_q; by these alone there are condor_" + ", _".join(TOOLS) + ".",
     "",
     "Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify",
     "",
@@ -112,7 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tool = os.path.basename(sys.argv[0])
         if tool.startswith("condor_"):
             code = main([tool, *sys.argv[1:]])
-            return _TOOLS_FAILED if code in (2, UNFORESEEN) else code
+            exact = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's by itself
+            return _TOOLS_FAILED if code in (2, UNFORESEEN) and not exact else code
     words = list(sys.argv[1:] if argv is None else argv)
     debug = words[:1] == [_DEBUG]
     words = words[debug:]
@@ -126,11 +146,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
         return 0
-    if words[0] == "condor_version":
-        from .condor_version import condor_version
-
-        return condor_version(words[1:])
-    entry = COMMANDS.get(words[0])
+    own = TOOLS.get(words[0].removeprefix("condor_")) if words[0] not in COMMANDS else None
+    package = ".by_name" if own else ""
+    entry = own or COMMANDS.get(words[0])
     if entry is None:
         from .command_names import meant, unknown
 
@@ -139,7 +157,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _say(unknown(words[0], COMMANDS))
             return 2
     try:
-        return _called(entry, words, debug)
+        return _called(entry, f"{package}.{entry.module}", words, debug)
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -147,9 +165,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _called(entry: Entry, words: Sequence[str], debug: bool) -> int:
+def _called(entry: Entry, module: str, words: Sequence[str], debug: bool) -> int:
     try:
-        command = getattr(import_module(f".{entry.module}", __package__), entry.function)
+        command = getattr(import_module(module, __package__), entry.function)
         done = int(command(words[1:]))
         sys.stdout.flush()
         return done
@@ -179,6 +197,12 @@ def _explained(error: Exception) -> int | None:
         return error.exit_code
     if isinstance(error, UsageError | Refusal):
         _say(error)
+        return error.exit_code
+    from ..condor_tools.tool_options import Ended
+
+    if isinstance(error, Ended):
+        sys.stdout.write(error.out)
+        sys.stderr.write(error.err)
         return error.exit_code
     from ...domain.ports.log import LogMissing
     from ..runtime.requests import Refused

@@ -33,21 +33,22 @@ _PAUSE: Final = 0.01
 
 def tools() -> Iterator[str]:
     """Yield the names of HTCondor's tools that Poolbook has."""
-    from .main import COMMANDS
+    from .main import COMMANDS, TOOLS
 
-    yield f"{PREFIX}version"
     for name in (*COMMANDS, *SAME):
-        if name not in NO_TOOLS and name not in INSTEAD:
+        if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
             yield PREFIX + name
+    for name in TOOLS:
+        yield PREFIX + name
 
 
 def tools_path(argv: Sequence[str]) -> int:
     parse(TOOLS_PATH, argv)
-    print(_folder())
+    print(tools_folder())
     return 0
 
 
-def _folder() -> Path:
+def tools_folder() -> Path:
     """Return the folder of the tools, made if need be: with the installation, or where that is another's, the user's
     own."""
     command = Path(sys.executable).with_name("poolbook")
@@ -85,7 +86,7 @@ def shell(argv: Sequence[str]) -> int:
         return _stop(url)
     from ..runtime.commands import is_served
 
-    folder = _folder()
+    folder = tools_folder()
     if not is_served(url):
         _start(url, arguments)
     log = os.path.abspath(url) if "://" not in url else url

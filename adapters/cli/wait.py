@@ -43,7 +43,7 @@ def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     """Return the log's path, and the numbers of the jobs that are meant."""
     words = [*arguments.values("log")[-1:], *arguments.words]
     if not words:
-        raise UsageError("poolbook wait: no log file is named: poolbook wait job.log")
+        raise UsageError("poolbook wait: no log file is named: poolbook wait job.log", told="")
     if len(words) > 2:
         raise UsageError(f"Extra argument: {words[2]}")
     if len(words) == 1 or words[1] == "-1":

@@ -58,6 +58,11 @@ def read(argv: Sequence[str]) -> Request:
     """Parse a command line. Raise `UsageError`, or `EditError` for what is wrong with the edit itself."""
     words, given, changes = _parsed(argv)
     named = {one.name for one in given}
+    if not (words or named & {"constraint", "owner", "jobids"}):
+        raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}", told="")
+    if not changes:
+        told = "condor_qedit : Error - no attributes specifed.\n"
+        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}", told=told)
     ids: list[ClusterOrJob] = []
     constraints: list[str] = []
     for one in given:
@@ -74,10 +79,6 @@ def read(argv: Sequence[str]) -> Request:
             constraints.append(f'Owner=="{word}"')
         else:
             ids.append(found)
-    if not (ids or constraints):
-        raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}")
-    if not changes:
-        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}")
     only_own = not (words or named & {"owner", "jobids"})
     ordered = {name: changes[name] for name in sorted(changes)}
     arguments = Arguments(tuple(given), ())
@@ -138,7 +139,8 @@ def _pair(word: str, rest: Iterator[str]) -> dict[str, str]:
     if not equals:
         found = next(rest, None)
         if found is None:
-            raise UsageError(f"poolbook qedit: expression required after attribute {word}")
+            words = f"expression required after attribute {word}"
+            raise UsageError(f"poolbook qedit: {words}", told=f"condor_qedit : {words}\n")
         value = found
     if not _ATTRIBUTE.fullmatch(name):
         words = f'Update aborted, illegal attribute-name specified for attribute "{name}".\n'

@@ -21,6 +21,12 @@ class UsageError(Exception):
 
     exit_code = 2
 
+    def __init__(self, words: str, option: str = "", told: str | None = None) -> None:
+        """Say what is wrong: ``option`` is one that there is not; ``told``, if not None, is what HTCondor's tool says
+        of this before its help."""
+        super().__init__(words)
+        self.option, self.told = option, told
+
 
 class Refusal(Exception):
     """A well-formed request that cannot be met. The command ends with ``exit_code``."""
@@ -208,7 +214,8 @@ def find(command: Command, word: str) -> tuple[Option, str | None]:
         return found, qualifier if colon else None
     raise UsageError(
         f"poolbook {command.name}: there is no option {word}{_near(command, name)}."
-        f" `poolbook {command.name} -help` lists the options"
+        f" `poolbook {command.name} -help` lists the options",
+        option=word,
     )
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...replay.why import LimitHolders
     from ..condor_tools.userprio_records import Record
     from .archived_ads import Sieve
+    from .job_runs import Run
     from .verdicts import Verification
 
 T = TypeVar("T")
@@ -151,6 +152,18 @@ class Queries:
     def job_columns(self, names: Sequence[str], selection: Selection, context: Context) -> Iterator[tuple[str, ...]]:
         """Yield attributes of the jobs in a pool's own queue, as texts, without making ads."""
         return self.views.columns(names, selection, context)
+
+    def job(self, cluster: int, proc: int) -> ClassAd | None:
+        """Return the ad of a job in the queue; None if it is not there."""
+        from ...projections.job_query import Jobs
+
+        return next(iter(self.queue(Jobs(((cluster, proc),))).ads), None)
+
+    def run(self, cluster: int, proc: int) -> Run | None:
+        """Return the process and the directory of a job that has a slot; None if it has none."""
+        from .job_runs import run_of
+
+        return run_of(self.log, cluster, proc)
 
     def history(
         self, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False

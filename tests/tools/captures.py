@@ -42,7 +42,10 @@ def capture(name: str) -> Capture:
     command, _, rest = written.partition("\n")
     printed, _, code = rest.rpartition("--- rc=")
     out, _, err = printed.partition("--- stderr ---\n")
-    argv = shlex.split(command.split("; ")[-1].removeprefix("$ "))
+    last = command.split("; ")[-1]
+    if last.count("'") % 2:  # the semicolon stands in a word
+        last = command
+    argv = shlex.split(last.removeprefix("$ "))
     return Capture(argv[1:], out, err, int(code.split()[0]))
 
 

@@ -24,8 +24,8 @@ from ..together import together
         ("condor_prio", "prio"), ("condor_userprio", "userprio"), ("condor_vacate", "vacate"),
         ("condor_vacate_job", "vacate"), ("vacate_job", "vacate"), ("condor_suspend", "suspend"),
         ("condor_continue", "continue"), ("condor_drain", "drain"), ("condor_off", "off"), ("condor_on", "on"),
-        ("condor_reconfig", "reconfig"), ("condor_reschedule", "reschedule"), ("condor_config_val", "config"),
-        ("q", "q"), ("condor_run", ""), ("condor_wait", "wait"), ("nonsense", ""),
+        ("condor_reconfig", "reconfig"), ("condor_reschedule", "reschedule"),
+        ("q", "q"), ("wait", "wait"), ("nonsense", ""),
     ],
 )  # fmt: skip
 def test_htcondors_names_mean_poolbooks_commands(name: str, command: str) -> None:
@@ -118,7 +118,6 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
         (("usage", "-by", "m"), ["machine", "month"]),
         (("play", "-dialect", ""), ["htcondor-25", "manual"]),
         (("condor_q", "-no"), ["-nobatch"]),
-        (("condor_config_val", "-verb"), ["-verbose"]),
     ],
 )
 def test_bash_completes_commands_options_and_files(

@@ -29,6 +29,7 @@ def first_cells(text: str) -> set[str]:
 def mentioned() -> set[str]:
     """The captures that the other test modules name."""
     modules = [path for path in HERE.glob("test_*.py") if path != Path(__file__)]
+    modules.append(HERE.parent / "pool" / "test_tools_of_running_jobs.py")
     texts = {
         node.value
         for path in modules

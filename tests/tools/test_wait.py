@@ -84,7 +84,6 @@ def test_what_is_waited_for_is_said(
     ("words", "says"),
     [
         (["job.log", "x"], "Couldn't understand job number: x\n"),
-        ([], "poolbook wait: no log file is named: poolbook wait job.log\n"),
         (["job.log", "1", "2"], "Extra argument: 2\n"),
         (["-num", "1", "-allevents", "job.log"], "-allevents cannot be used with -num\n"),
     ],

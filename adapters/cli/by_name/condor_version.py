@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
+from ...machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
 
 _VERSION_HELP: Final = """\
 Usage: condor_version [options]
@@ -26,7 +26,7 @@ def condor_version(argv: Sequence[str]) -> int:
     shown = {"-arch": architecture, "-opsys": operating_system}
     unknown = [word for word in argv if word not in shown]
     if unknown:
-        sys.stderr.write(_VERSION_HELP)
+        sys.stderr.write(f"ERROR: unrecognized argument: '{unknown[0]}'\n{_VERSION_HELP}")
         return 1
     lines = [shown[word]() for word in argv] or [CONDOR_VERSION, condor_platform()]
     print("\n".join(lines))

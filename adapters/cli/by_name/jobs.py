@@ -1,0 +1,49 @@
+"""Shared by the tools that are about one job: which pool is meant, and the job's ad and run."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from ...condor_tools.options import Arguments
+from ...condor_tools.tool_options import Ended, Form
+from ...machine.host import host_name
+from ..common import DEFAULT_LOG
+
+if TYPE_CHECKING:
+    from ....domain.classad import ClassAd
+    from ...runtime.job_runs import Run
+
+POOL = {
+    "pool": Form(1, 1),
+    "name": Form(1, 1),
+    "debug": Form(1, colon=True, instead="the server's log says what it does"),
+}
+"""The options of every tool that asks a schedd."""
+
+
+def pool_log(arguments: Arguments, unknown: str = "", code: int = 1) -> str:
+    """Return the log of the pool that is meant. Raise ``Ended`` if -name or -pool names another one, with ``unknown``,
+    in which ``{name}`` is that name."""
+    own = {"", "localhost", "127.0.0.1", host_name().lower()}
+    for given in arguments.every("name", "pool"):
+        name = given.values[0]
+        if name.lower().rpartition("@")[2].partition(":")[0] not in own:
+            raise Ended(code, unknown.format(name=name))
+    return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
+
+
+def job_id(word: str) -> tuple[int, int] | None:
+    """Return the cluster and the process of an id such as 12.3, or 12, which means 12.0; None for any other word."""
+    found = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", word)
+    return None if found is None else (int(found[1]), int(found[2] or 0))
+
+
+def looked_up(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, Run | None]:
+    """Return the ad of a job in the queue, and its run; None for what there is not."""
+    from ...runtime.queries import Queries
+
+    with Queries(url) as queries:
+        ad = queries.job(*job)
+        return ad, None if ad is None else queries.run(*job)

@@ -1,0 +1,125 @@
+"""condor_ping: whether the pool can be reached, and what this user may ask of it.
+
+A pool knows its users by the socket's peer credentials, where HTCondor's knows them by FS; nothing is encrypted, as
+nothing leaves the machine. Its users may read and submit (READ, WRITE); its owners also administrate it. What daemons
+ask of each other nobody may.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...machine.host import CONDOR_VERSION, user_name
+from .jobs import POOL, pool_log
+
+_DEBUG = POOL["debug"]
+TOOL = Tool(
+    "ping",
+    {
+        "help": Form(1),
+        "quiet": Form(1),
+        "table": Form(2),
+        "verbose": Form(1, colon=True),
+        "version": Form(4),
+        "pool": Form(2, 1),
+        "name": Form(2, 1),
+        "address": Form(2, 1, instead="a log is one pool, which POOLBOOK_LOG names"),
+        "subsystem": Form(3, 1),
+        "type": Form(2, 1),
+        "config": Form(2, 1, instead="no configuration says who may do what: QUEUE_SUPER_USERS of the log does"),
+        "debug": _DEBUG._replace(least=2),
+        **{name: Form(least, values, colon=True, instead="-table and -verbose print what there is")
+           for name, least, values in (("long", 1, 0), ("format", 1, 2), ("autoformat", 5, 0), ("af", 2, 0))},
+    },
+    lacking="ERROR: {option} needs an argument\n",
+    unknown="ERROR: Unrecognized argument {option}\n",
+    help_out=True,
+)  # fmt: skip
+_LEVELS: Final = ("ALLOW", "READ", "WRITE", "NEGOTIATOR", "ADMINISTRATOR", "OWNER", "CONFIG", "DAEMON",
+                  "ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER")  # fmt: skip
+_USERS: Final = frozenset({"ALLOW", "READ", "WRITE"})  #: the levels of every user who reaches the pool
+_OWNERS: Final = _USERS | {"ADMINISTRATOR", "OWNER"}
+_COMMANDS: Final = {"DC_NOP": "READ", "QMGMT_READ_CMD": "READ", "QMGMT_WRITE_CMD": "WRITE", "ACT_ON_JOBS": "WRITE",
+                    "1111": "READ", "1112": "WRITE", "478": "WRITE", "60011": "READ"}  # fmt: skip
+"""Commands that tools send, by name and number, and the level that each needs."""
+_SAMPLES: Final = dict(zip(_LEVELS, range(60019, 60030), strict=True)) | {"READ": 60020, "WRITE": 60021}
+_TYPES: Final = ("schedd", "collector", "startd", "negotiator", "master")
+_HEAD: Final = "         Instruction Authentication Encryption Integrity Decision Identity"
+
+
+class _Answer(NamedTuple):
+    token: str
+    allowed: bool
+    user: str
+
+
+def ping(argv: Sequence[str]) -> int:
+    arguments = read(TOOL, argv)
+    daemon = arguments.value("type", arguments.value("subsystem", "schedd")).lower()
+    if daemon not in _TYPES:
+        raise Ended(1, f"ERROR: unknown daemon type {daemon!r}: there are {', '.join(_TYPES)}\n")
+    tokens = [word for token in arguments.words or ("WRITE",) for word in (_LEVELS if token == "ALL" else (token,))]
+    levels = {token: _level(token) for token in tokens}
+    url = pool_log(arguments, "ERROR: failed to locate daemon {name}\n")
+    user, allowed = _user(url)
+    answers = [_Answer(token, levels[token] in allowed, user) for token in tokens]
+    form = _table if arguments.has("table") else _paragraph if arguments.has("verbose") else _sentence
+    if not arguments.has("quiet"):
+        print(*([_HEAD] if arguments.has("table") else []), *(form(answer, daemon) for answer in answers), sep="\n")
+    return 0 if all(answer.allowed for answer in answers) else 1
+
+
+def _level(token: str) -> str:
+    """Return the level that a word asks about. Raise ``Ended`` if it is none, and no command's name or number."""
+    found = token if token in _LEVELS else _COMMANDS.get(token)
+    if found is None:
+        known = "" if re.fullmatch(r"[0-9]+", token) is None else "; its level is not known here"
+        raise Ended(1, f'ERROR: Could not understand TOKEN "{token}"{known}.\n')
+    return found
+
+
+def _user(url: str) -> tuple[str, frozenset[str]]:
+    """Return this user's name in the pool, and the levels that it has. Raise `LogError` if there is no pool."""
+    from ....domain.state.settings import SUPER_USERS, UID_DOMAIN
+    from ...runtime.queries import Queries
+
+    with Queries(url) as queries:
+        settings = queries.views.pool().settings
+    owners = settings.get(SUPER_USERS, "").replace(",", " ").split()
+    name = user_name()
+    return f"{name}@{settings.get(UID_DOMAIN, '')}", _OWNERS if name in owners else _USERS
+
+
+def _sentence(answer: _Answer, daemon: str) -> str:
+    if not answer.allowed:
+        return f"{answer.token} failed!  Use -verbose for more information."
+    ways = "no encryption, no integrity, and FS"
+    return f"{answer.token} command using ({ways}) succeeded as {answer.user} to local {daemon}."
+
+
+def _paragraph(answer: _Answer, daemon: str) -> str:
+    if not answer.allowed:
+        return f"{answer.token} failed!\n{answer.user} is none of the pool's owners (QUEUE_SUPER_USERS)\n"
+    return (
+        f"Destination:                 local {daemon}\n"
+        f"Remote Version:              {CONDOR_VERSION}\n"
+        f"Local  Version:              {CONDOR_VERSION}\n"
+        "Session ID:                  \n"
+        f"Instruction:                 {answer.token}\n"
+        f"Command:                     {_SAMPLES.get(answer.token, answer.token)}\n"
+        "Encryption:                  none\n"
+        "Integrity:                   none\n"
+        "Authenticated using:         FS\n"
+        "All authentication methods:  FS\n"
+        f"Remote Mapping:              {answer.user}\n"
+        "Authorized:                  TRUE\n"
+    )
+
+
+def _table(answer: _Answer, _: str) -> str:
+    if not answer.allowed:
+        return f"{answer.token:>20}           FAIL       FAIL      FAIL     FAIL FAIL  (use -verbose for more info)"
+    return f"{answer.token:>20}{'FS':>15}{'none':>11}{'none':>10}    ALLOW {answer.user}"

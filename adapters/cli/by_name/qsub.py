@@ -1,0 +1,374 @@
+"""condor_qsub: submit a script as SGE's and PBS's qsub do. Source of options and words: the reference's script."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...condor_tools.tool_options import Ended, usage_of
+
+_SHORT: Final = "A:a:b:c:d:e:f:hi:Ij:l:m:M:N:o:p:q:r:S:t:v:VW:z"
+_LONG: Final = ("condor-keep-files", "cwd", "help", "hold_jid=", "print", "shell=", "test", "verbose", "version", "wd=")
+_VERSION: Final = """\
+condor_qsub 0.2
+
+This script is released under the Apache V2.0 License. It was
+written by Michael Hanke <michael.hanke@gmail.com> and 
+Samuel Friedman <samf@cs.wisc.edu>
+
+"""
+_REFUSED: Final = {
+    "I": "jobs have no terminal yet",
+    "verbose": "-print -test shows the submit file",
+    "c": "there is no standard universe, and so no checkpoint that HTCondor takes",
+}
+_IN_SCRIPT: Final = re.compile(r"#\$ (.*)")
+_IN_FILE: Final = re.compile(r"#(?:PBS|\$) (.*)")
+_WHOLE_LIFE: Final = 3153600000  #: seconds of deferral_window, as the reference's script has it: 100 years
+
+
+class _Asked(NamedTuple):
+    """What the words ask for: the last value of each option, and the command."""
+
+    options: dict[str, str]
+    resources: tuple[str, ...]  #: of -l
+    staged: tuple[str, ...]  #: of -W
+    words: tuple[str, ...]
+
+    def of(self, *names: str) -> str:
+        return next((self.options[name] for name in names if name in self.options), "")
+
+    def has(self, *names: str) -> bool:
+        return any(name in self.options for name in names)
+
+
+def qsub(argv: Sequence[str]) -> int:
+    words = " ".join(argv).split()  # the reference's script splits them, too
+    if words[:1] == ["-f"]:
+        words = [*words[1:], *_directives(words[1] if words[1:] else "", _IN_FILE)]
+    asked = _read(words)
+    if asked.has("help"):
+        raise Ended(0, out=usage_of("qsub"))
+    if asked.has("version"):
+        raise Ended(0, out=_VERSION)
+    for name, why in _REFUSED.items():
+        if asked.has(name):
+            raise Ended(1, f"condor_qsub: -{name} is not supported: {why}\n")
+    asked = _with_script(asked if asked.words else _from_input(asked))
+    name = asked.of("N") or os.path.basename(asked.words[0])
+    held = _dependencies(asked.of("hold_jid"))
+    text = "\n".join([f"# condor_qsub call: {' '.join(argv)}", *_description(asked, name, held)]) + "\n"
+    cluster = "0"
+    if not asked.has("test"):
+        cluster = _submitted(text)
+        if held:
+            _submitted(_sentinel(held, cluster))
+    elif asked.has("print"):
+        print(text)
+    if not asked.has("z"):
+        print(f'Your job {cluster} ("{name}") has been submitted')
+    return 0
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+def _read(words: Sequence[str]) -> _Asked:
+    """Read words as ``getopt -a`` does: long options also have one dash. Raise ``Ended``."""
+    options, resources, staged, rest = dict[str, str](), list[str](), list[str](), list(words)
+    plain = list[str]()
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            plain += rest
+            break
+        if not word.startswith("-") or word == "-":
+            plain.append(word)  # options may follow the command, too, unless -- stands before it
+            continue
+        name, value = _option(word, rest)
+        if name == "l":
+            resources += value.split(",")
+        elif name == "W":
+            staged.append(value)
+        options[name] = value
+    return _Asked(options, tuple(resources), tuple(staged), tuple(plain))
+
+
+def _option(word: str, rest: list[str]) -> tuple[str, str]:
+    """Return an option's name and its value, which may be the next of the words."""
+    spelled, equals, value = word.lstrip("-").partition("=")
+    long = [name for name in _LONG if name.rstrip("=").startswith(spelled)]
+    exact = [name for name in long if name.rstrip("=") == spelled]
+    short = not word.startswith("--") and word[1] in _SHORT.replace(":", "")
+    if exact or (long and len(word) > 2) or not short:
+        if len(exact or long) != 1:
+            raise Ended(1, f"condor_qsub: unrecognized option '{word}'\n")
+        (name,) = exact or long
+        if name.endswith("=") and not equals:
+            if not rest:
+                raise Ended(1, f"condor_qsub: option '{word}' requires an argument\n")
+            value = rest.pop(0)
+        return name.rstrip("="), value
+    name, value = word[1], word[2:]
+    if f"{name}:" not in _SHORT:
+        if value:
+            rest.insert(0, f"-{value}")
+        return name, ""
+    if not value and not rest:
+        raise Ended(1, f"condor_qsub: option requires an argument -- '{name}'\n")
+    return name, value or rest.pop(0)
+
+
+def _directives(path: str, form: re.Pattern[str]) -> list[str]:
+    """Return the words of a script's lines for qsub."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError as problem:
+        print(f"condor_qsub: {path}: {problem.strerror}", file=sys.stderr)
+        return []
+    return [word for line in lines if (found := form.match(line)) for word in found[1].split()]
+
+
+def _with_script(asked: _Asked) -> _Asked:
+    """Lay over the words those of the script, which win."""
+    if asked.of("b") == "y":
+        return asked
+    more = _read(_directives(asked.words[0], _IN_SCRIPT))
+    resources, staged = (*asked.resources, *more.resources), (*asked.staged, *more.staged)
+    return _Asked({**asked.options, **more.options}, resources, staged, asked.words)
+
+
+def _from_input(asked: _Asked) -> _Asked:
+    """Keep standard input as the script, in the current folder."""
+    name = asked.of("N")
+    number, path = tempfile.mkstemp(prefix=f"{name or 'STDIN'}_qsub.", dir=os.getcwd())
+    with os.fdopen(number, "w") as script:
+        script.write(sys.stdin.read())
+    os.chmod(path, 0o700)
+    return asked._replace(words=(path,), options={"N": "STDIN", **asked.options})
+
+
+# -- the submit file -------------------------------------------------------------------------------------------------
+
+
+def _description(asked: _Asked, name: str, held: Sequence[str]) -> Iterator[str]:
+    yield "universe = vanilla"
+    yield "should_transfer_files = IF_NEEDED"
+    shell = asked.of("S") or os.environ.get("SHELL") or "/bin/sh"
+    command = " ".join(asked.words)
+    yield f"executable = {shell}"
+    yield f"arguments = \"-c '{command}'\"" if asked.of("b") == "y" else f"arguments = {command}"
+    if asked.has("cwd"):
+        yield f"initialdir = {os.getcwd()}"
+    if folder := asked.of("d", "wd"):
+        yield f"initialdir = {folder}"
+    output, error = (_stream(asked.of(letter), name, letter) for letter in "oe")
+    if {"o", "e"} <= set(asked.of("j")):
+        error = output = f"{name}.o$(Cluster)"
+    yield f"error = {error}"
+    yield f"output = {output}"
+    for letter, form in _SIMPLE:
+        if asked.of(letter):
+            yield form.format(asked.of(letter))
+    if asked.has("V"):
+        yield "getenv = True"
+    yield f"notification = {_notification(asked.of('m'))}"
+    yield f"priority = {asked.of('p') or 0}"
+    if held or asked.has("h"):
+        yield "hold = True"
+    if asked.of("a"):
+        yield from _deferral(asked.of("a"))
+    environment = list(_environment(asked.of("v")))
+    if environment:
+        yield f'environment = "{" ".join(environment)}"'
+    requirements = []
+    if asked.of("r")[:1].upper() == "N":
+        yield "periodic_remove = ( JobStatus == 1 && NumJobStarts > 0)"
+        requirements.append("( NumJobStarts == 0 )")
+    for resource in asked.resources:
+        yield from _resource(resource, requirements)
+    if requirements:
+        yield f"requirements = {' && '.join(requirements)}"
+    yield from _staging(asked.staged)
+    yield from _queue(asked, environment, output, error)
+
+
+_SIMPLE: Final = (("i", "input = {}"), ("M", "notify_user = {}"), ("A", '+AccountingGroup = "{}"'))
+"""Options that are one command, and how that is written."""
+
+
+def _stream(file: str, name: str, letter: str) -> str:
+    own = f"{name}.{letter}$(Cluster)"
+    return f"{file}/{own}" if file and os.path.isdir(file) else file or own
+
+
+def _notification(letters: str) -> str:
+    kinds = (("n", "Never"), ("e", "Complete"), ("a", "Error"))
+    return next((kind for letter, kind in kinds if letter in letters), "Never")
+
+
+def _environment(listed: str) -> Iterator[str]:
+    for variable in filter(None, listed.split(",")):
+        name, equals, value = variable.replace('"', '""').partition("=")
+        value = value.replace("'", "''") if equals else "True"
+        yield f"{name}='{value}'" if "'" in value else f"{name}={value}"
+
+
+def _resource(text: str, requirements: list[str]) -> Iterator[str]:
+    """Yield the command that a resource of -l asks for, or add its condition to the ``requirements``."""
+    name, _, value = text.partition("=")
+    attribute = {"arch": "Arch", "host": "Machine", "opsys": "OpSys"}.get(name)
+    if attribute:
+        requirements.append(f'{attribute} == "{value}"')
+    elif name in ("file", "mem"):
+        yield f"{'request_disk' if name == 'file' else 'request_memory'} = {value.upper()}"
+    elif name == "procs":
+        yield f"request_cpus = {value}"
+    elif name == "nodes":
+        yield from _nodes(value)
+
+
+def _nodes(value: str) -> Iterator[str]:
+    nodes, *properties = value.split(":")
+    if "+" in value or not nodes.isdigit():
+        raise Ended(
+            1, f"condor_qsub: -l nodes={value} is not supported: one number of nodes, and ppn, can be asked for\n"
+        )
+    per_node = next((int(one[4:]) for one in properties if re.fullmatch(r"ppn=[0-9]+", one)), 1)
+    print(f"PPN Array: {per_node}")
+    if int(nodes) * per_node > 1:
+        yield f"request_cpus = {int(nodes) * per_node}"
+
+
+def _deferral(text: str) -> Iterator[str]:
+    """Yield the commands that wait for a time, written as [[[[CC]YY]MM]DD]hhmm[.SS]: the next one that is so."""
+    from datetime import datetime, timedelta
+
+    digits, _, seconds = text.partition(".")
+    if not digits.isdigit() or len(digits) % 2 or not 4 <= len(digits) <= 12:
+        print("Invalid Deferral Date. Incorrect lengths. Ignoring...")
+        return
+    now = datetime.now()
+    own = f"{now:%Y%m%d}"[: 12 - len(digits)]
+    try:
+        then = datetime.strptime(own + digits + (seconds if len(seconds) == 2 else "00"), "%Y%m%d%H%M%S")
+    except ValueError:
+        print("Invalid Deferral Date. Incorrect values for date and/or time. Ignoring...")
+        return
+    if then < now and len(digits) == 4:
+        then += timedelta(days=1)
+    elif then < now and len(digits) == 6:
+        then = then.replace(year=then.year + then.month // 12, month=then.month % 12 + 1)
+    yield f"deferral_time = {int(then.timestamp())}"
+    yield f"deferral_window = {_WHOLE_LIFE}"
+    yield "deferral_prep_time = 0"
+
+
+def _staging(staged: Sequence[str]) -> Iterator[str]:
+    forms: dict[str, Callable[[str], list[str]]] = {
+        "stagein": lambda files: [f"transfer_input_files = {files}"],
+        "stageout": lambda files: ["when_to_transfer_output = ON_EXIT", f"transfer_output_files = {files}"],
+    }
+    for text in staged:
+        name, _, files = text.partition("=")
+        if name in forms:
+            yield from forms[name](
+                ",".join(file.partition(":")[2] or file for file in files.replace("'", "").split(","))
+            )
+
+
+def _queue(asked: _Asked, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
+    if not asked.of("t"):
+        yield "Queue"
+        return
+    found = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", asked.of("t"))
+    if found is None:
+        raise Ended(1, f"condor_qsub: -t {asked.of('t')}: write first-last:step\n")
+    first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+    for task in range(first, last + 1, step):
+        told = (("ID", task), ("FIRST", first), ("STEPSIZE", step), ("LAST", last))
+        yield f'environment = "{" ".join([*environment, *(f"SGE_TASK_{name}={value}" for name, value in told)])}"'
+        yield f"error = {error}.{task}"
+        yield f"output = {output}.{task}"
+        yield "Queue"
+
+
+# -- submission ------------------------------------------------------------------------------------------------------
+
+
+def _submitted(text: str) -> str:
+    """Submit a description and return the cluster's number. Raise ``Ended`` if it is refused."""
+    from ..main import main
+
+    told = io.StringIO()
+    with tempfile.NamedTemporaryFile("w", prefix="condor_qsub.") as file, redirect_stdout(told):
+        file.write(text)
+        file.flush()
+        code = main(["condor_submit", "-terse", file.name])
+    found = re.match(r"(\d+)\.\d+ -", told.getvalue(), re.ASCII)
+    if code or found is None:
+        raise Ended(1, out="Job submission failed.\n")
+    return found[1]
+
+
+def _dependencies(listed: str) -> list[str]:
+    """Return the jobs of -hold_jid that are in the queue. Raise ``Ended`` if one failed, was removed, or is unknown."""
+    held = []
+    for job in filter(None, listed.split(",")):
+        if _told("condor_q", job, "-af", "JobStatus"):
+            held.append(job)
+            continue
+        statuses = _told("condor_history", job, "-af", "JobStatus", "ExitCode").splitlines()
+        if not statuses:
+            raise Ended(1, out=f"Error: Job dependency {job} doesn't exist\n")
+        if any(status.split()[0] == "3" for status in statuses):
+            raise Ended(1, out=f"Error: Job dependency {job} has been removed from the queue\n")
+        if any(status.split()[1:] == ["100"] for status in statuses):
+            raise Ended(100, out=f"Error: Job dependency {job} completed but exited with code 100.\n")
+    return held
+
+
+def _told(*words: str) -> str:
+    from ..main import main
+
+    told = io.StringIO()
+    with redirect_stdout(told):
+        main(words)
+    return told.getvalue().strip()
+
+
+_SENTINEL: Final = """\
+while [ -n "$(condor_q {jobs} -af JobStatus)" ]; do sleep 1; done
+for job in {jobs}; do
+    case "$(condor_history $job -af JobStatus ExitCode | sort -u | tr '\\n' ,)" in
+        *'4 100,'*|*'3 '*|'') condor_rm {held}; exit 1;;
+    esac
+done
+condor_release {held}
+"""
+"""What a sentinel runs: it waits for jobs, and releases the one that waits for them, or removes it if one failed (SGE:
+ended with 100) or was removed."""
+
+
+def _sentinel(jobs: Sequence[str], held: str) -> str:
+    """Return the description of a job of the local universe that releases ``held`` when the others have ended."""
+    from ..common import DEFAULT_LOG
+    from ..tools import tools_folder
+
+    log = os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
+    named = log if "://" in log else os.path.abspath(log)
+    path = f"{tools_folder()}:{os.environ.get('PATH', os.defpath)}"
+    script = _SENTINEL.format(jobs=" ".join(jobs), held=held)
+    number, file = tempfile.mkstemp(prefix=f"cluster{held}_sentinel.")
+    with os.fdopen(number, "w") as out:
+        out.write(f'#!/bin/sh\nexport PATH={shlex.quote(path)} POOLBOOK_LOG={shlex.quote(named)}\nrm "$0"\n{script}')
+    os.chmod(file, 0o700)
+    return f"universe = local\nexecutable = {file}\nqueue\n"

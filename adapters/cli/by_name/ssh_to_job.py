@@ -1,0 +1,119 @@
+"""condor_ssh_to_job: a shell in the directory and the environment of a job at work.
+
+Jobs run on this machine, so the shell is started here, and neither ssh nor a key is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...condor_tools.tool_options import Ended, Form, Tool, read
+from .jobs import POOL, job_id, looked_up, pool_log
+
+if TYPE_CHECKING:
+    from ...runtime.job_runs import Run
+
+_NO_SSH: Final = "jobs run on this machine: the shell is started in the job's directory, without ssh"
+TOOL = Tool(
+    "ssh_to_job",
+    {
+        "help": Form(1),
+        **POOL,
+        "auto-retry": Form(1),
+        "remove-on-interrupt": Form(1),
+        "shells": Form(2, 1),
+        "ssh": Form(1, 1, instead=_NO_SSH),
+        "keygen-options": Form(1, 1, instead=_NO_SSH),
+        "proxy": Form(2, 1, instead=_NO_SSH),
+        "X": Form(1),
+        "x": Form(1),
+    },
+    lacking="{option} requires an argument",
+    unknown="Unrecognized argument: {option}\n",
+    wrong=2,
+    words_end_it=True,
+)
+_PAUSE: Final = 5.0  #: seconds between two looks with -auto-retry, as condor_ssh_to_job takes them
+_HELD: Final = 5  #: the JobStatus of a job that is held
+
+
+def ssh_to_job(argv: Sequence[str]) -> int:
+    arguments = read(TOOL, argv)
+    if not arguments.words:
+        raise TOOL.ended("ERROR: You must specify a job!\n\n")
+    word, *command = arguments.words
+    job = job_id(word)
+    if job is None:
+        raise TOOL.ended("Invalid job id: {word}\n", word=word)
+    url = pool_log(arguments, "No such schedd named {name} in local pool\n")
+    run = _running(url, job)
+    if run is None and arguments.has("auto-retry"):
+        print("Waiting for job to start...", file=sys.stderr)
+        while run is None:
+            time.sleep(_PAUSE)
+            run = _running(url, job)
+    if run is None:
+        raise Ended(1, "(Use -auto-retry to keep trying periodically.)\n")
+    environment = {**_environment(run), "TERM": os.environ.get("TERM", "dumb")}
+    shell = _shell(arguments.value("shells", os.environ.get("SHELL", "")))
+    if not command:
+        print(f"Welcome to {run.slot}!\nYour condor job is running with pid(s) {run.pid}.", flush=True)
+    words = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
+    removes = arguments.has("remove-on-interrupt")
+    return _ended(subprocess.Popen(words, cwd=run.scratch, env=environment), word if removes else "")
+
+
+def _running(url: str, job: tuple[int, int]) -> Run | None:
+    """Return the run of a job; None if it does not run yet. Raise ``Ended`` if it is not in the queue, or held."""
+    ad, run = looked_up(url, job)
+    if ad is None:
+        raise Ended(1, "Unable to fetch job ad; is it still in the queue?\n")
+    if ad.eval("JobStatus") == _HELD:
+        raise Ended(1, f'The job is on hold: "{ad.eval("HoldReason")}".\n')
+    return run if run is not None and run.pid and run.scratch else None
+
+
+def _environment(run: Run) -> dict[str, str]:
+    """Return the environment with which the job's process was started."""
+    try:
+        with open(f"/proc/{run.pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except PermissionError:
+        raise Ended(1, f"condor_ssh_to_job: process {run.pid} of the job is another user's\n") from None
+    except OSError:
+        raise Ended(1, "Rejecting request, because the job is finished.\n") from None
+    pairs = (os.fsdecode(variable).partition("=") for variable in variables if variable)
+    return {name: value for name, _, value in pairs}
+
+
+def _shell(wanted: str) -> str:
+    """Return the first shell of a list that there is."""
+    found = (shutil.which(word) for word in [*wanted.split(","), "bash", "sh"] if word)
+    return next((shell for shell in found if shell), "/bin/sh")
+
+
+def _ended(shell: subprocess.Popen[bytes], removed: str) -> int:
+    """Wait for the shell, which has the terminal, and return its exit code. An interrupt removes the job, if any."""
+    if not removed:
+        with_interrupts_ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            code = shell.wait()
+        finally:
+            signal.signal(signal.SIGINT, with_interrupts_ignored)
+        return code if code >= 0 else 1
+    try:
+        code = shell.wait()
+        return code if code >= 0 else 1
+    except KeyboardInterrupt:
+        from ..job_actions import remove
+
+        print(f"Interrupted by signal 2 (SIGINT), removing job {removed}...", file=sys.stderr)
+        remove([removed])
+        return 1

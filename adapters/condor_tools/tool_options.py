@@ -1,0 +1,104 @@
+"""The options of HTCondor's tools that Poolbook has under their own names alone, read and refused as each of them does.
+
+Every such tool has its own words for wrong usage, and its own exit code: they are the columns of its ``Tool``. Its help
+is what HTCondor's prints, a file of ``usages/``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .options import MANY, Arguments, Given
+
+
+class Ended(Exception):
+    """A tool's end before its work is done: its exit code, and what it prints on standard error and standard output."""
+
+    def __init__(self, exit_code: int, err: str = "", out: str = "") -> None:
+        self.exit_code, self.err, self.out = exit_code, err, out
+
+
+class Form(NamedTuple):
+    """How an option is written."""
+
+    least: int  #: the letters of its name that are needed
+    values: int = 0  #: how many words follow; ``MANY``: all up to the next option
+    colon: bool = False  #: whether text may follow its name after a colon
+    instead: str = ""  #: for one that makes no sense here: why, and what to do instead
+
+
+class Tool(NamedTuple):
+    """How a tool reads its words. In the texts ``{option}`` is the word that is wrong, ``{usage}`` the tool's help."""
+
+    name: str
+    options: Mapping[str, Form]
+    lacking: str  #: what is said of an option without its value
+    unknown: str = ""  #: what is said of an option that there is not; empty: it counts as a word
+    wrong: int = 1  #: the exit code of wrong usage
+    helped: int = 0  #: the exit code of -help
+    help_out: bool = False  #: whether the help goes to standard output
+    words_end_it: bool = False  #: whether what follows the first word is no option
+
+    def ended(self, words: str, **values: str) -> Ended:
+        """Return the end by wrong usage, with these words."""
+        usage = usage_of(self.name) if "{usage}" in words else ""
+        return Ended(self.wrong, words.format(usage=usage, **values))
+
+
+def usage_of(tool: str) -> str:
+    """Return what a tool prints as its help."""
+    with open(os.path.join(os.path.dirname(__file__), "usages", f"{tool}.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
+def read(tool: Tool, argv: Sequence[str]) -> Arguments:
+    """Read a tool's words by its table. Raise ``Ended``, also for -help and -version."""
+    given: list[Given] = []
+    words: list[str] = []
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        at += 1
+        found = None if word in ("-", "--") or not word.startswith("-") else _find(tool, word)
+        if found is None and word.startswith("-") and tool.unknown and word != "--":
+            raise tool.ended(tool.unknown, option=word)
+        if found is None:
+            if tool.words_end_it:
+                words += argv[at:] if word == "--" else argv[at - 1 :]
+                break
+            words.append(word)
+            continue
+        name, form, qualifier = found
+        if name == "help":
+            text = usage_of(tool.name)
+            raise Ended(tool.helped, "", text) if tool.help_out else Ended(tool.helped, text)
+        if name == "version":
+            raise Ended(0, out=version())
+        if form.instead:
+            raise Ended(tool.wrong, f"condor_{tool.name}: {word} is not supported: {form.instead}\n")
+        end = at + form.values
+        if form.values == MANY:
+            end = next((there for there in range(at, len(argv)) if argv[there].startswith("-")), len(argv))
+        if end > len(argv) or (form.values == MANY and end == at):
+            raise tool.ended(tool.lacking, option=word)
+        given.append(Given(name, qualifier, tuple(argv[at:end]), word))
+        at = end
+    return Arguments(tuple(given), tuple(words))
+
+
+def _find(tool: Tool, word: str) -> tuple[str, Form, str | None] | None:
+    """Return the option that a word means, and the text after its colon."""
+    spelled, colon, qualifier = word.lstrip("-").partition(":")
+    for name, form in tool.options.items():
+        if (form.colon or not colon) and len(spelled) >= form.least and name.startswith(spelled):
+            return name, form, qualifier if colon else None
+    return None
+
+
+def version() -> str:
+    """Return what a tool prints with -version."""
+    from ..machine.host import CONDOR_VERSION, condor_platform
+
+    return f"{CONDOR_VERSION}\n{condor_platform()}\n"

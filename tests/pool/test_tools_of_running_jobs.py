@@ -1,0 +1,168 @@
+"""Golden, real: condor_tail, condor_ssh_to_job and condor_who on a job at work, and condor_run and condor_qsub, which
+submit, print what HTCondor's printed of the same job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from ..tools.captures import capture
+from .real import Folder
+
+JOB = """\
+#!/bin/sh
+echo first line; echo second line; echo an error >&2
+seq 1 400 > data.txt; touch written
+sleep 300
+"""
+SUBMIT = """\
+executable = j.sh
+output = j.out
+error = j.err
++TransferOutput = "data.txt"
+should_transfer_files = no
+queue
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
+    """A folder whose pool runs job 1.0."""
+    found = Folder(tmp_path_factory.mktemp("work"))
+    (found.path / "j.sh").write_text(JOB)
+    (found.path / "j.sh").chmod(0o700)
+    found.write("j.sub", SUBMIT)
+    found.write("q.sh", "echo hi from qsub\n")
+    with found.served():
+        found.call("submit", "j.sub")
+        found.wait_for((found.path / "written").exists)
+        yield found
+        found.call("rm", "-all")
+    found.kill_everything()
+
+
+def called(folder: Folder, tool: str, *words: str) -> tuple[str, int]:
+    """What a tool prints, and its exit code."""
+    from .. import forked
+    from .real import PATIENCE, POOLBOOK, environment
+
+    done = forked.run([*POOLBOOK, f"condor_{tool}", *words], cwd=folder.path, env=environment(), timeout=PATIENCE)
+    return done.stdout + done.stderr, done.returncode
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tail_stdout", "tail_cluster", "tail_stderr", "tail_nostdout_file", "tail_maxbytes", "tail_other", "tail_abs"],
+)
+def test_the_end_of_a_jobs_files_is_printed(name: str, folder: Folder) -> None:
+    real = capture(name)
+    assert called(folder, "tail", *real.argv) == (real.out + real.err, real.exit_code)
+
+
+def test_a_file_beside_the_output_is_printed_although_the_real_one_loses_count(folder: Folder) -> None:
+    real = capture("tail_file")
+    out, code = called(folder, "tail", *real.argv)
+    assert out.split() == real.out.split()[:4] + out.split()[4:]
+    assert (out.splitlines()[-1], code, real.exit_code) == ("400", 0, 1)
+    assert len(out) <= 1024
+
+
+def test_output_that_goes_nowhere_cannot_be_printed(folder: Folder) -> None:
+    folder.write("null.sub", "executable = /bin/sleep\narguments = 300\noutput = /dev/null\nqueue\n")
+    job = re.findall(r"\d+", folder.call("submit", "-terse", "null.sub"))[0]
+    folder.wait_for(lambda: folder.call("q", job, "-af", "JobStatus") == "2\n")
+    out, code = called(folder, "tail", job)
+    real = capture("tail")
+    assert re.sub(r"\(/\S*/scratch\)", "()", out) == re.sub(r"\(/\S*/scratch\)", "()", real.err)
+    assert code == real.exit_code
+    folder.call("rm", job)
+
+
+def test_a_shell_stands_in_the_jobs_directory_with_its_environment(folder: Folder) -> None:
+    out, code = called(folder, "ssh_to_job", "1.0", "pwd; echo $_CONDOR_SLOT $_CONDOR_SCRATCH_DIR; exit 3")
+    place, told = out.splitlines()
+    slot, scratch = told.split()
+    assert (place, slot, code) == (scratch, "slot1_1", 3)
+
+
+def test_an_interactive_shell_greets_as_the_real_one(folder: Folder) -> None:
+    out, code = called(folder, "ssh_to_job", "-shells", "nosuchshell,true", "1")
+    assert re.match(r"Welcome to slot1_1@\S+!\nYour condor job is running with pid\(s\) \d+\.\n", out)
+    assert code == 0
+
+
+@pytest.mark.parametrize("name", ["who_af", "who_constraint"])
+def test_the_jobs_on_this_machine_are_listed(name: str, folder: Folder) -> None:
+    real = capture(name)
+    out, code = called(folder, "who", *real.argv)
+    assert (re.sub(r"\S+@\S+|Startd : \S+", "X", out), code) == (re.sub(r"\S+@\S+|Startd : \S+", "X", real.out), 0)
+
+
+def test_the_table_has_the_processes_and_directories(folder: Folder) -> None:
+    out, code = called(folder, "who")
+    heads, row = out.splitlines()[2:4]
+    _, _, slot, job, runtime, _, directory = row.split()
+    assert (slot, job, directory, code) == ("1_1", "1.0", str(folder.path), capture("who").exit_code)
+    for real in (capture("who"), capture("who_now")):  # the columns stand where they do there, for words as long
+        lines = real.out.splitlines()
+        texts = [lines[2][m.start() :].split()[0] for m in re.finditer(r"\S+", lines[2])]
+        assert heads.split() == texts
+        assert lines[3].index(lines[3].split()[4]) - lines[2].index("RUNTIME") == row.index(runtime) - heads.index(
+            "RUNTIME"
+        )
+
+
+@pytest.mark.parametrize("name", ["run_echo", "run_exit", "run_append"])
+def test_a_command_is_run_as_a_job(name: str, folder: Folder) -> None:
+    real = capture(name)
+    assert called(folder, "run", *real.argv) == (real.out + real.err, real.exit_code)
+    assert not list(folder.path.glob(".condor_*"))
+
+
+@pytest.mark.parametrize("name", ["qsub_script", "qsub_named"])
+def test_a_script_is_submitted(name: str, folder: Folder) -> None:
+    real = capture(name)
+    out, code = called(folder, "qsub", *real.argv)
+    assert re.sub(r"\d+", "N", out) == re.sub(r"\d+", "N", real.out)
+    (job,) = re.findall(r"\d+", out)
+    output = folder.path / ("o.txt" if name == "qsub_named" else f"q.sh.o{job}")
+    folder.wait_for(lambda: output.exists() and output.read_text() == "hi from qsub\n")
+    assert code == real.exit_code
+
+
+def test_a_script_that_waits_for_another_is_released_when_that_has_ended(folder: Folder) -> None:
+    folder.write("first.sh", "sleep 1\n")
+    first = re.findall(r"\d+", called(folder, "qsub", "first.sh")[0])[0]
+    folder.write("second.sh", "echo the second\n")
+    second = re.findall(r"\d+", called(folder, "qsub", "-hold_jid", first, "second.sh")[0])[0]
+    assert folder.call("q", second, "-af", "JobStatus") == "5\n"
+    output = folder.path / f"second.sh.o{second}"
+    folder.wait_for(lambda: output.exists() and output.read_text() == "the second\n")
+
+
+def test_a_missing_script_is_told_and_submitted_as_by_the_real_one(folder: Folder) -> None:
+    real = capture("qsub_noscript")
+    out, code = called(folder, "qsub", *real.argv)
+    assert re.sub(r"\d+", "N", out).endswith("condor_qsub: nosuch.sh: No such file or directory\n")
+    assert re.sub(r"\d+", "N", out).startswith(re.sub(r"\d+", "N", real.out))
+    assert code == real.exit_code
+
+
+def test_nothing_is_left_to_fetch(folder: Folder) -> None:
+    assert capture("transfer_data_job").out == capture("transfer_data_all").out == "Fetching data files...\n"
+    for name in ("transfer_data_job", "transfer_data_all"):
+        assert called(folder, "transfer_data", *capture(name).argv) == (capture(name).out, 0)
+
+
+def test_a_file_is_followed_until_its_job_ends(folder: Folder) -> None:
+    from .. import forked
+    from .real import PATIENCE, POOLBOOK, environment
+
+    folder.write("talks.sh", "echo one; sleep 1; echo two\n")
+    folder.write("talks.sub", "executable = /bin/sh\narguments = talks.sh\noutput = talks.out\nqueue\n")
+    job = re.findall(r"\d+", folder.call("submit", "-terse", "talks.sub"))[0]
+    words = [*POOLBOOK, "condor_tail", "-f", job]
+    done = forked.run(words, cwd=folder.path, env=environment(), timeout=PATIENCE)
+    assert (done.stdout, done.returncode) == ("one\ntwo\n", 0)
