@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from importlib import import_module
 
 from ..condor_tools.options import Command, Help, Option
-from .main import COMMANDS
+from ..condor_tools.tool_options import Tool
+from .main import COMMANDS, TOOLS
 
 _FILES = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
 FILE_VALUES = frozenset({"<file>", "<folder>", "<url>"})
@@ -22,6 +23,15 @@ def table_of(name: str) -> Command:
     except Help as found:
         return found.command
     raise AssertionError(f"{name} has no help")
+
+
+def tool_of(name: str) -> Tool | None:
+    """Return the table of a tool that is there under HTCondor's name; None if it has none, or there is no such tool."""
+    entry = TOOLS.get(name.removeprefix("condor_"))
+    if entry is None:
+        return None
+    found: Tool | None = getattr(import_module(f".by_name.{entry.module}", __package__), "TOOL", None)
+    return found
 
 
 def options_of(command: Command) -> Iterator[Option]:

@@ -61,7 +61,7 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
     while at < len(argv):
         word = argv[at]
         at += 1
-        found = None if word in ("-", "--") or not word.startswith("-") else _find(tool, word)
+        found = None if word in ("-", "--") or not word.startswith("-") else find_form(tool, word)
         if found is None and word.startswith("-") and tool.unknown and word != "--":
             raise tool.ended(tool.unknown, option=word)
         if found is None:
@@ -88,7 +88,7 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
     return Arguments(tuple(given), tuple(words))
 
 
-def _find(tool: Tool, word: str) -> tuple[str, Form, str | None] | None:
+def find_form(tool: Tool, word: str) -> tuple[str, Form, str | None] | None:
     """Return the option that a word means, and the text after its colon."""
     spelled, colon, qualifier = word.lstrip("-").partition(":")
     for name, form in tool.options.items():

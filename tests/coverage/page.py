@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
-from poolbook.adapters.cli.command_tables import table_of
-from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.cli.command_tables import table_of, tool_of
+from poolbook.adapters.cli.main import COMMANDS, TOOLS
 from poolbook.adapters.condor_tools.options import UsageError, find
+from poolbook.adapters.condor_tools.tool_options import find_form
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
@@ -112,6 +113,8 @@ def of_attribute(name: str) -> str:
 
 
 def of_tool(name: str) -> str:
+    if name.removeprefix(PREFIX) in TOOLS:
+        return "there, under this name"
     command = meant(name, COMMANDS)
     if command:
         return f"`poolbook {command}`"
@@ -121,6 +124,10 @@ def of_tool(name: str) -> str:
 
 def of_option(name: str) -> str:
     tool, _, option = name.partition(" ")
+    table = tool_of(tool)
+    if table is not None:
+        form = find_form(table, option)
+        return "refused: there is no such option here" if form is None else _told(form[1].instead, f"{tool} -{form[0]}")
     command = meant(tool, COMMANDS)
     if not command:
         return f"told with {tool}"
@@ -128,7 +135,11 @@ def of_option(name: str) -> str:
         found, _ = find(table_of(command), option)
     except UsageError:
         return "refused: there is no such option here"
-    return f"refused: {found.refused}" if found.refused else f"`poolbook {command} -{found.name}`"
+    return _told(found.refused, f"poolbook {command} -{found.name}")
+
+
+def _told(refused: str, call: str) -> str:
+    return f"refused: {refused}" if refused else f"`{call}`"
 
 
 WHAT: dict[str, tuple[str, Callable[[str], str]]] = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from poolbook.adapters.cli.command_names import meant
-from poolbook.adapters.cli.command_tables import table_of
+from poolbook.adapters.cli.command_tables import table_of, tool_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import Option, UsageError, find
+from poolbook.adapters.condor_tools.tool_options import find_form
 
 from ..together import together
 from . import code
@@ -21,6 +22,10 @@ def options() -> dict[str, list[str]]:
 
 
 def known(tool: str, option: str) -> Option | None:
+    table = tool_of(tool)
+    if table is not None:
+        found = find_form(table, option)
+        return None if found is None else Option(found[0], found[1].least, help="followed", refused=found[1].instead)
     try:
         return find(table_of(meant(tool, COMMANDS)), option)[0]
     except UsageError:
