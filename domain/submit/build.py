@@ -17,6 +17,7 @@ from attrs import frozen
 from ..macros.errors import MacroError
 from ..macros.macros import Macros
 from .commands import BASE
+from .eviction import checks
 from .job import Job, Section
 from .queue import Items
 from .requirements import REQUIREMENTS
@@ -278,7 +279,16 @@ def _sections_for(macros: Macros, items: Items) -> list[Section]:
     middle = [section for section in MIDDLE if not commands.isdisjoint(section.commands) or section.reads]
     own = [name for name in commands if name.startswith("my.")]
     attributes = [forced(name, _attribute_name(macros, name)) for name in sorted(own)]
-    return [*FIRST, *requests(sorted(commands)), *middle, TRANSFER, *LAST, *attributes, REQUIREMENTS]
+    return [
+        *FIRST,
+        *checks(sorted(commands)),
+        *requests(sorted(commands)),
+        *middle,
+        TRANSFER,
+        *LAST,
+        *attributes,
+        REQUIREMENTS,
+    ]
 
 
 def _attribute_name(macros: Macros, command: str) -> str:
@@ -295,5 +305,5 @@ def _attribute_name(macros: Macros, command: str) -> str:
 
 def known_commands() -> frozenset[str]:
     """Return all commands that have a meaning, in lower case."""
-    sections = [*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS]
+    sections = [*FIRST, *checks(()), *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS]
     return frozenset(command for section in sections for command in section.commands)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from ..macros.functions import evaluated
 from ..suggestions import close_names
+from .eviction import ON_EVICT, RETRIES, retry
 from .job import Action, Job, Section, stripped
 from .submit_context import SubmitError
 from .text import expression_text, literal_string
@@ -46,6 +48,8 @@ def amount(text: str, unit: int) -> tuple[int, bool] | None:
 
 
 def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
+    retries = RETRIES.get(command)
+
     def action(job: Job) -> None:
         name = job.given(command, attribute.lower())
         value = job.value(name)
@@ -55,9 +59,14 @@ def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
                 found = amount(default, unit) if unit else None
                 job.made[attribute] = expression_text(default) if found is None else str(found[0])
         elif value.lower() != "undefined":
-            job.made[attribute] = _requested(job, name, value, unit)
+            first = value.partition(",")[0] if retries and amount(value.partition(",")[0], unit) else value
+            job.made[attribute] = _requested(job, name, first, unit)
+        if retries and job.made.get(attribute, "").isdecimal():
+            retry(job, name, retries, (value or "").partition(",")[2], partial(amount, unit=unit))
 
-    return Section(action, (command, attribute.lower()), (attribute,))
+    if retries is None:
+        return Section(action, (command, attribute.lower()), (attribute,))
+    return Section(action, (command, attribute.lower(), *retries.commands), (attribute, *retries.sets), (ON_EVICT,))
 
 
 def _requested(job: Job, command: str, value: str, unit: int) -> str:

@@ -200,9 +200,11 @@ class _Cluster:
             where = "" if definition.line is None else f", line {definition.line}"
             # Leave out an attribute's name, which is a command too, where the command itself is near.
             likeliest = close_names(key[:60], known, 4, 0.75) if compared <= _COMPARED else []
-            close = sorted(likeliest, reverse=True)
-            near = {name.replace("_", ""): name for name in close}.values()
-            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            near: dict[str, str] = {}
+            for name in likeliest:
+                bare = name.replace("_", "")
+                near[bare] = min(name, near.get(bare, name))
+            meant = f" Did you mean {' or '.join(near.values())}?" if near else ""
             value = definition.value if len(definition.value) <= 60 else f"{definition.value[:57]}..."
             self.warn(
                 f"the line '{definition.name} = {value}' was unused by condor_submit{where}. Is it a typo?{meant}"

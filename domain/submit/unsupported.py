@@ -18,6 +18,7 @@ from ..coverage.machine_attributes import unadvertised
 from ..coverage.patterns import Names
 from .build import Batch
 from .commands import SIMPLE
+from .eviction import BODY, RETRIES
 from .text import expression_text
 
 COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands for command in SIMPLE} | {
@@ -32,7 +33,9 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
     "StreamOut": ("stream_output",),
     "TransferInput": ("transfer_input_files", "transferinputfiles"),
     "TransferOutput": ("transfer_output_files", "transferoutputfiles"),
+    "TransformOnEvict": ("on_evict_checks",),
     "WhenToTransferOutput": ("when_to_transfer_output",),
+    **{f"{BODY}{retries.attribute}": retries.commands for retries in RETRIES.values()},
 }
 """Attribute to the commands that set it, beside its own name."""
 

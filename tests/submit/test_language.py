@@ -221,7 +221,7 @@ def test_no_executable_is_refused() -> None:
     [
         (
             "reqest_memory = 1",
-            "'reqest_memory = 1' was unused by condor_submit, line 2. Is it a typo? Did you mean request_memory?",
+            "'reqest_memory = 1' was unused by condor_submit, line 2. Is it a typo? Did you mean request_memory",
         ),
         ("bogus = 1", "the line 'bogus = 1' was unused by condor_submit, line 2. Is it a typo?"),
         ("request_cpu = 1", "did you mean request_cpus?"),
