@@ -206,7 +206,7 @@ class Views:
         """How many jobs each submitter has in the queue: the submitter, the jobs' owner, whether they are of the local
         universe, their status (HTCondor's number), how many."""
         statement = (
-            "SELECT c.submitter, c.owner, COALESCE(json_extract(c.ad, '$.JobUniverse'), '') = '12', j.status, "
+            "SELECT c.submitter, c.owner, COALESCE(json_extract(c.ad, '$.JobUniverse'), '') IN ('7', '12'), j.status, "
             "SUM(j.jobs) FROM (SELECT cluster, status, SUM(last - first + 1) AS jobs "
             "FROM jobs GROUP BY cluster, status) j "
             "JOIN clusters c USING (cluster) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
@@ -328,7 +328,8 @@ class Views:
         statement = (
             "SELECT c.submitter, SUM(j.last - j.first + 1), COALESCE(json_extract(c.ad, '$.RequestCpus'), '1') "
             "FROM jobs j JOIN clusters c USING (cluster) "
-            "WHERE j.status=1 AND json_extract(c.ad, '$.JobUniverse') IS NOT '12' GROUP BY c.cluster"
+            "WHERE j.status=1 AND COALESCE(json_extract(c.ad, '$.JobUniverse'), '') NOT IN ('7', '12') "
+            "GROUP BY c.cluster"
         )
         return self.connection.execute(statement).fetchall()
 

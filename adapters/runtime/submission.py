@@ -86,7 +86,7 @@ def checked(parsed: Submission, crlf_scripts: bool = False) -> Submission:
     cannot be run, is found where the job runs."""
     command = unquoted(parsed.ad.get("Cmd", ""))
     own = parsed.ad.get("TransferExecutable", "true").lower() != "false"
-    if own and command.startswith("/") and "$$" not in command and parsed.ad.get("JobUniverse") in ("5", "12"):
+    if own and command.startswith("/") and "$$" not in command and parsed.ad.get("JobUniverse") in ("5", "7", "12"):
         wrong = _check_executable(command)
         if wrong and not crlf_scripts:
             raise SubmitError(f"{wrong}; convert it (dos2unix {command}), or submit with -allow-crlf-script")

@@ -107,8 +107,8 @@ class JobActivated(ClusterEvent):
     activation's key: by it the processes are found again."""
 
     proc: int  #: the job's process number
-    slot: str  #: where it runs; local@ and the name of the pool for the local universe
-    claim: str  #: the claim's id; empty for the local universe, which has none
+    slot: str  #: where it runs; local@ and the name of the pool for the local and the scheduler universe
+    claim: str  #: the claim's id; empty for these, which have none
     vacate: int = 0  #: microseconds of MachineMaxVacateTime that it was promised (0: what the pool's setting says)
     provides: Ad = Factory(
         dict

@@ -29,7 +29,7 @@ from ..startd.job_signals import signal_job
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
-from ..state.cluster import Cluster
+from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.expression_cache import ad_of
 from ..state.job_ad import quoted, whole
 from ..state.state import Activation, Slot, State, provides
@@ -132,21 +132,24 @@ def _let_client_go(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim:
     wait_for_client(draft, slot, waits)
 
 
-LOCAL_MOST = 200
-"""Jobs of the local universe that run at one time, at most (the default of START_LOCAL_UNIVERSE)."""
+LOCAL_MOST = {LOCAL_UNIVERSE: 200, SCHEDULER_UNIVERSE: 500}
+"""Jobs of each universe that the access point runs at one time, at most (the defaults of START_LOCAL_UNIVERSE and
+START_SCHEDULER_UNIVERSE)."""
 
 
 def start_local_jobs(draft: Draft) -> None:
-    """Start jobs of the local universe: the access point runs them itself, at once, without a match or a slot."""
+    """Start jobs of the local and the scheduler universe: the access point runs them itself, at once, without a match
+    or a slot."""
     state = draft.state
     if not state.idle_local:
         return
     place = f"local@{state.name}"
-    running = sum(1 for activation in state.activations.values() if activation.slot == place)
-    room = max(0, LOCAL_MOST - running)
-    for number in list(islice(idle_queues(state, draft.caches).local, room)):
+    running = [activation.cluster for activation in state.activations.values() if activation.slot == place]
+    universes = [cluster.universe for number in running if (cluster := state.clusters.get(number)) is not None]
+    free = {universe: most - universes.count(universe) for universe, most in LOCAL_MOST.items()}
+    for number in list(islice(idle_queues(state, draft.caches).local, sum(LOCAL_MOST.values()))):
         cluster = state.clusters[number]
-        for proc in list(islice(idle_procs(cluster, state), max(0, LOCAL_MOST - running))):
+        for proc in list(islice(idle_procs(cluster, state), max(0, free[cluster.universe]))):
             if sleeps(cluster, proc, draft.now, draft.context.timezone):
                 continue
             expanded = _expanded(draft, {}, cluster, proc)
@@ -157,7 +160,7 @@ def start_local_jobs(draft: Draft) -> None:
             draft.emit(
                 JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)
             )
-            running += 1
+            free[cluster.universe] -= 1
 
 
 def _begin(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:

@@ -18,6 +18,9 @@ from .proc_ads import Variants
 IDLE = STATUS_NUMBERS["Idle"]
 OVER = tuple(STATUS_NUMBERS[name] for name in sorted(TERMINAL))
 LOCAL_UNIVERSE = "12"
+SCHEDULER_UNIVERSE = "7"
+OF_ACCESS_POINT = (LOCAL_UNIVERSE, SCHEDULER_UNIVERSE)
+"""The universes whose jobs the access point runs itself, without a slot."""
 _GONE = 0
 _STATUSES = max(STATUS_NUMBERS.values()) + 1
 _UNFOLDED_MOST = 16
@@ -58,6 +61,7 @@ class Cluster:
         "of",
         "status",
         "submitter",
+        "universe",
         "variants",
         "waiting",
     )  # fmt: skip
@@ -85,8 +89,10 @@ class Cluster:
         """The attributes, in small letters, that were edited for some of the jobs since the submission."""
         self.edits = 0
         """How often jobs were edited."""
-        self.local = ad.get("JobUniverse") == LOCAL_UNIVERSE
-        """Whether its jobs are of the local universe: run by the access point itself, without a slot."""
+        self.universe = ad.get("JobUniverse", "")
+        self.local = self.universe in OF_ACCESS_POINT
+        """Whether its jobs are of the local or the scheduler universe: run by the access point itself, without a
+        slot."""
         self.waiting = 0
         """How many of its jobs the state counts as idle (``State.note_idle``)."""
 

@@ -52,10 +52,10 @@ REFUSED: tuple[tuple[str, str], ...] = (
 )
 
 # The universes that run here; all others are refused with a way out.
-UNIVERSES = {"vanilla": 5, "5": 5, "local": 12, "12": 12}
+UNIVERSES = {"vanilla": 5, "5": 5, "scheduler": 7, "7": 7, "local": 12, "12": 12}
+SCHEDULER = UNIVERSES["scheduler"]
 OTHER_UNIVERSES = {
     "standard": "its checkpoints are gone from HTCondor too; let the job write its own (checkpoint_exit_code)",
-    "scheduler": "universe = local runs it on this machine, outside of the slots",
     "parallel": "queue one job for each node, or let one job start them",
     "mpi": "queue one job for each node, or let one job start them",
     "java": "universe = vanilla with executable = /usr/bin/java runs it",

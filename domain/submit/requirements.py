@@ -94,7 +94,7 @@ def _added(job: Job, spoken: set[str], vanilla: bool) -> Iterator[str]:
     if vanilla:
         yield from _transfer(job, spoken)
     if any(job.attribute(name) is not None for name in _DEFERRED_BY):
-        if vanilla:
+        if job.attribute("JobUniverse") != "12":
             yield "TARGET.HasJobDeferral"
         yield _WHEN_DUE
     if is_true(job.attribute("WantFTOnCheckpoint")) and "hasselfcheckpointtransfers" not in spoken:

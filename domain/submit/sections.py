@@ -13,7 +13,7 @@ from .. import concurrency_limits
 from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.tree import Literal
 from . import quoting
-from .commands import OTHER_UNIVERSES, REFUSED, SIMPLE, UNIVERSES, Command, Kind
+from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, Command, Kind
 from .job import Action, Job, Section, Verbatim, full_path, stripped, truth_of
 from .signals import signal_name
 from .submit_context import SubmitError
@@ -29,11 +29,11 @@ def _universe(job: Job) -> None:
     number = UNIVERSES.get(name.lower())
     if number is None:
         way_out = OTHER_UNIVERSES.get(name.lower(), "there is no such universe")
-        deferral = job.given("deferral_time", "deferraltime")
-        if name.lower() in ("scheduler", "7") and job.value(deferral) is not None:
-            words = "DeferralTime does not work for scheduler universe jobs"
-            raise job.wrong(deferral, f"{words}; consider submitting this job using the local universe, instead")
-        raise job.wrong(command, f"only the universes vanilla and local run here; {way_out}")
+        raise job.wrong(command, f"only the universes vanilla, local and scheduler run here; {way_out}")
+    deferral = job.given("deferral_time", "deferraltime")
+    if number == SCHEDULER and job.value(deferral) is not None:
+        words = "DeferralTime does not work for scheduler universe jobs"
+        raise job.wrong(deferral, f"{words}; consider submitting this job using the local universe, instead")
     job.made["JobUniverse"] = str(number)
     if number != 5:
         job.set_string("KillSig", "SIGTERM")
@@ -346,7 +346,11 @@ def _stdio(attribute: str, word: str) -> Section:
 
 
 FIRST: tuple[Section, ...] = (
-    Section(_universe, ("universe", "jobuniverse", *(name for name, _ in REFUSED)), ("JobUniverse", "KillSig")),
+    Section(
+        _universe,
+        ("universe", "jobuniverse", "deferral_time", "deferraltime", *(name for name, _ in REFUSED)),
+        ("JobUniverse", "KillSig"),
+    ),
     Section(_iwd, ("initialdir", "iwd", "initial_dir", "job_iwd"), ("Iwd",)),
     Section(
         _executable,

@@ -57,6 +57,11 @@ PERIODIC_EXPR_INTERVAL = 1
 SCHEDD_INTERVAL = 1
 START = true
 RUNBENCHMARKS = false
+SUBMIT_TEMPLATE_NAMES = Beside
+SUBMIT_TEMPLATE_Beside @=end
+  arguments = $(1) $(2) $(own) $(0#)
+  +Template = "$(2?) $(3:none)"
+@end
 """
 """Both pools' configuration."""
 

@@ -144,7 +144,7 @@ def _ads(pool: Pool, stories: Sequence[_Story]) -> Ads:
         found: Ads = {}
         for command, words in (("history", ("-long",)), ("q", ("-long",))):
             for text in re.split(r"\n\s*\n", pool.command(command, *words)):
-                pairs = [line.partition(" = ") for line in text.splitlines() if " = " in line]
+                pairs = [line.partition(" = ") for line in text.split("\n") if " = " in line]
                 ad = {name: value for name, _, value in pairs}
                 if ad.keys() >= {"ClusterId", "ProcId"}:
                     found[int(ad["ClusterId"]), int(ad["ProcId"])] = ad

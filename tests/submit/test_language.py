@@ -159,7 +159,7 @@ def test_a_mapping_of_commands_is_a_description() -> None:
         ('arguments = "\'a"\nqueue', 2, "the single quote"),
         ('arguments = a"\nqueue', 2, "a double quote stands alone"),
         ("environment = A\nqueue", 2, "NAME=value"),
-        ("universe = vm\nqueue", 2, "only the universes vanilla and local"),
+        ("universe = vm\nqueue", 2, "only the universes vanilla, local and scheduler"),
         ("universe = $(u)\nqueue u in (vanilla local)", None, "one universe"),
         ("docker_image = x\nqueue", 2, "containers are not supported"),
         ("queue many", 2, "the count is no such number"),
