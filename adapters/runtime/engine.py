@@ -18,6 +18,7 @@ from ...domain.ports.sensor_readings import Sense
 from .deferrals import Deferrals
 from .leave_in_queue import LeaveInQueue
 from .log_writer import LogWriter
+from .policy_passes import PolicyPasses
 from .round_schedule import RoundSchedule
 
 SECOND = 1_000_000
@@ -32,6 +33,7 @@ class Engine(LogWriter):
     _round_schedule: RoundSchedule = field(init=False)
     _leave_in_queue: LeaveInQueue = field(factory=LeaveInQueue)
     _deferrals: Deferrals = field(factory=Deferrals)
+    _policy_passes: PolicyPasses = field(factory=PolicyPasses)
     _woken_by_world: bool = False  #: whether what is handled next is what the world said at this instant
     _told: int = 0  #: of how many of the events that are being appended the agenda of rounds knows
     _cycles_held: Sequence[str] = ()  #: the negotiators whose cycles are among what is being appended
@@ -47,10 +49,15 @@ class Engine(LogWriter):
         self._round_schedule.reset(self._caches)
         self._leave_in_queue.reset(self._state, self.zone)
         self._deferrals.reset()
+        self._policy_passes.reset(self._state)
 
     def _decided(self, stimulus: s.Stimulus, events: Sequence[Event], now: int) -> None:
         if isinstance(stimulus, s.LeaveQueue):
             self._leave_in_queue.asked(self.state, stimulus.jobs, now, self.zone)
+        if isinstance(stimulus, s.EvaluateJobPolicies):
+            self._policy_passes.took(self.state, stimulus, now, self.now() - now)
+            self._policy_passes.asked(self.state, stimulus, now, self.zone)
+        self._policy_passes.note(self.state, events, now)
         for event in events:
             self._cycle_schedules.on_event(event)
 
@@ -180,7 +187,8 @@ class Engine(LogWriter):
         self._follow_deferrals(self.now())
         cycle = self._cycle_schedules.next(self.state, self.now()) if self.matching else None
         poll = next_poll(self.state) if self.matching else None
-        return _earliest(due, self._next_round(), self._leave_in_queue.next(), self._deferrals.next(), cycle, poll)
+        asked = _earliest(self._leave_in_queue.next(), self._policy_passes.next())
+        return _earliest(due, self._next_round(), asked, self._deferrals.next(), cycle, poll)
 
     def _next_round(self) -> int | None:
         """When the policy of a machine is due next."""
@@ -216,6 +224,9 @@ class Engine(LogWriter):
         asked = self._leave_in_queue.next() if self.executing else None
         if asked is not None and asked <= now:
             came.append(s.LeaveQueue(self.id("leave"), self._leave_in_queue.due(now)))
+        policies = self._policy_passes.next() if self.executing else None
+        if policies is not None and policies <= now:
+            came.append(evolve(self._policy_passes.due(now), id=self.id("policy")))
         if self.executing:
             self._follow_deferrals(now)
             expired = self._deferrals.expired()

@@ -56,6 +56,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.Ended: ("schedd.job_processes", "ended"),
     s.LeaveQueue: ("schedd.leave_queue", "leave"),
     s.ScheduleJobs: ("schedd.deferral", "schedule_jobs"),
+    s.EvaluateJobPolicies: ("schedd.periodic_policy", "evaluate_job_policies"),
 }
 """The module and the function of each rule. A module is loaded when one of its rules is needed first: a command that
 writes the log for a moment needs one of them."""

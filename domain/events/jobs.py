@@ -157,6 +157,8 @@ class JobSignalled(ClusterEvent):
     proc: int  #: the job's process number
     how: str  #: soft (by its kill signal) or hard (at once)
     until: int = 0  #: when they are told so again, harder, in microseconds (0: by the pool's settings)
+    evidence: int = 0  #: where the log has what a policy read that ends the run (0: nothing had to be read)
+    vacated: Ad = Factory(dict)  #: what the job's ad will say of why, where a policy of the access point ends the run
 
 
 @event("job.exited")

@@ -374,6 +374,15 @@ class LeaveQueue(Stimulus):
 
 
 @frozen
+class EvaluateJobPolicies(Stimulus):
+    """Ask the periodic policies of jobs: of those of these clusters that do not run, and of these that do, by cluster
+    and process."""
+
+    clusters: tuple[int, ...]
+    running: tuple[tuple[int, int], ...] = ()
+
+
+@frozen
 class ScheduleJobs(Stimulus):
     """See which of these jobs, by their clusters, have missed the time that their schedule gave them: each waits for
     the next one. ``again``: all of them are given their next time, as when the configuration was read again."""

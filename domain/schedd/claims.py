@@ -271,15 +271,18 @@ def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
     return kill(draft, slot, cause) if fast else retire(draft, slot, cause) or slot.state == "Preempting"
 
 
-def stop(draft: Draft, activation: Activation, cause: str) -> None:
-    """The claim's holder ends its job and keeps the claim: softly, and a suspended job is let go on for it."""
+def stop(draft: Draft, activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None) -> None:
+    """The claim's holder ends its job and keeps the claim: softly, and a suspended job is let go on for it.
+    ``evidence`` and ``vacated``: see ``JobSignalled``."""
     slot = draft.state.slots.get(activation.slot)
     if slot is not None and slot.state_activity == "Claimed/Suspended":
         draft.move_slot(slot, SlotRow.CONTINUE, cause)
-    signal(draft, activation, "soft", cause)
+    signal(draft, activation, "soft", cause, evidence, vacated)
 
 
-def signal(draft: Draft, activation: Activation, how: str, cause: str) -> None:
+def signal(
+    draft: Draft, activation: Activation, how: str, cause: str, evidence: int = 0, vacated: Ad | None = None
+) -> None:
     """Tell a job's processes to end. Once told softly, they are not told so again."""
     if how == "hard" or not activation.stop:
-        signal_job(draft, activation, how, cause)
+        signal_job(draft, activation, how, cause, evidence, vacated)

@@ -14,19 +14,17 @@ from collections.abc import Callable
 import msgspec
 from attrs import Factory, frozen
 
-from ..classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, EvaluationError, Expression, parse
-from ..classad.match import accepts
+from ..classad import ClassAdSyntaxError, Expression, parse
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad
 from ..ports.stimuli import Act, Selection
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of
-from ..state.job_ad import OF_A_HOLD, quoted, unquoted
+from ..state.job_ad import quoted, unquoted
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
-from .crontab import ATTRIBUTES
-from .waiting_claims import withdraw_better_matches
+from .constraints import meeting
+from .job_actions import Decided, hold, release, remove
 
 HELD_BY_USER = 1
 
@@ -68,27 +66,9 @@ def selected(draft: Draft, selection: Selection) -> list[tuple[Cluster, list[int
         if procs_:
             found.append((cluster, procs_))
     if constraint is not None:
-        procs_of = _meeting(draft, constraint, found)
+        procs_of = meeting(constraint, found, draft.context)
         found = [(cluster, procs_) for (cluster, _), procs_ in zip(found, procs_of, strict=True) if procs_]
     return found
-
-
-MANY = 500
-"""Jobs from which on a constraint is evaluated by columns: it takes 50 ms to load what does that."""
-
-
-def _meeting(draft: Draft, constraint: Expression, jobs: list[tuple[Cluster, list[int]]]) -> list[list[int]]:
-    """Return, for each of these clusters, those of its processes that meet the constraint."""
-    if sum(len(procs) for _, procs in jobs) >= MANY:
-        from .job_constraints import meeting
-
-        found = meeting(constraint, jobs, draft.context)
-        if found is not None:
-            return found
-    return [
-        [proc for proc in procs if _meets(draft, constraint, ad_of(cluster.attributes(proc)))]
-        for cluster, procs in jobs
-    ]
 
 
 def constraint_of(text: str) -> Expression | None:
@@ -98,14 +78,6 @@ def constraint_of(text: str) -> Expression | None:
         return parse(text)
     except ClassAdSyntaxError as error:
         raise Refusal(f"invalid constraint {text!r}: {error}") from None
-
-
-def _meets(draft: Draft, constraint: Expression, job: ClassAd) -> bool:
-    try:
-        value = constraint.evaluate(job, None, draft.context)
-    except EvaluationError:
-        return False
-    return value not in (UNDEFINED, ERROR) and accepts(value)
 
 
 def missing(draft: Draft, selection: Selection) -> list[Outcome]:
@@ -177,16 +149,6 @@ def _reason(command: Act, verb: str) -> str:
     return quoted(f"{how} (by user {command.user})")
 
 
-def _stop_all(draft: Draft, cluster: Cluster, procs: list[int], cause: str) -> None:
-    found = (draft.state.by_job.get((cluster.id, proc)) for proc in procs)
-    running = [activation for activation in found if activation is not None]
-    if running:
-        from .claims import stop
-
-        for activation in running:
-            stop(draft, activation, cause)
-
-
 def _hold(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status in ("Held", "Removed", "Completed"):
         return False
@@ -195,44 +157,21 @@ def _hold(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status
         "HoldReasonCode": str(HELD_BY_USER),
         "HoldReasonSubCode": str(command.subcode),
     }
-    draft.move_jobs(cluster, ranges(procs), "hold", "user_hold", status, changes)
-    withdraw_better_matches(draft, cluster.id, procs)
-    _stop_all(draft, cluster, procs, "user_hold")
+    hold(draft, cluster, procs, status, changes, Decided("user_hold"))
     return True
 
 
 def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status != "Held":
         return False
-    by_held: dict[tuple[str, ...], list[int]] = {}
-    for proc in procs:
-        by_held.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), []).append(proc)
-    for held, group in by_held.items():
-        changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
-        changes |= dict.fromkeys(OF_A_HOLD, "")
-        changes["ReleaseReason"] = _reason(command, "release")
-        draft.move_jobs(cluster, ranges(group), "release", "user_release", status, changes)
-    if _scheduled(cluster, procs):
-        from .deferral import is_past, schedule
-
-        schedule(draft, cluster, [proc for proc in procs if is_past(draft, cluster, proc)])
+    release(draft, cluster, procs, _reason(command, "release"), Decided("user_release"))
     return True
-
-
-def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
-    """Return whether any of the jobs may have a schedule (``cron_minute`` and its like)."""
-    names = [name for name in ATTRIBUTES if cluster.agree(name)]
-    return len(names) < len(ATTRIBUTES) or any(cluster.wish(procs[0], name) for name in names)
 
 
 def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status == "Removed":
         return False
-    changes = {"RemoveReason": _reason(command, "rm")}
-    draft.move_jobs(cluster, ranges(procs), "remove", "user_remove", status, changes)
-    withdraw_better_matches(draft, cluster.id, procs)
-    if running:
-        _stop_all(draft, cluster, procs, "user_remove")
+    remove(draft, cluster, procs, status, _reason(command, "rm"), Decided("user_remove"))
     return True
 
 

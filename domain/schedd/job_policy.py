@@ -19,7 +19,10 @@ from ..events import Ad, JobExited
 from ..startd.evaluation import integer, truth, unparsed, values_read
 from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of, expression
-from ..state.job_ad import at_exit, quoted
+from ..state.job_ad import at_exit, quoted, vacate_reason
+from ..state_machines.hold_codes import Why
+from . import periodic_policy
+from .periodic_policy import concerns, with_run_time
 
 HELD_BY_POLICY = 3
 """HoldReasonCode of a job that its own policy holds."""
@@ -83,7 +86,13 @@ class Ending:
 
 def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
     """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
-    ad = cache(lambda: ad_of(at_exit(cluster.attributes(exited.proc), exited)))
+    ad = cache(lambda: ad_of(at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
+    if concerns(draft.state, cluster):
+        asked = periodic_policy.at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
+        if asked is not None:
+            policy, found = asked
+            told = periodic_policy.changes(policy, found) | vacate_reason(Why(0, 0, ""))
+            return Ending(policy.row, told, found.evidence)
     held = _answer(draft, cluster, exited.proc, "OnExitHold", False, ad)
     if held.truth:
         return _hold(draft, held, ad())

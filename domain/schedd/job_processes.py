@@ -12,7 +12,7 @@ from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured
 from ..ports.stimuli import Ended, Measured, Started
 from ..startd.claiming import charge_badput
-from ..state.job_ad import quoted, unquoted, whole
+from ..state.job_ad import quoted, unquoted, vacate_reason, whole
 from ..state.state import RUNS, Activation
 from ..state_machines.hold_codes import (
     DEACTIVATED,
@@ -124,12 +124,9 @@ def _machines_fault(end: Ended) -> bool:
 
 def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Ad:
     """What the job's ad says of why it was vacated."""
-    why = _why(draft, activation, end, exited)
-    return {
-        "VacateReason": quoted(why.reason),
-        "VacateReasonCode": str(why.code),
-        "VacateReasonSubCode": str(why.subcode),
-    }
+    if activation.vacated and exited.outcome == "evicted":
+        return activation.vacated
+    return vacate_reason(_why(draft, activation, end, exited))
 
 
 def _why(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Why:

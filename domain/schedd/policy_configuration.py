@@ -18,15 +18,22 @@ from ..state import user_maps
 from ..state.schedd_settings import (
     GUARDED,
     IGNORE_SECURE,
+    INTERVAL,
     IS_WARNING,
     LIMITS,
+    MAX_INTERVAL,
+    MAX_RELEASES,
+    NAMES,
+    PERIODIC,
     REASON,
     REQUIREMENT,
     REQUIREMENTS,
+    SUBCODE,
+    TIMESLICE,
     TRANSFORM,
     TRANSFORMS,
 )
-from ..state.settings import NOTHING
+from ..state.settings import NOTHING, unfit
 from ..submit.text import expression_text
 from .job_transforms import VARIABLES, TransformError, faults
 from .submit_policy import transform_of
@@ -49,6 +56,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
         **_transforms(configuration, warn),
         **_requirements(configuration, warn),
         **_guards(configuration),
+        **_periodic(configuration, warn),
         **_maps(configuration, warn),
     }
 
@@ -164,6 +172,45 @@ def _guards(configuration: Configuration) -> Ad:
             if number < 0:
                 raise _error(configuration, name, f"{number} is no number of jobs")
             found[name] = str(number)
+    return found
+
+
+# Periodic policies
+
+
+def _periodic(configuration: Configuration, warn: Warn) -> Ad:
+    """The policies for all jobs, as they are written: HTCondor quotes them in its reasons."""
+    found: Ad = {}
+    for policy in PERIODIC:
+        names = [name for name in _words(configuration, f"{policy}{NAMES}") if name.upper() != "NAMES"]
+        for setting in (*(f"{policy}_{name}" for name in names), policy):
+            if not _given(configuration, setting) or not configuration.get(setting).strip():
+                if setting != policy:
+                    warn(f"{setting} is not defined: {policy}{NAMES} names it in vain")
+                continue
+            for one in (setting, f"{setting}{REASON}", f"{setting}{SUBCODE}"):
+                text = configuration.get(one).strip()
+                if text:
+                    try:
+                        expression_text(text)
+                    except ClassAdSyntaxError as error:
+                        raise _error(configuration, one, f"{text} is no expression: {error}") from None
+                    found[one] = text
+        known = [name for name in names if f"{policy}_{name}" in found]
+        if known:
+            found[f"{policy}{NAMES}"] = ", ".join(known)
+    return found | _periodic_pace(configuration)
+
+
+def _periodic_pace(configuration: Configuration) -> Ad:
+    found: Ad = {}
+    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES):
+        text = configuration.get(name).strip()
+        if configuration.source(name).kind == "default" or not text:
+            continue
+        found[name] = text if name == TIMESLICE else str(configuration.integer(name, 0))
+        if words := unfit(name, found[name]):
+            raise _error(configuration, name, words.partition(": ")[2])
     return found
 
 

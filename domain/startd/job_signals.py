@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
-from ..events import JobSignalled, StarterSignalled
+from ..events import Ad, JobSignalled, StarterSignalled
 from ..state.job_ad import quoted
 from ..state.state import RUNS, Activation, Slot
 from . import time_limits
@@ -46,11 +46,15 @@ def signal(draft: Draft, slot: Slot, how: str, cause: str) -> None:
         signal_job(draft, activation, how, cause)
 
 
-def signal_job(draft: Draft, activation: Activation, how: str, cause: str) -> None:
-    """Do the same for an activation: a job of the local universe has no slot."""
+def signal_job(
+    draft: Draft, activation: Activation, how: str, cause: str, evidence: int = 0, vacated: Ad | None = None
+) -> None:
+    """Do the same for an activation: a job of the local universe has no slot. ``evidence`` and ``vacated``: see
+    ``JobSignalled``."""
     until = draft.now + _patience(draft, activation, how)
     if activation.cluster:
-        draft.emit(JobSignalled(*draft.why(cause), activation.cluster, activation.proc, how, until))
+        job = activation.cluster, activation.proc
+        draft.emit(JobSignalled(*draft.why(cause), *job, how, until, evidence, vacated or {}))
     else:
         draft.emit(StarterSignalled(*draft.why(cause), activation.slot, how, until))
 

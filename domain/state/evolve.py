@@ -542,6 +542,7 @@ def _signalled(state: State, event: e.JobSignalled) -> None:
     activation = state.by_job[event.cluster, event.proc]
     runs = state.clusters[event.cluster].status_of(event.proc) in RUNS
     state.ending.setdefault(activation.key, event.cause if runs else "")
+    activation.vacated = activation.vacated or event.vacated
     _told(activation, event)
 
 

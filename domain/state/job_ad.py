@@ -27,7 +27,7 @@ from ..events import (
     JobsTransitioned,
 )
 from ..state_machines import HTCONDOR_25, LEFT
-from ..state_machines.hold_codes import code_name
+from ..state_machines.hold_codes import Why, code_name
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
@@ -75,6 +75,20 @@ def unquoted(text: str) -> str:
             letter = escapes.get(letter, letter)
         out.append(letter)
     return "".join(out)
+
+
+def hold_reason(why: Why) -> Changes:
+    """What an ad says of why its job is held."""
+    return _reason("HoldReason", why)
+
+
+def vacate_reason(why: Why) -> Changes:
+    """What an ad says of why its job's last run ended before it was done."""
+    return _reason("VacateReason", why)
+
+
+def _reason(name: str, why: Why) -> Changes:
+    return {name: quoted(why.reason), f"{name}Code": str(why.code), f"{name}SubCode": str(why.subcode)}
 
 
 def seconds(at: int) -> str:
@@ -354,7 +368,7 @@ def _exited(job: _Attributes, event: JobExited) -> None:
         changes["JobCurrentStartExecutingDate"] = seconds(ended)
         job.add("NumJobStarts")
     _reported(job, event)
-    if event.outcome != "exited":
+    if event.outcome != "exited" or "VacateReasonCode" in event.changes:  # a periodic policy was first
         changes["LastVacateTime"] = seconds(ended)
         _vacated(job, event)
     if event.target == "Completed":

@@ -47,6 +47,19 @@ LIMITS: Final = (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_RUNNI
 """How many jobs there may be: in the queue, of one user in the queue, in one submission, running. One that is not set
 is none: HTCondor's defaults (100,000 of an owner, 20,000 in a submission, 10,000 running) count where they are set."""
 
+PERIODIC: Final = tuple(f"SYSTEM_PERIODIC_{what}" for what in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
+"""The access point's policies for all jobs: of each there may be a nameless one and named ones (``NAMES``), each with
+what it says of its reason and subcode (``REASON``, ``SUBCODE``)."""
+NAMES: Final = "_NAMES"
+SUBCODE: Final = "_SUBCODE"
+INTERVAL: Final = "PERIODIC_EXPR_INTERVAL"
+MAX_INTERVAL: Final = "MAX_PERIODIC_EXPR_INTERVAL"
+TIMESLICE: Final = "PERIODIC_EXPR_TIMESLICE"
+MAX_RELEASES: Final = "SYSTEM_MAX_RELEASES"
+PACE: Final[dict[str, str]] = {INTERVAL: "60", MAX_INTERVAL: "1200", TIMESLICE: "0.01"}
+"""When periodic policies are asked, with HTCondor's defaults: how far apart two passes are, at least and at most, in
+seconds, and which part of the time they may take."""
+
 _TEXTS: Final = frozenset({TRANSFORMS, REQUIREMENTS, user_maps.NAMES, *GUARDED})
 
 
@@ -54,8 +67,14 @@ def schedd_kind(name: str) -> str | None:
     """The kind of a setting of the schedd's: text, truth, expression or number; None: it is none of them."""
     if name in _TEXTS:
         return "text"
-    if name in LIMITS:
+    if name in LIMITS or name in (INTERVAL, MAX_INTERVAL):
         return "number"
+    if name == TIMESLICE:
+        return "part"
+    if name == MAX_RELEASES:
+        return "whole"
+    if name.startswith(PERIODIC):
+        return "text" if name.endswith(NAMES) else "expression"
     if name == IGNORE_SECURE or name.startswith(user_maps.PREFIX):
         return "truth"
     if name.startswith(REQUIREMENT):
@@ -70,7 +89,12 @@ def names_in(settings: Mapping[str, str], name: str) -> list[str]:
     return list(dict.fromkeys(settings.get(name, "").replace(",", " ").split()))
 
 
+def pace(settings: Mapping[str, str], name: str) -> float:
+    """One of ``PACE``."""
+    return float(settings.get(name, PACE[name]))
+
+
 def limit(settings: Mapping[str, str], name: str) -> int | None:
-    """One of ``LIMITS``; None: there is none."""
+    """One of ``LIMITS``, or SYSTEM_MAX_RELEASES; None: there is none."""
     text = settings.get(name, "").strip()
     return int(float(text)) if text else None

@@ -32,7 +32,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 class Negotiators(NamedTuple):
-    """A setting of the negotiator: ``kind`` is seconds, factor, number, part (of 1), count, rate, limit, truth,
+    """A setting of the negotiator: ``kind`` is seconds, factor, number, whole, part (of 1), count, rate, limit, truth,
     expression, or text."""
 
     kind: str
@@ -245,6 +245,8 @@ def unfit(name: str, text: str) -> str:
         return f"{name} = {text}: a number is wanted"
     if kind == "number" and (number is None or number < 0):
         return f"{name} = {text}: a number, 0 or more, is wanted"
+    if kind == "whole" and (number is None or number != int(number)):
+        return f"{name} = {text}: a whole number is wanted"
     if kind == "part" and (number is None or not 0 <= number <= 1):
         return f"{name} = {text}: a part of the cores is wanted, from 0 to 1"
     if kind == "count" and (number is None or number < 1 or number != int(number)):

@@ -73,6 +73,7 @@ class Activation:
     leaving: str = ""  #: the cause for which its slot's claim is about to end, where that is a reason of its own
     deferred: int = 0  #: when its processes are to be started, if they wait for that (0: they do not)
     halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
+    vacated: Ad = field(factory=dict)  #: what the job's ad will say of why it was ended, where a policy ended it
 
     def ran(self, now: int) -> int:
         """For how long it has run, in microseconds, without the time in which it was suspended or told to end."""

@@ -72,6 +72,9 @@ class Dialect(NamedTuple):
     """A job with a ``cron_day_of_week`` and no ``cron_day_of_month`` also begins on the last day before each month that
     follows, whatever its weekday, and there every other minute until midnight: the real schedd takes that month's days
     to begin with 0 (CronTab::matchFields)."""
+    asks_system_periodic_vacate: bool
+    """SYSTEM_PERIODIC_VACATE is asked of jobs that run (the manual's page "Configuration Macros"). The real schedd and
+    its shadows read it, and never ask it (UserPolicy::AnalyzeSinglePeriodicPolicy)."""
     tells_last_warning_alone: bool
     """Of submit requirements that only warn, a user is told the last (the manual, "Submit Warnings"). The real schedd
     tells all of them, the last one first."""
@@ -119,6 +122,7 @@ MANUAL: Final = Dialect(
     claim_overtakes_match_in_backfill=False,
     backs_off_backfill=True,
     slips_days_of_schedules=False,
+    asks_system_periodic_vacate=True,
     tells_last_warning_alone=True,
     transforms_see_all_attributes=True,
     ends_idle_startd_at_once=False,
@@ -152,6 +156,7 @@ HTCONDOR_25: Final = Dialect(
     claim_overtakes_match_in_backfill=True,
     backs_off_backfill=False,
     slips_days_of_schedules=True,
+    asks_system_periodic_vacate=False,
     tells_last_warning_alone=False,
     transforms_see_all_attributes=False,
     ends_idle_startd_at_once=True,

@@ -24,6 +24,10 @@ FIRST_VACATE_CODE: Final = 1000
 """The first code that means: try again elsewhere."""
 
 
+VACATE_BASE: Final = "VacateBase"
+"""The label that the real schedd gives the first of these codes: the name of where they begin."""
+
+
 def _codes(section: Section) -> dict[int, Code]:
     found = {}
     for line in section.lines:
@@ -38,6 +42,8 @@ HOLD_CODES, VACATE_CODES = map(_codes, sections(get_data(__package__, "hold_code
 
 def code_name(code: int) -> str:
     """Return a code's label; that of Unspecified for a number that is none."""
+    if code == FIRST_VACATE_CODE:
+        return VACATE_BASE
     return (HOLD_CODES.get(code) or VACATE_CODES.get(code) or HOLD_CODES[0]).name
 
 

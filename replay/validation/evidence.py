@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from ...domain import events as e
-from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
+from ...domain.classad import Context, Expression, unparse
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.schedd.job_policy import Answer, constant
@@ -20,7 +20,9 @@ from ...domain.state.cluster import Cluster
 from ...domain.state.expression_cache import ad_of, expression
 from ...domain.state.state import Slot
 from ..narration.causes import cause_words
+from .job_policy import periodic, wrong_evidence
 from .judged_pool import JudgedPool, policy, rule
+from .recorded_truth import truth, truth_of, unparsed, value_of
 from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, Decided, Truth
 
 _BEYOND = frozenset(
@@ -74,7 +76,9 @@ def _fits(
 
 def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
     """Check the evidence of a transition by a job's own policy; without any, that a constant expression allows it."""
-    wanted = OWN_POLICY.get(event.row, {})
+    wanted, policies = OWN_POLICY.get(event.row, {}), periodic(event.row)
+    if policies and not wrong_evidence(pool, cluster, proc, policies, event.evidence, event.at):
+        return  # a periodic policy that was asked at the end of the run
     if not event.evidence:
         _by_constants(pool, cluster, proc, event.row, wanted)
         return
@@ -108,12 +112,6 @@ def _by_constants(
     pool.report_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
 
 
-def unparsed(text: str) -> str:
-    """Return a text as the language writes its meaning; a text that is no expression is unchanged."""
-    meaning = expression(text)
-    return text if meaning is None else unparse(meaning)
-
-
 def _reads(slot: Slot, name: str) -> bool:
     """Tell whether a slot's expression, and its variant if any, reads an attribute that is always there."""
     texts = [text for key in (name, name + VARIANT) if (text := policy(slot, key))]
@@ -145,8 +143,8 @@ def redecided(note: e.EvaluationRecorded) -> str:
         scope, _, short = name.rpartition(".")
         (target if scope.upper() == "TARGET" else my)[short] = text
     second = note.at // 1_000_000
-    value = _value(decided, ad_of(my), ad_of(target), Context(now=second, seed=second))
-    if _truth(value) == truth_of(note.value):
+    value = value_of(decided, ad_of(my), ad_of(target), Context(now=second, seed=second))
+    if truth(value) == truth_of(note.value):
         return ""
     read = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"
     return f"{note.expression} is noted as {note.value}, but with what it read ({read}) it is {unparse(value)}"
@@ -168,22 +166,3 @@ def _nodes(within: Expression) -> Iterator[Expression]:
         node = pending.pop()
         yield node
         pending.extend(children(node))
-
-
-def _value(of: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Value:
-    try:
-        return of.evaluate(my, target, context)
-    except EvaluationError:
-        return ERROR
-
-
-def truth_of(text: str) -> Truth:
-    literal = expression(text)
-    return None if literal is None else _truth(_value(literal, None, None, None))
-
-
-def _truth(value: Value) -> Truth:
-    """Return True, False, or None for neither; a number counts as it does for the reference's daemons."""
-    if isinstance(value, bool):
-        return value
-    return value != 0 if isinstance(value, int | float) else None

@@ -19,6 +19,7 @@ from ...domain.state.state import RUNS, Activation, Slot, provides
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting import begins
 from .evidence import own_policy
+from .job_policy import by_policy, is_by_policy
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule, rule_of
 from .rules import NEEDS, OUTCOMES
 from .submissions import check_number, judge_submission
@@ -152,7 +153,8 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
         if event.left and event.target in TERMINAL:
             _count(pool, "leave", behind - first - part.count(0) - len(runs))
     pool.tell(cluster.id)
-    if event.evidence or event.row == "leave":
+    by_policy(pool, cluster, lead, event)
+    if (event.evidence and not is_by_policy(event)) or event.row == "leave":
         own_policy(pool, cluster, lead, event)
     _comes_to_its_end(pool, cluster, event.target, event.left)
 
@@ -412,6 +414,9 @@ def measured(pool: JudgedPool, run: Activation, event: e.JobMeasured) -> None:
 def signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
     for words in wrong_order(run, event):
         pool.report_job(event.cluster, event.proc, "end", words)
+    cluster = pool.state.clusters.get(event.cluster)
+    if cluster is not None:
+        by_policy(pool, cluster, event.proc, event)
 
 
 def wrong_order(run: Activation, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:

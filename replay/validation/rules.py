@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
 OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
     # (outcome, cause): the rows that may follow while the job runs, whether it was told to end
-    ("exited", "exited"): Outcome(("complete", "requeue", "hold"), False),
+    ("exited", "exited"): Outcome(("complete", "requeue", "hold", "remove"), False),
     ("evicted", "evicted"): Outcome(("evict",), True),
     ("evicted", "limit_exceeded"): Outcome(("hold",), None),
     ("failed", "execution_failed"): Outcome(("hold", "evict"), None),

@@ -262,7 +262,7 @@ class _Life:
         if event.cause == "held_by_machine":
             facts |= self.context.asked(event, "WANT_HOLD")
             code = "held_by_slot"
-        elif event.cause == "evaluated":
+        elif event.evidence:
             facts |= self.context.decided(event)
             code = _BY_POLICY.get(event.target, code)
         if code not in _BECAME.values() or facts["reason"].startswith("via "):  # which names the tool that was used
@@ -314,7 +314,7 @@ class _Life:
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "told_to_end" if event.how == "soft" else "killed"
-        self.told = self._say(position, event, code, why=self.context.words(event))
+        self.told = self._say(position, event, code, why=self.context.words(event), **self.context.decided(event))
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         began = self.run.at if self.run else event.at
@@ -530,7 +530,7 @@ _BECAME = {
 _BY_POLICY = {"Held": "held_by_policy", "Removed": "removed_by_policy", "Idle": "released_by_policy"}
 """The same where an expression decided."""
 _EXITED = {"exited": "exited", "evicted": "evicted"}
-_ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed"})
+_ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed", *_BY_POLICY.values()})
 _BY_SLOT = frozenset({"slot_suspends"})
 _BY_HAND = ("1", "15")  #: codes of holds that somebody wanted: nothing has to be mended before the release
 _SITUATIONS: dict[str, Callable[[_Life], _Situation]] = {

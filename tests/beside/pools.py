@@ -62,6 +62,14 @@ SUBMIT_TEMPLATE_Beside @=end
   arguments = $(1) $(2) $(own) $(0#)
   +Template = "$(2?) $(3:none)"
 @end
+SYSTEM_PERIODIC_HOLD_NAMES = Large
+SYSTEM_PERIODIC_HOLD_Large = SystemHold =?= true && JobStatus == 2
+SYSTEM_PERIODIC_HOLD_Large_REASON = strcat("too large: ", Size)
+SYSTEM_PERIODIC_HOLD_Large_SUBCODE = 7 * 6
+SYSTEM_PERIODIC_HOLD = SystemUnnamed =?= true
+SYSTEM_PERIODIC_RELEASE = SystemRelease =?= true
+SYSTEM_PERIODIC_REMOVE = SystemRemove =?= true && JobStatus == 2
+SYSTEM_PERIODIC_VACATE = SystemVacate =?= true && NumShadowStarts < 2
 """
 """Both pools' configuration."""
 

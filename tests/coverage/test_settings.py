@@ -125,8 +125,8 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
     ("text", "told"),
     [
         (
-            "SYSTEM_PERIODIC_HOLD = true",
-            "SYSTEM_PERIODIC_HOLD is a setting of HTCondor's that Poolbook does not follow",
+            "SYSTEM_ON_VACATE_COOL_DOWN = 60",
+            "SYSTEM_ON_VACATE_COOL_DOWN is a setting of HTCondor's that Poolbook does not follow",
         ),
         (
             "DAEMON_LIST = MASTER, HAD\nHAD_LIST = a",
@@ -215,13 +215,11 @@ def test_a_pool_does_not_start_under_what_it_would_not_keep(
 def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "pool.conf").write_text(
-        "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1\nSYSTEM_PERIODIC_HOLD = false || false\n"
-    )
+    (folder / "pool.conf").write_text("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1\nSYSTEM_ON_VACATE_COOL_DOWN = 60\n")
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
     told = "".join(capsys.readouterr())
-    assert told.count("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") == told.count("SYSTEM_PERIODIC_HOLD") == 1
+    assert told.count("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") == told.count("SYSTEM_ON_VACATE_COOL_DOWN") == 1
 
 
 def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:

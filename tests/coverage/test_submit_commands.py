@@ -61,9 +61,9 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
 @together(
     ("lines", "told"),
     [
-        ("periodic_remove = JobStatus == 5", "periodic_remove is kept in the ad and not acted on yet"),
-        ("periodic_hold = true\nnoop_job = true", "noop_job and periodic_hold are kept in the ad and not acted on yet"),
-        ("+PeriodicRemove = true", "+PeriodicRemove is kept in the ad"),
+        ("stack_size = 5", "stack_size is kept in the ad and not acted on yet"),
+        ("stack_size = 5\nnoop_job = true", "noop_job and stack_size are kept in the ad and not acted on yet"),
+        ("+StackSize = 5", "+StackSize is kept in the ad"),
         ("should_transfer_files = YES", "should_transfer_files is kept in the ad"),
         ("should_transfer_files = YES", "the jobs stay idle, since no slot has HasFileTransfer yet"),
         ("transfer_input_files = a, b", "transfer_input_files is kept in the ad"),
@@ -77,7 +77,7 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
             "leave_in_queue = MY.lastrejmatchreason =?= 1",
             "leave_in_queue reads LastRejMatchReason, which no job here has",
         ),
-        ("priority = 3\nqueue periodic_hold in (true)", "periodic_hold is kept in the ad"),
+        ("priority = 3\nqueue stack_size in (5)", "stack_size is kept in the ad"),
     ],
 )
 def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) -> None:
@@ -121,14 +121,13 @@ def test_all_that_is_not_followed_is_named_in_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = "executable = /bin/true\nperiodic_remove = true\nstack_size = 7\nnotify_user = me\nqueue\n"
+    lines = "executable = /bin/true\nnoop_job = true\nstack_size = 7\nnotify_user = me\nqueue\n"
     Path("job.sub").write_text(lines)
     for command in (["submit", "job.sub"], ["run", "job.sub"]):
         assert main(command) == 0
-        (line,) = [line for line in capsys.readouterr().err.splitlines() if "periodic_remove" in line]
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if "noop_job" in line]
         assert line == (
-            "WARNING: periodic_remove and stack_size are kept in the ad and not acted on yet; "
-            "notify_user has no effect yet"
+            "WARNING: noop_job and stack_size are kept in the ad and not acted on yet; notify_user has no effect yet"
         )
 
 

@@ -11,7 +11,8 @@ from poolbook.domain.classad import Context, EvaluationError, parse
 from poolbook.domain.classad.match import accepts
 from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.ports.stimuli import Selection
-from poolbook.domain.schedd.job_commands import MANY, selected
+from poolbook.domain.schedd.constraints import MANY
+from poolbook.domain.schedd.job_commands import selected
 from poolbook.domain.schedd.job_constraints import meeting
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.evolve import evolve

@@ -15,7 +15,15 @@ from ....domain import events as e
 from ....domain.schedd.warnings import heading, said
 from ....domain.state.job_ad import began_in_vain, quoted, unquoted
 from ....domain.state_machines import LEFT
-from ....domain.state_machines.hold_codes import BY_THE_ACCESS_POINT, EVICTIONS, LOST, REMOVED_CODE, UNSPECIFIED, Why
+from ....domain.state_machines.hold_codes import (
+    BY_THE_ACCESS_POINT,
+    DEACTIVATED,
+    EVICTIONS,
+    LOST,
+    REMOVED_CODE,
+    UNSPECIFIED,
+    Why,
+)
 from . import event_text
 from .logged_clusters import NOTES, LoggedCluster, holds, without
 from .logged_runs import Place, Run, address, changed, local, place, table
@@ -262,7 +270,8 @@ class UserLogs:
         run = self._running(event)
         if run is None:
             return
-        run.why = run.why or EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, UNSPECIFIED)
+        by_policy = _vacate_of(event.vacated)
+        run.why = by_policy or run.why or EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, UNSPECIFIED)
         if run.suspended and event.how == "soft":  # stopped processes go on, to take the signal
             run.suspended = False
             if run.executing is not None:
@@ -284,7 +293,9 @@ class UserLogs:
         resident = max(run.resident, event.resident)
         if run.executing is not None and resident:
             yield from self._sized(event, run, 0, resident)
-        if event.outcome == "exited" and event.row != "hold":
+        if event.outcome == "exited" and event.row == "remove":
+            yield self._one(event, ABORT, event_text.aborted(unquoted(event.changes.get("RemoveReason", ""))))
+        elif event.outcome == "exited" and event.row != "hold":
             yield self._one(event, *_ended(run, cluster, event, usage, total))
         else:
             for number, body in _interrupted(run, cluster, event, usage):
@@ -319,7 +330,8 @@ def _interrupted(
 ) -> Iterator[tuple[int, Body]]:
     """Yield the events of a job that did not end by itself, or that its own policy holds at its end: the error, the
     eviction, and the hold. Of a hold that the access point finds itself, or the job's own policy at its end, there is
-    neither error nor eviction, as in the logs of the real pool."""
+    neither error nor eviction, as in the logs of the real pool; nor is there where a policy holds or removes a job that
+    runs."""
     hold = _hold_of(event.changes)
     if hold is not None and (event.outcome == "exited" or hold.code in BY_THE_ACCESS_POINT):
         yield HOLD, _held(hold)
@@ -328,6 +340,8 @@ def _interrupted(
         if not run.place.machine:
             yield EVICT, lambda _: event_text.evicted(0, 0, "", usage, table(run, cluster, event))
         yield HOLD, _held(hold)
+        return
+    if hold is None and run.why == DEACTIVATED:
         return
     why = hold or run.why or UNSPECIFIED
     if event.outcome == "lost":
@@ -347,8 +361,16 @@ def _interrupted(
 def _hold_of(changes: e.Ad) -> Why | None:
     if "HoldReason" not in changes:
         return None
-    code, subcode = (int(changes.get(name) or 0) for name in ("HoldReasonCode", "HoldReasonSubCode"))
-    return Why(code, subcode, unquoted(changes["HoldReason"]))
+    return _why_in(changes, "HoldReason")
+
+
+def _vacate_of(changes: e.Ad) -> Why | None:
+    return _why_in(changes, "VacateReason") if changes else None
+
+
+def _why_in(changes: e.Ad, name: str) -> Why:
+    code, subcode = (int(changes.get(part) or 0) for part in (f"{name}Code", f"{name}SubCode"))
+    return Why(code, subcode, unquoted(changes[name]))
 
 
 def _held(hold: Why) -> str:

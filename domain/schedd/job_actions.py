@@ -1,0 +1,73 @@
+"""Hold, release and remove jobs, whoever decides it: a user (``job_commands``) or a policy (``periodic_policy``).
+
+What ends a run is imported where a job runs: it brings all of the startd, and most jobs that are held or removed do not
+run.
+"""
+
+from __future__ import annotations
+
+from attrs import Factory, frozen
+
+from ..decision.draft import Draft, ranges
+from ..events import Ad
+from ..state.cluster import Cluster
+from ..state.job_ad import OF_A_HOLD
+from .crontab import ATTRIBUTES
+from .waiting_claims import withdraw_better_matches
+
+
+@frozen
+class Decided:
+    """Why something is done with jobs: the cause, where the log has what decided it, and what the ads of those that run
+    will say of their end, where that does not follow from what is done."""
+
+    cause: str
+    evidence: int = 0
+    vacated: Ad = Factory(dict)
+
+
+def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes: Ad, why: Decided) -> None:
+    """Hold jobs that are all in this status; ``changes`` has the reason and its codes."""
+    draft.move_jobs(cluster, ranges(procs), "hold", why.cause, status, changes, why.evidence)
+    withdraw_better_matches(draft, cluster.id, procs)
+    stop_all(draft, cluster, procs, why)
+
+
+def release(draft: Draft, cluster: Cluster, procs: list[int], reason: str, why: Decided) -> None:
+    """Release held jobs for this reason, an expression. Those with a schedule are given their next time."""
+    by_held: dict[tuple[str, ...], list[int]] = {}
+    for proc in procs:
+        by_held.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), []).append(proc)
+    for held, group in by_held.items():
+        changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
+        changes |= dict.fromkeys(OF_A_HOLD, "")
+        changes["ReleaseReason"] = reason
+        draft.move_jobs(cluster, ranges(group), "release", why.cause, "Held", changes, why.evidence)
+    if _scheduled(cluster, procs):
+        from .deferral import is_past, schedule
+
+        schedule(draft, cluster, [proc for proc in procs if is_past(draft, cluster, proc)])
+
+
+def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
+    """Return whether any of the jobs may have a schedule (``cron_minute`` and its like)."""
+    names = [name for name in ATTRIBUTES if cluster.agree(name)]
+    return len(names) < len(ATTRIBUTES) or any(cluster.wish(procs[0], name) for name in names)
+
+
+def remove(draft: Draft, cluster: Cluster, procs: list[int], status: str, reason: str, why: Decided) -> None:
+    """Remove jobs that are all in this status, for this reason, an expression."""
+    draft.move_jobs(cluster, ranges(procs), "remove", why.cause, status, {"RemoveReason": reason}, why.evidence)
+    withdraw_better_matches(draft, cluster.id, procs)
+    stop_all(draft, cluster, procs, why)
+
+
+def stop_all(draft: Draft, cluster: Cluster, procs: list[int], why: Decided) -> None:
+    """Tell the processes of those of the jobs that run to end."""
+    found = (draft.state.by_job.get((cluster.id, proc)) for proc in procs)
+    running = [activation for activation in found if activation is not None]
+    if running:
+        from .claims import stop
+
+        for activation in running:
+            stop(draft, activation, why.cause, why.evidence, why.vacated)

@@ -1,0 +1,367 @@
+"""What policies do to jobs while these wait, run or are held: the jobs' own, and the access point's for all jobs.
+
+``POLICIES`` has them in the order in which HTCondor asks (UserPolicy::AnalyzePolicy, user_job_policy.cpp): of each job
+the first that is true, or a number other than 0, decides. What is undefined or an error decides nothing, but for a
+TimerRemove. A job's own PeriodicHold goes before the access point's SYSTEM_PERIODIC_HOLD, whose named expressions go in
+the order of SYSTEM_PERIODIC_HOLD_NAMES before the nameless one, and so for the others.
+
+The access point asks of jobs that do not run, in passes over all of them (Scheduler::PeriodicExprHandler). Of each job
+that runs its shadow asks, from the begin of its process on (BaseUserPolicy::checkPeriodic). ``policy_times`` has when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from ..classad import ClassAd, EvaluationError, Expression, unparse
+from ..classad.tree import Literal
+from ..classad.unparse import unparse_old
+from ..decision.draft import Draft
+from ..events import Ad
+from ..ports.stimuli import EvaluateJobPolicies
+from ..startd.evaluation import integer, unparsed, values_read
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of, expression
+from ..state.job_ad import STATUS_NUMBERS, hold_reason, quoted, vacate_reason, whole
+from ..state.schedd_settings import MAX_RELEASES, NAMES, REASON, SUBCODE, limit, names_in
+from ..state.state import RUNS, State
+from ..state_machines.hold_codes import DEACTIVATED, Why
+from .constraints import meeting, meets
+from .job_actions import Decided, hold, release, remove, stop_all
+from .policy_kinds import attributes_read, kinds
+
+EVICT: Final = "evict"
+"""The row of a job that a policy vacates: it follows when its processes are gone."""
+_ALL: Final = frozenset(STATUS_NUMBERS) - {"Removed"}
+_NOT_HELD: Final = _ALL - {"Held", "Completed"}
+HELD_BY_USER: Final = "1"
+"""The HoldReasonCode of jobs that no policy releases."""
+SPOOLING: Final = "16"
+"""The HoldReasonCode of jobs that no policy is asked of: their input is still on its way."""
+
+
+@frozen
+class Policy:
+    """What a job's attribute, or a setting of the access point's, may do to a job.
+
+    ``code``: the HoldReasonCode or VacateReasonCode that follows. ``asks``: the expression, where the attribute is not
+    one itself but what that reads. ``words``: the reason, of ``name`` and ``text``, unless the attribute ``reason`` has
+    another; ``subcode`` is the attribute of that.
+    """
+
+    cause: str
+    row: str
+    statuses: frozenset[str]
+    attribute: str = ""
+    setting: str = ""
+    code: int = 0
+    asks: str = ""
+    words: str = ""
+    reason: str = ""
+    subcode: str = ""
+
+
+_OWN: Final = "The job attribute {name} expression '{text}' evaluated to TRUE"
+_SYSTEM: Final = "The system macro {name} expression '{text}' evaluated to TRUE"
+
+_HELD: Final = frozenset({"Held"})
+
+POLICIES: Final = (
+    Policy(
+        "periodic_vacate", EVICT, RUNS, "PeriodicVacate", code=1000, words=_OWN,
+        reason="PeriodicVacateReason", subcode="PeriodicVacateSubCode",
+    ),
+    Policy("system_periodic_vacate", EVICT, RUNS, setting="SYSTEM_PERIODIC_VACATE", code=1001, words=_SYSTEM),
+    Policy(
+        "timer_undefined", "hold", RUNS, "TimerRemove", code=5,
+        asks="isUndefined(TimerRemove) || isError(TimerRemove) || isString(TimerRemove)",
+        words="The job attribute {name} expression '{text}' evaluated to UNDEFINED",
+    ),
+    Policy(
+        "timer_remove", "remove", _ALL, "TimerRemove", words=_OWN,
+        asks="TimerRemove >= 0 && TimerRemove < time()",
+    ),
+    Policy(
+        "periodic_hold", "hold", _NOT_HELD, "PeriodicHold", code=3, words=_OWN,
+        reason="PeriodicHoldReason", subcode="PeriodicHoldSubCode",
+    ),
+    Policy("system_periodic_hold", "hold", _NOT_HELD, setting="SYSTEM_PERIODIC_HOLD", code=26, words=_SYSTEM),
+    Policy(
+        "periodic_release", "release", _HELD, "PeriodicRelease", words=_OWN,
+        reason="PeriodicReleaseReason", subcode="PeriodicReleaseSubCode",
+    ),
+    Policy("system_periodic_release", "release", _HELD, setting="SYSTEM_PERIODIC_RELEASE", words=_SYSTEM),
+    Policy(
+        "periodic_remove", "remove", _ALL, "PeriodicRemove", words=_OWN,
+        reason="PeriodicRemoveReason", subcode="PeriodicRemoveSubCode",
+    ),
+    Policy("system_periodic_remove", "remove", _ALL, setting="SYSTEM_PERIODIC_REMOVE", words=_SYSTEM),
+)  # fmt: skip
+"""In the order in which they are asked."""
+BY_CAUSE: Final = {policy.cause: policy for policy in POLICIES}
+ATTRIBUTES: Final = tuple(dict.fromkeys(policy.attribute for policy in POLICIES if policy.attribute))
+"""The attributes by which jobs have such policies."""
+
+
+@frozen
+class Question:
+    """One expression of a policy. ``name``: the setting that has it, as SYSTEM_PERIODIC_HOLD_Large, or the attribute;
+    ``text``: the expression, of a setting or of ``Policy.asks``; empty: each job has its own."""
+
+    policy: Policy
+    name: str
+    text: str = ""
+
+
+def questions(state: State) -> list[Question]:
+    """All that is asked of jobs, in the order in which it is."""
+    found: list[Question] = []
+    for policy in POLICIES:
+        if policy.attribute:
+            found.append(Question(policy, policy.attribute, policy.asks))
+        elif policy.row != EVICT or state.dialect.asks_system_periodic_vacate:
+            found += (Question(policy, name, state.settings[name]) for name in system_names(state.settings, policy))
+    return found
+
+
+def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
+    """The settings that have the expressions of one of the access point's policies, in the order of asking."""
+    named = [f"{policy.setting}_{name}" for name in names_in(settings, f"{policy.setting}{NAMES}")]
+    return [name for name in (*named, policy.setting) if settings.get(name, "").strip()]
+
+
+def concerns(state: State, cluster: Cluster) -> bool:
+    """Whether any policy is there for jobs of the cluster."""
+    own = any(not cluster.agree(name) or cluster.wish(0, name) for name in ATTRIBUTES)
+    return own or any(system_names(state.settings, policy) for policy in POLICIES if policy.setting)
+
+
+# Whom a pass asks
+
+
+@frozen
+class _Group:
+    """Jobs of one cluster in one status, of which the same is asked."""
+
+    cluster: Cluster
+    status: str
+    procs: list[int]
+
+
+def evaluate_job_policies(draft: Draft, stimulus: EvaluateJobPolicies) -> None:
+    """Ask the policies of jobs that do not run, by their clusters, and of single ones that do."""
+    groups = [*_waiting(draft.state, stimulus.clusters), *_running(draft.state, stimulus.running)]
+    for question in questions(draft.state):
+        groups = list(_asked(draft, question, groups))
+
+
+def _waiting(state: State, clusters: Sequence[int]) -> Iterator[_Group]:
+    """The jobs that do not run. Of the local universe the access point itself asks in any status."""
+    for number in clusters:
+        cluster = state.clusters.get(number)
+        if cluster is None:
+            continue
+        runs = () if cluster.local else {proc for one, proc in state.by_job if one == number}
+        for status, byte in STATUS_NUMBERS.items():
+            if not cluster.counts[byte] or status == "Removed" or (status in RUNS and not cluster.local):
+                continue
+            procs = [proc for proc in cluster.procs(byte.__eq__) if proc not in runs]
+            if procs:
+                yield _Group(cluster, status, procs)
+
+
+def _running(state: State, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
+    for number, proc in jobs:
+        activation, cluster = state.by_job.get((number, proc)), state.clusters.get(number)
+        if activation is not None and cluster is not None and activation.executing:
+            status = cluster.status_of(proc)
+            if status in RUNS:
+                yield _Group(cluster, status, [proc])
+
+
+def _asked(draft: Draft, question: Question, groups: list[_Group]) -> Iterator[_Group]:
+    """Ask one question of all jobs that it concerns, and do what follows; those of which nothing does are asked on."""
+    by_text: dict[str, list[_Group]] = {}
+    for group in groups:
+        if group.status not in question.policy.statuses:
+            yield group
+            continue
+        for text, part in _texts(question, group):
+            by_text.setdefault(text, []).append(part)
+    for text, parts in by_text.items():
+        for part, fired in zip(parts, _fired(draft, question, text, parts), strict=True):
+            if fired:
+                _act(draft, question, text, _Group(part.cluster, part.status, fired))
+            decided = frozenset(fired)
+            left = [proc for proc in part.procs if proc not in decided] if fired else part.procs
+            if left:
+                yield _Group(part.cluster, part.status, left)
+
+
+def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
+    """The group by the texts that its jobs have for the question; empty: they have none."""
+    cluster, policy = group.cluster, question.policy
+    if not policy.attribute:
+        yield question.text, group
+    elif cluster.agree(policy.attribute):
+        own = cluster.wish(group.procs[0], policy.attribute)
+        yield own and (question.text or own), group
+    else:
+        found: dict[str, list[int]] = {}
+        for proc in group.procs:
+            own = cluster.wish(proc, policy.attribute)
+            found.setdefault(own and (question.text or own), []).append(proc)
+        for text, procs in found.items():
+            yield text, _Group(cluster, group.status, procs)
+
+
+def _fired(draft: Draft, question: Question, text: str, groups: list[_Group]) -> list[list[int]]:
+    """Those jobs of each group for which the expression holds, and to whom the policy may do what it does."""
+    asked = expression(text) if text else None
+    if asked is None:
+        return [[] for _ in groups]
+    if isinstance(asked, Literal):
+        true = isinstance(asked.value, int | float) and bool(asked.value)
+        found = [group.procs if true else [] for group in groups]
+    elif all(group.status in RUNS for group in groups):
+        found = [
+            [proc for proc in group.procs if meets(asked, policy_ad(draft, group.cluster, proc), draft.context)]
+            for group in groups
+        ]
+    else:
+        found = meeting(asked, [(group.cluster, group.procs) for group in groups], draft.context)
+    return [_bearing(draft, question.policy, group, procs) for group, procs in zip(groups, found, strict=True)]
+
+
+def _bearing(draft: Draft, policy: Policy, group: _Group, procs: list[int]) -> list[int]:
+    """Those of the jobs that bear it: jobs that are being told to end already are not vacated, those that a user holds
+    or that have been held SYSTEM_MAX_RELEASES times are not released, nothing is done while input is on its way."""
+    cluster = group.cluster
+    if policy.row == EVICT:
+        found = ((proc, draft.state.by_job.get((cluster.id, proc))) for proc in procs)
+        return [proc for proc, activation in found if activation is not None and not activation.stop]
+    if group.status != "Held":
+        return procs
+    procs = [proc for proc in procs if cluster.value(proc, "HoldReasonCode") != SPOOLING]
+    if policy.row != "release":
+        return procs
+    most = limit(draft.state.settings, MAX_RELEASES)
+    return [
+        proc
+        for proc in procs
+        if cluster.value(proc, "HoldReasonCode") != HELD_BY_USER
+        and (most is None or most < 0 or whole(cluster.value(proc, "NumHolds")) < most)
+    ]
+
+
+def policy_ad(draft: Draft, cluster: Cluster, proc: int) -> ClassAd:
+    """A job's ad as its policy sees it: RemoteWallClockTime counts the run that goes on."""
+    return ad_of(with_run_time(cluster.attributes(proc), draft.now))
+
+
+def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
+    """The ad with what has passed of the run added to its RemoteWallClockTime (BaseUserPolicy::updateJobTime)."""
+    began = whole(ad.get("ShadowBday", ""))
+    if not began:
+        return dict(ad)
+    try:
+        before = float(ad.get("RemoteWallClockTime", "0"))
+    except ValueError:
+        before = 0.0
+    return {**ad, "RemoteWallClockTime": repr(before + now // 1_000_000 - began)}
+
+
+# What follows
+
+
+@frozen
+class Verdict:
+    """Why a policy does something to a job: its reason, its subcode, and where the log has what it read."""
+
+    reason: str
+    subcode: int = 0
+    evidence: int = 0
+
+
+def verdict(draft: Draft, question: Question, text: str, own: str, ad: ClassAd) -> Verdict:
+    """Put into words why a question that is true does what follows. ``text``: what was asked; ``own``: what the job's
+    attribute has."""
+    asked, policy = expression(text), question.policy
+    assert asked is not None
+    evidence = 0
+    if not isinstance(asked, Literal):
+        value = unparsed(_value(asked, ad, draft))
+        evidence = draft.note(question.name, unparse(asked), value, values_read(asked, ad, None, draft.context))
+    shown = expression(own) if policy.attribute else None
+    default = policy.words.format(
+        name=policy.attribute or policy.setting, text=text.strip() if shown is None else unparse_old(shown)
+    )
+    reason, subcode = (_extra(draft, question, part) for part in (REASON, SUBCODE))
+    said = None if reason is None else _value(reason, ad, draft)
+    number = None if subcode is None else integer(subcode, ad, None, draft.context)
+    return Verdict(said if isinstance(said, str) and said else default, number or 0, evidence)
+
+
+def _extra(draft: Draft, question: Question, part: str) -> Expression | None:
+    """The expression of a policy's reason or subcode: a job's own is an attribute of its ad, PeriodicHoldReason."""
+    if question.policy.attribute:
+        name = question.policy.reason if part == REASON else question.policy.subcode
+        return expression(name) if name else None
+    text = draft.state.settings.get(f"{question.name}{part}", "")
+    return expression(text) if text.strip() else None
+
+
+def _value(asked: Expression, ad: ClassAd, draft: Draft) -> object:
+    try:
+        return asked.evaluate(ad, None, draft.context)
+    except EvaluationError:
+        return None
+
+
+def changes(policy: Policy, found: Verdict) -> Ad:
+    """What the ad of a job says of what a policy has done to it."""
+    if policy.row == "hold":
+        return hold_reason(Why(policy.code, found.subcode, found.reason))
+    if policy.row == EVICT:
+        return vacate_reason(Why(policy.code, found.subcode, found.reason))
+    return {"ReleaseReason" if policy.row == "release" else "RemoveReason": quoted(found.reason)}
+
+
+def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
+    """Do what follows for jobs of which the policy holds: those that are alike in what it reads, at once."""
+    cluster, policy, status = group.cluster, question.policy, group.status
+    reads = [one for one in (expression(text), *(_extra(draft, question, part) for part in (REASON, SUBCODE))) if one]
+    alike: dict[Verdict, list[int]] = {}
+    for procs in kinds(cluster, group.procs, attributes_read(reads, cluster, group.procs[0])):
+        own = cluster.wish(procs[0], policy.attribute) if policy.attribute else ""
+        found = verdict(draft, question, text, own, policy_ad(draft, cluster, procs[0]))
+        alike.setdefault(found, []).extend(procs)
+    for found, procs in alike.items():
+        procs.sort()
+        told = changes(policy, found)
+        runs = status in RUNS
+        if policy.row == EVICT:
+            stop_all(draft, cluster, procs, Decided(policy.cause, found.evidence, told))
+            continue
+        why = Decided(policy.cause, found.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.local else {})
+        if policy.row == "hold":
+            hold(draft, cluster, procs, status, told, why)
+        elif policy.row == "release":
+            release(draft, cluster, procs, told["ReleaseReason"], why)
+        else:
+            remove(draft, cluster, procs, status, told["RemoveReason"], why)
+
+
+def at_end(draft: Draft, cluster: Cluster, proc: int, status: str, ad: ClassAd) -> tuple[Policy, Verdict] | None:
+    """Ask once more at the end of a run, before the policy of that: the first that holds the job or removes it."""
+    for question in questions(draft.state):
+        policy = question.policy
+        own = cluster.wish(proc, policy.attribute) if policy.attribute else ""
+        text = question.text if not policy.attribute else own and (question.text or own)
+        asked = expression(text) if text and policy.row != EVICT and status in policy.statuses else None
+        if asked is not None and meets(asked, ad, draft.context):
+            return policy, verdict(draft, question, text, own, ad)
+    return None

@@ -1,0 +1,95 @@
+"""Check what periodic policies did: that the policy is asked of jobs in that status, does what follows, and held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...domain import events as e
+from ...domain.classad import ClassAd, Context
+from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
+from ...domain.state.cluster import Cluster
+from ...domain.state.expression_cache import expression
+from ...domain.state_machines.hold_codes import DEACTIVATED
+from .judged_pool import JudgedPool
+from .recorded_truth import truth, truth_of, unparsed, value_of
+
+
+def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobSignalled) -> None:
+    """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
+    signal, that it does not say what only a policy's does."""
+    if not is_by_policy(event):
+        if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated):
+            words = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
+            pool.report_job(cluster.id, proc, "evidence", words)
+        return
+    policy = BY_CAUSE[event.cause]
+    if isinstance(event, e.JobsTransitioned):
+        if event.row != policy.row or event.source not in policy.statuses:
+            words = f"{event.cause} does not {event.row} a job that is {event.source}"
+            pool.report_job(cluster.id, proc, "row", words)
+        code = event.changes.get("HoldReasonCode", "0")
+        if policy.row == "hold" and code != str(policy.code):
+            words = f"{event.cause} holds with the code {policy.code}, but it says {code}"
+            pool.report_job(cluster.id, proc, "value", words)
+    else:
+        code = str(policy.code) if policy.row == EVICT else "" if cluster.local else str(DEACTIVATED.code)
+        if event.vacated.get("VacateReasonCode", "") != code:
+            words = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
+            pool.report_job(cluster.id, proc, "value", words)
+    words = wrong_evidence(pool, cluster, proc, (policy,), event.evidence, event.at)
+    if words:
+        pool.report_job(cluster.id, proc, "evidence", words)
+
+
+def is_by_policy(event: e.JobsTransitioned | e.JobSignalled) -> bool:
+    """Tell whether a policy caused it."""
+    return event.cause in BY_CAUSE
+
+
+def periodic(row: str) -> tuple[Policy, ...]:
+    """The policies that do this to a job."""
+    return tuple(policy for policy in POLICIES if policy.row == row)
+
+
+def wrong_evidence(
+    pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...], evidence: int, at: int
+) -> str:
+    """Return what is wrong with the evidence that one of these policies held at an instant; empty: nothing. Without
+    any, one of them has to hold in an empty ad: it read nothing."""
+    asked = dict(_texts(pool, cluster, proc, policies))
+    if not evidence:
+        if None in asked.values() or any(_holds(text, at) for text in asked.values() if text):
+            return ""
+        return f"it names no evidence that {' or '.join(policy.cause for policy in policies)} held"
+    note = pool.notes.get(evidence)
+    if note is None:
+        return f"its evidence is said to be {evidence}, where the stimulus recorded none"
+    name = note.name.lower()
+    if name not in asked:
+        return f"{note.name} is not what was to be asked: {', '.join(asked) or 'nothing'}"
+    if truth_of(note.value) is not True:
+        return f"it says that {note.name} held, but it was {note.value}"
+    text = asked[name]
+    if text is not None and unparsed(text) != unparsed(note.expression):
+        return f"its evidence is {note.name} = {note.expression}, but its {note.name} is {text or 'not there'}"
+    return ""
+
+
+def _holds(text: str, at: int) -> bool:
+    meaning, second = expression(text), at // 1_000_000
+    return meaning is not None and truth(value_of(meaning, ClassAd(), None, Context(now=second, seed=second))) is True
+
+
+def _texts(
+    pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...]
+) -> Iterator[tuple[str, str | None]]:
+    """What the policies ask, by the names of their expressions in small letters; None: it differs between jobs."""
+    settings = pool.state.settings
+    for policy in policies:
+        if policy.attribute:
+            own = cluster.wish(proc, policy.attribute)
+            text = own and (policy.asks or own)
+            yield policy.attribute.lower(), text if cluster.agree(policy.attribute) else None
+        elif policy.row != EVICT or pool.state.dialect.asks_system_periodic_vacate:
+            for name in system_names(settings, policy):
+                yield name.lower(), settings[name]
