@@ -552,7 +552,7 @@ class LocalWorld:
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
-        over = self.claimed().difference(launch.key for launch in launches)
+        over = sorted(self.claimed().difference(launch.key for launch in launches))
         if not launches and not over:
             return []
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it

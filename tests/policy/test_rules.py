@@ -1,5 +1,5 @@
 """Each rule of the policy fires when it should and not when it should not, in the order and at the instant in which the
-dialect in force asks for it: the stories of ``cases``."""
+dialect in force asks for it: the stories of ``cases``. All else that the log says of them is as it was recorded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.slot_rules import CONDITIONS
 from poolbook.replay.validation import validate
 
+from ..golden.decided import difference, events_of, stories
 from ..together import together
 from .cases import STORIES
 from .stories import Story, moves, told
@@ -22,6 +23,7 @@ def test_a_slot_does_what_its_policy_says(story: Story, dialect: str) -> None:
     point = told(story, dialect)
     assert moves(point, story.slot) == story.expected(dialect)
     assert list(validate(point.log.read())) == []
+    assert not difference(stories(f"policies-{dialect}")[story.of], events_of(point))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

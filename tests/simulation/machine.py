@@ -118,6 +118,7 @@ class Machine:
     table: dict[int, Running] = field(factory=dict)
     runs: list[Run] = field(factory=list)
     boots: int = 1
+    trace: list[str] | None = None  #: the calls of both programs, in their order, if anybody wants them
     steps: int = 0
     told: list[str] = field(factory=list)  #: the story, line by line
     chance: random.Random = field(init=False)
@@ -144,6 +145,8 @@ class Machine:
         if program in self.dead:
             raise Killed(program)
         self.steps += 1
+        if self.trace is not None:
+            self.trace.append(f"{program}: {what}")
         self._rounds = 0 if self.monotonic > self._moved else self._rounds + 1
         self._moved = self.monotonic
         if self._rounds > _MOST:

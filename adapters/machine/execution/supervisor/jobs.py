@@ -130,9 +130,8 @@ class Jobs:
         """Be the parent of all jobs from here on: end those of a killed supervisor, remove unclaimed directories."""
         self._families = Families(os.getpid())
         claimed = self._claims.all()
-        open_claims = {
-            key: claim for key in claimed - self._journal.records.keys() if (claim := self._claims.read(key))
-        }
+        unended = sorted(claimed - self._journal.records.keys())
+        open_claims = {key: claim for key in unended if (claim := self._claims.read(key))}
         for key, why in inherit.clear(open_claims, self.execute, self._boot).items():
             self._unwritten[key] = {"say": "lost", "key": key, "why": why, "at": clock()}
         self._chores.append(self._scratch.clear(claimed))
