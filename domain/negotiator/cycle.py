@@ -35,7 +35,7 @@ from .settings import Negotiator, settings_of
 from .several import seen_by
 from .slot_table import Places, public_ads_of
 from .told_reasons import ToldReasons
-from .waiting_submitters import ROW, Rows, WaitingSubmitters, account, waiting_submitters
+from .waiting_submitters import Rows, WaitingSubmitters, waiting_submitters
 
 RULES, OF_LIMITS, OF_GROUPS = 1, 2, 4
 """The number of the way in which cycles are decided here (``CycleHeld.rules``), and what is added to it where a job
@@ -198,10 +198,11 @@ class _Turn:
 
     def _share_out(self, everyone: Places, budget: Budget) -> Places:
         """The floors first, then the pie; who is left in the end."""
-        rows = self.taking[everyone]
-        low = everyone[(rows["idle"] > 0) & (rows["using"] < rows["floor"])]
-        if len(low):
-            self._spin(low, True, budget)
+        if self.taking["floor"].any():
+            idle, using, floor = (self.taking[name][everyone] for name in ("idle", "using", "floor"))
+            low = everyone[(idle > 0) & (using < floor)]
+            if len(low):
+                self._spin(low, True, budget)
         return self._spin(everyone, False, budget)
 
     def _take_part(self) -> Places:
@@ -212,10 +213,10 @@ class _Turn:
             using = waiting.by_birth(name for name in waiting.using if self.state.submitters[name].slots)
             self.running = [name for name in using if not waiting.waits(name)]
         count = len(waiting.rows)
-        self.taking = np.concatenate([waiting.rows, np.zeros(len(self.running), ROW)])
+        self.taking = waiting.rows.followed_by(len(self.running), ("using", "spelled"))
         self.places = {name: place for place, name in enumerate(self.running, count)}
         for name, place in self.places.items():
-            account(self.taking[place], self.accounts.of(name))
+            self.taking.put(place, self.accounts.of(name))
         if self.turns:
             last = len(self.turns)
             keys = [(self.turns.get(name, last), name) for name in waiting.names]
@@ -243,15 +244,16 @@ class _Turn:
                 order = self._order(places, slices)
                 places, shares = places[order], shares[order]
             self.spins += 0 if floors else 1
-            before, left = pie, []
-            for number, place in enumerate(places.tolist()):
+            before = pie
+            left: list[int] = []
+            for number, place in enumerate(map(int, places)):  # most often it ends soon
                 if first and not floors and self._nothing_left():
                     self._refuse(
                         places[number:], np.minimum(self._slices(places, shares, total)[number:], pie), ignoring
                     )
                     return places[:0]
                 if not ignoring and budget.is_spent():
-                    left += places[number:].tolist()
+                    left += map(int, places[number:])
                     break
                 one = self._account(place)
                 whole = self._slice(one, float(shares[number]), total)
@@ -327,24 +329,26 @@ class _Turn:
         :param slices: what each may have further
         """
         self._follow_gifts()
-        rows = self.taking[places]
         at, apart = self.waiting.at, np.zeros(len(self.taking), bool)
         names = self.requests.begun | self.hopeless.keys() | self.promised.keys()
         apart[[at[name] for name in names if name in at]] = True
-        alike = (rows["kinds"] > 0) & ~apart[places]
-        for number in np.flatnonzero(~alike & (rows["idle"] > 0)).tolist():
+        kind, kinds, idle, using, ceiling = (
+            self.taking[name][places] for name in ("kind", "kinds", "idle", "using", "ceiling")
+        )
+        alike = (kinds > 0) & ~apart[places]
+        for number in np.flatnonzero(~alike & (idle > 0)).tolist():
             one, own = self._account(int(places[number])), float(slices[number])
             self._negotiate(one, Limits(own, own, inf), ignoring, False)
-        self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (rows["kind"] >= 0)]])
-        room = rows["ceiling"] - rows["using"]
+        self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (kind >= 0)]])
+        room = ceiling - using
         alike &= (room > 0) & (room >= self.lightest)
         over = alike & (slices <= 0)
         asked = alike if ignoring and self.chooser.prefers else alike & ~over
-        kinds = int(rows["kinds"][asked].sum())
-        self.considered += kinds
-        self.rejections += kinds
+        many = int(kinds[asked].sum())
+        self.considered += many
+        self.rejections += many
         before = self.refused
-        more = (int(alike.sum()), int(rows["idle"][alike].sum()), int(over.sum()))
+        more = (int(alike.sum()), int(idle[alike].sum()), int(over.sum()))
         self.refused = Refused(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
 
     # One submitter

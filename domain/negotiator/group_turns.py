@@ -121,11 +121,10 @@ class GroupTurns:
 
     def _request(self, everyone: Places, rows: Rows) -> None:
         """Find who is in which group, and what the groups ask for."""
-        nodes, found = self.accounts.nodes, rows[everyone]
-        groups = found["group"]
+        nodes, groups = self.accounts.nodes, rows["group"][everyone]
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(nodes) + 1)).tolist()
-        asked = found["asked"] if self.rules.quotas.weighted_demand else found["idle"]
+        asked = rows["asked" if self.rules.quotas.weighted_demand else "idle"][everyone]
         demand = np.bincount(groups, asked, len(nodes)).tolist()
         members = everyone[order]
         for node, first, last in zip(nodes, starts[:-1], starts[1:], strict=True):

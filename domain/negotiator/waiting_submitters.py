@@ -7,7 +7,7 @@ looked at again, so that in a cycle the others cost no more than a place in each
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count, islice
 from typing import Any
 
@@ -22,22 +22,55 @@ from .group_demand import asked_by
 from .idle_jobs import IdleQueues, idle_queues
 from .slot_table import Places
 
-ROW = np.dtype([
-    ("since", "i8"),  # what number of submission its first cluster was
-    ("born", "i8"),  # its place among all submitters
-    ("spelled", "i8"),  # its place by name
-    ("priority", "f8"), ("using", "f8"), ("floor", "f8"), ("ceiling", "f8"),  # as of its account
-    ("group", "i8"),  # the place of their accounting group in the tree
-    ("idle", "i8"),  # how many of its jobs wait
-    ("asked", "f8"),  # how many cores these ask for, where there are accounting groups
-    ("kind", "i8"),  # the number of their autocluster, if they are of one, else -1
-    ("kinds", "i8"),  # of how many they are; -1: of some clusters it is not known
-    ("told", "i8"),  # what number of a reason the log has for them (`number_of`); -1: it is not known
-])  # fmt: skip
-Rows = npt.NDArray[Any]
-"""Rows of the type ``ROW``."""
+_COLUMNS: Mapping[str, type] = {
+    "since": np.int64,  # what number of submission its first cluster was
+    "born": np.int64,  # its place among all submitters
+    "spelled": np.int64,  # its place by name
+    "priority": np.float64, "using": np.float64, "floor": np.float64, "ceiling": np.float64,  # as of its account
+    "group": np.int64,  # the place of their accounting group in the tree
+    "idle": np.int64,  # how many of its jobs wait
+    "asked": np.float64,  # how many cores these ask for, where there are accounting groups
+    "kind": np.int64,  # the number of their autocluster, if they are of one, else -1
+    "kinds": np.int64,  # of how many they are; -1: of some clusters it is not known
+    "told": np.int64,  # what number of a reason the log has for them (`number_of`); -1: it is not known
+}  # fmt: skip
+Column = npt.NDArray[Any]
 _DELETED = 1 << 62
 """Behind all places: those who have jobs, but no record, come by their turns."""
+
+
+class Rows:
+    """A table of submitters. Each column is an array of its own: a cycle reads few of them, and these whole."""
+
+    def __init__(self, columns: dict[str, Column]) -> None:
+        self._columns = columns
+
+    @classmethod
+    def empty(cls, size: int) -> Rows:
+        return cls({name: np.zeros(size, kind) for name, kind in _COLUMNS.items()})
+
+    def __len__(self) -> int:
+        return len(self._columns["since"])
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def followed_by(self, more: int, changing: Iterable[str]) -> Rows:
+        """These rows, and so many empty ones behind them: columns of their own for what will be changed in them."""
+        if more:
+            return self.of(slice(None), more)
+        return Rows(self._columns | {name: self._columns[name].copy() for name in changing})
+
+    def of(self, places: Places | slice, more: int) -> Rows:
+        """The rows of these places, and so many empty ones behind them."""
+        ends: dict[str, Column] = {name: np.zeros(more, kind) for name, kind in _COLUMNS.items()}
+        return Rows({name: np.concatenate([self._columns[name][places], end]) for name, end in ends.items()})
+
+    def put(self, at: int, one: Account) -> None:
+        """Let the row of a submitter be as its account."""
+        columns = self._columns
+        columns["priority"][at], columns["using"][at] = one.priority, one.using
+        columns["floor"][at], columns["ceiling"][at], columns["group"][at] = one.floor, one.ceiling, one.group
 
 
 class WaitingSubmitters:
@@ -48,7 +81,7 @@ class WaitingSubmitters:
         self._restart(-1, 0)
 
     def _restart(self, configured: int, restarts: int) -> None:
-        self.rows: Rows = np.zeros(0, ROW)
+        self.rows = Rows.empty(0)
         self.names: list[str] = []
         self.at: dict[str, int] = {}
         self.moving: dict[str, None] = {}
@@ -80,7 +113,7 @@ class WaitingSubmitters:
         if self._spelled < len(self.names):
             self._spell()
         for name in self.moving:
-            account(self.rows[self.at[name]], accounts.of(name))
+            self.rows.put(self.at[name], accounts.of(name))
 
     def _count(self, state: State, changed: Iterable[str]) -> None:
         """Take note of where the submitters stand among all: new ones come last."""
@@ -100,7 +133,7 @@ class WaitingSubmitters:
             last, following = list(records), 0
             born = {name: number for number, name in enumerate(last)}
             for name, at in self.at.items():
-                self.rows[at]["born"] = born.get(name, _DELETED + self.rows[at]["since"])
+                self.rows["born"][at] = born.get(name, _DELETED + self.rows["since"][at])
         known.update((name, (number, records[name])) for number, name in enumerate(last, following))
 
     def _settle(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: Accounts) -> None:
@@ -116,22 +149,22 @@ class WaitingSubmitters:
             if not since:
                 return
             at = self._add(name)
-        row = self.rows[at]
-        if row["since"] != since:
-            row["since"], self._in_turn = since, None
+        rows = self.rows
+        if rows["since"][at] != since:
+            rows["since"][at], self._in_turn = since, None
         waits = queue is not None and since > 0
         _set(self.moving, name, waits and record is not None and (uses or _moves(record)))
         if queue is None or not waits:
             return
         kinds = list(queue.lines)
-        row["born"] = self._born[name][0] if name in self._born else _DELETED + since
-        row["idle"] = queue.idle
-        row["asked"] = asked_by(queue, accounts.state) if accounts.rules.tree.divides else 0.0
-        row["kind"] = kinds[0] if len(kinds) == 1 else -1
-        row["kinds"] = len(kinds) if min(kinds) >= 0 else -1
-        row["told"] = -1
+        rows["born"][at] = self._born[name][0] if name in self._born else _DELETED + since
+        rows["idle"][at] = queue.idle
+        rows["asked"][at] = asked_by(queue, accounts.state) if accounts.rules.tree.divides else 0.0
+        rows["kind"][at] = kinds[0] if len(kinds) == 1 else -1
+        rows["kinds"][at] = len(kinds) if min(kinds) >= 0 else -1
+        rows["told"][at] = -1
         if name not in self.moving:
-            account(row, accounts.of(name))
+            rows.put(at, accounts.of(name))
 
     def _add(self, name: str) -> int:
         if len(self.names) == len(self.rows):
@@ -143,9 +176,7 @@ class WaitingSubmitters:
     def _make_room(self) -> None:
         """Leave out whoever does not wait any more, and have place for as many again."""
         kept = np.flatnonzero(self.rows["since"])
-        rows: Rows = np.zeros(2 * len(kept) + 16, ROW)
-        rows[: len(kept)] = self.rows[kept]
-        self.rows, self._in_turn = rows, None
+        self.rows, self._in_turn = self.rows.of(kept, len(kept) + 16), None
         self.names = [self.names[at] for at in kept.tolist()]
         self.at = {name: at for at, name in enumerate(self.names)}
         self._spelled = min(self._spelled, len(self.names))
@@ -184,12 +215,6 @@ class WaitingSubmitters:
         if known is None or known[1] != facts:
             known = self._numbers[kind] = next(self._numbered), facts
         return known[0]
-
-
-def account(row: Any, one: Account) -> None:
-    """Let a row of the type ``ROW`` be as the account."""
-    row["priority"], row["using"], row["floor"], row["ceiling"] = one.priority, one.using, one.floor, one.ceiling
-    row["group"] = one.group
 
 
 def _set(names: dict[str, None], name: str, is_in: bool) -> None:
