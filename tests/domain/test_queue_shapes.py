@@ -14,7 +14,7 @@ import pytest
 from poolbook import Pool
 from poolbook.domain.events import Event, JobExited
 
-SHORT, LONG = 40, 300
+SHORT, LONG = 40, 200
 MOST = 1.15
 """How many times the calls of the short queue a long one may take."""
 SLOTS, ENDS = 4, 20
