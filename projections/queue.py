@@ -25,6 +25,7 @@ from ..domain.state.job_ad import STATUS_NUMBERS, TERMINAL, Changes, fold_job, u
 from ..domain.state_machines import LEFT
 from .schema import insertion
 
+_Fact = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
 _TERMINAL = frozenset(STATUS_NUMBERS[name] for name in TERMINAL)
 _RUNNING = STATUS_NUMBERS["Running"]
 _decode = msgspec.json.Decoder(Changes).decode
@@ -202,6 +203,8 @@ class QueueFold:
             e.JobsEdited: self._edited,
             e.JobsDeferred: self._edited,
             e.JobActivated: self._activated,
+            e.JobTransferBegan: self._fact,
+            e.JobTransferEnded: self._fact,
             e.JobExecuting: self._fact,
             e.JobMeasured: self._fact,
             e.JobExited: self._exited,
@@ -289,7 +292,7 @@ class QueueFold:
         for first, last in event.procs:
             cluster.change(first, last, lambda stretch: change(stretch, folded(stretch.changes)))
 
-    def _one(self, event: e.JobActivated | e.JobExecuting | e.JobMeasured | e.JobExited) -> Stretch | None:
+    def _one(self, event: e.JobActivated | _Fact | e.JobExited) -> Stretch | None:
         """The job that an event is about, its changes folded; None if it is not in the queue."""
         cluster = self._cluster(event.cluster)
         stretch = cluster.one(event.proc)
@@ -304,7 +307,7 @@ class QueueFold:
         if stretch is not None:
             stretch.status, stretch.slot = _RUNNING, event.slot
 
-    def _fact(self, position: int, event: e.JobExecuting | e.JobMeasured) -> None:
+    def _fact(self, position: int, event: _Fact) -> None:
         self._one(event)
 
     def _exited(self, position: int, event: e.JobExited) -> None:

@@ -170,6 +170,11 @@ def _activated(event: e.JobActivated) -> _Part:
     return _Part("activate", f"on {event.slot}{later}", "Idle", "Running")
 
 
+def _transferred(event: e.JobTransferEnded) -> _Part:
+    files = f"{event.files} file{'' if event.files == 1 else 's'}"
+    return _Part("transfer", f"{event.way} {'failed' if event.failed else 'done'}: {files}, {event.size} bytes")
+
+
 _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.ClusterSubmitted: _submitted,
     e.JobsTransformed: _transformed,
@@ -179,6 +184,8 @@ _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.JobsDeferred: lambda event: _Part("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _activated,
     e.JobDue: lambda event: _Part("due"),
+    e.JobTransferBegan: lambda event: _Part("transfer", f"{event.way} begins"),
+    e.JobTransferEnded: _transferred,
     e.JobExecuting: lambda event: _Part("executing", f"pid {event.pid}"),
     e.JobMeasured: _measured,
     e.JobSignalled: lambda event: _Part("signalled", event.how),

@@ -13,7 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from ..domain.names import SlotName
 from ..domain.ports.sensor_readings import NOTHING_READ, Readings
-from ..domain.ports.stimuli import BackfillEnded, BackfillRunning, BenchmarksDone, Ended, Started, Stimulus
+from ..domain.ports.stimuli import BackfillEnded, BackfillRunning, BenchmarksDone, Ended, Started, Stimulus, Transferred
 from ..domain.ports.world import ClientLaunch, How, Launch
 from ..domain.state.job_ad import unquoted
 
@@ -82,6 +82,7 @@ class _VirtualRun:
     since: int
     ends: Sequence[Stimulus] = ()  #: the stimuli at its end, if it is not the pool's own
     client: bool = False  #: whether it is a machine's backfill client
+    transfers: bool = False  #: whether its files are transferred
     running: bool = True
     version: int = 0
     killed_by: int | None = None
@@ -163,10 +164,18 @@ class VirtualWorld:
                     )
                 )  # fmt: skip
                 continue
+            transfers = launch.job_ad.get("ShouldTransferFiles") == '"YES"'
+            if transfers:
+                self._started.append(self._moved(launch.key, "input"))
             self._started.append(
                 Started(f"start-{launch.key}", launch.key, 10_000 + len(self.seen), f"dir_{launch.key}", self.clock)
             )
             self.occupy(launch.key, launch.slot, behaviour)
+            self._runs[launch.key].transfers = transfers
+
+    def _moved(self, key: str, way: str) -> Transferred:
+        """Files move in no time here."""
+        return Transferred(f"transfer-{key}-{way}", key, way, self.clock, self.clock)
 
     def _start_client(self, launch: ClientLaunch) -> None:
         behaviour = self.clients.get(SlotName.parse(launch.slot).machine, CLIENT)
@@ -264,6 +273,8 @@ class VirtualWorld:
             key = heapq.heappop(self._agenda)[2]
             run = self._runs.pop(key)
             self._burden(run, 0.0)
+            if run.transfers and run.killed_by is None and not run.behaviour.lost:
+                came.append(self._moved(key, "output"))
             came += run.ends or [self._end(key, run)]
         return came
 

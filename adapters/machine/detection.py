@@ -118,6 +118,7 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
         "CondorPlatform": quoted(condor_platform()),
         "FileSystemDomain": quoted(domains[FILESYSTEM_DOMAIN]),
         "UidDomain": quoted(domains[UID_DOMAIN]),
+        "HasFileTransfer": "true",
         "HasJobDeferral": "true",
     }
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import selectors
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from attrs import evolve
 
-from ...domain.classad import ClassAd, EvaluationError, parse
 from ...domain.config import ConfigError, Configuration
-from ...domain.events import Ad
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import (
     BackfillEnded,
@@ -25,20 +21,19 @@ from ...domain.ports.stimuli import (
     Measured,
     Started,
     Stimulus,
+    Transferred,
 )
 from ...domain.ports.world import ClientLaunch, How, Launch
-from ...domain.startd.public_ad import shown
-from ...domain.state.expression_cache import ad_of
 from ..machine import execution
 from ..machine.host import user_name
 from ..machine.sensors import CondorLoad, Sensors, benchmarks, machine_load
 from ..machine.sensors.children import Child
 from ..machine.sensors.cron import Cron, cron_jobs
 from ..machine.starter import Starter
+from .activations import PLAIN, activation, client_activation
+from .hold_reasons import held_for_failure, held_for_limit, held_for_transfer, not_ours
 
-SOFT_KILL = int(signal.SIGTERM)
 _CLIENT = ""  #: what stands for a slot's name with the load of the machine's backfill client
-PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness
 NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
 NOT_STARTED = 1003  #: VacateReasonCode of a job before whose start something failed: JobNotStarted
 AGAIN = 1_000_000  #: microseconds until a supervisor that could not be reached is tried again
@@ -48,148 +43,6 @@ WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, fo
 def _ticker() -> int:
     """Return microseconds of a clock that nobody sets."""
     return time.monotonic_ns() // 1000
-
-
-class _Read:
-    """An ad whose values are read. Plain numbers and strings are read as text; the ad is parsed when an attribute is an
-    expression."""
-
-    def __init__(self, texts: Ad) -> None:
-        self._texts = texts
-        self._ad: ClassAd | None = None
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._texts
-
-    def value(self, expression: str) -> object:
-        """Return the value of an expression over the ad; None if it has none."""
-        if self._ad is None:
-            self._ad = ad_of(self._texts)
-        try:
-            return parse(expression).evaluate(self._ad)
-        except EvaluationError:
-            return None
-
-    def text(self, name: str) -> str:
-        found = self._texts.get(name, "")
-        if _PLAIN_STRING.fullmatch(found):
-            return found[1:-1]
-        value = self.value(name) if found else ""
-        return value if isinstance(value, str) else ""
-
-    def number(self, name: str) -> int | None:
-        found = self._texts.get(name, "")
-        if found.isdecimal():
-            return int(found)
-        value = self.value(name) if found else None
-        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-_PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
-
-
-def arguments(job: _Read) -> tuple[str, ...]:
-    """Return a job's arguments: ``Arguments`` in the new syntax, or ``Args`` in the old one, which knows no quotes."""
-    if "Arguments" in job:
-        found = job.value("argsToList(Arguments)")
-        return tuple(str(value) for value in found) if isinstance(found, Sequence) else ()
-    return tuple(job.text("Args").split())
-
-
-def environment(job: _Read) -> dict[str, str]:
-    """Return a job's environment: ``Environment`` in the new syntax, or ``Env`` in the old one."""
-    if "Environment" in job:
-        if job.text("Environment") == "":
-            return {}
-        found = job.value("argsToList(Environment)")
-        entries = [str(value) for value in found] if isinstance(found, Sequence) else []
-    else:
-        entries = job.text("Env").split(job.text("EnvDelim") or ";")
-    return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
-
-
-def kill_signals(job: _Read) -> dict[str, int]:
-    """Return the signals that end a job softly: ``HoldKillSig`` for a hold, ``RemoveKillSig`` for a removal, else or in
-    their absence ``KillSig``; SIGTERM unless given."""
-    soft = _signal(job, "KillSig") or SOFT_KILL
-    return {"soft": soft, "hold": _signal(job, "HoldKillSig") or soft, "remove": _signal(job, "RemoveKillSig") or soft}
-
-
-def _signal(job: _Read, attribute: str) -> int:
-    """Return an ad's signal, given by name or number; 0 if there is none."""
-    number = job.number(attribute)
-    if number is not None:
-        return number if 0 < number < signal.NSIG else 0
-    name = job.text(attribute).upper()
-    found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
-    return int(found) if isinstance(found, signal.Signals) else 0
-
-
-def _old_form(ad: Ad) -> str:
-    return "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
-
-
-def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation:
-    """Return what the supervisor needs to start a job, from its ads and the machine's configuration."""
-    job, slot = _Read(launch.job_ad), _Read(launch.slot_ad)
-    memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
-    dynamic = launch.slot_ad.get("DynamicSlot") == "true"
-    wall, duration = job.number("AllowedExecuteDuration"), job.number("AllowedJobDuration")
-    return execution.Activation(
-        key=launch.key,
-        job=f"{launch.cluster}.{launch.proc}",
-        slot=launch.slot,
-        executable=job.text("Cmd"),
-        arguments=arguments(job),
-        environment=environment(job),
-        iwd=job.text("Iwd") or "/",
-        stdin=job.text("In"),
-        stdout=job.text("Out"),
-        stderr=job.text("Err"),
-        job_ad=_old_form(launch.job_ad),
-        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
-        cpus=slot.number("Cpus") or 1,
-        memory_mb=memory,
-        disk_kb=disk,
-        # A static slot's share is an estimate; what was carved for the job is what the job asked for.
-        limits=execution.Limits(
-            memory_mb=memory if dynamic else None,
-            disk_kb=disk if dynamic else None,
-            wall_us=wall * 1_000_000 if wall is not None else None,
-            duration_us=duration * 1_000_000 if duration is not None else None,
-        ),
-        kill_signals=kill_signals(job),
-        nice=starter.nice(launch.job_ad),
-        execute=starter.directory(slot.number("SlotID") or 0),
-        run_in_iwd=True,
-    )
-
-
-def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> execution.Activation:
-    """Return what the supervisor needs to start a backfill client. It is killed when nobody attends to it: nobody would
-    end it for the machine's owner."""
-    client, slot = launch.client, _Read(launch.slot_ad)
-    variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
-    return execution.Activation(
-        key=launch.key,
-        job="backfill",
-        slot=launch.slot,
-        executable=client.get("Executable", ""),
-        arguments=tuple(client.get("Arguments", "").split()),
-        environment={name: value for name, _, value in variables if name},
-        iwd=client.get("InitialDir", ""),
-        stdout=client.get("Output", ""),
-        stderr=client.get("Error", ""),
-        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
-        cpus=slot.number("Cpus") or 1,
-        memory_mb=slot.number("Memory") or 0,
-        disk_kb=slot.number("Disk") or 0,
-        nice=starter.nice({}),
-        execute=starter.directory(slot.number("SlotID") or 0),
-        run_in_iwd=True,
-        owner=client.get("Owner", "") if os.geteuid() == 0 else "",
-        attended=True,
-    )
 
 
 def _check_owner(configuration: Configuration) -> None:
@@ -211,79 +64,15 @@ def _check_owner(configuration: Configuration) -> None:
         raise ConfigError(words, source.file, source.line) from None
 
 
-_LIMITS = {
-    "memory": "The job used more memory than the {memory} MiB that it was given",
-    "disk": "The job used more disk than the {disk} KiB that it was given",
-    "wall": "The job exceeded allowed execute duration of {wall}",
-    "duration": "The job exceeded allowed job duration of {duration}",
-}
-_STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
+_MOVELESS = (execution.Usage, execution.Lost)
 
 
-def _held_for_limit(limit: str, given: execution.Activation | None) -> str:
-    """Return why a job is held that was beyond a limit, in the words of the reference for those that it has."""
-    limits = execution.Limits() if given is None else given.limits
-    return _LIMITS.get(limit, "").format(
-        memory=given.memory_mb if given else "?",
-        disk=given.disk_kb if given else "?",
-        wall=_short(limits.wall_us),
-        duration=_short(limits.duration_us),
-    )
-
-
-def _short(microseconds: int | None) -> str:
-    """Return an interval as the reference's format_time_short: what is 0 in front is left out, but for minutes."""
-    if microseconds is None:
-        return "?"
-    minutes, seconds = divmod(microseconds // 1_000_000, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}+{hours:02}:{minutes:02}:{seconds:02}"
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
-
-
-def _held_for_failure(failed: execution.Failed, given: execution.Activation | None) -> str:
-    """Return why a job is held that could not be started, in the words of the reference's starter; of its initial
-    directory, in those of the shadow."""
-    if given is None or not failed.errno:
-        return failed.reason
-    words = os.strerror(failed.errno)
-    if failed.part == "iwd":
-        return f"Cannot access initial working directory {given.iwd}: {words}"
-    advice = failed.reason.partition(words)[2]
-    if failed.part in _STREAMS:
-        path = os.path.join(given.iwd, getattr(given, failed.part))
-        said = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {words} (errno {failed.errno})"
-    elif failed.part == "executable":
-        path = os.path.join(given.iwd, given.executable)
-        said = f"Failed to execute '{path}': {_interpreter(path)}(errno={failed.errno}: '{words}')"
-    else:
-        said, advice = failed.reason, ""
-    return f"Error from {given.slot}: {said}{advice}"
-
-
-def _not_ours(owner: str) -> str:
-    """Return why a job is held that is another user's."""
-    return (
-        f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run where {owner} serves the "
-        "log, or in a pool of their own"
-    )
-
-
-def _interpreter(path: str) -> str:
-    """Return the words on a script whose interpreter is not there; empty for any other program."""
-    try:
-        with open(path, "rb") as file:
-            first = file.readline(1024)
-    except OSError:
-        return ""
-    if not first.startswith(b"#!"):
-        return ""
-    named = os.fsdecode(first[2:]).split()[:1]
-    if not named or os.access(named[0], os.X_OK):
-        return ""
-    return f"invalid interpreter ({named[0]}) specified on first line of script "
+def _transferred(key: str, move: execution.Move) -> Transferred:
+    number = bool(move.ended) + 2 * (move.way == "output")
+    return Transferred(
+        f"transfer-{key}-{number}", key, move.way, move.began, move.ended, move.files, move.size, move.listed,
+        move.failed,
+    )  # fmt: skip
 
 
 class LocalWorld:
@@ -404,7 +193,7 @@ class LocalWorld:
         wanted = []
         for launch in launches:
             if isinstance(launch, Launch) and launch.owner not in self.owners:
-                self._not_started(launch.key, NO_ACCOUNT, _not_ours(launch.owner))
+                self._not_started(launch.key, NO_ACCOUNT, not_ours(launch.owner))
                 continue
             try:
                 wanted.append(self._wanted(launch))
@@ -497,9 +286,22 @@ class LocalWorld:
 
     def _heard(self, reports: Iterable[execution.Report | execution.Running]) -> Iterator[Stimulus]:
         for report in reports:
-            said = self._of_client(report) if report.key in self._clients else self._stimulus(report)
-            if said is not None:
-                yield said
+            if report.key in self._clients:
+                said = self._of_client(report)
+                if said is not None:
+                    yield said
+                continue
+            moves = {} if isinstance(report, _MOVELESS) else {move.way: move for move in report.moves}
+            if "input" in moves:
+                yield _transferred(report.key, moves["input"])
+            if isinstance(report, execution.Exited) and report.began:
+                yield self._began(report.key, report.pid, report.began)
+            if isinstance(report, execution.Started | execution.Running):
+                yield self._began(report.key, report.pid, report.at)
+            if "output" in moves:
+                yield _transferred(report.key, moves["output"])
+            if not isinstance(report, execution.Started | execution.Running | execution.Transferring):
+                yield self._stimulus(report)
 
     def _of_client(self, report: execution.Report | execution.Running) -> Stimulus | None:
         """Return what a report on a backfill client says; None of what it uses, which is its load alone."""
@@ -510,6 +312,8 @@ class LocalWorld:
         if isinstance(report, execution.Usage):
             self._load.measured(key, report.at, report.user_us + report.system_us)
             return None
+        if isinstance(report, execution.Transferring):
+            return None  # it has no files
         if isinstance(report, execution.Failed):
             return BackfillEnded(f"end-{key}", key, report.at, failure=report.reason)
         if isinstance(report, execution.Lost):
@@ -519,14 +323,15 @@ class LocalWorld:
             unattended=report.violated == execution.UNATTENDED,
         )  # fmt: skip
 
-    def _stimulus(self, report: execution.Report | execution.Running) -> Stimulus:
+    def _began(self, key: str, pid: int, at: int) -> Started:
+        given = self._slots.get(key)
+        if given is not None:
+            self._load.began(key, given.slot, at)
+        place = (given.execute if given else "") or f"{self._folder}/execute"
+        return Started(f"start-{key}", key, pid, f"{place}/dir_{key}/scratch", at)
+
+    def _stimulus(self, report: execution.Usage | execution.Failed | execution.Lost | execution.Exited) -> Stimulus:
         key = report.key
-        if isinstance(report, execution.Started | execution.Running):
-            if key in self._slots:
-                self._load.began(key, self._slots[key].slot, report.at)
-            given = self._slots.get(key)
-            place = (given.execute if given else "") or f"{self._folder}/execute"
-            return Started(f"start-{key}", key, report.pid, f"{place}/dir_{key}/scratch", report.at)
         if isinstance(report, execution.Usage):
             self._load.measured(key, report.at, report.user_us + report.system_us)
             return Measured(
@@ -536,7 +341,7 @@ class LocalWorld:
         if isinstance(report, execution.Failed):
             return Ended(
                 f"end-{key}", key, report.at, failed=True,
-                hold_reason=_held_for_failure(report, self._slots.get(key)), hold_code=report.hold_code,
+                hold_reason=held_for_failure(report, self._slots.get(key)), hold_code=report.hold_code,
                 hold_subcode=report.errno,
             )  # fmt: skip
         if isinstance(report, execution.Lost):
@@ -545,10 +350,15 @@ class LocalWorld:
 
     def _ended(self, report: execution.Exited) -> Ended:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
-        reason = _held_for_limit(report.violated, self._slots.get(report.key))
+        given = self._slots.get(report.key)
+        reason = held_for_limit(report.violated, given)
+        if report.failure is not None and not code:
+            code, subcode = report.failure.code, report.failure.errno
+            reason = held_for_transfer("output", report.failure, given)
         return Ended(
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
+            undelivered=report.undelivered,
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:

@@ -51,6 +51,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.Defragment: ("defrag.poll", "defragment"),
     s.ClaimMatches: ("schedd.claims", "claim_all"),
     s.FireTimers: ("decide.timers", "fire_timers"),
+    s.Transferred: ("schedd.job_processes", "transferred"),
     s.Started: ("schedd.job_processes", "started"),
     s.Measured: ("schedd.job_processes", "measured"),
     s.Ended: ("schedd.job_processes", "ended"),

@@ -28,8 +28,8 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "kill_timeout", "evicted",
     "exited", "execution_failed", "limit_exceeded", "lost", "held_by_machine", "not_expanded", "measured", "negotiated",
     "accounted", "granted", "suspend_command", "continue_command", "left_queue", "scheduled", "deferral_over",
-    "deferral_missed", "invalid_schedule", "materialized", "job_duration", "execute_duration", "timer_remove",
-    "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove", "periodic_vacate",
+    "deferral_missed", "transfer_failed", "invalid_schedule", "materialized", "job_duration", "execute_duration",
+    "timer_remove", "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove", "periodic_vacate",
     "system_periodic_hold", "system_periodic_release", "system_periodic_remove", "system_periodic_vacate",
     # what was read of a real pool
     "reported", "read", "refused",

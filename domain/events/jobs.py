@@ -125,6 +125,30 @@ class JobDue(ClusterEvent):
     proc: int  #: the job's process number
 
 
+@event("job.transfer_began")
+@frozen
+class JobTransferBegan(ClusterEvent):
+    """Files of an activated job begin to move."""
+
+    proc: int  #: the job's process number
+    way: str  #: input, to where it runs; output, from there back
+    began: int = 0  #: when, in microseconds, if earlier than `at` (else 0)
+
+
+@event("job.transfer_ended")
+@frozen
+class JobTransferEnded(ClusterEvent):
+    """They have moved, all of them; or, with ``failed``, not all could."""
+
+    proc: int  #: the job's process number
+    way: str  #: as of its `JobTransferBegan`
+    files: int  #: how many came whole
+    size: int  #: of these together, in bytes
+    listed: int = 0  #: of how many files and directories that the job named or made
+    failed: bool = False  #: whether something is missing
+    ended: int = 0  #: when, in microseconds, if earlier than `at` (else 0)
+
+
 @event("job.began")
 @frozen
 class JobExecuting(ClusterEvent):

@@ -348,6 +348,21 @@ class FireTimers(Stimulus):
 
 
 @frozen
+class Transferred(Stimulus):
+    """An activation's files began to move on their ``way``, input or output; ``ended``: when they had moved (0: they
+    have not yet), so many files, of so many bytes together; ``failed``: not all could."""
+
+    key: str
+    way: str
+    began: int
+    ended: int = 0
+    files: int = 0
+    size: int = 0
+    listed: int = 0
+    failed: bool = False
+
+
+@frozen
 class Started(Stimulus):
     key: str
     pid: int
@@ -395,7 +410,8 @@ class ScheduleJobs(Stimulus):
 class Ended(Stimulus):
     """An activation's processes are gone. ``hold_reason``, with HTCondor's code and subcode, if the job is to be held
     for it: it exceeded a limit, or (``failed``) could not be started. With a VacateReasonCode a failed start is the
-    machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists."""
+    machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists. ``undelivered``: its
+    files did not all come to where they belong, so it has not ended by itself, whatever its process did."""
 
     key: str
     at: int
@@ -410,3 +426,4 @@ class Ended(Stimulus):
     hold_code: int = 0
     hold_subcode: int = 0
     lost: bool = False
+    undelivered: bool = False

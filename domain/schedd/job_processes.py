@@ -9,11 +9,11 @@ from __future__ import annotations
 from attrs import evolve
 
 from ..decision.draft import Draft
-from ..events import Ad, JobExecuting, JobExited, JobMeasured
-from ..ports.stimuli import Ended, Measured, Started
+from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobTransferBegan, JobTransferEnded
+from ..ports.stimuli import Ended, Measured, Started, Transferred
 from ..startd.claiming import charge_badput
 from ..state.job_ad import quoted, unquoted, vacate_reason, whole
-from ..state.state import RUNS, Activation
+from ..state.state import RUNS, TRANSFER_STEPS, Activation
 from ..state_machines.hold_codes import (
     DEACTIVATED,
     EVICTIONS,
@@ -21,12 +21,29 @@ from ..state_machines.hold_codes import (
     LOST,
     REMOVED_CODE,
     TIMES_EXCEEDED,
+    TRANSFERS,
     UNSPECIFIED,
     Why,
 )
 from .claims import job_ended
 from .deferral import schedule
 from .job_policy import Ending, at_end
+
+
+def transferred(draft: Draft, stimulus: Transferred) -> None:
+    """Note how far the transfer of a job's files is. What the log has already is told again after a restart."""
+    activation = draft.state.activations.get(stimulus.key)
+    if activation is None:
+        return
+    job = activation.cluster, activation.proc
+    cause = "activated" if stimulus.way == "input" else "exited"
+    step = TRANSFER_STEPS.index(stimulus.way)
+    if TRANSFER_STEPS.index(activation.transfer) < step:
+        draft.emit(JobTransferBegan(*draft.why(cause), *job, stimulus.way, min(stimulus.began, draft.now)))
+    if stimulus.ended and TRANSFER_STEPS.index(activation.transfer) == step:
+        ended = min(stimulus.ended, draft.now)
+        moved = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
+        draft.emit(evolve(moved, listed=stimulus.listed, failed=stimulus.failed, ended=ended))
 
 
 def started(draft: Draft, stimulus: Started) -> None:
@@ -86,7 +103,8 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     cluster = state.clusters[activation.cluster]
     status = cluster.status_of(activation.proc)
     outcome, cause, row, changes = _verdict(draft, activation, stimulus, status)
-    if not (activation.executing or activation.deferred) and outcome in ("exited", "evicted"):
+    begins_unseen = not (activation.executing or activation.deferred or activation.transfer)
+    if begins_unseen and outcome in ("exited", "evicted"):
         # Its begin was never told: the pool was dead while it began and ended.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
     slot = state.slots.get(activation.slot)
@@ -158,6 +176,8 @@ def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> t
     }
     cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
         # if                          outcome    cause               row         changes
+        (end.undelivered and not end.hold_reason, "evicted", "evicted", "evict", {}),
+        (end.hold_code in TRANSFERS, "evicted" if end.undelivered else "failed", "transfer_failed", "hold", held),
         (_machines_fault(end), "failed", "execution_failed", "evict", {}),
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),

@@ -524,12 +524,25 @@ def _due(state: State, event: e.JobDue) -> None:
     state.deferred.pop(activation.key, None)
 
 
+def _transfer_began(state: State, event: e.JobTransferBegan) -> None:
+    state.by_job[event.cluster, event.proc].transfer = event.way
+    _job_fact(state, event)
+
+
+def _transfer_ended(state: State, event: e.JobTransferEnded) -> None:
+    state.by_job[event.cluster, event.proc].transfer = f"{event.way} done"
+    _job_fact(state, event)
+
+
 def _executing(state: State, event: e.JobExecuting) -> None:
     state.by_job[event.cluster, event.proc].executing = True
     _job_fact(state, event)
 
 
-def _job_fact(state: State, event: e.JobExecuting | e.JobMeasured) -> None:
+_OfARun = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
+
+
+def _job_fact(state: State, event: _OfARun) -> None:
     state.clusters[event.cluster].edit(event.proc, event, None)
 
 
@@ -630,6 +643,8 @@ FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.JobsDeferred: _deferred,
     e.JobActivated: _activated,
     e.JobDue: _due,
+    e.JobTransferBegan: _transfer_began,
+    e.JobTransferEnded: _transfer_ended,
     e.JobExecuting: _executing,
     e.JobMeasured: _measured,
     e.JobSignalled: _signalled,

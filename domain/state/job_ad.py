@@ -25,6 +25,8 @@ from ..events import (
     JobsMaterialized,
     JobsTransformed,
     JobsTransitioned,
+    JobTransferBegan,
+    JobTransferEnded,
 )
 from ..state_machines import HTCONDOR_25, LEFT
 from ..state_machines.hold_codes import Why, code_name
@@ -38,10 +40,14 @@ OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 Changes = dict[str, str]
 
 _LIVED = (
-    "CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu "
+    "BytesRecvd BytesSent CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu "
     "CumulativeRemoteUserCpu CumulativeSlotTime CumulativeSuspensionTime CurrentHosts DiskProvisioned DiskUsage "
     "EnteredCurrentStatus ExitBySignal ExitCode ExitReason ExitSignal ExitStatus FirstJobMatchDate "
     "GPUsProvisioned HoldReason HoldReasonCode HoldReasonSubCode ImageSize InitialJobStatus InitialWaitDuration "
+    "JobCurrentFinishTransferInputDate JobCurrentFinishTransferOutputDate JobCurrentStartTransferInputDate "
+    "JobCurrentStartTransferOutputDate NumInputTransferStarts NumOutputTransferStarts TransferInFinished "
+    "TransferInStarted TransferInputFileCounts TransferInputStats TransferOutFinished TransferOutStarted "
+    "TransferOutputStats TransferringInput TransferringOutput "
     "JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate JobMaterializeDate JobRunCount "
     "JobStartDate JobStatus LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus LastMatchTime "
     "LastPublicClaimId LastReleaseReason LastRemoteHost LastRemoteWallClockTime LastSuspensionTime "
@@ -137,13 +143,15 @@ class _Attributes:
     def add(self, name: str, amount: int = 1) -> None:
         self.changes[name] = str(self.whole(name) + amount)
 
-    def count(self, name: str, code: str) -> None:
-        """Count a hold or vacate in ``name``, and in the ad beside it by the name of its code."""
+    def count(self, name: str, code: str, protocol: str = "") -> None:
+        """Count a hold or vacate in ``name``, and in the ad beside it by the name of its code; of a transfer by what
+        its files moved, too."""
         self.add(name)
         by_reason = _BY_REASON[name]
         counts = {each: int(number) for each, number in _COUNT.findall(self.text(by_reason))}
         reason = code_name(whole(code))
-        counts[reason] = counts.get(reason, 0) + 1
+        for each in (reason, f"{reason}{protocol}") if protocol else (reason,):
+            counts[each] = counts.get(each, 0) + 1
         pairs = "; ".join(f"{each} = {counts[each]}" for each in sorted(counts))
         self.changes[by_reason] = f"[ {pairs} ]"
 
@@ -272,6 +280,39 @@ def machine_attributes(text: str) -> list[str]:
     return unquoted(text).replace(",", " ").split()
 
 
+_WAYS = {"input": ("In", "Input", "BytesRecvd"), "output": ("Out", "Output", "BytesSent")}
+"""What the names of a transfer's attributes have in them, and what it adds to: as the job sees it."""
+
+
+def _transfer_began(job: _Attributes, event: JobTransferBegan) -> None:
+    short, long, _ = _WAYS[event.way]
+    changes, now = job.changes, seconds(event.began or event.at)
+    changes[f"Transferring{long}"] = "true"
+    changes[f"Transfer{short}Started"] = changes[f"JobCurrentStartTransfer{long}Date"] = now
+    changes[f"JobCurrentFinishTransfer{long}Date"] = "-1"
+    job.add(f"Num{long}TransferStarts")
+
+
+def _transfer_ended(job: _Attributes, event: JobTransferEnded) -> None:
+    short, long, total = _WAYS[event.way]
+    changes, now = job.changes, seconds(event.ended or event.at)
+    changes[f"Transferring{long}"] = ""
+    changes[f"Transfer{short}Finished"] = now
+    if event.way == "input":  # the shadow's last word on an output comes before that is over
+        changes["TransferInputFileCounts"] = f"[ CEDAR = {event.listed} ]" if event.listed else "[  ]"
+        for name, nothing in (("TransferOutputStats", "[  ]"), ("BytesSent", "0.0")):
+            if not job.text(name):
+                changes[name] = nothing
+        if not event.failed:
+            changes["JobCurrentFinishTransferInputDate"] = now
+    before = dict(_COUNT.findall(job.text(f"Transfer{long}Stats")))
+    counts = [("SizeBytes", event.size), ("FilesCount", event.files)]
+    sums = [(f"Cedar{name}Total", int(before.get(f"Cedar{name}Total", 0)) + count) for name, count in counts]
+    sums += [(f"Cedar{name}LastRun", count) for name, count in counts]
+    changes[f"Transfer{long}Stats"] = f"[ {'; '.join(f'{name} = {count}' for name, count in sums if count)} ]"
+    job.add_real(total, 0 if event.failed else event.size * 1_000_000)
+
+
 def _executing(job: _Attributes, event: JobExecuting) -> None:
     job.changes["JobCurrentStartExecutingDate"] = seconds(event.began or event.at)
     job.add("NumJobStarts")
@@ -363,6 +404,9 @@ def _exited(job: _Attributes, event: JobExited) -> None:
         changes["JobLastStartDate"] = str(began) if began else ""
     for name in ("RemoteHost", "PublicClaimId", "ShadowBday"):
         changes[name] = ""
+    for name in ("TransferringInput", "TransferringOutput"):
+        if job.text(name):
+            changes[name] = ""
     _continued(job, ended)
     if began_in_vain(event):
         changes["JobCurrentStartExecutingDate"] = seconds(ended)
@@ -388,9 +432,13 @@ def _vacated(job: _Attributes, event: JobExited) -> None:
     if code is None:  # an older log
         job.add("NumVacates")
         return
-    job.count("NumVacates", code)
+    protocol = "Cedar" if event.cause == "transfer_failed" and code in _TRANSFER_ERRORS else ""
+    job.count("NumVacates", code, protocol)
     if job.whole("JobCurrentStartExecutingDate") < job.whole("JobCurrentStartDate"):
-        job.count("NumVacatesPreExecution", code)
+        job.count("NumVacatesPreExecution", code, protocol)
+
+
+_TRANSFER_ERRORS = ("12", "13")
 
 
 _FOLDS: dict[type[Event], Callable[..., None]] = {
@@ -399,6 +447,8 @@ _FOLDS: dict[type[Event], Callable[..., None]] = {
     JobsMaterialized: _materialized,
     JobsDeferred: _deferred,
     JobActivated: _activated,
+    JobTransferBegan: _transfer_began,
+    JobTransferEnded: _transfer_ended,
     JobExecuting: _executing,
     JobMeasured: _measured,
     JobExited: _exited,

@@ -49,6 +49,10 @@ class Claim:
     regrouped: bool = False  #: whether its match was negotiated by autoregroup
 
 
+TRANSFER_STEPS = ("", "input", "input done", "output", "output done")
+"""How far the transfer of a job's files may be, in the order of time."""
+
+
 @define
 class Activation:
     """A job's processes on a slot, from the activation until the last of them is gone. Instants in microseconds."""
@@ -72,6 +76,8 @@ class Activation:
     user: str = ""  #: whose the job is, as user@domain (empty: its ad does not say)
     leaving: str = ""  #: the cause for which its slot's claim is about to end, where that is a reason of its own
     deferred: int = 0  #: when its processes are to be started, if they wait for that (0: they do not)
+    transfer: str = ""
+    """How far the transfer of its files is: one of `TRANSFER_STEPS` (empty: none has begun)."""
     halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
     vacated: Ad = field(factory=dict)  #: what the job's ad will say of why it was ended, where a policy ended it
 

@@ -71,6 +71,8 @@ DEACTIVATED: Final = Why(1009, 0, "Claim deactivated")
 REMOVED_CODE: Final = 1023
 TIMES_EXCEEDED: Final = frozenset({46, 47})
 """Codes of jobs whose access point holds them for the time that they take, and then deactivates the claim."""
+TRANSFERS: Final = frozenset({12, 13, 32, 33})
+"""Codes of jobs whose files could not be transferred, or were too large for it."""
 BY_THE_ACCESS_POINT: Final = TIMES_EXCEEDED | {14}
 """Codes of what the access point finds itself: that the initial directory is missing, or a time exceeded."""
 

@@ -41,6 +41,7 @@ _TABLE: Final = (
     Cause("held", "the job was put on hold",
           ("user_hold", "held_by_machine", "limit_exceeded", "periodic_hold", "system_periodic_hold", "job_duration",
            "execute_duration", "timer_undefined")),
+    Cause("transfer", "its files could not be transferred", ("transfer_failed",)),
     Cause("missed", "the time to which its start was deferred had gone by", ("deferral_missed",)),
     Cause("removed", "the job was removed",
           ("user_remove", "periodic_remove", "system_periodic_remove", "timer_remove"), (1023,)),

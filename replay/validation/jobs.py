@@ -367,7 +367,8 @@ def waits_for_a_slot(pool: JudgedPool, number: int, proc: int) -> bool:
     return idle and (number, proc) not in pool.state.by_job
 
 
-_OfARun = e.JobDue | e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited
+_Transfer = e.JobTransferBegan | e.JobTransferEnded
+_OfARun = e.JobDue | _Transfer | e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited
 
 
 def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
@@ -382,8 +383,41 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
     return run
 
 
+@rule_of(e.JobTransferBegan, _run)
+def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan) -> None:
+    if event.way not in _WAYS:
+        pool.report_job(event.cluster, event.proc, "transfer", f"{event.way!r} is no way of files: input or output")
+        pool.folds = None
+    elif run.executing is not (event.way == "output"):
+        words = f"its {event.way} is transferred {'before' if event.way == 'output' else 'after'} its process began"
+        pool.report_job(event.cluster, event.proc, "transfer", words)
+    elif run.transfer not in _WAYS[event.way]:
+        words = f"its {event.way} begins to move, but the transfer is at {run.transfer or 'nothing'}"
+        pool.report_job(event.cluster, event.proc, "transfer", words)
+    if event.began > event.at:
+        pool.report_job(event.cluster, event.proc, "order", "its transfer began later than the log knew of it")
+
+
+_WAYS = {"input": ("",), "output": ("input done",)}
+"""How far a job's transfer is when its files begin to move."""
+
+
+@rule_of(e.JobTransferEnded, _run)
+def transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded) -> None:
+    if run.transfer != event.way or event.way not in _WAYS:
+        words = f"its {event.way} has moved, but the transfer is at {run.transfer or 'nothing'}"
+        pool.report_job(event.cluster, event.proc, "transfer", words)
+        pool.folds = None
+    if min(event.files, event.size) < 0:
+        pool.report_job(event.cluster, event.proc, "value", "what was transferred is below 0")
+    if event.ended > event.at:
+        pool.report_job(event.cluster, event.proc, "order", "its transfer ended later than the log knew of it")
+
+
 @rule_of(e.JobExecuting, _run)
 def executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
+    if run.transfer not in ("", "input done"):
+        pool.report_job(event.cluster, event.proc, "transfer", "its process began, but its files were still to come")
     if run.executing:
         pool.report_job(event.cluster, event.proc, "activation", "its process began already")
     if run.deferred and event.cause != "deferral_missed":
@@ -491,6 +525,8 @@ def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int)
     if outcome.told is not None and outcome.told != bool(run.stop) and not in_time:
         told = "had been told to end" if run.stop else "had not been told to end"
         pool.report_job(*job, "end", f"outcome {event.outcome}, but it {told}")
+    if event.outcome == "exited" and run.transfer not in ("", "output done"):
+        pool.report_job(*job, "transfer", f"it ended by itself, but the transfer of its files is at {run.transfer}")
     if event.outcome == "exited" and (event.code is None) == (event.signal is None):
         pool.report_job(*job, "end", "it ended by itself: with a code or by a signal, one of the two")
     if event.ended > event.at:

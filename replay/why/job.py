@@ -108,6 +108,7 @@ class _Life:
         self.run: e.JobActivated | None = None
         self.at = 0  # when the log was written last, in microseconds
         self.waiting = 0  # until when the start of its process is deferred, in microseconds
+        self.moving: e.JobTransferBegan | None = None
         self.executing: e.JobExecuting | None = None
         self.measured: e.JobMeasured | None = None
         self.told: Sentence | None = None  #: what told its processes to end
@@ -303,8 +304,18 @@ class _Life:
         code = "started_local" if event.cause == "local" else "started"
         held = "" if self.match == event.slot else "which its submitter held since a job before it"
         self.run, self.status, self.match, self.waiting = event, "Running", "", event.deferred
-        self.executing = self.measured = self.told = self.step = None
+        self.moving = self.executing = self.measured = self.told = self.step = None
         self.since = self._say(position, event, code, slot=event.slot, held=held)
+
+    def on_transfer_began(self, position: int, event: e.JobTransferBegan) -> None:
+        self.moving = event
+
+    def on_transfer_ended(self, position: int, event: e.JobTransferEnded) -> None:
+        began = self.moving.began or self.moving.at if self.moving else event.at
+        self.moving = None
+        facts = {"way": event.way, "files": _counted(event.files, "file"), "size": _counted(event.size, "byte")}
+        took = interval((event.ended or event.at) - began)
+        self._say(position, event, "moved_in_part" if event.failed else "moved", **facts, took=took)
 
     def on_executing(self, position: int, event: e.JobExecuting) -> None:
         self.executing = event
@@ -473,6 +484,9 @@ class _Life:
             steps.append(self._add("told_at", slot=self.run.slot, when=instant(self.told.at, self.zone)))
         if self.waiting:
             steps.append(self._add("waits_for_time", when=instant(self.waiting, self.zone)))
+        elif self.moving is not None:
+            when = instant(self.moving.began or self.moving.at, self.zone)
+            steps.append(self._add("moving", way=self.moving.way, when=when))
         elif self.executing is None:
             steps.append(self._add("not_begun", slot=self.run.slot))
         matched = [one for one in self.chain if one.code == "matched" and one.at <= self.run.at]
@@ -482,6 +496,10 @@ class _Life:
             when = instant(self.measured.at, self.zone)
             steps.append(self._add("uses", when=when, memory=memory(self.measured.resident), cpu=cpu))
         return _Situation("job_running", steps, "stop_it")
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def _named(event: e.JobExited) -> str:
@@ -510,6 +528,8 @@ _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.JobsDeferred: _Life.on_deferred,
     e.JobActivated: _Life.on_activated,
     e.JobDue: _Life.on_due,
+    e.JobTransferBegan: _Life.on_transfer_began,
+    e.JobTransferEnded: _Life.on_transfer_ended,
     e.JobExecuting: _Life.on_executing,
     e.JobMeasured: _Life.on_measured,
     e.JobSignalled: _Life.on_signalled,

@@ -22,6 +22,13 @@ FILES = {
     "b.in": (0o644, "beta\n"),
     "gone.in": (0o644, "gone\n"),
     "plain": (0o644, "#!/bin/sh\n"),
+    "says": (
+        0o755,
+        "#!/bin/sh\nbasename $0\n"
+        "test $PWD = $_CONDOR_SCRATCH_DIR -a $PWD = $_CONDOR_JOB_IWD && echo in its own place\n",
+    ),
+    "tree/one": (0o644, "one\n"),
+    "tree/deep/two": (0o644, "two\n"),
     "lost": (0o755, "#!/no/such/interpreter\n"),
     "text": (0o755, "no program\n"),
     "dies": (0o755, "#!/bin/sh\nkill -9 $$\n"),
@@ -33,7 +40,7 @@ FILES = {
     "traps": (0o755, "#!/bin/sh\ntrap 'echo told; exit 0' USR1\necho ready\nwhile :; do sleep 0.1; done\n"),
 }
 """What stands in the folder of each job: rights and content."""
-FOLDERS = ("gone",)
+FOLDERS = ("gone", "tree", "tree/deep")
 
 
 @frozen

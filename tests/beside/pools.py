@@ -44,7 +44,7 @@ def furnish(folder: Path, uid: int) -> None:
     for name, (mode, text) in FILES.items():
         (folder / name).write_text(text)
         (folder / name).chmod(mode)
-    for path in (folder, *folder.iterdir()):
+    for path in (folder, *folder.rglob("*")):
         os.chown(path, uid, uid)
 
 

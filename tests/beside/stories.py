@@ -169,10 +169,12 @@ def _told(pool: Pool, story: _Story, ads: Ads) -> Iterator[tuple[str, Told]]:
         yield story.case.name, Told((), {}, {"refused": plain.text(story.refused)})
         return
     procs = sorted({proc for _, proc, _ in story.events})
+    present = {str(path.relative_to(story.folder)): path for path in sorted(story.folder.rglob("*")) if path.is_file()}
     files = {
-        path.name: plain.text(path.read_text(errors="replace"))
-        for path in sorted(story.folder.glob("*"))
-        if path.is_file() and path.name not in FILES and not re.fullmatch(r"job.*\.(log|sub)", path.name)
+        name: plain.text(text)
+        for name, path in present.items()
+        if (text := path.read_text(errors="replace")) != FILES.get(name, (0, None))[1]
+        and not re.fullmatch(r"job.*\.(log|sub)", name)
     }
     for proc in procs:
         events = [plain.event(number, body) for number, which, body in story.events if which == proc]
@@ -215,10 +217,11 @@ class _Plain:
             for pattern, word in (
                 (re.escape(home), "HOME"),
                 (r"<\d+\.\d+\.\d+\.\d+:\d+[^>]*>", "ADDRESS"),
-                (r"\bslot\d+(_\d+)?(@[\w.-]+)?", "SLOT"),
+                (r"\bslot\d+(_\d+)?(@[\w-]+(\.[\w-]+)*)?", "SLOT"),
                 (r"/\S*/dir_\w+/scratch", "SCRATCH"),
-                (rf"(?<![\d.]){story.cluster}\.(\d+)(?![\d.])", r"CLUSTER.\1"),
+                (rf"(?<![\d.]){story.cluster}\.(\d)(?![\d.])", r"CLUSTER.\1"),
                 (rf"\(by user {pool.user}\)", "(by user USER)"),
+                (r"access point [\w-]+(\.[\w-]+)*", "access point HOST"),
             )
         ]
 

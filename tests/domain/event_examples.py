@@ -34,6 +34,8 @@ EXAMPLES: list[e.Event] = [
     e.JobsDeferred(AT, "scheduled", "submit-1", 1, ((0, 0),), AT + 300_000_000),
     e.JobActivated(AT, "activated", "claims-1", 1, 0, "slot1@h", "slot1@h#1"),
     e.JobDue(AT, "deferral_over", "tick-1", 1, 0),
+    e.JobTransferBegan(AT, "activated", "transfer-1", 1, 0, "input"),
+    e.JobTransferEnded(AT, "activated", "transfer-2", 1, 0, "input", 2, 47_598),
     e.JobExecuting(AT, "activated", "pid-1", 1, 0, 4711, "/var/lib/condor/execute/dir_4711"),
     e.JobSignalled(AT, "user_hold", "hold-1", 1, 0, "soft", AT + 10_000_000),
     e.JobExited(

@@ -44,6 +44,7 @@ SINCE = {
     e.DefragPolled,
     e.QuotasAssigned,
     *(e.JobsTransformed, e.SubmissionRefused),
+    *(e.JobTransferBegan, e.JobTransferEnded),
     *(e.JobsDeferred, e.JobDue, e.JobsMaterialized, e.FactoryTransitioned),
 }
 """The kinds of event that are newer: the logs of the next release will have them."""

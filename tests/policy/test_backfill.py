@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from poolbook.adapters.runtime.local_world import client_activation
+from poolbook.adapters.runtime.activations import client_activation
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.events import (
     BackfillExited,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolbook.adapters.runtime.local_world import activation
+from poolbook.adapters.runtime.activations import activation
 from poolbook.domain.ports.world import Launch
 
 from ..together import together

@@ -55,7 +55,7 @@ grant bob@example.org factor back
 grant carol@example.org ceiling 3
 reset
 forget carol@example.org
-submit alice 1 seconds=5 DeferralTime=QDate+600
+submit alice 1 seconds=5 DeferralTime=QDate+600 ShouldTransferFiles="YES"
 submit alice 1 seconds=5 CronMinute="*/30" OnExitRemove=NumJobStarts>=2
 submit alice 1 DeferralTime=QDate-600
 submit alice 4 seconds=5 JobMaterializeLimit=2
@@ -140,8 +140,10 @@ SAID = "no event repeats it"
 MEASURED = "what was measured may be anything"
 ADS = "no event repeats what an ad says, but for resources, and what a cluster's ad says of its event"
 
+TRANSFERS = (e.JobTransferBegan, e.JobTransferEnded)
+
 CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
-    **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured)},
+    **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured, *TRANSFERS)},
     (e.PrioritiesUpdated, "at"): "where all have the least, at any instant",
     **{
         (kind, "stimulus"): NAME
@@ -156,6 +158,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
         )
     },
     **{(kind, "stimulus"): NAME for kind in (e.PrioritiesUpdated, e.CycleHeld, e.JobExecuting, e.JobMeasured)},
+    **{(kind, "stimulus"): NAME for kind in TRANSFERS},
     **{(e.PoolFounded, field): SAID for field in ("name", "settings", "uid_domain", "version")},
     (e.WriterBegan, "writer"): SAID,
     **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
@@ -182,6 +185,8 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.JobDue, "stimulus"): NAME,
     (e.JobsMaterialized, "stimulus"): NAME,
     (e.FactoryTransitioned, "reason"): SAID,
+    **{(e.JobTransferEnded, f): MEASURED for f in ("files", "size", "listed", "failed", "ended")},
+    (e.JobTransferBegan, "began"): SAID,
     (e.JobExecuting, "pid"): SAID,
     (e.JobExecuting, "scratch"): SAID,
     (e.JobExecuting, "began"): SAID,

@@ -276,6 +276,8 @@ def test_every_kind_of_event_has_a_line() -> None:
         "deferred",
         "activate",
         "due",
+        "transfer",
+        "transfer",
         "executing",
         "signalled",
         "complete",

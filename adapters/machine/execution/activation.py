@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from attrs import Attribute, field, frozen
@@ -33,6 +33,7 @@ FAILURE_HOLD_CODES: Mapping[str, int] = {
     **dict.fromkeys(("stdout", "stderr"), 7),  # UnableToOpenOutput
     "stdin": 8,  # UnableToOpenInput
     "iwd": 14,  # IwdError
+    "input": 13,  # TransferInputError
 }
 
 # VacateReasonCode of a job that could not be started for a fault of the machine's.
@@ -68,6 +69,23 @@ def _is_absolute(_: object, attribute: Attribute[str], value: str) -> None:
 
 
 @frozen(kw_only=True)
+class FileTransfer:
+    """How a job's files come to where it runs, and back. Paths are as the job has them: relative to its ``iwd``, or to
+    its scratch directory."""
+
+    executable: bool = True  #: whether its program is brought
+    inputs: tuple[str, ...] = ()  #: files and directories; with a slash at its end, a directory's contents
+    outputs: tuple[str, ...] | None = None  #: the same, of its scratch directory; None: all files new or changed
+    remaps: Mapping[str, str] = field(factory=dict)  #: where outputs go, by their names
+    preserve: bool = False  #: whether they keep the directories in their names
+    brought: tuple[str, ...] = ()  #: of the streams those that are copied: stdin, stdout, stderr
+    streamed: tuple[str, ...] = ()  #: those that are written where they belong
+    max_input_mb: int | None = None  #: beyond this its transfer fails; None, or below 0: there is no limit
+    max_output_mb: int | None = None
+    success: int | None = None  #: the exit code without which no outputs are brought back; None: they always are
+
+
+@frozen(kw_only=True)
 class Activation:
     """One start of one job. The variables that HTCondor's starter sets are added to its environment (manual,
     "Environment and services for a running job")."""
@@ -97,7 +115,47 @@ class Activation:
     execute: str = ""  #: where its scratch directory is made; empty: in the folder's own
     run_in_iwd: bool = False  #: whether it runs there; else in its scratch directory
     owner: str = ""  #: the user that it runs as, if not the pool's own; needs a supervisor of root's
+    transfer: FileTransfer | None = None  #: how its files are transferred; None: it finds them where they are
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
+
+
+@frozen
+class Move:
+    """A transfer of a job's files."""
+
+    way: str  #: input or output
+    began: int
+    ended: int = 0  #: 0: it goes on, or was ended
+    listed: int = 0  #: how many files and directories were to be moved
+    files: int = 0  #: how many were, with those inside
+    size: int = 0  #: of them together, in bytes
+    failed: bool = False  #: whether something is missing
+
+
+@frozen
+class TransferFailure:
+    """Why a job's files could not be transferred."""
+
+    code: int  #: the HoldReasonCode
+    errno: int
+    end: str  #: at which end: sending or receiving
+    words: str
+
+
+def _moves(said: Sequence[Move | Mapping[str, Any]]) -> tuple[Move, ...]:
+    return tuple(each if isinstance(each, Move) else Move(**each) for each in said)
+
+
+def _failure(said: TransferFailure | Mapping[str, Any] | None) -> TransferFailure | None:
+    return said if said is None or isinstance(said, TransferFailure) else TransferFailure(**said)
+
+
+@frozen
+class Transferring:
+    """The job's files are on their way, or have come."""
+
+    key: str
+    moves: tuple[Move, ...] = field(converter=_moves)
 
 
 @frozen
@@ -107,6 +165,7 @@ class Started:
     key: str
     pid: int
     at: int
+    moves: tuple[Move, ...] = field(default=(), converter=_moves)
 
 
 @frozen
@@ -119,10 +178,14 @@ class Failed:
     reason: str
     at: int
     machine: bool = False  #: whether the fault is the machine's, as a full disk is: the job is to be tried again
+    moves: tuple[Move, ...] = field(default=(), converter=_moves)
+    failure: TransferFailure | None = field(default=None, converter=_failure)
 
     @property
     def hold_code(self) -> int:
         """Return the code of this failure: a VacateReasonCode if the fault is the machine's, else a HoldReasonCode."""
+        if self.failure is not None:
+            return self.failure.code
         return FAILURE_VACATE_CODES[self.part] if self.machine else FAILURE_HOLD_CODES[self.part]
 
 
@@ -154,6 +217,11 @@ class Exited:
     at: int
     violated: str = ""
     """Why the supervisor killed it: the limit, a key of VIOLATION_HOLD_CODES, or UNATTENDED; empty: it did not."""
+    moves: tuple[Move, ...] = field(default=(), converter=_moves)
+    pid: int = 0  #: of a job with moves: its own process
+    began: int = 0  #: of a job with moves: when that was started (0: it never was; code and signal are None)
+    undelivered: bool = False  #: whether its files did not all come to where they belong
+    failure: TransferFailure | None = field(default=None, converter=_failure)
 
 
 @frozen
@@ -172,11 +240,12 @@ class Running:
     key: str
     pid: int
     at: int
+    moves: tuple[Move, ...] = field(default=(), converter=_moves)
 
 
-Report: TypeAlias = Started | Failed | Usage | Exited | Lost
+Report: TypeAlias = Transferring | Started | Failed | Usage | Exited | Lost
 
 # By the supervisor's name of the report. A record on disk has the same form.
 REPORTS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Started, Failed, Usage, Exited, Lost, Running)
+    kind.__name__.lower(): kind for kind in (Transferring, Started, Failed, Usage, Exited, Lost, Running)
 }

@@ -23,11 +23,11 @@ from attrs import asdict, define
 from ....domain.errors import PoolbookError
 from ....domain.ports.world import How
 from ..sockets import connect, make_private
-from .activation import REPORTS, Activation, Exited, Failed, Lost, Report, Running, Started
+from .activation import REPORTS, Activation, Exited, Failed, Lost, Report, Running, Started, Transferring
 
-Known: TypeAlias = Literal["unknown"] | Running | Exited | Failed | Lost
+Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost
 
-_VERSION = 2
+_VERSION = 3
 _HOWS = get_args(How)
 _PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
 _CONNECT_S = 15.0  #: how long to try for a supervisor: it may be busy ending what a predecessor left
@@ -126,8 +126,8 @@ class Supervisor:
         first. ``poll`` reports the ends of those that run, and nothing more of those that have ended."""
         known = self._ask(keys)
         for key, what in known.items():
-            if isinstance(what, Running):
-                self._begun[key] = _Begun(None, True)
+            if isinstance(what, Transferring | Running):
+                self._begun[key] = _Begun(None, isinstance(what, Running))
             else:
                 self._begun.pop(key, None)
         self._reports = deque(report for report in self._reports if report.key not in known)
@@ -253,7 +253,7 @@ class Supervisor:
                 continue  # its end was reported before the answer
             if isinstance(what, Running):
                 if not begun.started:
-                    self._take(Started(key, what.pid, what.at))
+                    self._take(Started(key, what.pid, what.at, what.moves))
             elif what != "unknown":
                 self._take(what)
             elif begun.activation is None or begun.started:
@@ -362,7 +362,9 @@ class Supervisor:
 
 
 def _start(activation: Activation) -> dict[str, Any]:
-    return {"do": "start", "order": asdict(activation, recurse=False) | {"limits": asdict(activation.limits)}}
+    transfer = None if activation.transfer is None else asdict(activation.transfer)
+    order = asdict(activation, recurse=False) | {"limits": asdict(activation.limits), "transfer": transfer}
+    return {"do": "start", "order": order}
 
 
 def _report(said: Mapping[str, Any]) -> Any:

@@ -20,7 +20,9 @@ NOTE_LENGTH = 8191  #: characters to which the notes of a submission are cut
 WARNING_LENGTH = 8110
 
 Stamp = Callable[[int], str]  #: formats an instant, in microseconds, for a header
-Numbers = tuple[int, int]  #: microseconds of CPU time: user and system
+Numbers = tuple[int, int]
+"""Microseconds of CPU time, user and system; or bytes of files, sent and received by the job."""
+NOTHING_MOVED: Numbers = (0, 0)
 
 
 def stamps(zone: tzinfo | None = None) -> Stamp:
@@ -86,26 +88,34 @@ def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
     return f"Job executing on host: {host}\n\tSlotName: {slot}\n{lines}"
 
 
-def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str) -> str:
+def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str, moved: Numbers = NOTHING_MOVED) -> str:
     """004: the job was evicted."""
     why = f" Code {code} Subcode {subcode}" if code else ""
     return (
-        f"Job was evicted.{why}\n\t(0) CPU times\n{_usage(('Run', usage))}{_bytes('Run')}"
+        f"Job was evicted.{why}\n\t(0) CPU times\n{_usage(('Run', usage))}{_bytes('Run', moved)}"
         f"{_line('Reason: ', reason)}{table}"
     )
 
 
-def requeued(ending: str, reason: str, usage: Numbers) -> str:
+def requeued(ending: str, reason: str, usage: Numbers, moved: Numbers = NOTHING_MOVED) -> str:
     """004: the job ended by itself and will run again."""
     return (
-        f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run')}{ending}"
-        f"{_line('', reason)}"
+        f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run', moved)}"
+        f"{ending}{_line('', reason)}"
     )
 
 
-def terminated(ending: str, usage: Numbers, total: Numbers, table: str) -> str:
-    """005; `usage` of this run, `total` of all of the job's runs."""
-    return f"Job terminated.\n{ending}{_usage(('Run', usage), ('Total', total))}{_bytes('Run')}{_bytes('Total')}{table}"
+def terminated(
+    ending: str,
+    usage: Numbers,
+    total: Numbers,
+    table: str,
+    moved: Numbers = NOTHING_MOVED,
+    all_moved: Numbers = NOTHING_MOVED,
+) -> str:
+    """005; `usage` of this run, `total` of all of the job's runs; so `moved` and `all_moved`, of its files."""
+    times = _usage(("Run", usage), ("Total", total))
+    return f"Job terminated.\n{ending}{times}{_bytes('Run', moved)}{_bytes('Total', all_moved)}{table}"
 
 
 def ending(code: int | None, signal: int | None) -> str:
@@ -113,6 +123,17 @@ def ending(code: int | None, signal: int | None) -> str:
     if signal is not None:
         return f"\t(0) Abnormal termination (signal {signal})\n\t(0) No core file\n"
     return f"\t(1) Normal termination (return value {code or 0})\n"
+
+
+def transfer_began(way: str, host: str) -> str:
+    """040: files begin to move. Of an output it says nothing of where from."""
+    where = f"\tTransferring to host: {host}\n" if way == "input" else ""
+    return f"Started transferring {way} files\n{where}"
+
+
+def transfer_ended(way: str) -> str:
+    """040: they have moved, or could not."""
+    return f"Finished transferring {way} files\n"
 
 
 def image_size(image: int, resident: int) -> str:
@@ -192,9 +213,10 @@ def _days(seconds: int) -> str:
     return f"{days} {hours:02d}:{minutes:02d}:{seconds:02d}"
 
 
-def _bytes(span: str) -> str:
-    """Return the bytes transferred: always 0, since jobs find their files in place."""
-    return f"\t0  -  {span} Bytes Sent By Job\n\t0  -  {span} Bytes Received By Job\n"
+def _bytes(span: str, moved: Numbers) -> str:
+    """Return the bytes transferred."""
+    sent, received = moved
+    return f"\t{sent}  -  {span} Bytes Sent By Job\n\t{received}  -  {span} Bytes Received By Job\n"
 
 
 def megabytes(kibibytes: int) -> int:

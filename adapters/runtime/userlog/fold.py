@@ -36,12 +36,15 @@ FACTORY = ((-1, -1),)
 """The process number of a cluster itself."""
 CLUSTER_SUBMIT, CLUSTER_REMOVE, FACTORY_PAUSED, FACTORY_RESUMED = 35, 36, 37, 38
 SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
-HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE = 12, 13, 21, 24, 33
+HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE, TRANSFER = 12, 13, 21, 24, 33, 40
 
 PRIORITY = "JobPrio"  #: the one attribute whose change is logged (033): a command of its own changes it
 PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the job's own is one
 
 _BY_MACHINE = "held_by_machine"  #: the cause of a hold by WANT_HOLD, which the startd reports as an error
+
+
+_OfARun = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited
 
 
 class UserLogs:
@@ -202,12 +205,13 @@ class UserLogs:
 
     def _gone(self, cluster: LoggedCluster, procs: e.Procs) -> None:
         many = sum(last - first + 1 for first, last in procs)
-        if many > max(len(cluster.spent), len(cluster.sizes)):
-            gone = [proc for proc in (*cluster.spent, *cluster.sizes) if holds(procs, proc)]
+        if many > max(len(cluster.spent), len(cluster.sizes), len(cluster.moved)):
+            gone = [proc for proc in (*cluster.spent, *cluster.sizes, *cluster.moved) if holds(procs, proc)]
         else:
             gone = [proc for first, last in procs for proc in range(first, last + 1)]
         for proc in gone:
             cluster.spent.pop(proc, None)
+            cluster.moved.pop(proc, None)
             cluster.sizes.pop(proc, None)
         cluster.live -= many
         if not (cluster.live or cluster.factory):
@@ -239,7 +243,7 @@ class UserLogs:
             self._runs[event.cluster, event.proc] = Run(where, host, event.at, deferred=bool(event.deferred))
             cluster.running.add(event.proc)
 
-    def _running(self, event: e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited) -> Run | None:
+    def _running(self, event: _OfARun) -> Run | None:
         return self._runs.get((event.cluster, event.proc))
 
     def _executing(self, event: e.JobExecuting) -> Iterator[Entry]:
@@ -249,6 +253,20 @@ class UserLogs:
             yield self._one(event, EXECUTE, _began(run, event.scratch))
             if run.suspended:
                 yield self._one(event, SUSPEND, event_text.suspended(PROCESSES))
+
+    def _transfer_began(self, event: e.JobTransferBegan) -> Iterator[Entry]:
+        run = self._running(event)
+        if run is not None:
+            yield self._one(event, TRANSFER, event_text.transfer_began(event.way, run.host))
+
+    def _transfer_ended(self, event: e.JobTransferEnded) -> Iterator[Entry]:
+        run = self._running(event)
+        if run is None:
+            return
+        if not event.failed:
+            sent, received = run.moved
+            run.moved = (sent, event.size) if event.way == "input" else (event.size, received)
+        yield self._one(event, TRANSFER, event_text.transfer_ended(event.way))
 
     def _one(self, event: Any, number: int, body: Body) -> Entry:
         return self._clusters[event.cluster], ((event.proc, event.proc),), number, body
@@ -285,6 +303,7 @@ class UserLogs:
         cluster.running.discard(event.proc)
         usage = (event.user_cpu, event.system_cpu)
         total = cluster.spend(event.proc, usage)
+        all_moved = cluster.move(event.proc, run.moved)
         if event.outcome == "exited" and run.executing is None:
             run.executing = event.at
             yield self._one(event, EXECUTE, _began(run, ""))
@@ -296,7 +315,7 @@ class UserLogs:
         if event.outcome == "exited" and event.row == "remove":
             yield self._one(event, ABORT, event_text.aborted(unquoted(event.changes.get("RemoveReason", ""))))
         elif event.outcome == "exited" and event.row != "hold":
-            yield self._one(event, *_ended(run, cluster, event, usage, total))
+            yield self._one(event, *_ended(run, cluster, event, (usage, total, all_moved)))
         else:
             for number, body in _interrupted(run, cluster, event, usage):
                 yield self._one(event, number, body)
@@ -317,12 +336,15 @@ def _began(run: Run, scratch: str) -> str:
 
 
 def _ended(
-    run: Run, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers, total: event_text.Numbers
+    run: Run, cluster: LoggedCluster, event: e.JobExited, numbers: tuple[event_text.Numbers, ...]
 ) -> tuple[int, Body]:
+    usage, total, all_moved = numbers
     ending = event_text.ending(event.code, event.signal)
     if event.row == "requeue":
-        return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage)
-    return TERMINATE, lambda _: event_text.terminated(ending, usage, total, table(run, cluster, event))
+        return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage, run.moved)
+    return TERMINATE, lambda _: event_text.terminated(
+        ending, usage, total, table(run, cluster, event), run.moved, all_moved
+    )
 
 
 def _interrupted(
@@ -353,7 +375,12 @@ def _interrupted(
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
         yield REMOTE_ERROR, event_text.remote_error(run.place.slot, message, error.code, error.subcode)
     if run.executing is not None or run.deferred or hold is not None:
-        yield EVICT, lambda _: event_text.evicted(why.code, why.subcode, why.reason, usage, table(run, cluster, event))
+        yield (
+            EVICT,
+            lambda _: event_text.evicted(
+                why.code, why.subcode, why.reason, usage, table(run, cluster, event), run.moved
+            ),
+        )
     if hold is not None:
         yield HOLD, _held(hold)
 
@@ -408,6 +435,8 @@ _RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry] | None]] =
     e.JobsTransitioned: UserLogs._moved,
     e.JobsEdited: UserLogs._edited,
     e.JobActivated: UserLogs._activated,
+    e.JobTransferBegan: UserLogs._transfer_began,
+    e.JobTransferEnded: UserLogs._transfer_ended,
     e.JobExecuting: UserLogs._executing,
     e.JobMeasured: UserLogs._measured,
     e.JobSignalled: UserLogs._signalled,

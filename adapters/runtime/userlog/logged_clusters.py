@@ -37,6 +37,7 @@ class LoggedCluster:
         self._spelled = {name.lower(): name for name in (*event.ad, *self.variants.names)}
         self._edits: list[tuple[Procs, Ad]] = []
         self.spent: dict[int, Numbers] = {}  #: the CPU times of earlier runs, by process
+        self.moved: dict[int, Numbers] = {}  #: the bytes that earlier runs sent and received, by process
         self.sizes: dict[int, Numbers] = {}  #: of processes that have run: image and resident size, as last logged
         alike = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
         self.path = self._path(0) if alike else None
@@ -121,11 +122,19 @@ class LoggedCluster:
 
     def spend(self, proc: int, usage: Numbers) -> Numbers:
         """Add a run's CPU times to those of the job's earlier runs; return the sum."""
-        before = self.spent.get(proc, (0, 0))
-        total = (before[0] + usage[0], before[1] + usage[1])
-        if any(total):
-            self.spent[proc] = total
-        return total
+        return _add(self.spent, proc, usage)
+
+    def move(self, proc: int, moved: Numbers) -> Numbers:
+        """Do the same with the bytes of its files."""
+        return _add(self.moved, proc, moved)
+
+
+def _add(sums: dict[int, Numbers], proc: int, numbers: Numbers) -> Numbers:
+    before = sums.get(proc, (0, 0))
+    total = (before[0] + numbers[0], before[1] + numbers[1])
+    if any(total):
+        sums[proc] = total
+    return total
 
 
 def holds(procs: Procs, proc: int) -> bool:

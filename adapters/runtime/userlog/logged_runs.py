@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 from ....domain.events import Ad, JobExited
 from ....domain.state.job_ad import began_in_vain, unquoted
 from ....domain.state_machines.hold_codes import Why
-from .event_text import Resource, megabytes, number, resources
+from .event_text import Numbers, Resource, megabytes, number, resources
 from .logged_clusters import LoggedCluster
 
 MICROSECONDS = 1_000_000
@@ -61,6 +61,7 @@ class Run:
     executing: int | None = None  #: when its own process began
     resident: int = 0
     disk: int = 0
+    moved: Numbers = (0, 0)  #: the bytes of its files: sent and received by the job
     suspended: bool = False
     deferred: bool = False  #: whether its process was to wait for its time
     removed: bool = False

@@ -1,108 +1,29 @@
 """The life of a job: claimed, started, watched, ended with all its descendants, recorded, released.
 
 A job's end has a fixed order: its own process is reaped; its descendants are killed until a look at all processes finds
-none; its record is on disk; the end is reported.
+none; its record is on disk; the end is reported. The files of a job that transfers them move before its own process
+begins, and again when that and its descendants are dead: each time a process of ours stands for the job meanwhile.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import signal
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import inherit, launch, processes
+from . import inherit, launch, mover, processes, transfer
 from .families import Families
+from .job import Job, clock, files_kb, ticker
 from .launch import Order, StartError
-from .processes import Process
 from .records import Claim, Claims, Journal, Record
-from .scratch import Scratch, size_kb
+from .sandbox import inside
+from .scratch import Scratch
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
-_MEASURE_REST = 20  #: a directory tree is measured again after this many times what measuring it took
 _MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
-_FIRST_RETRY_US = 2_000  #: the pause before processes that refuse to die are looked for again; it doubles
 _LAST_RETRY_US = 1_000_000
-
-
-def clock() -> int:
-    """Return microseconds since the epoch, for reports."""
-    return time.time_ns() // 1000
-
-
-def ticker() -> int:
-    """Return microseconds of the monotonic clock, for due times."""
-    return time.monotonic_ns() // 1000
-
-
-class Job:
-    """One running job."""
-
-    def __init__(self, order: Order, process: Process, number: int, at: int, directory: str, output_kb: int) -> None:
-        self.key: str = order["key"]
-        self.limits: dict[str, int | None] = order["limits"]
-        self.kill_signals: dict[str, int] = order["kill_signals"]
-        self.attended: bool = order.get("attended", False)  # an older pool does not say
-        self.pid = process.pid
-        self.started = process.started
-        self.number = number
-        self.at = at
-        self.began = ticker()
-        self.directory = directory
-        self.outputs = launch.outputs(order)
-        self.output_kb = output_kb
-        self.suspended = False
-        self.told_to_end = False
-        self.violated = ""
-        self.user_us = 0
-        self.system_us = 0
-        self.peak_kb = 0
-        self.largest_rss_kb = 0  # of a process that was reaped
-        self.disk_kb = 0
-        self.measuring = False
-        self.measure_at = 0
-        self.status = 0
-        self.ended = 0
-        self.retry_at = 0
-        self.retry_us = _FIRST_RETRY_US
-        self.final: Generator[None, None, None] | None = None
-
-    def spent(self, usage: resource.struct_rusage) -> None:
-        """Add the usage of a reaped process of the job, its own reaped children included."""
-        self.user_us += round(usage.ru_utime * 1e6)
-        self.system_us += round(usage.ru_stime * 1e6)
-        self.largest_rss_kb = max(self.largest_rss_kb, usage.ru_maxrss)
-
-    def measure(self) -> Generator[None, None, None]:
-        """Bring ``disk_kb`` up to date, in steps."""
-        self.measuring = True
-        began = ticker()
-        inside = yield from size_kb(self.directory)
-        self.disk_kb = inside + max(0, _files_kb(self.outputs) - self.output_kb)
-        self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
-        self.measuring = False
-
-    def record(self, floor_kb: int) -> Record:
-        """Return the record of its end. ``floor_kb``: a spawned process counts its parent's memory as its own until its
-        exec."""
-        code = os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) else None
-        peak = max(self.peak_kb, self.largest_rss_kb)
-        return {
-            "say": "exited",
-            "key": self.key,
-            "code": code,
-            "signal": None if code is not None else os.WTERMSIG(self.status),
-            "user_us": self.user_us,
-            "system_us": self.system_us,
-            "peak_kb": self.peak_kb if self.peak_kb and peak <= floor_kb else peak,
-            "disk_kb": self.disk_kb,
-            "core": os.WCOREDUMP(self.status),
-            "at": self.ended,
-            "violated": self.violated,
-        }
 
 
 class Jobs:
@@ -122,6 +43,7 @@ class Jobs:
         self._unwritten: dict[str, Record] = {}
         self._unnoted: list[tuple[int, Claim]] = []
         self._unreleased: list[str] = []
+        self._news: list[Record] = []  # of jobs that went on
         self._chores: deque[Generator[None, None, None]] = deque()
 
     # Before the first request: a predecessor's jobs.
@@ -141,11 +63,12 @@ class Jobs:
     def known(self, key: str) -> Record | None:
         """Return the state of an activation: running, or its record; None if it was never claimed."""
         if job := self.running.get(key):
-            return {"say": "running", "key": key, "pid": job.pid, "at": job.at}
+            return job.state()
         return self._unwritten.get(key) or self._journal.records.get(key)
 
     def start(self, order: Order) -> Record | None:
-        """Start a job, and return its report. Start nothing if the activation was claimed before."""
+        """Start a job, or the transfer of its files, and return its report. Start nothing if the activation was claimed
+        before."""
         key: str = order["key"]
         if known := self.known(key):
             return {**known, "say": "started"} if known["say"] == "running" else known
@@ -156,21 +79,31 @@ class Jobs:
         except OSError as error:
             return _failed(key, launch.failure("claim", error, key))
         try:
-            job = self._launch(order)
+            job = Job(order, self._families.number(), self._made(order))
+            if job.order is None:
+                self._launch(job, order)
+            else:
+                self._move(job, "input", lambda: transfer.bring(order, job.directory))
         except StartError as error:
             os.close(claim)
             return self._not_begun(key, error)
-        self._note(claim, Claim(job.pid, job.started, job.number, self._boot, job.at))
-        self.running[key] = self._by_pid[job.pid] = job
-        self._families.begin(key, job.pid, job.started, job.number)
-        return {"say": "started", "key": key, "pid": job.pid, "at": job.at}
+        self._note(claim, self._claim(job))
+        self.running[key] = job
+        return _began(job)
+
+    def _claim(self, job: Job) -> Claim:
+        return Claim(job.pid, job.started, job.number, self._boot, job.at)
 
     def signal(self, key: str, how: str) -> None:
         """Signal a job; ignore one that runs no more."""
         job = self.running.get(key)
         if job is None:
             return
-        if how in job.kill_signals:
+        if how == "hard" or (how in ("hold", "remove") and job.ended):
+            job.given_up = True
+        if job.mover is not None and how not in _PAUSES:
+            self._end_transfer(job, how)
+        elif how in job.kill_signals:
             self._terminate(job, job.kill_signals[how])
         else:
             _REACTIONS[how](self, job)
@@ -229,10 +162,11 @@ class Jobs:
                 if owner in self.running:
                     self.running[owner].spent(usage)
                 continue
-            _, job.status, usage = os.wait4(pid, 0)
-            job.ended = max(clock(), job.at)  # somebody may have set the clock back
-            job.spent(usage)
+            _, status, usage = os.wait4(pid, 0)
             self._ending[job.key] = job
+            if job.mover is None:
+                job.status, job.ended = status, max(clock(), job.at)  # somebody may have set the clock back
+                job.spent(usage)
 
     def settle(self, now: int) -> None:
         """Finish the ends: kill a job's descendants, measure, write the record."""
@@ -249,12 +183,67 @@ class Jobs:
         self.reap()  # what died of it belongs to the job's CPU time
         floor_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for job in dead:
+            if not job.over and self._goes_on(job):
+                continue
+            job.over = True
             job.final = job.final or job.measure()
             if _advance(job.final, _MEASURE_STEPS):
                 continue
             del self._ending[job.key]
             self._families.end(job.key)
-            self._unwritten[job.key] = job.record(floor_kb)
+            self._unwritten[job.key] = job.outcome or job.record(floor_kb)
+
+    def _goes_on(self, job: Job) -> bool:
+        """Begin what comes next of a job that transfers its files: its own process, or the way back. Return whether
+        anything does."""
+        order = job.order
+        if order is None:
+            return False
+        moved = job.mover
+        if moved is not None:
+            job.moved(clock())
+            self._news.append(_moving(job))
+        if job.given_up or job.failure or (moved is not None and "ended" not in job.moves[-1]):
+            self._stops(job)
+            return False
+        if moved is not None and moved.way == "output":
+            return False
+        if moved is None and not job.delivers:
+            return False
+        self._families.end(job.key)
+        try:
+            if moved is None:
+                failed = job.failed
+                self._move(job, "output", lambda: transfer.take_back(order, job.directory, failed))
+            else:
+                self._launch(job, inside(order, job.directory))
+        except StartError as error:
+            self._families.begin(job.key, job.pid, job.started, job.number)
+            if moved is None and error.machine:  # for want of processes: another try
+                job.retry_at = ticker() + _LAST_RETRY_US
+                return True
+            job.given_up, job.ended = True, job.ended or clock()
+            job.outcome = {**_failed(job.key, error), "moves": job.moves}
+            return False
+        del self._ending[job.key]
+        self._claims.renote(job.key, self._claim(job))
+        self._news.append(_began(job))
+        if job.suspended and job.mover is None:
+            self._suspend(job)
+        return True
+
+    def _stops(self, job: Job) -> None:
+        """Nothing more of a job begins, since its files did not move. Without its inputs it has failed to start."""
+        job.ended = job.ended or clock()
+        if job.failure and not job.at:
+            words = {"part": "input", "errno": job.failure["errno"], "reason": job.failure["words"]}
+            failed = {"say": "failed", "key": job.key, **words, "at": job.ended}
+            job.outcome = {**failed, "moves": job.moves, "failure": job.failure}
+
+    def news(self) -> list[Record]:
+        """Return what is new of jobs that go on."""
+        news, self._news = self._news, []
+        return news
 
     def flush(self) -> list[Record]:
         """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable. Offer
@@ -278,7 +267,7 @@ class Jobs:
         """Kill jobs beyond their limits; yield the usage of each running job."""
         self._families.look(closely=True)
         for job in self.running.values():
-            if job.ended:
+            if job.ended or job.mover is not None:
                 continue
             family = self._families.living(job.key)
             rss = sum(process.rss_kb for process in family)
@@ -323,25 +312,55 @@ class Jobs:
         """Return when ``settle`` has to run again if nothing ends before."""
         return min((job.retry_at for job in self._ending.values()), default=None)
 
-    def _launch(self, order: Order) -> Job:
+    def _made(self, order: Order) -> str:
+        """Make a job's scratch directory; return its path."""
         try:
-            directory = self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"])
+            return self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"])
         except OSError as error:
             raise launch.failure("scratch", error, str(error.filename2 or error.filename)) from None
         except ValueError as error:
             raise StartError("scratch", 0, f"scratch: an ad cannot be written: {error}") from None
-        streams = launch.open_streams(order, directory)
+
+    def _launch(self, job: Job, order: Order) -> None:
+        """Start a job's own process."""
+        streams = launch.open_streams(order, job.directory)
         try:
             at = clock()
-            output_kb = _files_kb(launch.outputs(order))  # before the job can write: what was there is not its own
-            number = self._families.number()
-            processes.bequeath(number)
-            pid = launch.spawn(order, launch.environment(order, self.execute, directory), directory, streams)
+            output_kb = files_kb(launch.outputs(order))  # before the job can write: what was there is not its own
+            processes.bequeath(job.number)
+            variables = launch.environment(order, self.execute, job.directory)
+            pid = launch.spawn(order, variables, job.directory, streams)
         finally:
             launch.close(streams)
         process = processes.read(pid)
         assert process is not None, "a child that is not reaped is always there"
-        return Job(order, process, number, at, directory, output_kb)
+        job.runs(order, process, at, output_kb)
+        self._joins(job)
+
+    def _move(self, job: Job, way: str, work: Callable[[], transfer.Result]) -> None:
+        """Start the transfer of a job's files."""
+        processes.bequeath(job.number)
+        try:
+            began = mover.fork(way, transfer.FAILED[way], clock(), work)
+        except OSError as error:
+            raise launch.failure("scratch", error, f"transfer of its {way} files") from None
+        process = processes.read(began.pid)
+        assert process is not None, "a child that is not reaped is always there"
+        job.moves_by(began, process)
+        self._joins(job)
+
+    def _joins(self, job: Job) -> None:
+        self._by_pid[job.pid] = job
+        self._families.begin(job.key, job.pid, job.started, job.number)
+
+    def _end_transfer(self, job: Job, how: str) -> None:
+        """End a transfer, unless it is a soft end's of outputs, which are nearly there: a hard one follows in time."""
+        assert job.mover is not None
+        if job.suspended:
+            self._continue(job)
+        if how != "soft" or job.mover.way == "input":
+            job.given_up = True
+            self._kill(job)
 
     def _enforce(self, job: Job, uses: dict[str, float]) -> None:
         for limit, used in uses.items():
@@ -385,6 +404,7 @@ class Jobs:
         self._families.signal(job.key, signal.SIGCONT)
 
 
+_PAUSES = ("suspend", "continue")
 _REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
     "hard": Jobs._kill,
     "suspend": Jobs._suspend,
@@ -392,18 +412,17 @@ _REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
 }
 
 
+def _began(job: Job) -> Record:
+    return {**job.state(), "say": "started"} if job.mover is None else _moving(job)
+
+
+def _moving(job: Job) -> Record:
+    return {"say": "transferring", "key": job.key, "moves": job.moves}
+
+
 def _failed(key: str, error: StartError) -> Record:
     told = {"part": error.part, "errno": error.number, "reason": error.reason}
     return {"say": "failed", "key": key, **told, "at": clock(), **({"machine": True} if error.machine else {})}
-
-
-def _files_kb(paths: Iterable[str]) -> int:
-    """Return the disk space of files in KiB, 0 for missing ones."""
-    blocks = 0
-    for path in paths:
-        with contextlib.suppress(OSError, ValueError):
-            blocks += os.stat(path).st_blocks
-    return blocks // 2
 
 
 def _advance(steps: Generator[None, None, None], most: int) -> bool:

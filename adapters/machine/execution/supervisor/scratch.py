@@ -14,6 +14,8 @@ from collections.abc import Generator, Iterable, Iterator
 _STEP = 128  #: entries of a directory that are looked at in one step
 _SPARES = 64  #: directories that are kept for another job
 _INNER = "scratch"
+STAGED = "staged"  #: beside the scratch directory: the directories in which its outputs are staged, with NULs between
+STAGING = ".poolbook-"  #: how the names of these begin; the activation's key follows
 _ADS = (".job.ad", ".machine.ad")
 _FOLDER_MODE = 0o700
 _AD_MODE = 0o644
@@ -70,6 +72,7 @@ class Scratch:
             outer = f"{place}/dir_{key}"
             if outer in spares:
                 continue
+            yield from _remove_staged(outer)
             if len(spares) < _SPARES and _untouched(outer):
                 spares.append(outer)
             else:
@@ -82,6 +85,7 @@ class Scratch:
 
         def steps() -> Generator[None, None, None]:
             for path in waste:
+                yield from _remove_staged(path)
                 yield from remove(path)
 
         return steps()
@@ -104,6 +108,20 @@ def size_kb(path: str) -> Generator[None, None, int]:
             if steps % _STEP == 0:
                 yield
     return blocks // 2
+
+
+def _remove_staged(outer: str) -> Generator[None, None, None]:
+    """Remove what a killed transfer left where outputs were to go. Only directories of the name that it gives them are
+    touched, whatever a job has written into the note."""
+    try:
+        with open(f"{outer}/{STAGED}", encoding="utf-8", errors="surrogateescape") as file:
+            folders = file.read().split("\0")
+    except OSError:
+        return
+    name = f"{STAGING}{os.path.basename(outer).removeprefix('dir_')}"
+    for folder in folders:
+        if os.path.basename(folder) == name and not os.path.islink(folder):
+            yield from remove(folder)
 
 
 def remove(path: str) -> Generator[None, None, None]:

@@ -24,10 +24,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import processes
-from .jobs import SAMPLE_US, Jobs, ticker
+from .job import ticker
+from .jobs import SAMPLE_US, Jobs
 from .records import Record, line_of
 
-VERSION = 2
+VERSION = 3
 
 _LINGER_US = 2_000_000  #: with no job and no client for this long the supervisor exits: its records are on disk
 _UNATTENDED_US = 5_000_000  #: with no client for this long, what is to be attended is killed
@@ -164,6 +165,7 @@ class Server:
         self._jobs.reap()
         now = ticker()
         self._jobs.settle(now)
+        self._reports += self._jobs.news()
         if now >= self._flush_at:
             self._flush(now)
         if now >= self._sample_at:

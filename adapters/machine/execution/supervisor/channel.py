@@ -1,0 +1,72 @@
+"""A channel for the bytes of files: pieces with an offset and a checksum, each of which can be sent again.
+
+A file is whole when all of its pieces have come and it is as long as was announced; until then it has another name, or
+stands in a directory that goes if the transfer does. ``LocalChannel`` has both ends on one machine, so the kernel moves
+the bytes, from one descriptor to the other; between two machines ``Piece`` is what travels.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+PIECE = 1 << 20  #: bytes in one piece, at most
+_AT_ONCE = 1 << 30  #: bytes that the kernel is asked to move in one call, at most
+_ELSEWHERE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
+"""What copy_file_range(2) answers where it cannot be used: sendfile(2) can."""
+
+
+class Piece(NamedTuple):
+    """Some bytes of a file, where they belong, and their CRC-32."""
+
+    offset: int
+    data: bytes
+    checksum: int
+
+    @property
+    def is_sound(self) -> bool:
+        return zlib.crc32(self.data) == self.checksum
+
+
+def pieces(source: int, offset: int = 0) -> Iterator[Piece]:
+    """Yield the pieces of an open file from ``offset`` on: what was sent before need not be sent again."""
+    while data := os.pread(source, PIECE, offset):
+        yield Piece(offset, data, zlib.crc32(data))
+        offset += len(data)
+
+
+def take(target: int, piece: Piece) -> int:
+    """Write a piece to where it belongs; return where the next one begins. Raise `OSError` (EBADMSG) for one that was
+    damaged on its way: it is to be sent again."""
+    if not piece.is_sound:
+        raise OSError(errno.EBADMSG, os.strerror(errno.EBADMSG))
+    done = 0
+    while done < len(piece.data):
+        done += os.pwrite(target, piece.data[done:], piece.offset + done)
+    return piece.offset + done
+
+
+class Channel(Protocol):
+    """The way of files from one end to the other."""
+
+    def carry(self, source: int, target: int) -> int:
+        """Bring all bytes of an open file into another, empty one; return how many. Raise `OSError`."""
+
+
+class LocalChannel:
+    """Both ends on one machine."""
+
+    def carry(self, source: int, target: int) -> int:
+        done = 0
+        try:
+            while moved := os.copy_file_range(source, target, _AT_ONCE):
+                done += moved
+        except OSError as error:
+            if error.errno not in _ELSEWHERE:
+                raise
+        while moved := os.sendfile(target, source, None, _AT_ONCE):  # the rest; nothing, if that was all
+            done += moved
+        return done

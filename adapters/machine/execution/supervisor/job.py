@@ -1,0 +1,162 @@
+"""One job of the supervisor's: what is known of it while it is there, and the record of its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Generator, Iterable
+
+from . import launch
+from .launch import Order
+from .mover import Mover
+from .processes import Process
+from .records import Record
+from .scratch import size_kb
+
+_MEASURE_REST = 20  #: a directory tree is measured again after this many times what measuring it took
+FIRST_RETRY_US = 2_000  #: the pause before processes that refuse to die are looked for again; it doubles
+
+
+def clock() -> int:
+    """Return microseconds since the epoch, for reports."""
+    return time.time_ns() // 1000
+
+
+def ticker() -> int:
+    """Return microseconds of the monotonic clock, for due times."""
+    return time.monotonic_ns() // 1000
+
+
+class Job:
+    """One job: from its claim until its end is recorded. One that transfers its files has a mover first, then its own
+    process, then a mover again; ``pid`` is that of the one that is there."""
+
+    def __init__(self, order: Order, number: int, directory: str) -> None:
+        self.key: str = order["key"]
+        self.limits: dict[str, int | None] = order["limits"]
+        self.kill_signals: dict[str, int] = order["kill_signals"]
+        self.attended: bool = order.get("attended", False)  # an older pool does not say
+        self.order = order if order["transfer"] else None  # what is still to be done of it
+        self.number = number
+        self.directory = directory
+        self.mover: Mover | None = None
+        self.moves: list[Record] = []
+        self.failure: Record | None = None  # of a transfer
+        self.outcome: Record | None = None  # the record of its end, if it did not come to its own
+        self.given_up = False  # whether its files are to stay where they are
+        self.over = False  # whether nothing more is to begin
+        self.pid = self.started = self.at = self.began = 0
+        self.outputs: list[str] = []
+        self.output_kb = 0
+        self.suspended = False
+        self.told_to_end = False
+        self.violated = ""
+        self.user_us = 0
+        self.system_us = 0
+        self.peak_kb = 0
+        self.largest_rss_kb = 0  # of a process that was reaped
+        self.disk_kb = 0
+        self.measuring = False
+        self.measure_at = 0
+        self.status = 0
+        self.ended = 0
+        self.retry_at = 0
+        self.retry_us = FIRST_RETRY_US
+        self.final: Generator[None, None, None] | None = None
+
+    def moves_by(self, mover: Mover, process: Process) -> None:
+        """Its files are on their way."""
+        self.mover, self.pid, self.started = mover, process.pid, process.started
+        self.moves.append({"way": mover.way, "began": mover.began})
+        self.retry_at, self.retry_us = 0, FIRST_RETRY_US
+
+    def moved(self, at: int) -> None:
+        """The mover has ended: take what it said."""
+        assert self.mover is not None
+        result = self.mover.result()
+        self.mover = None
+        if result is not None:
+            self.failure = result.pop("failure", None)
+            self.moves[-1].update(result, ended=at, **({"failed": True} if self.failure else {}))
+
+    def runs(self, order: Order, process: Process, at: int, output_kb: int) -> None:
+        """Its own process runs."""
+        self.pid, self.started, self.at, self.began = process.pid, process.started, at, ticker()
+        self.outputs = [path for path in launch.outputs(order) if not path.startswith(f"{self.directory}/")]
+        self.output_kb = output_kb
+        self.retry_at, self.retry_us = 0, FIRST_RETRY_US
+
+    @property
+    def delivers(self) -> bool:
+        """Whether outputs are to be brought back now that its process has ended: not if it was ended."""
+        return not (self.given_up or self.told_to_end or self.violated)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has not come to what its submitter calls a success, who wants outputs of a success alone."""
+        assert self.order is not None
+        success: int | None = self.order["transfer"]["success"]
+        return success is not None and not (os.WIFEXITED(self.status) and os.WEXITSTATUS(self.status) == success)
+
+    def state(self) -> Record:
+        """Return what it is at."""
+        moves = {"moves": self.moves} if self.moves else {}
+        if self.at:
+            return {"say": "running", "key": self.key, "pid": self.pid, "at": self.at, **moves}
+        return {"say": "transferring", "key": self.key, **moves}
+
+    def spent(self, usage: resource.struct_rusage) -> None:
+        """Add the usage of a reaped process of the job, its own reaped children included."""
+        self.user_us += round(usage.ru_utime * 1e6)
+        self.system_us += round(usage.ru_stime * 1e6)
+        self.largest_rss_kb = max(self.largest_rss_kb, usage.ru_maxrss)
+
+    def measure(self) -> Generator[None, None, None]:
+        """Bring ``disk_kb`` up to date, in steps."""
+        self.measuring = True
+        began = ticker()
+        inside = yield from size_kb(self.directory)
+        self.disk_kb = inside + max(0, files_kb(self.outputs) - self.output_kb)
+        self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
+        self.measuring = False
+
+    def record(self, floor_kb: int) -> Record:
+        """Return the record of its end. ``floor_kb``: a spawned process counts its parent's memory as its own until its
+        exec."""
+        code = os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) and self.at else None
+        peak = max(self.peak_kb, self.largest_rss_kb)
+        return {
+            "say": "exited",
+            "key": self.key,
+            "code": code,
+            "signal": None if code is not None or not self.at else os.WTERMSIG(self.status),
+            "user_us": self.user_us,
+            "system_us": self.system_us,
+            "peak_kb": self.peak_kb if self.peak_kb and peak <= floor_kb else peak,
+            "disk_kb": self.disk_kb,
+            "core": os.WCOREDUMP(self.status),
+            "at": self.ended,
+            "violated": self.violated,
+            **(self._transferred() if self.order else {}),
+        }
+
+    def _transferred(self) -> Record:
+        """Return what else is recorded of a job with files: its own begin, too, since a pool that hears of its end
+        only has to tell when its files moved before that."""
+        done = bool(self.moves) and "ended" in self.moves[-1] and self.failure is None
+        came = done and bool(self.at)
+        returned = done and self.moves[-1]["way"] == "output"
+        undelivered = not (returned or (came and (self.told_to_end or self.violated)))
+        said: Record = {"moves": self.moves, "pid": self.pid, "began": self.at, "undelivered": undelivered}
+        return said | ({"failure": self.failure} if self.failure else {})
+
+
+def files_kb(paths: Iterable[str]) -> int:
+    """Return the disk space of files in KiB, 0 for missing ones."""
+    blocks = 0
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError):
+            blocks += os.stat(path).st_blocks
+    return blocks // 2

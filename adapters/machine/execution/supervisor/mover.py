@@ -1,0 +1,79 @@
+"""The process that transfers files: forked from the supervisor, and gone with it.
+
+A file system may hang, and a disk may be slow: the supervisor itself never waits for a user's file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from .transfer import RECEIVING, Result
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_MOST = 1 << 16  #: bytes of a result: what a pipe holds without a reader
+
+
+class Mover:
+    """A transfer at work. ``way``: input or output."""
+
+    def __init__(self, way: str, pid: int, said: int, began: int) -> None:
+        self.way, self.pid, self.began = way, pid, began
+        self._said = said
+
+    def result(self) -> Result | None:
+        """Return what it said, when its process has ended; None if it was killed before it said anything."""
+        try:
+            text = os.read(self._said, _MOST)
+        finally:
+            os.close(self._said)
+        return json.loads(text) if text else None
+
+
+def fork(way: str, code: int, began: int, work: Callable[[], Result]) -> Mover:
+    """Start a process that does the work. ``code``: the hold code of a failure. Raise `OSError` if there can be
+    none."""
+    said, tell = os.pipe2(os.O_CLOEXEC)
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(said)
+        os.close(tell)
+        raise
+    if pid:
+        os.close(tell)
+        return Mover(way, pid, said, began)
+    try:
+        _leave(parent, tell)
+        os.write(tell, json.dumps(_done(code, work)).encode()[:_MOST])
+    finally:
+        os._exit(0)
+
+
+def _leave(parent: int, kept: int) -> None:
+    """Be a process of its own: none of the supervisor's descriptors, its signals, nor its life."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    os.setsid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _done(code: int, work: Callable[[], Result]) -> dict[str, Any]:
+    try:
+        return work()
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", 0) or errno.EINVAL
+        words = f"{getattr(error, 'filename', None) or 'the files'}: (errno {number}) {error}"
+        failure = {"code": code, "errno": number, "end": RECEIVING, "words": words[:2000]}
+        return {"files": 0, "size": 0, "listed": 0, "failure": failure}

@@ -1,0 +1,418 @@
+"""Transfer a job's files: its inputs into the scratch directory before it begins, its outputs back when it has ended.
+
+It runs in a process of its own (``mover``), for one activation, while nothing of the job does. A file arrives whole or
+not at all: outputs are copied beside the place that they go to, made durable, and then given their names. Each failure
+is counted, and the other files go on; the first one is told.
+
+Source: the manual's "Submitting Jobs Without a Shared File System"; what it leaves open, the reference's
+file_transfer.cpp and a real pool's runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .channel import Channel, LocalChannel
+from .launch import Order
+from .sandbox import OWN_FILES, STREAMS, Transfer
+from .scratch import STAGED, STAGING, remove
+
+CATALOG = "catalog"  #: beside the scratch directory: what was in it when the job began
+_SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
+_MEGABYTE = 1 << 20
+_NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+SENDING, RECEIVING = "sending", "receiving"  #: at which end a transfer failed
+TOO_LARGE = {"input": 32, "output": 33}  #: HoldReasonCode: MaxTransferInputSizeExceeded, MaxTransferOutputSizeExceeded
+FAILED = {"input": 13, "output": 12}  #: TransferInputError, TransferOutputError
+
+Result = dict[str, Any]  #: what became of a transfer: files, size, listed, and of a failure code, errno, end and words
+
+
+class File(NamedTuple):
+    """A file or directory to be copied; ``name`` may have directories in it, which are made."""
+
+    source: str
+    name: str
+    is_directory: bool = False
+
+
+class TransferError(Exception):
+    """A file could not be transferred: at which end, the errno, what was tried."""
+
+    def __init__(self, end: str, number: int, words: str, code: int = 0) -> None:
+        super().__init__(words)
+        self.end, self.number, self.words, self.code = end, number, words, code
+
+
+def _unreadable(path: str, error: OSError) -> TransferError:
+    number = error.errno or 0
+    return TransferError(SENDING, number, f"reading from file {path}: (errno {number}) {os.strerror(number)}")
+
+
+def _unwritable(path: str, error: OSError) -> TransferError:
+    number = error.errno or 0
+    return TransferError(RECEIVING, number, f"writing to file {path}: (errno {number}) {os.strerror(number)}")
+
+
+class Tally:
+    """What a transfer has moved so far, and what it could not."""
+
+    def __init__(self, way: str, limit_mb: int | None) -> None:
+        self._way = way
+        self._limit = None if limit_mb is None or limit_mb < 0 else limit_mb * _MEGABYTE
+        self.listed = self.files = self.size = self.failures = 0
+        self.first: TransferError | None = None
+
+    def admit(self, path: str, size: int) -> None:
+        """Raise `TransferError` if so many further bytes are more than the job may move."""
+        if self._limit is not None and self.size + size > self._limit:
+            words = (
+                f"sending file {path}: max total {'upload' if self._way == 'input' else 'download'} bytes exceeded "
+                f"(max={self._limit // _MEGABYTE} MB, this file={size // _MEGABYTE} MB)"
+            )
+            raise TransferError(SENDING, 0, words, TOO_LARGE[self._way])
+
+    def failed(self, error: TransferError) -> None:
+        self.failures += 1
+        self.first = self.first or error
+
+    def result(self) -> Result:
+        said: Result = {"files": self.files, "size": self.size, "listed": self.listed}
+        if self.first is not None:
+            counted = f"{self.failures} total failures: first failure: " if self.first.end == SENDING else ""
+            said["failure"] = {
+                "code": self.first.code or FAILED[self._way],
+                "errno": self.first.number,
+                "end": self.first.end,
+                "words": f"{counted}{self.first.words}"[:2000],
+            }
+        return said
+
+
+# Input
+
+
+def bring(order: Order, scratch: str, channel: Channel | None = None) -> Result:
+    """Copy a job's inputs into its scratch directory, and note what is there. Raise `OSError` if that cannot be
+    noted."""
+    transfer: Transfer = order["transfer"]
+    tally = Tally("input", transfer["max_input_mb"])
+    for path, name in _inputs(order):
+        tally.listed += 1
+        try:
+            for file in _expanded(path, name, transfer["preserve"]):
+                _copy_in(file, scratch, tally, channel or LocalChannel())
+        except TransferError as error:
+            tally.files += 1
+            tally.failed(error)
+    if transfer["executable"]:
+        with contextlib.suppress(OSError):
+            program = f"{scratch}/{os.path.basename(order['executable'])}"
+            os.chmod(program, stat.S_IMODE(os.stat(program).st_mode) | 0o500)
+    if not tally.failures:
+        _note(scratch, CATALOG, json.dumps(_catalog(scratch)))
+    return tally.result()
+
+
+def _inputs(order: Order) -> Iterator[tuple[str, str]]:
+    """Yield each path as it is found from here, and as the job names it."""
+    transfer, iwd = order["transfer"], order["iwd"]
+    named = [order["executable"]] if transfer["executable"] else []
+    named += [order["stdin"]] if "stdin" in transfer["brought"] else []
+    for name in named:
+        yield os.path.join(iwd, name), os.path.basename(name)
+    for name in transfer["inputs"]:
+        yield os.path.join(iwd, name), name
+
+
+def _expanded(path: str, name: str, preserve: bool) -> Iterator[File]:
+    """Yield a listed file or, of a directory, the files in it: with the directory itself, unless its name ends in a
+    slash. Sockets and FIFOs are left out, and so are links to directories below the listed one."""
+    keeps = preserve and not name.startswith("/") and ".." not in name.split("/")
+    contents = name.endswith("/")
+    plain = os.path.normpath(name)
+    where = os.path.dirname(plain) if keeps else ""
+    above = where.split("/") if where else []
+    for depth in range(len(above)):
+        yield File("", "/".join(above[: depth + 1]), is_directory=True)
+    own = "" if contents or plain == "." else os.path.basename(plain)
+    yield from _below(path.rstrip("/") or "/", os.path.join(where, own).rstrip("/"), contents)
+
+
+def _below(path: str, name: str, contents: bool = False) -> Iterator[File]:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if stat.S_ISREG(found.st_mode):
+        yield File(path, name)
+    if not stat.S_ISDIR(found.st_mode):
+        return
+    if not contents and os.path.islink(path):
+        raise _unreadable(path, OSError(errno.EISDIR, ""))
+    if name and not contents:
+        yield File(path, name, is_directory=True)
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    for inner in names:
+        below = f"{path}/{inner}"
+        if not (os.path.islink(below) and not os.path.isfile(below)):
+            yield from _below(below, f"{name}/{inner}" if name else inner)
+
+
+def _copy_in(file: File, scratch: str, tally: Tally, channel: Channel) -> None:
+    target = f"{scratch}/{file.name}"
+    try:
+        os.makedirs(target if file.is_directory else os.path.dirname(target), 0o700, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(target, error) from None
+    if not file.is_directory:
+        _copy(file.source, target, tally, channel, sync=False)
+
+
+def _copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) -> None:
+    """Copy a file and its mode. Raise `TransferError`, which tells the end that failed."""
+    try:
+        reader = os.open(source, os.O_RDONLY | _NEVER_WAIT)
+    except OSError as error:
+        raise _unreadable(source, error) from None
+    try:
+        found = os.fstat(reader)
+        tally.admit(source, found.st_size)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | _NEVER_WAIT
+        try:
+            writer = os.open(target, flags, 0o600)
+        except OSError as error:
+            raise _unwritable(target, error) from None
+        try:
+            size = channel.carry(reader, writer)
+            os.fchmod(writer, stat.S_IMODE(found.st_mode) & 0o777)
+            if sync:
+                os.fsync(writer)
+        except OSError as error:
+            raise _unwritable(target, error) from None
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
+    tally.files += 1
+    tally.size += size
+
+
+def _catalog(scratch: str) -> dict[str, list[int]]:
+    """Return what stands in a scratch directory: of each file its size and time of change in nanoseconds."""
+    with os.scandir(scratch) as entries:
+        found = {entry.name: entry.stat(follow_symlinks=False) for entry in entries if entry.name not in OWN_FILES}
+    return {name: [each.st_size, each.st_mtime_ns] for name, each in found.items()}
+
+
+def _note(scratch: str, name: str, text: str) -> None:
+    with open(f"{os.path.dirname(scratch)}/{name}", "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+
+
+# Output
+
+
+def take_back(order: Order, scratch: str, failed: bool, channel: Channel | None = None) -> Result:
+    """Copy a job's outputs to where they belong. ``failed``: it did not succeed, and its outputs are wanted ON_SUCCESS:
+    then only its standard output and error come back."""
+    transfer: Transfer = order["transfer"]
+    tally = Tally("output", transfer["max_output_mb"])
+    staging = Staging(order["key"], order["iwd"], scratch, channel or LocalChannel())
+    own = _streams(order, scratch)
+    for name in [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own}):
+        tally.listed += 1
+        try:
+            for file in _expanded(_inside(scratch, name), name, transfer["preserve"]):
+                staging.add(file, _destination(order, file.name), tally)
+        except TransferError as error:
+            tally.files += 1
+            tally.failed(error)
+    for source, target in own:
+        try:
+            staging.add(File(source, ""), target, tally)
+        except TransferError as error:
+            tally.failed(error)
+    staging.commit(tally)
+    return tally.result()
+
+
+def _streams(order: Order, scratch: str) -> list[tuple[str, str]]:
+    """Return output and error, once if they are one, with where they belong."""
+    found = {}
+    for name, own in STREAMS.items():
+        shared = name == "stderr" and order["stderr"] == order["stdout"]
+        if name in order["transfer"]["brought"] and not shared:
+            found[f"{scratch}/{own}"] = os.path.join(order["iwd"], order[name])
+    return [(source, target) for source, target in found.items() if os.path.isfile(source)]
+
+
+def _outputs(order: Order, scratch: str, own: set[str]) -> list[str]:
+    """Return the names of a job's outputs: those that it gave, or all files that are new or changed."""
+    named: list[str] | None = order["transfer"]["outputs"]
+    if named is not None:
+        return named
+    try:
+        with open(f"{os.path.dirname(scratch)}/{CATALOG}", encoding="utf-8", errors="surrogateescape") as file:
+            before = json.load(file)
+    except (OSError, ValueError):
+        before = {}
+    program = os.path.basename(order["executable"]) if order["transfer"]["executable"] else ""
+    return sorted(
+        name
+        for name, now in _catalog(scratch).items()
+        if before.get(name) != now and name not in own and name != program and _is_file(scratch, name)
+    )
+
+
+def _is_file(scratch: str, name: str) -> bool:
+    """Tell whether a file, or a link to one of the scratch directory, has this name in it."""
+    path = f"{scratch}/{name}"
+    return os.path.isfile(path) and _leads_inside(scratch, path)
+
+
+def _leads_inside(scratch: str, path: str) -> bool:
+    home = os.path.realpath(scratch)
+    return os.path.commonpath((home, os.path.realpath(path))) == home
+
+
+def _inside(scratch: str, name: str) -> str:
+    """Return the path of an output. One that leads out of the scratch directory, by its name or by a link, is none."""
+    path = os.path.join(scratch, name)
+    if not _leads_inside(scratch, path):
+        raise _unreadable(path, OSError(errno.EXDEV, ""))
+    return path
+
+
+def _destination(order: Order, name: str) -> str:
+    """Return where an output goes: by the longest of its leading directories that has another name, or its own."""
+    remaps, head, tail = order["transfer"]["remaps"], name, ""
+    while head:
+        if head in remaps:
+            name = os.path.join(remaps[head], tail) if tail else remaps[head]
+            break
+        head, last = os.path.split(head)
+        tail = os.path.join(last, tail) if tail else last
+    return os.path.join(order["iwd"], name)
+
+
+class Staging:
+    """Outputs on their way: copied into a directory of their own on the disk where they belong, and all given their
+    names when all were copied. What a killed transfer leaves of it is removed with the scratch directory."""
+
+    def __init__(self, key: str, iwd: str, scratch: str, channel: Channel) -> None:
+        self._name = f"{STAGING}{key}"
+        self._iwd, self._scratch, self._channel = iwd, scratch, channel
+        self._folders: dict[int, str] = {}
+        self._files: list[tuple[str, str]] = []
+        self._directories: list[str] = []
+
+    def add(self, file: File, target: str, tally: Tally) -> None:
+        """Copy a file. Raise `TransferError`."""
+        if file.is_directory:
+            tally.files += target not in self._directories
+            self._directories.append(target)
+            return
+        target = os.path.realpath(target)
+        try:
+            there = _nearest(target)
+            if os.path.lexists(target) and not os.path.isfile(target):
+                self._write_into(file.source, target, tally)
+                return
+            staged = f"{self._folder(there)}/{len(self._files)}"
+        except OSError as error:
+            raise _unwritable(target, error) from None
+        try:
+            _copy(file.source, staged, tally, self._channel, sync=len(self._files) < _SYNCED_ALONE)
+        except TransferError as error:
+            error.words = error.words.replace(staged, target)
+            raise
+        self._files.append((staged, target))
+
+    def _write_into(self, source: str, target: str, tally: Tally) -> None:
+        """Write to what is no file, a device perhaps: it cannot be replaced."""
+        if os.path.isdir(target):
+            raise OSError(errno.EISDIR, "")
+        writer = os.open(target, os.O_WRONLY | _NEVER_WAIT)
+        try:
+            with open(source, "rb") as reader:
+                size = os.fstat(reader.fileno()).st_size
+                tally.admit(source, size)
+                while data := reader.read(_MEGABYTE):
+                    while data:
+                        data = data[os.write(writer, data) :]
+        finally:
+            os.close(writer)
+        tally.files += 1
+        tally.size += size
+
+    def _folder(self, there: str) -> str:
+        """Return the directory for files that go to this disk."""
+        device = os.stat(there).st_dev
+        if device not in self._folders:
+            near = self._iwd if os.stat(self._iwd).st_dev == device else there
+            folder = f"{near}/{self._name}"
+            _note(self._scratch, STAGED, "\0".join([*self._folders.values(), folder]))
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:  # of a transfer that was killed
+                _clear(folder)
+                os.mkdir(folder, 0o700)
+            self._folders[device] = folder
+        return self._folders[device]
+
+    def commit(self, tally: Tally) -> None:
+        """Give all their names."""
+        if len(self._files) > _SYNCED_ALONE:
+            _sync(self._folders.values())
+        for target in self._directories:
+            try:
+                os.makedirs(target, 0o700, exist_ok=True)
+            except OSError as error:
+                tally.failed(_unwritable(target, error))
+        for staged, target in self._files:
+            try:
+                if not os.path.isdir(os.path.dirname(target)):
+                    os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+                os.replace(staged, target)
+            except OSError as error:
+                tally.failed(_unwritable(target, error))
+        for folder in self._folders.values():
+            _clear(folder)
+
+
+def _nearest(target: str) -> str:
+    """Return the directory that a file goes to, or the one in which that will be made. Raise `OSError` if a file is in
+    the way."""
+    folder = os.path.dirname(target)
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise OSError(errno.ENOTDIR, "")
+    return folder
+
+
+def _sync(folders: Any) -> None:
+    """Make all durable that is on the disks of these directories (syncfs(2))."""
+    library = ctypes.CDLL(None)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            library.syncfs(descriptor)
+            os.close(descriptor)
+
+
+def _clear(folder: str) -> None:
+    for _ in remove(folder):
+        pass

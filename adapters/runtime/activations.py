@@ -1,0 +1,227 @@
+"""What the supervisor needs to start a job or a backfill client, from the ads and the machine's configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Sequence
+
+from ...domain.classad import ClassAd, EvaluationError, parse
+from ...domain.events import Ad
+from ...domain.ports.world import ClientLaunch, Launch
+from ...domain.startd.public_ad import shown
+from ...domain.state.expression_cache import ad_of
+from ..machine import execution
+from ..machine.starter import Starter
+
+SOFT_KILL = int(signal.SIGTERM)
+PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness
+
+
+class ReadAd:
+    """An ad whose values are read. Plain numbers and strings are read as text; the ad is parsed when an attribute is an
+    expression."""
+
+    def __init__(self, texts: Ad) -> None:
+        self._texts = texts
+        self._ad: ClassAd | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._texts
+
+    def value(self, expression: str) -> object:
+        """Return the value of an expression over the ad; None if it has none."""
+        if self._ad is None:
+            self._ad = ad_of(self._texts)
+        try:
+            return parse(expression).evaluate(self._ad)
+        except EvaluationError:
+            return None
+
+    def text(self, name: str) -> str:
+        found = self._texts.get(name, "")
+        if _PLAIN_STRING.fullmatch(found):
+            return found[1:-1]
+        value = self.value(name) if found else ""
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> int | None:
+        found = self._texts.get(name, "")
+        if found.isdecimal():
+            return int(found)
+        value = self.value(name) if found else None
+        return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+_PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
+
+
+def arguments(job: ReadAd) -> tuple[str, ...]:
+    """Return a job's arguments: ``Arguments`` in the new syntax, or ``Args`` in the old one, which knows no quotes."""
+    if "Arguments" in job:
+        found = job.value("argsToList(Arguments)")
+        return tuple(str(value) for value in found) if isinstance(found, Sequence) else ()
+    return tuple(job.text("Args").split())
+
+
+def environment(job: ReadAd) -> dict[str, str]:
+    """Return a job's environment: ``Environment`` in the new syntax, or ``Env`` in the old one."""
+    if "Environment" in job:
+        if job.text("Environment") == "":
+            return {}
+        found = job.value("argsToList(Environment)")
+        entries = [str(value) for value in found] if isinstance(found, Sequence) else []
+    else:
+        entries = job.text("Env").split(job.text("EnvDelim") or ";")
+    return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
+
+
+def kill_signals(job: ReadAd) -> dict[str, int]:
+    """Return the signals that end a job softly: ``HoldKillSig`` for a hold, ``RemoveKillSig`` for a removal, else or in
+    their absence ``KillSig``; SIGTERM unless given."""
+    soft = _signal(job, "KillSig") or SOFT_KILL
+    return {"soft": soft, "hold": _signal(job, "HoldKillSig") or soft, "remove": _signal(job, "RemoveKillSig") or soft}
+
+
+def _signal(job: ReadAd, attribute: str) -> int:
+    """Return an ad's signal, given by name or number; 0 if there is none."""
+    number = job.number(attribute)
+    if number is not None:
+        return number if 0 < number < signal.NSIG else 0
+    name = job.text(attribute).upper()
+    found = getattr(signal, name if name.startswith("SIG") else f"SIG{name}", None)
+    return int(found) if isinstance(found, signal.Signals) else 0
+
+
+def _old_form(ad: Ad) -> str:
+    return "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
+
+
+def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation:
+    """Return what the supervisor needs to start a job, from its ads and the machine's configuration."""
+    job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
+    memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
+    dynamic = launch.slot_ad.get("DynamicSlot") == "true"
+    wall, duration = job.number("AllowedExecuteDuration"), job.number("AllowedJobDuration")
+    return execution.Activation(
+        key=launch.key,
+        job=f"{launch.cluster}.{launch.proc}",
+        slot=launch.slot,
+        executable=job.text("Cmd"),
+        arguments=arguments(job),
+        environment=environment(job),
+        iwd=job.text("Iwd") or "/",
+        stdin=job.text("In"),
+        stdout=job.text("Out"),
+        stderr=job.text("Err"),
+        job_ad=_old_form(launch.job_ad),
+        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
+        cpus=slot.number("Cpus") or 1,
+        memory_mb=memory,
+        disk_kb=disk,
+        # A static slot's share is an estimate; what was carved for the job is what the job asked for.
+        limits=execution.Limits(
+            memory_mb=memory if dynamic else None,
+            disk_kb=disk if dynamic else None,
+            wall_us=wall * 1_000_000 if wall is not None else None,
+            duration_us=duration * 1_000_000 if duration is not None else None,
+        ),
+        kill_signals=kill_signals(job),
+        nice=starter.nice(launch.job_ad),
+        execute=starter.directory(slot.number("SlotID") or 0),
+        run_in_iwd=True,
+        transfer=file_transfer(job, slot),
+    )
+
+
+def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> execution.Activation:
+    """Return what the supervisor needs to start a backfill client. It is killed when nobody attends to it: nobody would
+    end it for the machine's owner."""
+    client, slot = launch.client, ReadAd(launch.slot_ad)
+    variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
+    return execution.Activation(
+        key=launch.key,
+        job="backfill",
+        slot=launch.slot,
+        executable=client.get("Executable", ""),
+        arguments=tuple(client.get("Arguments", "").split()),
+        environment={name: value for name, _, value in variables if name},
+        iwd=client.get("InitialDir", ""),
+        stdout=client.get("Output", ""),
+        stderr=client.get("Error", ""),
+        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if shown(name)}),
+        cpus=slot.number("Cpus") or 1,
+        memory_mb=slot.number("Memory") or 0,
+        disk_kb=slot.number("Disk") or 0,
+        nice=starter.nice({}),
+        execute=starter.directory(slot.number("SlotID") or 0),
+        run_in_iwd=True,
+        owner=client.get("Owner", "") if os.geteuid() == 0 else "",
+        attended=True,
+    )
+
+
+# Files
+
+_LOCAL_UNIVERSE = 12
+
+
+def file_transfer(job: ReadAd, slot: ReadAd) -> execution.FileTransfer | None:
+    """Return how a job's files are transferred; None: it finds them where they are. A job of the local universe always
+    does, and one that has them transferred IF_NEEDED where its slot is of its FileSystemDomain."""
+    should = job.text("ShouldTransferFiles").upper()
+    shared = job.text("FileSystemDomain").lower() == slot.text("FileSystemDomain").lower()
+    if should not in ("YES", "IF_NEEDED") or (should == "IF_NEEDED" and shared):
+        return None
+    if job.number("JobUniverse") == _LOCAL_UNIVERSE:
+        return None
+    copied = [
+        (name, stream)
+        for name, (path, transfer, stream) in _STREAMS.items()
+        if job.text(path) not in ("", os.devnull) and job.value(transfer) is not False
+    ]
+    streamed = tuple(name for name, stream in copied if job.value(stream) is True)
+    on_success = job.text("WhenToTransferOutput").upper() == "ON_SUCCESS"
+    return execution.FileTransfer(
+        executable=job.value("TransferExecutable") is not False,
+        inputs=_names(job.text("TransferInput")),
+        outputs=_names(job.text("TransferOutput")) if "TransferOutput" in job else None,
+        remaps=remaps(job.text("TransferOutputRemaps")),
+        preserve=job.value("PreserveRelativePaths") is True,
+        brought=tuple(name for name, _ in copied if name not in streamed),
+        streamed=streamed,
+        max_input_mb=job.number("MaxTransferInputMB"),
+        max_output_mb=job.number("MaxTransferOutputMB"),
+        success=job.number("JobSuccessExitCode") if on_success else None,
+    )
+
+
+_STREAMS = {
+    "stdin": ("In", "TransferIn", "StreamIn"),
+    "stdout": ("Out", "TransferOut", "StreamOut"),
+    "stderr": ("Err", "TransferErr", "StreamErr"),
+}
+"""Of each stream the attributes of its path, whether it is transferred, and whether it is written where it belongs."""
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for each in text.split(",") if (name := each.strip()))
+
+
+def remaps(text: str) -> dict[str, str]:
+    """Return TransferOutputRemaps, ``name = other; name = other``. A backslash takes its meaning from = and ;."""
+    found = {}
+    for entry in _ENTRY.findall(text):
+        name, *other = _EQUALS.split(entry, maxsplit=1)
+        if name.strip() and other and other[0].strip():
+            found[_plain(name)] = _plain(other[0])
+    return found
+
+
+_ENTRY = re.compile(r"(?:[^\\;]|\\.)+")
+_EQUALS = re.compile(r"(?<!\\)=")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\([=;\\])", r"\1", text).strip()

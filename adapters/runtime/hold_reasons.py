@@ -1,0 +1,94 @@
+"""Why a job of this machine is held, in the words of the reference for those that it has."""
+
+from __future__ import annotations
+
+import os
+
+from ..machine import execution
+from ..machine.host import host_name, user_name
+
+_LIMITS = {
+    "memory": "The job used more memory than the {memory} MiB that it was given",
+    "disk": "The job used more disk than the {disk} KiB that it was given",
+    "wall": "The job exceeded allowed execute duration of {wall}",
+    "duration": "The job exceeded allowed job duration of {duration}",
+}
+_STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
+
+
+def held_for_limit(limit: str, given: execution.Activation | None) -> str:
+    """Return why a job is held that was beyond a limit, in the words of the reference for those that it has."""
+    limits = execution.Limits() if given is None else given.limits
+    return _LIMITS.get(limit, "").format(
+        memory=given.memory_mb if given else "?",
+        disk=given.disk_kb if given else "?",
+        wall=_short(limits.wall_us),
+        duration=_short(limits.duration_us),
+    )
+
+
+def _short(microseconds: int | None) -> str:
+    """Return an interval as the reference's format_time_short: what is 0 in front is left out, but for minutes."""
+    if microseconds is None:
+        return "?"
+    minutes, seconds = divmod(microseconds // 1_000_000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}+{hours:02}:{minutes:02}:{seconds:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+
+
+def held_for_failure(failed: execution.Failed, given: execution.Activation | None) -> str:
+    """Return why a job is held that could not be started, in the words of the reference's starter; of its initial
+    directory, in those of the shadow."""
+    if failed.failure is not None:
+        return held_for_transfer("input", failed.failure, given)
+    if given is None or not failed.errno:
+        return failed.reason
+    words = os.strerror(failed.errno)
+    if failed.part == "iwd":
+        return f"Cannot access initial working directory {given.iwd}: {words}"
+    advice = failed.reason.partition(words)[2]
+    if failed.part in _STREAMS:
+        path = os.path.join(given.iwd, getattr(given, failed.part))
+        said = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {words} (errno {failed.errno})"
+    elif failed.part == "executable":
+        path = os.path.join(given.iwd, given.executable)
+        said = f"Failed to execute '{path}': {_interpreter(path)}(errno={failed.errno}: '{words}')"
+    else:
+        said, advice = failed.reason, ""
+    return f"Error from {given.slot}: {said}{advice}"
+
+
+def not_ours(owner: str) -> str:
+    """Return why a job is held that is another user's."""
+    return (
+        f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run where {owner} serves the "
+        "log, or in a pool of their own"
+    )
+
+
+def _interpreter(path: str) -> str:
+    """Return the words on a script whose interpreter is not there; empty for any other program."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(1024)
+    except OSError:
+        return ""
+    if not first.startswith(b"#!"):
+        return ""
+    named = os.fsdecode(first[2:]).split()[:1]
+    if not named or os.access(named[0], os.X_OK):
+        return ""
+    return f"invalid interpreter ({named[0]}) specified on first line of script "
+
+
+def held_for_transfer(way: str, failure: execution.TransferFailure, given: execution.Activation | None) -> str:
+    """Return why a job is held whose files could not be transferred, in the words of the reference's shadow."""
+    here, there = f"access point {host_name()}", f"execution point {given.slot if given else 'unknown'}"
+    source, target = (here, there) if way == "input" else (there, here)
+    sends = failure.end == "sending"
+    at, other = (source, target) if sends else (target, source)
+    moved = f"{failure.end} files {'to' if sends else 'from'}"
+    return f"Transfer {way} files failure at {at} while {moved} {other}. Details: {failure.words}"

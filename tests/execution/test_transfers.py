@@ -1,0 +1,345 @@
+"""A job's files come to its scratch directory, and what it makes comes back: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.machine.execution import (
+    Exited,
+    Failed,
+    FileTransfer,
+    Lost,
+    Move,
+    Running,
+    Started,
+    Supervisor,
+    Transferring,
+)
+
+from .bench import Bench
+
+MANY = 1500  #: files whose transfer takes so long that something can happen meanwhile
+
+
+@pytest.fixture
+def iwd(bench: Bench) -> Path:
+    """The directory of a submission, with files to bring."""
+    folder = bench.home / "iwd"
+    (folder / "tree/deep").mkdir(parents=True)
+    for name, text in {"a": "alpha\n", "b": "beta\n", "tree/one": "one\n", "tree/deep/two": "two\n"}.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def start(bench: Bench, iwd: Path, script: str, key: str = "1", **fields: Any) -> None:
+    """Start a shell script as a job whose output is brought back."""
+    transfer = {"executable": False, "brought": ("stdout",), **fields}
+    bench.sh(key, script, iwd=str(iwd), stdout="out", transfer=FileTransfer(**transfer))
+
+
+def files(folder: Path) -> dict[str, str]:
+    """The files below a folder, with what they say."""
+    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+LISTING = "find . -type f | grep -v '/[._]' | LC_ALL=C sort"
+
+INPUTS = {
+    ("a",): ["a"],
+    ("tree/one", "a"): ["a", "one"],
+    ("tree",): ["tree/deep/two", "tree/one"],
+    ("tree/",): ["deep/two", "one"],
+    ("tree/deep/",): ["two"],
+    ("/tree/one",): ["one"],
+}
+
+
+@pytest.mark.parametrize(("inputs", "found"), INPUTS.items(), ids=",".join)
+def test_inputs_come_by_their_own_names_and_directories_with_what_is_in_them(
+    bench: Bench, iwd: Path, inputs: tuple[str, ...], found: list[str]
+) -> None:
+    start(bench, iwd, LISTING, inputs=tuple(f"{iwd}{name}" if name[0] == "/" else name for name in inputs))
+    assert bench.end("1").code == 0
+    assert (iwd / "out").read_text().split() == [f"./{name}" for name in found]
+
+
+PRESERVED = {
+    ("tree/deep/two", "a"): ["a", "tree/deep/two"],
+    ("tree/deep",): ["tree/deep/two"],
+    ("tree/deep/",): ["tree/two"],
+    ("../iwd/tree/one",): ["one"],
+}
+
+
+@pytest.mark.parametrize(("inputs", "found"), PRESERVED.items(), ids=",".join)
+def test_relative_paths_are_kept_where_that_is_wanted_but_for_those_that_lead_up(
+    bench: Bench, iwd: Path, inputs: tuple[str, ...], found: list[str]
+) -> None:
+    start(bench, iwd, LISTING, inputs=inputs, preserve=True)
+    bench.end("1")
+    assert (iwd / "out").read_text().split() == [f"./{name}" for name in found]
+
+
+MAKES = (
+    "echo new > made; mkdir -p d/e; echo in > d/in; echo deep > d/e/deep; echo more >> a; "
+    "ln -s made link; ln -s /etc/passwd outside"
+)
+
+OUTPUTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "new and changed files": ({}, {"a": "alpha\nmore\n", "made": "new\n", "link": "new\n"}),
+    "by name": ({"outputs": ("made",)}, {"made": "new\n"}),
+    "a directory": ({"outputs": ("d",)}, {"d/in": "in\n", "d/e/deep": "deep\n"}),
+    "a directory's contents": ({"outputs": ("d/",)}, {"in": "in\n", "e/deep": "deep\n"}),
+    "a file in a directory": ({"outputs": ("d/in",)}, {"in": "in\n"}),
+    "with its path": ({"outputs": ("d/in",), "preserve": True}, {"d/in": "in\n"}),
+    "none": ({"outputs": ()}, {}),
+    "another name": ({"outputs": ("made",), "remaps": {"made": "x"}}, {"x": "new\n"}),
+    "another place": ({"outputs": ("made",), "remaps": {"made": "x/y/z"}}, {"x/y/z": "new\n"}),
+    "a directory's other name": ({"outputs": ("d",), "remaps": {"d": "x"}}, {"x/in": "in\n", "x/e/deep": "deep\n"}),
+    "the longest of several": (
+        {"outputs": ("d",), "remaps": {"d": "x", "d/e": "y"}},
+        {"x/in": "in\n", "y/deep": "deep\n"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_outputs_come_back(bench: Bench, iwd: Path, case: str) -> None:
+    fields, expected = OUTPUTS[case]
+    before = files(iwd)
+    start(bench, iwd, MAKES, inputs=("a",), **fields)
+    assert bench.end("1").code == 0
+    assert files(iwd) == {**before, "out": "", **expected}
+    assert not list(iwd.glob(".poolbook-*"))
+
+
+def test_a_program_is_brought_with_its_name_and_can_be_run_and_never_comes_back(bench: Bench, iwd: Path) -> None:
+    program = iwd / "program"
+    program.write_text(
+        "#!/bin/sh\necho $(basename $0); echo changed >> $0; test $PWD = $_CONDOR_JOB_IWD && echo there; exit 0\n"
+    )
+    program.chmod(0o600)
+    transfer = FileTransfer(brought=("stdout",))
+    bench.start("1", "program", iwd=str(iwd), stdout="out", transfer=transfer)
+    assert bench.end("1").code == 0
+    assert (iwd / "out").read_text() == "program\nthere\n"
+    assert "changed\n" not in program.read_text()[-8:] and stat.S_IMODE(program.stat().st_mode) == 0o600
+
+
+def test_streams_are_brought_or_written_where_they_belong(bench: Bench, iwd: Path) -> None:
+    transfer = FileTransfer(executable=False, brought=("stdin", "stdout"), streamed=("stderr",))
+    script = "cat; echo soon >&2; while ! test -e go; do sleep 0.01; done"
+    bench.sh("1", script, iwd=str(iwd), stdin="tree/one", stdout="out", stderr="err", transfer=transfer)
+    bench.file("iwd/err")
+    assert not (iwd / "out").exists()
+    (bench.folder / "execute/dir_1/scratch/go").touch()
+    bench.end("1")
+    assert ((iwd / "out").read_text(), (iwd / "err").read_text()) == ("one\n", "soon\n")
+
+
+def test_a_file_keeps_its_rights_and_an_output_replaces_what_a_link_leads_to(bench: Bench, iwd: Path) -> None:
+    (iwd / "real").write_text("old\n")
+    (iwd / "made").symlink_to("real")
+    start(bench, iwd, "echo new > made; chmod 750 made")
+    bench.end("1")
+    assert (iwd / "made").is_symlink() and (iwd / "real").read_text() == "new\n"
+    assert stat.S_IMODE((iwd / "real").stat().st_mode) == 0o750
+
+
+def test_an_output_that_goes_to_a_device_leaves_the_device(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, "echo new > made", outputs=("made",), remaps={"made": "/dev/null"})
+    assert bench.end("1").code == 0
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_what_moved_is_told_in_its_order(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, "echo new > made", inputs=("a", "tree"))
+    end = bench.end("1")
+    kinds = [type(report) for report in bench.reports]
+    assert kinds[0] is Transferring and kinds.index(Started) > 0 and kinds[-2:] == [Transferring, Exited]
+    brought, returned = end.moves
+    assert (brought.way, brought.listed, brought.files, brought.size) == ("input", 2, 3, 14)
+    assert (returned.way, returned.files, returned.size, returned.failed) == ("output", 2, 4, False)
+    assert brought.began <= brought.ended <= end.began <= end.at <= returned.ended
+    assert not end.undelivered and end.pid > 0
+
+
+FAILURES: dict[str, tuple[str, dict[str, Any], tuple[int, int, str], str]] = {
+    # the job, its transfer, the code, errno and end of its failure, and what is said of it
+    "no such input": ("true", {"inputs": ("gone", "a")}, (13, 2, "sending"), "iwd/gone: (errno 2) No such file"),
+    "two of them": ("true", {"inputs": ("gone", "lost")}, (13, 2, "sending"), "2 total failures: first failure: "),
+    "no such output": ("true", {"outputs": ("gone",)}, (12, 2, "sending"), "scratch/gone: (errno 2) No such file"),
+    "no place for it": (
+        "echo new > made",
+        {"remaps": {"made": "a/made"}},
+        (12, 20, "receiving"),
+        "writing to file {iwd}/a/made: (errno 20) Not a directory",
+    ),
+    "a directory is there": ("echo new > tree", {}, (12, 21, "receiving"), "{iwd}/tree: (errno 21) Is a directory"),
+    "an output from elsewhere": ("true", {"outputs": ("../../x",)}, (12, 18, "sending"), "(errno 18)"),
+    "a link to elsewhere": ("ln -s /etc x", {"outputs": ("x/passwd",)}, (12, 18, "sending"), "(errno 18)"),
+    "too much input": (
+        "true",
+        {"inputs": ("big",), "max_input_mb": 1},
+        (32, 0, "sending"),
+        "(max=1 MB, this file=2 MB)",
+    ),
+    "too much output": (
+        "head -c 2097152 /dev/zero > made",
+        {"max_output_mb": 1},
+        (33, 0, "sending"),
+        "max total download bytes exceeded",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_what_cannot_be_transferred_is_told_and_leaves_nothing_half(bench: Bench, iwd: Path, case: str) -> None:
+    script, fields, failure, words = FAILURES[case]
+    with (iwd / "big").open("wb") as big:
+        big.truncate(2 << 20)
+    before = files(iwd)
+    start(bench, iwd, script, **fields)
+    end = bench.end("1")
+    assert isinstance(end, Failed) is (end.moves[-1].way == "input")
+    assert (end.failure.code, end.failure.errno, end.failure.end) == failure
+    assert words.format(iwd=iwd) in end.failure.words
+    assert files(iwd) == {**before, **({"out": ""} if isinstance(end, Exited) else {})}
+    assert not list(iwd.glob(".poolbook-*"))
+
+
+@pytest.mark.parametrize(("code", "came"), [(0, True), (3, False)])
+def test_outputs_that_are_wanted_on_success_stay_behind_a_failure_but_for_what_it_said(
+    bench: Bench, iwd: Path, code: int, came: bool
+) -> None:
+    start(bench, iwd, f"echo said; echo new > made; exit {code}", success=0)
+    end = bench.end("1")
+    assert (end.code, end.undelivered, (iwd / "made").exists()) == (code, False, came)
+    assert (iwd / "out").read_text() == "said\n"
+
+
+def test_a_job_that_was_told_to_end_brings_nothing_back(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, "echo new > made; echo ready > $0; exec sleep 60", inputs=("a",))
+    bench.until(lambda: bench.of("1", Started))
+    bench.supervisor.signal("1", "soft")
+    end = bench.end("1")
+    assert end.signal == signal.SIGTERM and [move.way for move in end.moves] == ["input"]
+    assert not (iwd / "made").exists() and not (iwd / "out").exists()
+
+
+# Something happens meanwhile
+
+
+@pytest.fixture
+def many(iwd: Path) -> Path:
+    """So many inputs that they take their time."""
+    folder = iwd / "many"
+    folder.mkdir()
+    for number in range(MANY):
+        (folder / str(number)).write_text("x")
+    return folder
+
+
+def stopped(bench: Bench, way: str) -> None:
+    """Stop the job's transfer on this way while it goes on."""
+    bench.until(lambda: (way, 0) in [(one.moves[-1].way, one.moves[-1].ended) for one in bench.of("1", Transferring)])
+    bench.supervisor.signal("1", "suspend")
+
+
+@pytest.mark.parametrize("how", ["soft", "hold", "remove", "hard"])
+def test_a_job_that_is_ended_while_its_inputs_come_never_begins(bench: Bench, iwd: Path, many: Path, how: Any) -> None:
+    start(bench, iwd, "echo ran > made", inputs=("many",))
+    bench.supervisor.signal("1", "suspend")
+    bench.supervisor.signal("1", how)
+    end = bench.end("1")
+    assert isinstance(end, Exited) and (end.code, end.signal, end.began) == (None, None, 0)
+    assert end.undelivered and end.moves[0].ended == 0 and not (iwd / "made").exists()
+
+
+OUTPUT = f"i=0; while test $i -lt {MANY}; do echo $i > f$i; i=$((i+1)); done"
+
+
+@pytest.mark.parametrize("how", ["hold", "remove", "hard"])
+def test_a_job_that_is_ended_while_its_outputs_go_leaves_nothing_half(bench: Bench, iwd: Path, how: Any) -> None:
+    before = files(iwd)
+    start(bench, iwd, OUTPUT)
+    stopped(bench, "output")
+    bench.supervisor.signal("1", how)
+    end = bench.end("1")
+    bench.supervisor.acknowledge(["1"])
+    bench.until(lambda: not list(iwd.glob(".poolbook-*")))
+    assert end.undelivered and end.code == 0
+    assert files(iwd) == before and not list(iwd.glob(".poolbook-*"))
+
+
+def test_a_soft_end_lets_outputs_go_on(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, OUTPUT)
+    stopped(bench, "output")
+    bench.supervisor.signal("1", "soft")
+    end = bench.end("1")
+    assert not end.undelivered and len(list(iwd.glob("f*"))) == MANY
+
+
+def test_a_transfer_that_is_suspended_goes_on_when_it_may(bench: Bench, iwd: Path, many: Path) -> None:
+    start(bench, iwd, "ls many | wc -l", inputs=("many",))
+    bench.supervisor.signal("1", "suspend")
+    bench.supervisor.signal("1", "continue")
+    assert bench.end("1").code == 0
+    assert (iwd / "out").read_text().split() == [str(MANY)]
+
+
+@pytest.mark.parametrize("way", ["input", "output"])
+def test_a_killed_supervisor_takes_the_transfer_with_it_and_leaves_nothing_half(
+    bench: Bench, iwd: Path, many: Path, way: str
+) -> None:
+    before = files(iwd)
+    start(bench, iwd, OUTPUT if way == "output" else "true", inputs=("many",) if way == "input" else ())
+    stopped(bench, way)
+    bench.until(lambda: True)
+    os.kill(bench.pid(), signal.SIGKILL)
+    end = bench.end("1")
+    assert isinstance(end, Lost)
+    bench.supervisor.acknowledge(["1"])
+    bench.until(lambda: not list(iwd.glob(".poolbook-*")))
+    assert files(iwd) == before and not list(iwd.glob(".poolbook-*"))
+
+
+def test_a_transfer_that_somebody_kills_is_no_end_of_the_job(bench: Bench, iwd: Path, many: Path) -> None:
+    start(bench, iwd, "true", inputs=("many",))
+    bench.supervisor.signal("1", "suspend")
+    bench.until(lambda: bench.of("1", Transferring))
+    os.kill(int((bench.folder / "claims/1").read_text().split(",")[0]), signal.SIGKILL)
+    end = bench.end("1")
+    assert isinstance(end, Exited) and end.undelivered and end.failure is None
+
+
+@pytest.fixture
+def later(bench: Bench) -> Iterator[Supervisor]:
+    """The handle of a pool that comes after the first one was killed."""
+    with Supervisor(bench.folder) as supervisor:
+        yield supervisor
+
+
+def test_a_pool_that_comes_later_is_told_how_far_a_transfer_is(
+    bench: Bench, iwd: Path, many: Path, later: Supervisor
+) -> None:
+    start(bench, iwd, "true", inputs=("many",))
+    start(bench, iwd, "while ! test -e go; do sleep 0.01; done; echo new > made", key="2", inputs=("a",))
+    bench.supervisor.signal("1", "suspend")
+    bench.until(lambda: bench.of("2", Started))
+    known = later.recover(["1", "2"])
+    assert isinstance(known["1"], Transferring) and known["1"].moves[0].ended == 0
+    assert isinstance(known["2"], Running) and [type(move) for move in known["2"].moves] == [Move]
+    later.signal("1", "hard")
+    (bench.folder / "execute/dir_2/scratch/go").touch()
+    ends: dict[str, Any] = {}
+    while len(ends) < 2:
+        ends |= {report.key: report for report in later.poll(0.1) if isinstance(report, Exited)}
+    assert ends["1"].undelivered and [move.way for move in ends["2"].moves] == ["input", "output"]

@@ -1,0 +1,138 @@
+"""Golden: jobs whose files are transferred, in a pool at work: what becomes of them when it is killed or a disk is
+full, and what their ads and logs say. The transfers themselves: tests/execution/test_transfers.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from .real import Folder
+from .test_full_disks import disk
+
+JOB = """
+executable = /bin/sh
+transfer_executable = false
+arguments = "-c '{script}'"
+should_transfer_files = YES
+request_memory = 16
+request_disk = 100 MB
+log = job.log
+{more}
+queue
+"""
+MANY = "i=0; while test $i -lt {count}; do echo $i > f$i; i=$((i+1)); done"
+COUNT = 400
+
+
+def submit(folder: Folder, script: str, more: str = "") -> None:
+    folder.write("job.sub", JOB.format(script=script, more=more))
+    folder.call("submit", "job.sub")
+
+
+def ad(folder: Folder, *names: str) -> list[str]:
+    """What the job's ad says, in the queue or behind it."""
+    words = ("-af:t", *names)
+    return (folder.call("q", *words) or folder.call("history", *words)).strip().split("\t")
+
+
+def ended(folder: Folder) -> bool:
+    return folder.call("history", "-af", "ClusterId") == "1\n"
+
+
+def test_files_move_with_every_run_and_what_moved_is_summed_up(folder: Folder) -> None:
+    folder.write("a", "alpha\n")
+    with folder.served():
+        submit(folder, "cat a > b; sleep 60", "transfer_input_files = a\non_exit_remove = NumJobStarts > 1")
+        folder.wait_for(lambda: "001 (" in (folder.path / "job.log").read_text())
+        folder.call("vacate", "1")
+        folder.wait_for(lambda: (folder.path / "job.log").read_text().count("001 (") == 2)
+        folder.call("rm", "1")
+        folder.wait_for(lambda: ended(folder))
+    names = ("NumInputTransferStarts", "BytesRecvd", "BytesSent", "TransferInputStats")
+    assert ad(folder, *names) == [
+        "2",
+        "12.0",
+        "0.0",
+        "[ CedarSizeBytesTotal = 12; CedarFilesCountTotal = 2; CedarSizeBytesLastRun = 6; CedarFilesCountLastRun = 1 ]",
+    ]
+    assert not (folder.path / "b").exists()
+    assert "sound" in folder.call("verify")
+
+
+@pytest.mark.parametrize("whom", ["pool", "supervisor"])
+@pytest.mark.parametrize("moment", ["Started transferring output", "001 ("])
+def test_a_kill_during_a_transfer_leaves_no_file_half_and_the_job_ends_right(
+    folder: Folder, whom: str, moment: str
+) -> None:
+    with folder.served() as pool:
+        submit(folder, MANY.format(count=COUNT))
+        folder.wait_for(lambda: moment in (folder.path / "job.log").read_text())
+        if whom == "supervisor":
+            os.kill(int((folder.path / "pool.db.d/lock").read_text()), signal.SIGKILL)
+        if whom == "pool":
+            pool.kill()
+        else:
+            folder.wait_for(lambda: ended(folder))
+    if whom == "pool":
+        with folder.served():
+            folder.wait_for(lambda: ended(folder))
+    assert [(folder.path / f"f{number}").read_text() for number in range(COUNT)] == [f"{n}\n" for n in range(COUNT)]
+    folder.wait_for(lambda: not list(folder.path.glob(".poolbook-*")))
+    assert ad(folder, "ExitCode", "JobStatus") == ["0", "4"]
+    assert "sound" in folder.call("verify")
+    log = (folder.path / "job.log").read_text()
+    assert log.count("Finished transferring output") == log.count("\n005 (") == 1
+
+
+@pytest.mark.parametrize(
+    ("full", "way", "code", "words"),
+    [
+        ("execute", "input", "13", "Transfer input files failure at execution point slot1_1@"),
+        ("submit", "output", "12", "Transfer output files failure at access point "),
+    ],
+)
+def test_a_full_disk_at_either_end_holds_the_job_and_leaves_nothing_half(
+    folder: Folder, full: str, way: str, code: str, words: str
+) -> None:
+    with disk(folder.path / "disk", "size=1m") as place:
+        (folder.path / "big").write_bytes(b"x" * 600_000)
+        execute = f"EXECUTE = {place}\n" if full == "execute" else ""
+        folder.write("poolbook.conf", f"{execute}RUNBENCHMARKS = false\nNUM_CPUS = 1\nSTART = true\n")
+        with folder.served():
+            remaps = f'transfer_output_files = big\ntransfer_output_remaps = "big = {place}/big"'
+            (place / "filler").write_bytes(b"x" * 700_000)
+            more = f"request_disk = 1 MB\ntransfer_input_files = big\n{remaps if way == 'output' else ''}"
+            submit(folder, "true", more)
+            folder.wait_for(lambda: ad(folder, "JobStatus") == ["5"])
+            assert ad(folder, "HoldReasonCode", "HoldReasonSubCode") == [code, "28"]
+            assert words in ad(folder, "HoldReason")[0]
+            assert {path.name for path in place.iterdir()} - {"filler"} <= {
+                path.name for path in place.glob("poolbook-*")
+            }
+            (place / "filler").unlink()
+            folder.call("release", "1")
+            folder.wait_for(lambda: ended(folder))
+        assert way == "input" or (place / "big").stat().st_size == 600_000
+
+
+def test_a_job_that_is_removed_while_its_outputs_go_leaves_nothing_half(folder: Folder) -> None:
+    with folder.served():
+        submit(folder, MANY.format(count=1500))
+        folder.wait_for(lambda: "Started transferring output" in (folder.path / "job.log").read_text())
+        folder.call("rm", "1")
+        folder.wait_for(lambda: ended(folder))
+        folder.wait_for(lambda: not list(folder.path.glob(".poolbook-*")))
+    assert len(list(folder.path.glob("f*"))) in (0, 1500)
+
+
+def test_two_jobs_of_a_cluster_never_see_each_others_files(folder: Folder) -> None:
+    script = "test ! -e mine && echo $0 > mine; sleep 0.2; cat mine > made.$0"
+    text = JOB.format(script=script, more="transfer_output_files = made.$(Process)").replace("queue\n", "queue 4\n")
+    folder.write("job.sub", text.replace("'\"\n", "' $(Process)\"\n"))
+    with folder.served("-cpus", "4"):
+        folder.call("submit", "job.sub")
+        folder.wait_for(lambda: folder.call("history", "-af", "ExitCode").split() == ["0"] * 4)
+    assert [Path(folder.path / f"made.{proc}").read_text() for proc in range(4)] == [f"{proc}\n" for proc in range(4)]
