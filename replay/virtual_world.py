@@ -164,7 +164,7 @@ class VirtualWorld:
                     )
                 )  # fmt: skip
                 continue
-            transfers = launch.job_ad.get("ShouldTransferFiles") == '"YES"'
+            transfers = bool(launch.slot_ad) and launch.job_ad.get("ShouldTransferFiles") == '"YES"'
             if transfers:
                 self._started.append(self._moved(launch.key, "input"))
             self._started.append(

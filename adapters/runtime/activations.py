@@ -164,17 +164,17 @@ def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> executi
 
 # Files
 
-_LOCAL_UNIVERSE = 12
+_AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 
 
 def file_transfer(job: ReadAd, slot: ReadAd) -> execution.FileTransfer | None:
-    """Return how a job's files are transferred; None: it finds them where they are. A job of the local universe always
-    does, and one that has them transferred IF_NEEDED where its slot is of its FileSystemDomain."""
+    """Return how a job's files are transferred; None: it finds them where they are. One that runs at the
+    access point always does, and one that has them transferred IF_NEEDED where its slot is of its FileSystemDomain."""
     should = job.text("ShouldTransferFiles").upper()
     shared = job.text("FileSystemDomain").lower() == slot.text("FileSystemDomain").lower()
     if should not in ("YES", "IF_NEEDED") or (should == "IF_NEEDED" and shared):
         return None
-    if job.number("JobUniverse") == _LOCAL_UNIVERSE:
+    if job.number("JobUniverse") in _AT_THE_ACCESS_POINT:
         return None
     copied = [
         (name, stream)
