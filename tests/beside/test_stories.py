@@ -10,7 +10,7 @@ from attrs import evolve
 
 from ..together import together
 from .cases import cases
-from .differences import compared, elsewhere, gone, known, unlisted
+from .differences import Known, compared, elsewhere, gone, known, unlisted
 from .page import PAGE, section
 from .pools import Own
 from .stories import Told, live, recorded
@@ -70,7 +70,7 @@ def test_a_difference_is_found(here: Told, found: list[tuple[str, str, str]]) ->
 
 
 def test_a_difference_that_is_not_listed_and_one_that_is_gone_are_told() -> None:
-    row = next(row for row in known() if "JobStatus" in row.whats)
+    row = Known("stays", "", ("failure", "signal"), ("JobStatus",), "4", "1", True)
     other = compared({"success": A_JOB}, {"success": evolve(A_JOB, ad={"JobStatus": "4"})})
     assert unlisted(other, [row]) == ["success | JobStatus | '5' | '4'"]
     assert gone(other, [row], row.jobs) == [f"{' '.join(row.jobs)} | JobStatus"]

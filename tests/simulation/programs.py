@@ -18,6 +18,7 @@ from poolbook.adapters.machine.execution import SupervisorError, client
 from poolbook.adapters.machine.execution.supervisor import (
     families,
     inherit,
+    job,
     jobs,
     launch,
     records,
@@ -75,12 +76,13 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         (server, {"os": theirs, "select": selects, "socket": Sockets(machine, its), "signal": Signals(wake_by)}),
         (server, {"fcntl": SimpleNamespace(flock=_lock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)}),
         (server, {"processes": processes, "time": clock}),
-        (jobs, {"os": theirs, "time": clock, "resource": Resources, "processes": processes}),
+        (job, {"os": theirs, "time": clock}),
+        (jobs, {"os": theirs, "resource": Resources, "processes": processes}),
         (families, {"processes": processes}),
         (inherit, {"processes": processes, "time": clock}),
         (launch, {"os": theirs}),
         (records, {"os": theirs, "open": Opened(theirs)}),
-        (scratch, {"os": theirs}),
+        (scratch, {"os": theirs, "open": Opened(theirs)}),
     ]
     undo = [patch.multiple(module, create=True, **names) for module, names in replaced]
     for one in undo:

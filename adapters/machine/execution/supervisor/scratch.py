@@ -72,10 +72,10 @@ class Scratch:
             outer = f"{place}/dir_{key}"
             if outer in spares:
                 continue
-            yield from _remove_staged(outer)
             if len(spares) < _SPARES and _untouched(outer):
                 spares.append(outer)
             else:
+                yield from _remove_staged(outer)
                 yield from remove(outer)
 
     def clear(self, kept: Iterable[str]) -> Generator[None, None, None]:
