@@ -86,36 +86,50 @@ def shell(argv: Sequence[str]) -> int:
         return _stop(url)
     from ..runtime.commands import is_served
 
-    folder = tools_folder()
-    if not is_served(url):
-        _start(url, arguments)
+    pool = None if is_served(url) else _start(url, arguments)
+    folder = tools_folder()  # while the pool begins
+    if pool is not None:
+        _wait_for(url, pool)
     log = os.path.abspath(url) if "://" not in url else url
     print(f'export PATH={shlex.quote(str(folder))}:"$PATH"')
     print(f"export POOLBOOK_LOG={shlex.quote(log)}")
     return 0
 
 
-def _start(url: str, arguments: Arguments) -> None:
-    """Serve the log in a process of its own, until it answers. Raise ``Refusal`` with what it says if it ends."""
-    from ..runtime.commands import is_served
+def _said(url: str) -> Path:
+    """Return the file for what a pool says that was started in the background."""
     from ..stores.log_paths import log_paths
 
-    place = log_paths(url)
-    told = place.base.with_name(place.base.name + ".serve.out")
+    base = log_paths(url).base
+    return base.with_name(base.name + ".serve.out")
+
+
+def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
+    """Begin to serve the log in a process of its own."""
+    said = _said(url)
     options = [word for given in arguments.given for word in (given.spelled, *given.values) if given.name != "log"]
-    told.parent.mkdir(parents=True, exist_ok=True)
-    with open(told, "wb") as out:
+    said.parent.mkdir(parents=True, exist_ok=True)
+    with open(said, "wb") as out:
         words = [sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()", "serve", "-log", url]
-        pool = subprocess.Popen(
+        return subprocess.Popen(
             [*words, *options], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
+
+
+def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
+    """Wait until the pool answers. Raise ``Refusal`` with what it says if it ends."""
+    from ..runtime.commands import is_served
+
     until = time.monotonic() + PATIENCE
     while not is_served(url):
         if pool.poll() is not None:
-            raise Refusal(told.read_text(errors="replace").strip() or f"poolbook: {called()} serve ended at once")
+            said = _said(url).read_text(errors="replace").strip()
+            raise Refusal(said or f"poolbook: {called()} serve ended at once")
         if time.monotonic() > until:
             pool.terminate()
-            raise Refusal(f"poolbook: the pool did not answer within {PATIENCE:.0f} s; what it says stands in {told}")
+            raise Refusal(
+                f"poolbook: the pool did not answer within {PATIENCE:.0f} s; what it says stands in {_said(url)}"
+            )
         time.sleep(_PAUSE)
 
 
