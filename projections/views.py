@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -225,13 +225,18 @@ class Views:
             yield from ads(clusters, stretch)
 
     def columns(
-        self, names: Sequence[str], selection: Selection = ALL, context: Context | None = None
+        self,
+        names: Sequence[str],
+        selection: Selection = ALL,
+        context: Context | None = None,
+        statuses: Collection[int] | None = None,
     ) -> Iterator[tuple[str, ...]]:
         """The values of some attributes as ``-autoformat`` prints them, of jobs in the queue, by their ids. `context`:
-        of attributes that are expressions."""
+        of attributes that are expressions. `statuses`: only of jobs in one of these."""
         changes = not QUEUES_OWN.keys() >= {name.lower() for name in names}
         columns = Columns(Clusters(self.connection), names, context)
-        return columns.rows(stretches(self.connection, selection, changes=changes))
+        found = stretches(self.connection, selection, changes=changes)
+        return columns.rows(found if statuses is None else (one for one in found if one.status in statuses))
 
     # Jobs that have left
 

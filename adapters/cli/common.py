@@ -8,17 +8,54 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ..condor_tools.cells import Setting
     from ..condor_tools.options import Arguments
 
 DEFAULT_LOG = "pool.db"
+_ONE_POOL: Final = "a log is one pool, and -log names another"
 
 
-def log_of(arguments: Arguments) -> str:
-    """Return the log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder."""
+def called_tool() -> str:
+    """Return the name of HTCondor's tool under which this program was called; empty if by its own."""
+    name = os.path.basename(sys.argv[0])
+    return name if name.startswith("condor_") else ""
+
+
+def is_this_pool(name: str) -> bool:
+    """Tell whether -name or -pool means the pool of the log: this host's, with or without a user or port."""
+    from ..machine.host import host_name
+
+    return name.lower().rpartition("@")[2].partition(":")[0] in ("localhost", "127.0.0.1", host_name().lower())
+
+
+_NO_SCHEDD: Final = """
+Error: unknown host {name}
+Extra Info: The name given with the -name should be the name of a 
+condor_schedd process. Normally it is either a hostname, or "name@hostname". 
+In either case, the hostname should be the Internet host name, but it appears 
+that it wasn't. 
+"""
+
+
+def log_of(arguments: Arguments, *of_pool: str) -> str:
+    """Return the log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder.
+
+    :param of_pool: the options that name a pool: `Refusal` is raised if they mean another one
+    """
+    from ..condor_tools.options import Refusal
+
+    for option in of_pool:
+        name = arguments.value(option)
+        if not name or is_this_pool(name):
+            continue
+        tool = called_tool()
+        if tool == "condor_q":
+            record = "Error: Collector has no record of schedd/submitter"
+            raise Refusal(record if "@" in name else _NO_SCHEDD.format(name=name).rstrip("\n"))
+        raise Refusal(f"{tool or 'poolbook'}: unknown host {name}" + ("" if tool else f": {_ONE_POOL}"))
     return arguments.value("log", os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG)
 
 

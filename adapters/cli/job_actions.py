@@ -14,7 +14,7 @@ from ..condor_tools.job_selection import ClusterOrJob, Selection
 from ..machine.host import user_name
 from ..runtime.commands import ask
 from ..runtime.requests import Refused, new_id
-from .common import log_of
+from .common import called_tool, log_of
 
 # Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.
 _RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED}
@@ -24,10 +24,10 @@ _ACTIONS = {"rm": "remove", "rm -forcex": "remove now", "vacate -fast": "vacate"
 
 
 def _act(command: str, argv: Sequence[str]) -> int:
-    request = actions.read(command, argv)
+    request = actions.read(command, argv, *(["condor_"] if called_tool() else []))
     action = request.action.command
     action = _ACTIONS.get(action, action)
-    url = log_of(request.arguments)
+    url = log_of(request.arguments, "name", "pool")
     fast = request.arguments.has("fast")
     body = {
         "kind": "Act",
@@ -121,7 +121,7 @@ def prio(argv: Sequence[str]) -> int:
         "changes": {"JobPrio": str(request.priority if absolute else request.step)},
         "add": not absolute,
     }
-    outcomes = ask(log_of(request.arguments), body)
+    outcomes = ask(log_of(request.arguments, "name", "pool"), body)
     denied = [outcome for outcome in outcomes if outcome["result"] == "permission denied"]
     changed = [
         (ClusterOrJob(outcome["cluster"], proc), int(outcome["changes"]["JobPrio"]))
@@ -141,7 +141,7 @@ def qedit(argv: Sequence[str]) -> int:
     except job_edits.EditError as error:
         return _printed(actions.Answer("", str(error), 1))
     try:
-        outcomes = ask(log_of(request.arguments), {**request.edit, "id": new_id(), "user": user_name()})
+        outcomes = ask(log_of(request.arguments, "name", "pool"), {**request.edit, "id": new_id(), "user": user_name()})
     except Refused as refused:
         words = str(refused)
         if words.startswith("Update of "):

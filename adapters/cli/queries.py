@@ -16,7 +16,7 @@ from ..condor_tools.job_selection import Selection
 from ..condor_tools.options import Refusal, UsageError
 from ..condor_tools.terminal import STATES, print_painted
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
-from .common import log_of, setting, shown
+from .common import called_tool, log_of, setting, shown
 from .hints import tell_unknown
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _write(texts: Iterable[str]) -> int:
 
 def queue(argv: Sequence[str]) -> int:
     query = queue_tool.read(argv)
-    with Queries(log_of(query.arguments)) as queries:
+    with Queries(log_of(query.arguments, "name", "pool")) as queries:
         if queries.imported:
             return _write(_queue_then(query, queries, setting()))
         if query.arguments.has("at"):
@@ -47,7 +47,8 @@ def queue(argv: Sequence[str]) -> int:
         if query.arguments.has("factory"):
             return _write(_factories(query, queries, setting()))
         done = _write(_queue(query, queries, setting()))
-        tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
+        if not called_tool():
+            tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
         return done
 
 
@@ -88,14 +89,14 @@ def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator
 
     if query.aggregated:
         return queue_tool.render_rows((ClusterRow(*row) for row in queries.views.batches()), query, here)
-    plain = formats.plain_attributes(query.arguments)
+    plain = query.plain
     mine = not query.everyone and bool(here.owner)
     selection = query.selection._replace(constraints=())
     if mine:
         selection = selection._replace(owners=(here.owner,), together=False)
     laid_over = plain is not None and any(name.lower().startswith("lastrejmatch") for name in plain)
-    if plain is not None and query.view == "custom" and not query.selection.constraints and not laid_over:
-        rows = queries.job_columns(plain, selection, here.context())
+    if plain is not None and query.view == "custom" and not laid_over:
+        rows = queries.job_columns(plain, selection, here.context(), query.statuses)
         return formats.join_lines(query.arguments, islice(rows, query.limit))
     return queue_tool.render(queries.queue(selection, rejections=True).ads, query, here, _census(queries, here))
 
@@ -134,7 +135,7 @@ def status(argv: Sequence[str]) -> int:
 
     query = status_tool.read(argv)
     sys.stderr.write(query.warning)
-    with Queries(log_of(query.arguments)) as queries:
+    with Queries(log_of(query.arguments, "pool")) as queries:
         here = setting()
         try:
             name = query.arguments.value("name")
@@ -176,5 +177,5 @@ def history(argv: Sequence[str]) -> int:
     selection = Selection() if whole else query.selection._replace(constraints=())
     sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, here.context())
     useful = None if whole or not sieve.useful else sieve
-    with Queries(log_of(query.arguments)) as queries:
+    with Queries(log_of(query.arguments, "name", "pool")) as queries:
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, here))

@@ -36,7 +36,7 @@ def _edit(query: tool.Query, edit: Request) -> int:
     from ..runtime.requests import new_id
 
     whose = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
-    answer = ask(log_of(query.arguments), {**edit.body, **whose, "id": new_id(), "user": user_name()})
+    answer = ask(log_of(query.arguments, "pool"), {**edit.body, **whose, "id": new_id(), "user": user_name()})
     if query.arguments.has("json"):
         print(dumps(answer, indent=2))
     else:
@@ -47,7 +47,7 @@ def _edit(query: tool.Query, edit: Request) -> int:
 def _asked(query: tool.Query, here: Setting) -> Iterator[str]:
     if query.file:
         return tool.render(read_file(query.file), query, here)
-    with Queries(log_of(query.arguments)) as queries:
+    with Queries(log_of(query.arguments, "pool")) as queries:
         try:
             return _answered(query, queries, here)
         except LogBeginsLater as error:

@@ -51,18 +51,18 @@ class Action(NamedTuple):
     number: int  #: HTCondor's number of the action, for -long
     unfit: str = ""  #: the message for a job in an unsuitable state, after its id
     already: str = ""  #: the message for a job to which it was done before
-    reason: str = ""  #: the reason that is recorded if none is given
+    reason: str = ""  #: what is recorded as the reason if none is given, behind "via poolbook " or "via condor_"
 
 
 ACTIONS = {
     action.command: action
     for action in (
-        Action("hold", "hold", "held", "hold", 1, "", "already held", "via poolbook hold"),
-        Action("release", "release", "released", "release", 2, "not held to be released", "", "via poolbook release"),
-        Action("rm", "remove", "marked for removal", "remove", 3, "", "already marked for removal", "via poolbook rm"),
+        Action("hold", "hold", "held", "hold", 1, "", "already held", "hold"),
+        Action("release", "release", "released", "release", 2, "not held to be released", "", "release"),
+        Action("rm", "remove", "marked for removal", "remove", 3, "", "already marked for removal", "rm"),
         Action(
             "rm -forcex", "remove", "removed locally (remote state unknown)", "force removal of", 4,
-            "not in `X' state to be forcibly removed", "already marked for forced removal", "via poolbook rm -forcex",
+            "not in `X' state to be forcibly removed", "already marked for forced removal", "rm -forcex",
         ),
         Action("vacate", "vacate", "vacated", "vacate", 5, "not running to be vacated"),
         Action("suspend", "suspend", "suspended", "suspend", 8, "not running to be suspended"),
@@ -94,10 +94,11 @@ class Request(NamedTuple):
     arguments: Arguments
 
 
-def read(command: str, argv: Sequence[str]) -> Request:
+def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> Request:
     """Parse a command line.
 
     :param command: a name of ``COMMANDS``
+    :param caller: what stands before the command in a reason that nobody gave: ``poolbook`` and a blank, or ``condor_``
     :raises UsageError: no jobs are named, or the options cannot be understood
     """
     table = COMMANDS[command]
@@ -124,7 +125,7 @@ def read(command: str, argv: Sequence[str]) -> Request:
         select(others, constraints) if selected else None,
         _whose(others, constraints),
         held,
-        arguments.value("reason", action.reason),
+        arguments.value("reason", f"via {caller}{action.reason}" if action.reason else ""),
         _subcode(arguments),
         arguments,
     )

@@ -244,12 +244,19 @@ XML_FOOT = "</classads>\n"
 
 
 def whole_ads(
-    form: str, ads: Iterable[ClassAd], attributes: Sequence[str] | None, *, bare: bool = True, gap: str = ""
+    form: str,
+    ads: Iterable[ClassAd],
+    attributes: Sequence[str] | None,
+    *,
+    bare: bool = True,
+    gap: str = "",
+    edge: str = "",
 ) -> Iterator[str]:
     """Yield the ads in one of the forms ``long``, ``json``, ``jsonl``, ``xml``.
 
     :param bare: whether an empty list of JSON is no text at all (as condor_q prints it), rather than ``[ ]``
     :param gap: the text after each ad in XML
+    :param edge: the text after the head, and after the foot, in XML
     """
     if form == "long":
         written = old_lines()
@@ -268,9 +275,9 @@ def whole_ads(
     else:
         from .xml_form import xml_text
 
-        yield XML_HEAD
+        yield XML_HEAD + edge
         yield from (xml_text(ad, chosen(ad, attributes)) + gap for ad in ads)
-        yield XML_FOOT
+        yield XML_FOOT + edge
 
 
 def bare_json(arguments: Arguments) -> bool:

@@ -84,7 +84,7 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
     """
     jobs = _asked(ads, query, setting)
     if query.form is not None:
-        yield from whole_ads(query.form, jobs, attribute_list(query.arguments), bare=False, gap="\n")
+        yield from whole_ads(query.form, jobs, attribute_list(query.arguments), bare=False, gap="\n", edge="\n")
     elif query.layout is not None:
         yield from lines(query.layout._replace(streamed=True), jobs, setting)
     else:

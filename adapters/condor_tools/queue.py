@@ -177,13 +177,14 @@ def read(argv: Sequence[str]) -> Query:
         raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} exclude each other: a job has one state")
     if arguments.has("currentrun") and arguments.has("cumulative-time"):
         raise UsageError("poolbook q: -currentrun and -cumulative-time exclude each other")
-    selection = select(arguments.words, arguments.values("constraint"), together=False)
+    users = [name.partition("@")[0] for name in arguments.values("submitter")]
+    selection = select([*arguments.words, *users], arguments.values("constraint"), together=False)
     layout = custom_layout(arguments)
     form = ads_form(arguments)
     grouping = arguments.chosen("batch", "nobatch")
     if grouping == "batch" and layout is not None:
         raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
-    everyone = bool(arguments.words) or arguments.has("allusers", "all-users")
+    everyone = bool(arguments.words or users) or arguments.has("allusers", "all-users")
     return Query(
         arguments,
         form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch")),

@@ -7,7 +7,7 @@ question and end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
@@ -149,9 +149,12 @@ class Queries:
 
         return map(laid_over, ads)
 
-    def job_columns(self, names: Sequence[str], selection: Selection, context: Context) -> Iterator[tuple[str, ...]]:
-        """Yield attributes of the jobs in a pool's own queue, as texts, without making ads."""
-        return self.views.columns(names, selection, context)
+    def job_columns(
+        self, names: Sequence[str], selection: Selection, context: Context, statuses: Collection[int] | None = None
+    ) -> Iterator[tuple[str, ...]]:
+        """Yield attributes of the jobs in a pool's own queue, as texts, without making ads; with `statuses`, of jobs in
+        one of these."""
+        return self.views.columns(names, selection, context, statuses)
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
         """Return the ad of a job in the queue; None if it is not there."""

@@ -38,7 +38,7 @@ def seconds(script: str, folder: Path, home: Path) -> float:
 
 
 SCRIPTS = {
-    "poolbook shell": f'{COMMAND} shell > /dev/null',
+    "poolbook shell": f"{COMMAND} shell > /dev/null",
     "and the first condor_q": f'eval "$({COMMAND} shell)"; condor_q > /dev/null',
 }
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue
 from poolbook.adapters.condor_tools.batches import Census
 from poolbook.adapters.condor_tools.options import UsageError
@@ -149,13 +150,22 @@ def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown() -> None:
     [
         ("q_goodput", "there is no option -goodput"),
         ("q_groupby", r"there is no option -groupby \(near: -group-by\)"),
-        ("q_noschedd", "-name is not supported: a log is one pool"),
-        ("q_badpool", "-pool is not supported: a log is one pool"),
     ],
 )
 def test_an_option_that_is_unknown_or_has_no_meaning_here_is_refused(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         queue.read(capture(name).argv)
+
+
+@pytest.mark.parametrize("name", ["q_noschedd", "q_badpool"])
+def test_another_pool_is_unknown_in_the_words_of_condor_q(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = capture(name)
+    monkeypatch.setattr("sys.argv", ["/tools/condor_q", *real.argv])
+    code = main()
+    out, err = capsys.readouterr()
+    assert (out + err, code) == (real.out + real.err, real.exit_code)
 
 
 def test_json_lines_are_printed_although_condor_q_does_not_know_them() -> None:

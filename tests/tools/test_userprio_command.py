@@ -272,7 +272,6 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
         (["-activefrom", "2", "30", "2026"], "there is no such day; -activefrom 11 20 2026 is one"),
         (["-activefrom", "May", "1", "2026"], "there is no such day"),
         (["-constraint", "1 +"], "this is no expression"),
-        (["-pool", "n"], "a log is one pool"),
     ],
 )
 def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:

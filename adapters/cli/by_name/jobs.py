@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...condor_tools.options import Arguments
 from ...condor_tools.tool_options import Ended, Form
-from ...machine.host import host_name
-from ..common import DEFAULT_LOG
+from ..common import DEFAULT_LOG, is_this_pool
 
 if TYPE_CHECKING:
     from ....domain.classad import ClassAd
@@ -26,11 +25,9 @@ POOL = {
 def pool_log(arguments: Arguments, unknown: str = "", code: int = 1) -> str:
     """Return the log of the pool that is meant. Raise ``Ended`` if -name or -pool names another one, with ``unknown``,
     in which ``{name}`` is that name."""
-    own = {"", "localhost", "127.0.0.1", host_name().lower()}
     for given in arguments.every("name", "pool"):
-        name = given.values[0]
-        if name.lower().rpartition("@")[2].partition(":")[0] not in own:
-            raise Ended(code, unknown.format(name=name))
+        if not is_this_pool(given.values[0]):
+            raise Ended(code, unknown.format(name=given.values[0]))
     return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 
