@@ -54,8 +54,11 @@ class Preemption:
 
 
 class _Wanted(NamedTuple):
+    """For whom a slot was freed. ``slot``: the one that took its resources, where that is another one."""
+
     job: str
     user: str
+    slot: str = ""
 
 
 @define
@@ -75,11 +78,13 @@ class _Reader:
     found: list[Preemption] = field(factory=list)
     slots: dict[str, _Slot] = field(factory=dict)
     drains: dict[str, str] = field(factory=dict)  #: by the machine who asked for its drain
+    given: dict[str, list[str]] = field(factory=dict)  #: by the slot that was matched those whose resources it took
+    begun: dict[str, tuple[str, int]] = field(factory=dict)  #: by the slot the job that runs, and since when
     draining: dict[str, list[int]] = field(factory=dict)  #: by the slot those by a drain that is not over
     users: dict[int, str] = field(factory=dict)
     asked: dict[str, str] = field(factory=dict)  #: by the stimulus who asked
     askers: dict[tuple[int, int], str] = field(factory=dict)  #: by the job who had its processes told to end
-    running: dict[str, tuple[int, str]] = field(factory=dict)  #: the eviction that made room for the job on a slot
+    running: dict[str, tuple[list[int], str]] = field(factory=dict)  #: the evictions that made room for a slot's job
     last: int = 0
 
     def read(self, position: int, event: e.Event, evicted: dict[int, JobRun]) -> None:
@@ -89,14 +94,19 @@ class _Reader:
                 self.users[event.cluster] = event.submitter
             case e.CycleHeld():
                 for one in event.matches:
-                    if one.reason:
+                    if one.preempts:
+                        self.given[one.slot] = list(one.preempts)
+                    for slot in one.preempts:
+                        self._wants(slot, _Wanted(one.job, self._user(one.job), one.slot))
+                    if one.reason and not one.preempts:
                         self._wants(one.slot, _Wanted(one.job, self._user(one.job)))
             case e.ClaimQueued():
                 self._wants(event.slot, _Wanted(event.job, event.submitter))
             case e.ClaimMade():
                 self._slot(event.slot).weight = event.weight
             case e.ClaimWithdrawn() | e.MatchVoided():
-                self._nobody(event.slot)
+                for slot in (event.slot, *self.given.pop(event.slot, ())):
+                    self._nobody(slot)
             case e.DrainBegan():
                 self.drains[event.machine] = self.asked.get(event.stimulus, "")
             case e.DrainTransitioned():
@@ -132,20 +142,27 @@ class _Reader:
     def _begins(self, event: e.JobActivated) -> None:
         slot, job = self._slot(event.slot), f"{event.cluster}.{event.proc}"
         self.askers.pop((event.cluster, event.proc), None)
+        self.begun[event.slot] = job, event.at
         for number in slot.open:
             one = self.found[number]
             same = one.user == self.users.get(event.cluster, "")
             used = USED if one.whom == job else PARTLY if same else UNUSED
             self.found[number] = evolve(one, used=used, began=0 if used == UNUSED else event.at)
             if used != UNUSED:
-                self.running[event.slot] = number, job
+                self._uses(event.slot, job, number)
+        self.given.pop(event.slot, None)
         slot.wanted, slot.gone, slot.open = None, False, []
 
+    def _uses(self, slot: str, job: str, number: int) -> None:
+        """The slot's job has what an eviction freed."""
+        self.running.setdefault(slot, ([], job))[0].append(number)
+
     def _ends(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:
-        made_room, job = self.running.pop(event.slot, (-1, ""))
-        if made_room >= 0 and job == f"{event.cluster}.{event.proc}":
-            one = self.found[made_room]
-            self.found[made_room] = evolve(one, lasted=max(0, (event.ended or event.at) - one.began))
+        made_room, job = self.running.pop(event.slot, ([], ""))
+        self.begun.pop(event.slot, None)
+        for number in made_room if job == f"{event.cluster}.{event.proc}" else ():
+            one = self.found[number]
+            self.found[number] = evolve(one, lasted=max(0, (event.ended or event.at) - one.began))
         run = evicted.get(position)
         if run is not None:
             self._evicted(run)
@@ -154,10 +171,14 @@ class _Reader:
         slot, number = self._slot(run.slot), len(self.found)
         if run.cause.name in _FOR_JOBS:
             wanted = slot.wanted or _Wanted("", "")
-            used = UNUSED if slot.gone else OPEN
+            job, began = self.begun.get(wanted.slot, ("", 0))
+            used = UNUSED if slot.gone else USED if job and job == wanted.job else OPEN
             self.found.append(Preemption(run, wanted.job, wanted.user, used, weight=slot.weight))
-            if not slot.gone:
-                slot.open.append(number)
+            if used == USED:  # it had the resources at once, while their job was still ending
+                self.found[number] = evolve(self.found[number], began=began)
+                self._uses(wanted.slot, job, number)
+            elif used == OPEN:
+                self._slot(wanted.slot or run.slot).open.append(number)
             return
         cluster, _, proc = run.job.partition(".")
         whom = self.askers.get((int(cluster), int(proc)), "") or WHOM.get(run.cause.name, "")
@@ -174,7 +195,7 @@ class _Reader:
             self.found[number] = evolve(self.found[number], used=used, began=at)
 
     def finish(self) -> list[Preemption]:
-        for number, _ in self.running.values():
+        for number in (number for numbers, _ in self.running.values() for number in numbers):
             one = self.found[number]
             self.found[number] = evolve(one, lasted=max(0, self.last - one.began))
         return self.found

@@ -14,6 +14,7 @@ from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
 from ..domain.preempting import DIALECTS, contested, give
+from ..domain.test_pslot_preemption import contested as fragmented
 from ..replay.contested_pool import contested as busy
 
 
@@ -72,6 +73,26 @@ def test_what_still_runs_has_used_the_slot_so_far_and_a_slot_that_is_not_free_ye
     pool.act("hold", "2.1", user="bob")
     ((*_, used, lasted, _),) = told(pool)
     assert (used, lasted) == ("used", 28)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("grace", [0, 3])
+def test_parts_of_a_slot_went_for_the_job_that_took_their_resources(dialect: str, grace: int) -> None:
+    pool = fragmented(dialect, grace)
+    pool.advance(200)
+    assert [(job, whom, used, lasted) for job, whom, used, lasted, _ in told(pool)] == [
+        ("2.0", "5.0", "used", 60),
+        ("1.0", "5.0", "used", 60),
+    ]
+
+
+def test_parts_of_a_slot_were_used_for_as_long_as_the_job_ran() -> None:
+    pool = fragmented("htcondor-25", 3)
+    pool.advance(0)
+    pool.act("remove", "5.0", user="alice")
+    pool.advance(200)
+    evicted = {(job, whom, lasted) for job, whom, used, lasted, _ in told(pool)}
+    assert evicted == {("2.0", "5.0", 3), ("1.0", "5.0", 3), ("5.0", "alice", 0)}
 
 
 def test_of_an_eviction_for_no_job_it_is_said_who_asked() -> None:
