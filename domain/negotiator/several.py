@@ -1,7 +1,8 @@
 """The pool as one of several negotiators sees it: as if it was the only one, with an accounting of its own.
 
 Each holds cycles of its own over the slots that are its own (``domain/state/negotiators``). What it matches, claims and
-refuses is written with its name, and counts in its accounting alone. A pool with one negotiator is seen as it is.
+refuses is written with its name, and counts in its accounting alone. A pool that never had more than one is seen as it
+is; the accounts of one that has gone stay, and are nobody's.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def seen_by(state: State, caches: Caches, negotiator: str, now: int) -> tuple[St
 
     :param negotiator: its name as events have it; empty: NEGOTIATOR
     """
-    if not negotiator and not negotiators.several(state.settings):
+    if not (negotiator or state.has_further_accounts or negotiators.several(state.settings)):
         return state, caches
     name = negotiator or NEGOTIATOR
     own = accounts_of(state.submitters, negotiator)

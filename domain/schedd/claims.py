@@ -25,7 +25,7 @@ from ..startd.backfill_client import is_in_the_way
 from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release, wait_for_client
 from ..startd.draining import accepts_claims
 from ..startd.dynamic_slots import weight_of
-from ..startd.job_signals import signal_job
+from ..startd.job_signals import resume, signal_job
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
@@ -276,6 +276,7 @@ def stop(draft: Draft, activation: Activation, cause: str, evidence: int = 0, va
     ``evidence`` and ``vacated``: see ``JobSignalled``."""
     slot = draft.state.slots.get(activation.slot)
     if slot is not None and slot.state_activity == "Claimed/Suspended":
+        resume(draft, slot, cause, evidence)
         draft.move_slot(slot, SlotRow.CONTINUE, cause)
     signal(draft, activation, "soft", cause, evidence, vacated)
 

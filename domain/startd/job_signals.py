@@ -24,11 +24,11 @@ def suspend(draft: Draft, slot: Slot, cause: str) -> None:
     _pause(draft, slot, "suspend", "Running", cause)
 
 
-def resume(draft: Draft, slot: Slot, cause: str) -> None:
-    _pause(draft, slot, "continue", "Suspended", cause)
+def resume(draft: Draft, slot: Slot, cause: str, evidence: int = 0) -> None:
+    _pause(draft, slot, "continue", "Suspended", cause, evidence)
 
 
-def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str) -> None:
+def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str, evidence: int = 0) -> None:
     activation = slot.activation
     if activation is None or not activation.cluster:
         return
@@ -36,7 +36,7 @@ def _pause(draft: Draft, slot: Slot, row: str, status: str, cause: str) -> None:
         return  # nothing runs yet: it is suspended when it begins (``schedd.deferred_starts``)
     cluster = draft.state.clusters[activation.cluster]
     if cluster.status_of(activation.proc) == status:
-        draft.move_jobs(cluster, ranges([activation.proc]), row, cause, status, {})
+        draft.move_jobs(cluster, ranges([activation.proc]), row, cause, status, {}, evidence)
 
 
 def signal(draft: Draft, slot: Slot, how: str, cause: str) -> None:

@@ -286,6 +286,7 @@ class State:
     idle_local: int = 0  #: how many jobs of the local universe wait
     next_cluster: int = 1  #: the lowest cluster number that was never given out
     unused_cluster_ids: set[int] = field(factory=set)  #: numbers below it that were given out and not yet used
+    has_further_accounts: bool = False  #: whether there are, or were, accounts of others than NEGOTIATOR
     submitters: dict[str, Submitter] = field(factory=dict)
     """By the names of their accounts (``names.AccountName``): of several negotiators, each has one for a submitter."""
     priorities_updated_at: int = 0  #: when the priorities were brought up to date last, in microseconds
@@ -401,7 +402,8 @@ class State:
         self.note_submitter(name)
         known = self.submitters.get(name)
         if known is None:
-            who = AccountName.parse(name).submitter
+            negotiator, who = AccountName.parse(name)
+            self.has_further_accounts |= negotiator != ""
             known = self.submitters[name] = Submitter(who, updated=self.at, counted=self.at, factor=factor)
             if not factor:
                 known.appeared_under = self.settings

@@ -24,7 +24,8 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
         return
     policy = BY_CAUSE[event.cause]
     if isinstance(event, e.JobsTransitioned):
-        if event.row != policy.row or event.source not in policy.statuses:
+        goes_on = event.row == "continue" and policy.row == EVICT  # a suspended job goes on to be vacated
+        if not (event.row == policy.row or goes_on) or event.source not in policy.statuses:
             words = f"{event.cause} does not {event.row} a job that is {event.source}"
             pool.report_job(cluster.id, proc, "row", words)
         code = event.changes.get("HoldReasonCode", "0")

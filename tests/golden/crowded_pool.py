@@ -39,6 +39,11 @@ CONFIGURATIONS = (
     "IMMUTABLE_JOB_ATTRS = Project\nPROTECTED_JOB_ATTRS = Marked\n",
     "DAEMON_LIST = $(DAEMON_LIST) DEFRAG\nDEFRAG_INTERVAL = 120\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 60\n"
     "DEFRAG_MAX_WHOLE_MACHINES = 2\nDEFRAG_MAX_CONCURRENT_DRAINING = 1\nDEFRAG_SCHEDULE = quick\n",
+    "DAEMON_LIST = $(DAEMON_LIST) NEGOTIATOR_M1\nNEGOTIATOR_M1.NEGOTIATOR_SLOT_CONSTRAINT = Machine == \"m1\"\n"
+    "NEGOTIATOR_M1.PREEMPTION_REQUIREMENTS = false\nNEGOTIATOR_M1.GROUP_QUOTA_physics = 1\n",
+    "SYSTEM_PERIODIC_HOLD = NumJobStarts > 4\nSYSTEM_PERIODIC_HOLD_REASON = \"too often\"\n"
+    "SYSTEM_PERIODIC_RELEASE = HoldReasonCode == 26 && time() - EnteredCurrentStatus > 300\n"
+    "PERIODIC_EXPR_INTERVAL = 30\n",
     "DEFAULT_PRIO_FACTOR = 100\nNICE_USER_PRIO_FACTOR = 10000\nNEGOTIATOR_MATCHLIST_CACHING = false\n",
 )  # fmt: skip
 """Parts of a configuration: each story draws its own."""
@@ -60,7 +65,10 @@ _COMMANDS = (
     "on_exit_remove = NumJobStarts > 1", "deferral_time = QDate + 90\ndeferral_window = 200", "cron_minute = */3",
     "max_materialize = 2", "max_idle = 1", "universe = local", "allowed_execute_duration = 60", "keep_claim_idle = 20",
     "allowed_job_duration = 100", "job_max_vacate_time = 4", "leave_in_queue = ExitCode == 0", "+Project = \"one\"",
-    "max_job_retirement_time = 60", "success_exit_code = 3", "want_graceful_removal = true", "job_lease_duration = 60",
+    "periodic_hold = JobStatus == 2 && time() - EnteredCurrentStatus > 50\nperiodic_hold_reason = \"long\"",
+    "periodic_release = NumHolds < 3 && time() - EnteredCurrentStatus > 40", "periodic_remove = NumJobStarts > 3",
+    "periodic_vacate = time() - EnteredCurrentStatus > 100", "max_job_retirement_time = 60",
+    "success_exit_code = 3", "want_graceful_removal = true", "job_lease_duration = 60",
 )  # fmt: skip
 
 

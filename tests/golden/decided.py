@@ -25,6 +25,7 @@ from poolbook import Pool, PoolbookError
 from poolbook.domain.events import Event
 from poolbook.domain.ports.world import Launch
 from poolbook.domain.state_machines import DIALECTS
+from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from ..policy.cases import STORIES
@@ -33,6 +34,7 @@ from ..policy.stories import do, told
 from ..simulation.story import Story
 from .crowded_pool import CONFIGURATIONS, DEEDS, JOBS
 
+WRONG = "wrong:"
 RECORDS = Path(__file__).with_name("decided")
 
 
@@ -111,11 +113,13 @@ def crowds(dialect: str) -> Iterator[str]:
     """Pools with everything: transforms, requirements, schedules, factories, groups, limits, preemption, drains."""
     for seed in range(9):
         yield f"== {seed}"
-        yield from _crowd(dialect, random.Random(f"{dialect} {seed}"))
+        yield from crowd(dialect, seed)
 
 
-def _crowd(dialect: str, chance: random.Random) -> Iterator[str]:
+def crowd(dialect: str, seed: int) -> Iterator[str]:
+    """One of them. What no rule allows, and cycles that come out otherwise when they are taken again, are told last."""
     heard: list[str] = []
+    chance = random.Random(f"{dialect} {seed}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         parts = [text for text in CONFIGURATIONS if chance.random() < 0.6]
@@ -136,7 +140,10 @@ def _crowd(dialect: str, chance: random.Random) -> Iterator[str]:
             for name, ads in (("job", pool.jobs()), ("slot", pool.slots()), ("ended", pool.history())):
                 yield from (f"{name} {sorted(ad.items())}" for ad in ads)
             yield from (f"submitter {standing}" for standing in pool.submitters())
-            yield from (f"violation {one.rule} {one.thing} {one.words}" for one in pool.judge())
+            yield from (f"{WRONG} {one.rule} {one.thing} {one.words}" for one in pool.judge())
+            again = recheck(pool.events())
+            if not again.sound:
+                yield f"{WRONG} cycles {again}"
 
 
 def _behaves(launch: Launch) -> Behaviour:

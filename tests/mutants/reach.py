@@ -17,7 +17,8 @@ from .faults import ROOT, Fault
 WORK = ROOT / "build" / "mutants"
 FOLDERS = (
     "domain", "stores", "execution", "simulation", "negotiation", "policy", "slots", "lifecycle", "accounting", "pool",
-    "replay", "projections", "play", "userlog", "runs", "submit", "beside", "golden", "tools", "schedd", "groups", "defrag",
+    "replay", "projections", "play", "userlog", "runs", "submit", "beside", "golden", "tools",
+    "schedd", "groups", "defrag",
 )  # fmt: skip
 """The folders of tests that reach what faults are planted in."""
 IN_PROCESSES: Mapping[str, tuple[str, ...]] = {

@@ -291,6 +291,18 @@ def test_a_pool_may_come_to_have_several_and_have_one_again() -> None:
         assert again.sound and again.taken
 
 
+def test_the_account_of_a_negotiator_that_has_gone_is_nobodys() -> None:
+    with Live.open(config=PLAIN + BOTH + ON_THE_MACHINE) as pool:
+        pool.add_machine("gpu")
+        pool.submit(JOB, user="alice")
+        pool.advance(61)
+        pool.configure(PLAIN)
+        pool.submit(JOB, user="bob")
+        assert pool.run() and pool.judge() == []
+        aged = [event for _, event in pool.events() if isinstance(event, e.PrioritiesUpdated) and not event.negotiator]
+        assert aged and not [name for event in aged for name in event.priorities if GPU in name]
+
+
 def test_settings_of_one_go_before_those_of_all() -> None:
     given = {
         "NEGOTIATORS": f"NEGOTIATOR {GPU}", f"{GPU}.NEGOTIATOR_SLOT_CONSTRAINT": "GPUs > 0", "PREEMPTION_RANK": "1",

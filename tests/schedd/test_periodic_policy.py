@@ -155,6 +155,17 @@ def test_a_job_that_is_held_while_it_runs_is_told_to_end_and_its_claim_goes_on()
     assert pool.status("2.0") == "Running"
 
 
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_suspended_job_that_is_vacated_goes_on_before_it_is_told_to_end(dialect: str) -> None:
+    pool = pool_of({"PeriodicVacate": "JobStatus == 7 && time() - EnteredCurrentStatus > 60"}, dialect=dialect)
+    pool.advance(1)
+    pool.act("suspend", "1")
+    pool.advance(3 * MINUTE)
+    found = [event for event in pool.events() if event.cause == "periodic_vacate"]
+    assert [type(event) for event in found] == [e.JobsTransitioned, e.SlotTransitioned, e.JobSignalled]
+    assert [str(each) for each in examine(pool.log.read()).violations] == []
+
+
 @together(
     ("ad", "row", "why"),
     [
