@@ -32,17 +32,31 @@ class NearMisses:
     LEAST_LETTERS = 4
 
     def __init__(self, names: Mapping[str, str]) -> None:
-        self._names: dict[str, list[str]] = {}
+        self._of_length: dict[int, list[tuple[str, str]]] = {}
         for key, name in names.items():
-            if len(key) >= self.LEAST_LETTERS:
-                for part in _shortened(key):
-                    self._names.setdefault(part, []).append(name)
+            self._of_length.setdefault(len(key), []).append((key, name))
+        self._indexes: dict[int, dict[str, list[str]]] = {}
 
     def suggested(self, word: str) -> str | None:
         """Return the first name that a word is a near miss of; None where there is none."""
         if len(word) < self.LEAST_LETTERS - 1:  # KIL is KILL
             return None
-        return next((name for part in _shortened(word) for name in self._names.get(part, ())), None)
+        indexes = [self._index(length) for length in range(len(word) - 1, len(word) + 2)]
+        return next(
+            (name for part in _shortened(word) for index in indexes for name in index.get(part, ())),
+            None,
+        )
+
+    def _index(self, length: int) -> dict[str, list[str]]:
+        """Return the names of so many letters, by what is left of them without one, which takes long to make."""
+        found = self._indexes.get(length)
+        if found is None:
+            found = self._indexes[length] = {}
+            if length >= self.LEAST_LETTERS:
+                for key, name in self._of_length.get(length, ()):
+                    for part in _shortened(key):
+                        found.setdefault(part, []).append(name)
+        return found
 
 
 def _shortened(word: str) -> Iterator[str]:

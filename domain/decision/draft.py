@@ -167,6 +167,8 @@ class Draft:
 
 def ranges(procs: Sequence[int]) -> Procs:
     """Ascending process numbers as ranges."""
+    if procs and procs[-1] - procs[0] == len(procs) - 1:
+        return ((procs[0], procs[-1]),)
     found: list[tuple[int, int]] = []
     for proc in procs:
         if found and found[-1][1] == proc - 1:

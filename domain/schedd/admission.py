@@ -149,7 +149,7 @@ def transformed(found: Sequence[Kind]) -> Iterator[tuple[Transformed, Applied]]:
 
 
 def _of_steps(name: str, steps: Sequence[tuple[Sequence[int], Step]]) -> Transformed:
-    procs = list(merge(*(procs for procs, _ in steps)))
+    procs = steps[0][0] if len(steps) == 1 else list(merge(*(procs for procs, _ in steps)))
     changes, before = Ad(), Ad()
     columns, columns_before = dict[str, list[str]](), dict[str, list[str]]()
     by_proc: dict[int, Step] = {}

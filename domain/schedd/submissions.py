@@ -143,6 +143,8 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
     for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:
         if not _NAME.fullmatch(name):
             raise Refusal(f"{name!r} is no attribute's name")
+        if all(map(_PLAIN.fullmatch, texts)):
+            continue
         for text in texts:
             if not _PLAIN.fullmatch(text) and expression(text) is None:
                 raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")

@@ -357,11 +357,11 @@ def _read(words: Words, ad: Ad, columns: Columns) -> frozenset[str]:
     if words.everything:
         return everything
     known = set(words.names)
-    texts = {name.lower(): [text] for name, text in ad.items()}
-    texts |= {name.lower(): list(dict.fromkeys(column)) for name, column in columns.items()}
+    texts: dict[str, Sequence[str]] = {name.lower(): [text] for name, text in ad.items()}
+    texts |= {name.lower(): column for name, column in columns.items()}
     pending = [name for name in known if name in texts]
     while pending:
-        for text in texts[pending.pop()]:
+        for text in dict.fromkeys(texts[pending.pop()]):
             if text.isdecimal() or _PLAIN.fullmatch(text):
                 continue
             if _MAKES_NAMES.search(text):

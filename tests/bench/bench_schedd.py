@@ -1,10 +1,14 @@
 """Measures the schedd's policy: a submission of many jobs under three transforms and three requirements, and an edit of
 all of them by a constraint. `python tests/bench/bench_schedd.py [JOBS]`; what is decided, folded and matched, without a
-disk, in seconds of a processor."""
+disk, and then the whole command `poolbook submit` on a log that nobody serves, in seconds of a processor."""
 
 from __future__ import annotations
 
+import os
+import resource
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -69,6 +73,25 @@ def main(jobs: int) -> None:
         times.append(time.process_time() - began)
         assert sum(one["last"] - one["first"] + 1 for one in answer.value) == jobs
     print(f"qedit -constraint over {jobs:,} jobs: {best(times)}")
+    for name, config in (("without a policy", ""), ("three transforms, three requirements", POLICY)):
+        print(f"poolbook submit of {jobs:,} jobs, {name}: {best([submitted(jobs, config) for _ in range(5)])}")
+
+
+COMMAND = [sys.executable, "-c", "from poolbook.adapters.cli.main import entry; entry()", "submit", "job.sub", "-terse"]
+SUBMIT = "executable = /bin/sleep\narguments = $(Process)\noutput = out.$(Process)\nqueue {}\n"
+
+
+def submitted(jobs: int, config: str) -> float:
+    """What a submission of jobs with arguments and output files of their own takes, the whole command."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "job.sub").write_text(SUBMIT.format(jobs))
+        (place / "policy.conf").write_text(config)
+        environment = {**os.environ, "PYTHONPATH": sys.path[0], "POOLBOOK_CONFIG": str(place / "policy.conf")}
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(COMMAND, cwd=place, env=environment, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 if __name__ == "__main__":
