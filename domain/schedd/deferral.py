@@ -27,7 +27,7 @@ from ..ports.stimuli import ScheduleJobs
 from ..startd.evaluation import integer
 from ..state.cluster import IDLE, Cluster
 from ..state.expression_cache import ad_of, expression
-from ..state.job_ad import DEFERRAL_TIME, quoted
+from ..state.job_ad import DEFERRAL_TIME, quoted, whole
 from .crontab import ATTRIBUTES, InvalidCronTab, crontab
 from .waiting_claims import withdraw_better_matches
 
@@ -62,7 +62,12 @@ def schedule(draft: Draft, cluster: Cluster, procs: Sequence[int]) -> None:
             slips = draft.state.dialect.slips_days_of_schedules
             found = crontab(texts).next_run(draft.now // SECOND, draft.context.offset, slips_days=slips)
         except InvalidCronTab as error:
-            draft.move_jobs(cluster, ranges(group), "hold", "invalid_schedule", "Idle", _held(str(error)))
+            before: dict[int, list[int]] = {}
+            for proc in group:
+                before.setdefault(whole(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
+            for holds, those in before.items():
+                changes = _held(str(error), holds + 1)
+                draft.move_jobs(cluster, ranges(those), "hold", "invalid_schedule", "Idle", changes)
         else:
             group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(found)]
             if group:
@@ -70,8 +75,9 @@ def schedule(draft: Draft, cluster: Cluster, procs: Sequence[int]) -> None:
         withdraw_better_matches(draft, cluster.id, group)
 
 
-def _held(words: str) -> Ad:
+def _held(words: str, holds: int) -> Ad:
     return {
+        "NumSystemHolds": str(holds),
         "HoldReason": quoted(f"Invalid cron schedule parameters: {words}"),
         "HoldReasonCode": INVALID_CRON_SETTINGS,
         "HoldReasonSubCode": "0",

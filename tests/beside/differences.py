@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from attrs import frozen
 
@@ -53,10 +54,10 @@ class Known:
         )
 
 
-def known() -> list[Known]:
-    """The table."""
+def known(path: Path = FOLDER / "differences.txt") -> list[Known]:
+    """The table, or another of its form."""
     rows, owner, why = [], "", ""
-    for line in (FOLDER / "differences.txt").read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             owner, _, why = line.strip("[]").partition(": ")
         elif line and not line.startswith("#"):

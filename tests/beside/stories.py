@@ -207,6 +207,15 @@ NAMED = {
 """Attributes that say something else in each pool, with what they say."""
 
 
+def word(name: str, value: str) -> str:
+    """What an attribute's value is, where no two runs have it in common; else nothing."""
+    if name in NAMED:
+        return NAMED[name]
+    if MEASURED.fullmatch(name) and re.fullmatch(r"[\d.]+(E[-+]\d+)?", value):
+        return "MEASURED"
+    return "INSTANT" if re.fullmatch(r"1[6-9]\d{8}(\.\d+)?", value) else ""
+
+
 class _Plain:
     """Texts without what no two runs have in common."""
 
@@ -233,13 +242,7 @@ class _Plain:
 
     def value(self, name: str, value: str) -> str:
         """An attribute's."""
-        if name in NAMED:
-            return NAMED[name]
-        if MEASURED.fullmatch(name) and re.fullmatch(r"[\d.]+(E[-+]\d+)?", value):
-            return "MEASURED"
-        if re.fullmatch(r"1[6-9]\d{8}(\.\d+)?", value):
-            return "INSTANT"
-        return self.text(value)
+        return word(name, value) or self.text(value)
 
     def event(self, number: str, body: str) -> str:
         """An event of a job's log."""

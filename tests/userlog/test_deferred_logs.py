@@ -34,21 +34,27 @@ def played(date: str, steps: Sequence[Step], sources: Path, seconds: dict[int, f
         pool.until(at_of(f"{date} {clock}") * SECOND)
         if what == "machine":
             version = f'"{facts(0, "").version}"'
-            pool.machine("localhost", int(whom), Cpus="1", Memory="3013", Disk="9330075", CondorVersion=version, **SLOT)
+            slots, _, memory = whom.partition(" ")
+            size = {"Cpus": "1", "Memory": memory or "3013", "Disk": "9330075"}
+            pool.machine("localhost", int(slots), **size, CondorVersion=version, **SLOT)
         elif what.startswith("submit"):
             user, _, name = whom.partition("-")
             now = at_of(f"{date} {clock}")
             text = (sources / f"{whom if (sources / f'{whom}.sub').exists() else name}.sub").read_text(encoding="utf-8")
-            found = parse_submit(text, facts(now, user, interval), Disk())
+            found = parse_submit(text, facts(now, user, interval, f"{name}.sub"), Disk())
             cluster = int(what.partition(" ")[2])
             command = s.Submit(f"submit-{number}", user, cluster, found.ad, found.count, pack(found.columns))
             (answer,) = pool.ask(command)
             assert not answer.refusal
         else:
             user, *jobs = whom.split()
-            ids = tuple((int(job), 0) for job in jobs)
+            ids = tuple((int(cluster), int(proc or 0)) for cluster, _, proc in (job.partition(".") for job in jobs))
             if what == "edit":
                 pool.ask(s.Edit(f"edit-{number}", user, s.Selection(jobs=ids), {"Requirements": "true"}))
+            elif what == "prio":
+                pool.ask(s.Edit(f"prio-{number}", user, s.Selection(clusters=(ids[0][0],)), {"JobPrio": "7"}))
+            elif what == "qedit":
+                pool.ask(s.Edit(f"qedit-{number}", user, s.Selection(jobs=ids), {"Foo": "bar"}))
             else:
                 pool.ask(s.Act(f"act-{number}", user, what, s.Selection(jobs=ids)))
     return pool
@@ -58,11 +64,11 @@ def at_of(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
 
-def facts(now: int, user: str, interval: str = "5") -> Facts:
+def facts(now: int, user: str, interval: str = "5", file: str = "") -> Facts:
     return Facts(
         now=now, owner=user, uid_domain="localhost", filesystem_domain="localhost", iwd=f"/home/{user}",
         version="$CondorVersion: 25.14.1 2026-10-16 $", platform="$CondorPlatform: X86_64-Debian_ $",
-        settings={"SCHEDD_INTERVAL": interval},
+        settings={"SCHEDD_INTERVAL": interval}, submit_file=file,
     )  # fmt: skip
 
 
