@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from ..condor_tools import actions, job_edits, job_priorities
-from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, NOT_FOUND, SUCCESS, Result
+from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, LIMIT_EXCEEDED, NOT_FOUND, SUCCESS, Result
 from ..condor_tools.job_selection import ClusterOrJob, Selection
 from ..machine.host import user_name
 from ..runtime.commands import ask
@@ -17,7 +17,7 @@ from ..runtime.requests import Refused, new_id
 from .common import called_tool, log_of
 
 # Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.
-_RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED}
+_RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED, "release limit": LIMIT_EXCEEDED}
 _ALREADY = {"hold": {"Held"}, "remove": {"Removed"}}
 _ACTIONS = {"rm": "remove", "rm -forcex": "remove now", "vacate -fast": "vacate"}
 """Actions that a request names otherwise than the command does."""

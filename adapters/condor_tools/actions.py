@@ -15,10 +15,10 @@ from .options import Arguments, UsageError, command_table, parse
 
 # -- results -------------------------------------------------------------------------------------------------------
 
-ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED = range(6)
+ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED, LIMIT_EXCEEDED = range(7)
 """The result for one job, with HTCondor's numbers."""
 
-RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied")
+RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied", "LimitExceeded")
 _TOTALS = {
     SUCCESS: "Succeeded", ERROR: "Failed", NOT_FOUND: "Not Found", BAD_STATUS: "Bad Status",
     ALREADY_DONE: "Already Done", DENIED: "Permission Denied",
@@ -183,6 +183,7 @@ def message(action: Action, result: Result) -> str:
         DENIED: f"Permission denied to {action.denied} {kind} {result.job}",
         BAD_STATUS: f"{name} {action.unfit}" if action.unfit else "",
         ALREADY_DONE: f"{name} {action.already}" if action.already else "",
+        LIMIT_EXCEEDED: f"{name} cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit",
         ERROR: f"No result found for {kind} {result.job}",
     }
     return words[result.result] or f"Invalid result for {kind} {result.job}"

@@ -103,7 +103,6 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
-    wall, duration = job.number("AllowedExecuteDuration"), job.number("AllowedJobDuration")
     return execution.Activation(
         key=launch.key,
         job=f"{launch.cluster}.{launch.proc}",
@@ -124,8 +123,6 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
         limits=execution.Limits(
             memory_mb=memory if dynamic else None,
             disk_kb=disk if dynamic else None,
-            wall_us=wall * 1_000_000 if wall is not None else None,
-            duration_us=duration * 1_000_000 if duration is not None else None,
         ),
         kill_signals=kill_signals(job),
         nice=starter.nice(launch.job_ad),

@@ -10,33 +10,13 @@ from ..machine.host import host_name, user_name
 _LIMITS = {
     "memory": "The job used more memory than the {memory} MiB that it was given",
     "disk": "The job used more disk than the {disk} KiB that it was given",
-    "wall": "The job exceeded allowed execute duration of {wall}",
-    "duration": "The job exceeded allowed job duration of {duration}",
 }
 _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
 def held_for_limit(limit: str, given: execution.Activation | None) -> str:
     """Return why a job is held that was beyond a limit, in the words of the reference for those that it has."""
-    limits = execution.Limits() if given is None else given.limits
-    return _LIMITS.get(limit, "").format(
-        memory=given.memory_mb if given else "?",
-        disk=given.disk_kb if given else "?",
-        wall=_short(limits.wall_us),
-        duration=_short(limits.duration_us),
-    )
-
-
-def _short(microseconds: int | None) -> str:
-    """Return an interval as the reference's format_time_short: what is 0 in front is left out, but for minutes."""
-    if microseconds is None:
-        return "?"
-    minutes, seconds = divmod(microseconds // 1_000_000, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days}+{hours:02}:{minutes:02}:{seconds:02}"
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
+    return _LIMITS.get(limit, "").format(memory=given.memory_mb if given else "?", disk=given.disk_kb if given else "?")
 
 
 def held_for_failure(failed: execution.Failed, given: execution.Activation | None) -> str:

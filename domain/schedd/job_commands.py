@@ -20,7 +20,8 @@ from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad
 from ..ports.stimuli import Act, Selection
 from ..state.cluster import Cluster
-from ..state.job_ad import quoted, unquoted
+from ..state.job_ad import quoted, unquoted, whole
+from ..state.schedd_settings import MAX_RELEASES, limit
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
 from .constraints import meeting
@@ -31,8 +32,8 @@ HELD_BY_USER = 1
 
 @frozen
 class Outcome:
-    """What became of a range of jobs: ``done``, or the reason why not (``not found``, ``permission denied``, or the
-    status that the command does not apply to). ``changes``: what an edit set."""
+    """What became of a range of jobs: ``done``, or the reason why not (``not found``, ``permission denied``, ``release
+    limit``, or the status that the command does not apply to). ``changes``: what an edit set."""
 
     cluster: int
     first: int
@@ -108,6 +109,10 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
         if not allowed(draft, command.user, cluster):
             outcomes += outcomes_of(cluster, procs, "permission denied")
             continue
+        if command.action == "release":
+            spent = _spent(draft, command.user, cluster, procs)
+            outcomes += outcomes_of(cluster, spent, "release limit")
+            procs = [proc for proc in procs if proc not in spent]
         for (status, running), group in _groups(draft, cluster, procs).items():
             done = rule(draft, command, cluster, group, status, running)
             outcomes += outcomes_of(cluster, group, "done" if done else status)
@@ -166,6 +171,15 @@ def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], sta
         return False
     release(draft, cluster, procs, _reason(command, "release"), Decided("user_release"))
     return True
+
+
+def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[int]:
+    """Those of the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users release them."""
+    most = limit(draft.state.settings, MAX_RELEASES)
+    if most is None or most < 0 or user in super_users(draft.state.settings):
+        return []
+    held = (proc for proc in procs if cluster.status_of(proc) == "Held")
+    return [proc for proc in held if whole(cluster.value(proc, "NumHolds")) > most]
 
 
 def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:

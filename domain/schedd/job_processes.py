@@ -15,12 +15,10 @@ from ..startd.claiming import charge_badput
 from ..state.job_ad import quoted, unquoted, vacate_reason, whole
 from ..state.state import RUNS, TRANSFER_STEPS, Activation
 from ..state_machines.hold_codes import (
-    DEACTIVATED,
     EVICTIONS,
     FIRST_VACATE_CODE,
     LOST,
     REMOVED_CODE,
-    TIMES_EXCEEDED,
     TRANSFERS,
     UNSPECIFIED,
     Why,
@@ -150,10 +148,8 @@ def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited
 def _why(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Why:
     if exited.outcome == "lost":
         return LOST
-    if exited.outcome == "failed" and _machines_fault(end):
+    if (exited.outcome == "failed" and _machines_fault(end)) or "HoldReason" in exited.changes:
         return Why(end.hold_code, end.hold_subcode, end.hold_reason)
-    if "HoldReason" in exited.changes:
-        return DEACTIVATED if end.hold_code in TIMES_EXCEEDED else Why(end.hold_code, end.hold_subcode, end.hold_reason)
     cluster = draft.state.clusters[activation.cluster]
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
     cause = draft.state.ending.get(activation.key, "")

@@ -37,6 +37,8 @@ EVICT: Final = "evict"
 """The row of a job that a policy vacates: it follows when its processes are gone."""
 _ALL: Final = frozenset(STATUS_NUMBERS) - {"Removed"}
 _NOT_HELD: Final = _ALL - {"Held", "Completed"}
+_HELD: Final = frozenset({"Held"})
+_EXECUTING: Final = frozenset({"Running", "Suspended"})
 HELD_BY_USER: Final = "1"
 """The HoldReasonCode of jobs that no policy releases."""
 SPOOLING: Final = "16"
@@ -48,8 +50,8 @@ class Policy:
     """What a job's attribute, or a setting of the access point's, may do to a job.
 
     ``code``: the HoldReasonCode or VacateReasonCode that follows. ``asks``: the expression, where the attribute is not
-    one itself but what that reads. ``words``: the reason, of ``name`` and ``text``, unless the attribute ``reason`` has
-    another; ``subcode`` is the attribute of that.
+    one itself but what that reads. ``words``: the reason, of ``name``, ``text`` and a limit's ``time``, unless the
+    attribute ``reason`` has another; ``subcode`` is the attribute of that.
     """
 
     cause: str
@@ -67,9 +69,18 @@ class Policy:
 _OWN: Final = "The job attribute {name} expression '{text}' evaluated to TRUE"
 _SYSTEM: Final = "The system macro {name} expression '{text}' evaluated to TRUE"
 
-_HELD: Final = frozenset({"Held"})
-
 POLICIES: Final = (
+    Policy(
+        "job_duration", "hold", _EXECUTING, "AllowedJobDuration", code=46,
+        asks="time() - ShadowBday >= AllowedJobDuration",
+        words="The job exceeded allowed job duration of {time}",
+    ),
+    Policy(
+        "execute_duration", "hold", _EXECUTING, "AllowedExecuteDuration", code=47,
+        asks="JobCurrentStartExecutingDate >= ShadowBday && "
+        "time() - JobCurrentStartExecutingDate > AllowedExecuteDuration",
+        words="The job exceeded allowed execute duration of {time}",
+    ),
     Policy(
         "periodic_vacate", EVICT, RUNS, "PeriodicVacate", code=1000, words=_OWN,
         reason="PeriodicVacateReason", subcode="PeriodicVacateSubCode",
@@ -174,9 +185,10 @@ def _waiting(state: State, clusters: Sequence[int]) -> Iterator[_Group]:
 
 
 def _running(state: State, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
+    """The jobs whose processes run, and are not being ended by a policy already: their shadow is gone then."""
     for number, proc in jobs:
         activation, cluster = state.by_job.get((number, proc)), state.clusters.get(number)
-        if activation is not None and cluster is not None and activation.executing:
+        if activation is not None and cluster is not None and activation.executing and not activation.vacated:
             status = cluster.status_of(proc)
             if status in RUNS:
                 yield _Group(cluster, status, [proc])
@@ -296,13 +308,26 @@ def verdict(draft: Draft, question: Question, text: str, own: str, ad: ClassAd) 
         value = unparsed(_value(asked, ad, draft))
         evidence = draft.note(question.name, unparse(asked), value, values_read(asked, ad, None, draft.context))
     shown = expression(own) if policy.attribute else None
+    limit = None if shown is None else integer(shown, ad, None, draft.context)
     default = policy.words.format(
-        name=policy.attribute or policy.setting, text=text.strip() if shown is None else unparse_old(shown)
+        name=policy.attribute or policy.setting,
+        text=text.strip() if shown is None else unparse_old(shown),
+        time=in_short(limit or 0),
     )
     reason, subcode = (_extra(draft, question, part) for part in (REASON, SUBCODE))
     said = None if reason is None else _value(reason, ad, draft)
     number = None if subcode is None else integer(subcode, ad, None, draft.context)
     return Verdict(said if isinstance(said, str) and said else default, number or 0, evidence)
+
+
+def in_short(seconds: int) -> str:
+    """An interval as HTCondor's format_time_short has it: what is 0 in front is left out, but for minutes."""
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}+{hours:02}:{minutes:02}:{seconds:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes:02}:{seconds:02}"
 
 
 def _extra(draft: Draft, question: Question, part: str) -> Expression | None:

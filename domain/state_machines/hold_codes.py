@@ -69,12 +69,11 @@ UNSPECIFIED: Final = Why(1005, 0, "Unspecified job interruption")
 LOST: Final = Why(1008, 0, "Job not found at execution machine")
 DEACTIVATED: Final = Why(1009, 0, "Claim deactivated")
 REMOVED_CODE: Final = 1023
-TIMES_EXCEEDED: Final = frozenset({46, 47})
-"""Codes of jobs whose access point holds them for the time that they take, and then deactivates the claim."""
 TRANSFERS: Final = frozenset({12, 13, 32, 33})
 """Codes of jobs whose files could not be transferred, or were too large for it."""
-BY_THE_ACCESS_POINT: Final = TIMES_EXCEEDED | {14}
-"""Codes of what the access point finds itself: that the initial directory is missing, or a time exceeded."""
+BY_THE_ACCESS_POINT: Final = frozenset({14, 46, 47})
+"""Codes of what the access point finds itself at the end of a run: that the initial directory is missing, or, in older
+logs, a time exceeded."""
 
 
 def goes_on_hold(code: int, subcode: int = 0) -> bool:

@@ -299,13 +299,9 @@ HELD = {
         "executable = /bin/cat\ninput = none/in",
         "8 2 Failed to open '{home}/none/in' as standard input: No such file or directory (errno 2)",
     ),
-    "long": (
-        "executable = /bin/sleep\narguments = 99\nallowed_job_duration = 1",
-        "46 0 The job exceeded allowed job duration of 00:01",
-    ),
-    "executes": (
-        "executable = /bin/sleep\narguments = 99\nallowed_execute_duration = 1",
-        "47 0 The job exceeded allowed execute duration of 00:01",
+    "ends": (
+        "executable = /bin/true\non_exit_hold = true",
+        "3 0 The job attribute OnExitHold expression 'true' evaluated to TRUE",
     ),
 }
 """Submit files, and why a real pool (25.14) holds their jobs: code, subcode, reason."""
@@ -322,7 +318,7 @@ def test_what_a_real_pool_holds_is_held_in_its_words(folder: Folder) -> None:
     said = folder.call("q", "-hold", "-af", "HoldReasonCode", "HoldReasonSubCode", "HoldReason").splitlines()
     plain = [re.sub(r"Error from slot1_\d+@[^:]+: ", "", line) for line in said]
     assert plain == [words.format(home=folder.path) for _, words in HELD.values()]
-    log = (folder.path / f"{list(HELD).index('long') + 1}.log").read_text()
+    log = (folder.path / f"{list(HELD).index('ends') + 1}.log").read_text()
     assert re.search(rf'CondorScratchDir = "{folder.path}/.*/execute/dir_\d+/scratch"', log), log
 
 

@@ -114,6 +114,13 @@ WAITS = {"Requirements": "false"}
         ({**WAITS, "PeriodicHold": "true"}, {"PERIODIC_EXPR_INTERVAL": "0"}, []),
         ({}, {"SYSTEM_PERIODIC_VACATE": "NumShadowStarts < 2"},
          [f"60 system_periodic_vacate: {system('SYSTEM_PERIODIC_VACATE', 'NumShadowStarts < 2')} (1001/0)"]),
+        # how long it may take: asked first
+        ({"AllowedJobDuration": "100", "PeriodicVacate": "time() - JobStartDate > 100"}, {},
+         ["120 job_duration: The job exceeded allowed job duration of 01:40 (46/0)"]),
+        ({"AllowedExecuteDuration": "2 * 60"}, {},
+         ["180 execute_duration: The job exceeded allowed execute duration of 02:00 (47/0)"]),
+        ({"AllowedJobDuration": "Missing", "AllowedExecuteDuration": '"1"'}, {}, []),
+        ({**WAITS, "AllowedJobDuration": "1"}, {}, []),
         # the instant from which on a job is removed
         ({**WAITS, "TimerRemove": "1800000100"}, {}, [f"120 timer_remove: {own('TimerRemove', '1800000100')}"]),
         ({**WAITS, "TimerRemove": "-1"}, {}, []),
@@ -142,6 +149,16 @@ def test_a_job_that_a_user_holds_is_released_by_no_policy() -> None:
     pool.act("hold", "1.0")
     pool.advance(5 * MINUTE)
     assert pool.status("1.0") == "Held"
+
+
+def test_after_so_many_holds_only_a_super_user_releases_a_job() -> None:
+    """Scheduler::actOnJobs: a job that was held more than SYSTEM_MAX_RELEASES times."""
+    pool = pool_of(WAITS, {"SYSTEM_MAX_RELEASES": "1"})
+    for _ in range(2):
+        pool.act("hold", "1.0")
+        answer = pool.act("release", "1.0")
+    assert [outcome["result"] for outcome in answer.value] == ["release limit"]
+    assert pool.act("release", "1.0", user="root").value[0]["result"] == "done"
 
 
 def test_a_job_that_is_held_while_it_runs_is_told_to_end_and_its_claim_goes_on() -> None:

@@ -21,8 +21,6 @@ _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 VIOLATION_HOLD_CODES: Mapping[str, tuple[int, int]] = {
     "memory": (34, 102),  # JobOutOfResources
     "disk": (34, 104),  # JobOutOfResources
-    "wall": (47, 0),  # JobExecuteExceeded
-    "duration": (46, 0),  # JobDurationExceeded
 }
 
 UNATTENDED = "unattended"  #: the end of what is attended, and no pool was connected
@@ -49,8 +47,6 @@ class Limits:
 
     memory_mb: int | None = None  #: of the resident memory of all its processes together
     disk_kb: int | None = None  #: of its scratch directory, and what its output files have grown by
-    wall_us: int | None = None  #: of the time from its start, time in suspension included
-    duration_us: int | None = None  #: of the same time, by another rule: that of the whole job
 
 
 def _is_key(_: object, __: Attribute[str], value: str) -> None:

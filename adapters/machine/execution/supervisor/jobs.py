@@ -274,9 +274,7 @@ class Jobs:
             job.peak_kb = max(job.peak_kb, rss)
             if not job.measuring and now >= job.measure_at:
                 self._chores.append(job.measure())
-            ran = now - job.began
-            uses = {"memory_mb": rss / 1024, "disk_kb": job.disk_kb, "duration_us": ran, "wall_us": ran}
-            self._enforce(job, uses)
+            self._enforce(job, {"memory_mb": rss / 1024, "disk_kb": job.disk_kb})
             yield {
                 "say": "usage",
                 "key": job.key,

@@ -1,0 +1,128 @@
+"""Property: whatever policies jobs have, and whatever people, machines, time and crashes do to them, each comes to one
+end, no policy acts on a job that has left, the log is legal, and a pool that was stopped and folded anew goes on as one
+that was not."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.domain import events as e
+from poolbook.domain.schedd.periodic_policy import BY_CAUSE
+from poolbook.domain.state_machines import LEFT
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import Behaviour
+
+from ..domain.pools import TestPool
+
+HOLDS = ("JobStatus == 1 && NumHolds =?= undefined", "time() - EnteredCurrentStatus > 90", "NumShadowStarts > 1",
+         "RemoteWallClockTime > 150", "Wanted =?= true", "ExitCode =?= 1", "Missing > 3", "false")  # fmt: skip
+RELEASES = ("HoldReasonCode == 3 && NumHolds < 3", "time() - EnteredCurrentStatus > 200", "Wanted =!= true", "1/0")
+REMOVES = (
+    "NumHolds > 3",
+    "time() - QDate > 700",
+    "JobStatus == 5 && Wanted =?= true",
+    "NumJobCompletions > 1",
+    "false",
+)
+VACATES = ("NumShadowStarts < 2", "time() - JobCurrentStartDate > 100 && NumShadowStarts < 4", "Missing", "false")
+ENDS = ("ExitCode == 0", "NumJobCompletions > 2", "true")
+SYSTEMS: tuple[dict[str, str], ...] = (
+    {},
+    {"SYSTEM_PERIODIC_HOLD_NAMES": "A, B", "SYSTEM_PERIODIC_HOLD_A": "NumShadowStarts > 3",
+     "SYSTEM_PERIODIC_HOLD_B": "Wanted =?= 3", "SYSTEM_PERIODIC_REMOVE": "NumHolds > 4", "SYSTEM_MAX_RELEASES": "3"},
+    {"SYSTEM_PERIODIC_VACATE": "time() - JobCurrentStartDate > 200", "PERIODIC_EXPR_INTERVAL": "20",
+     "SYSTEM_PERIODIC_RELEASE": "HoldReasonCode == 3 && NumHolds < 4"},
+)  # fmt: skip
+FEW = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "12"))
+JOBS = st.sampled_from(["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"])
+
+
+class AnyPolicy(RuleBasedStateMachine):
+    """Two submissions of three jobs on two slots."""
+
+    pool: TestPool
+
+    @initialize(
+        system=st.sampled_from(SYSTEMS), hold=st.sampled_from(HOLDS), release=st.sampled_from(RELEASES),
+        remove=st.sampled_from(REMOVES), vacate=st.sampled_from(VACATES), end=st.sampled_from(ENDS),
+        seconds=st.sampled_from([30, 130, 400]), code=st.sampled_from([0, 1]),
+    )  # fmt: skip
+    def begin(
+        self,
+        system: dict[str, str],
+        hold: str,
+        release: str,
+        remove: str,
+        vacate: str,
+        end: str,
+        seconds: int,
+        code: int,
+    ) -> None:
+        self.behave = lambda launch: Behaviour(seconds, code=code)
+        self.pool = TestPool(settings=dict(system), behave=self.behave)
+        self.pool.machine(static=2, cpus=2)
+        self.pool.submit(3, QDate="1800000000", PeriodicHold=hold, PeriodicRelease=release, PeriodicRemove=remove)
+        self.pool.submit(3, QDate="1800000000", PeriodicVacate=vacate, OnExitRemove=end, AllowedJobDuration="500")
+
+    @rule(seconds=st.sampled_from([1, 19, 60, 61, 240]))
+    def wait(self, seconds: int) -> None:
+        self.pool.advance(seconds)
+
+    @rule(job=JOBS, action=st.sampled_from(["hold", "release", "vacate", "suspend", "continue"]))
+    def act(self, job: str, action: str) -> None:
+        self.pool.act(action, job)
+
+    @rule(job=JOBS)
+    def remove(self, job: str) -> None:
+        self.pool.act("remove", job)
+
+    @rule(job=JOBS, wanted=st.sampled_from(["true", "3", "undefined"]))
+    def edit(self, job: str, wanted: str) -> None:
+        self.pool.edit(job, Wanted=wanted)
+
+    @rule()
+    def stop_and_begin_anew(self) -> None:
+        """The pool's process is killed between two steps; another folds the log, and the jobs run on."""
+        before = self._ads()
+        self.pool.engine = Engine(self.pool.log, self.pool.world)
+        self.pool.engine.load()
+        assert self._ads() == before
+
+    def _ads(self) -> list[dict[str, str]]:
+        clusters = self.pool.state.clusters.values()
+        return [cluster.attributes(proc) for cluster in clusters for proc in cluster.procs()]
+
+    @invariant()
+    def each_job_leaves_once_and_nothing_happens_to_it_then(self) -> None:
+        if not hasattr(self, "pool"):
+            return
+        gone: set[tuple[int, int]] = set()
+        for event in self.pool.events():
+            if isinstance(event, e.JobsTransitioned):
+                jobs = {(event.cluster, proc) for first, last in event.procs for proc in range(first, last + 1)}
+                assert not jobs & gone
+                if event.target == LEFT:
+                    gone |= jobs
+            elif isinstance(event, e.JobSignalled) and event.cause in BY_CAUSE:
+                assert (event.cluster, event.proc) not in gone
+        clusters = self.pool.state.clusters
+        left = sum(cluster.live for cluster in clusters.values())
+        assert left + len(gone) == 6
+
+    def teardown(self) -> None:
+        if not hasattr(self, "pool"):
+            return
+        assert examine(self.pool.log.read()).violations == []
+        self.pool.advance(3000)
+        assert examine(self.pool.log.read()).violations == []
+
+
+AnyPolicy.TestCase.settings = settings(
+    max_examples=FEW, stateful_step_count=14, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestAnyPolicy = AnyPolicy.TestCase
