@@ -19,6 +19,7 @@ from ..macros.macros import Macros
 from .commands import BASE
 from .eviction import checks
 from .job import Job, Section
+from .jobset import jobset
 from .queue import Items
 from .requirements import REQUIREMENTS
 from .resources import TRANSFER, requests
@@ -284,6 +285,7 @@ def _sections_for(macros: Macros, items: Items) -> list[Section]:
         *checks(sorted(commands)),
         *requests(sorted(commands)),
         *middle,
+        *jobset(sorted(commands)),
         TRANSFER,
         *LAST,
         *attributes,

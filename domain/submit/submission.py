@@ -15,6 +15,7 @@ from ..macros.lines import Lines
 from ..macros.macros import Definition, Macros
 from ..suggestions import close_names
 from .build import Batch, Builder, known_commands
+from .jobset import NAME as JOB_SET
 from .queue import Items, arguments_of
 from .reader import Reader
 from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
@@ -169,6 +170,9 @@ class _Cluster:
         universes = {batch.columns.get("JobUniverse", [batch.ad.get("JobUniverse")])[0] for batch in self.batches}
         if len(universes) > 1 or any("JobUniverse" in batch.columns for batch in self.batches):
             raise SubmitError("all jobs of a cluster have one universe; submit them separately")
+        sets = {batch.ad.get(JOB_SET) for batch in self.batches}
+        if len(sets) > 1 or any(JOB_SET in batch.columns for batch in self.batches):
+            raise SubmitError("All jobs from a single submission must be in the same JOBSET; submit them separately")
         if len(self.batches) > 1:
             self.warn("Use of multiple queue statements in a single submit file is deprecated; one with a list does it")
         if self.told:

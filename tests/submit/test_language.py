@@ -67,6 +67,10 @@ ITEMS = {"items.txt": "1 a\n\n2 b c\n", "x.dat": "", "y.dat": "", "sub.dat/": ""
         ("include : more.sub", "JobPrio", "7"),
         ("include ifexist : none.sub", "JobPrio", "0"),
         ("arguments @=end\na\nb\n@end", "Args", '"a b"'),
+        ('jobset = "q"', "JobSetName", '"q"'),
+        ("jobset = a\njobset.name = b", "JobSetName", '"a"'),
+        ('JOBSET.Name = "b c"\nJOBSET.Count = 3', "JobSetName", '"b c"'),
+        ('JOBSET.Color = "red"', "JobSetName", '"1"'),
         ("arguments = a\narguments += b", "Args", '"a b"'),
     ],
 )
@@ -200,6 +204,8 @@ def test_a_mapping_of_commands_is_a_description() -> None:
         ("arguments @=x\nqueue", 2, "have no '@x'"),
         ("should_transfer_files = NO\ntransfer_input_files = a\nqueue", 3, "transfer_input_files = a"),
         ("output = a\0b\nqueue", 2, "NUL"),
+        ("jobset.x = a b\nqueue", 2, "jobset.x = a b: this must be an expression"),
+        ("jobset = $(s)\nqueue s in (a b)", None, "must be in the same JOBSET"),
         ("request_memroy = 1GB\nqueue", 2, "Unknown command request_memroy. Did you mean request_memory?"),
         ("request_cogs = 1GB\nqueue", 2, "this must be an expression"),
     ],
@@ -232,6 +238,7 @@ def test_no_executable_is_refused() -> None:
         ("warning : look out", "look out"),
         ("queue f matching *.none\nqueue", "'*.none' does not match any files"),
         ("queue v in (1)", "the Queue variable 'v' was unused"),
+        ("JOBSET.Color = 3", "schedd does not support jobsets.  Ignoring JOBSET.* attributes"),
     ],
 )
 def test_what_is_odd_is_warned_of(lines: str, warning: str) -> None:
