@@ -78,6 +78,7 @@ TOOLS: dict[str, Entry] = {
     "transfer_data": Entry("transfer_data", "transfer_data", "fetch the output of jobs that were submitted remotely"),
     "version": Entry("condor_version", "condor_version", "the version of HTCondor whose behaviour is followed"),
     "wait": Entry("wait", "wait", "wait until jobs have ended, in the words of HTCondor's tool"),
+    "watch_q": Entry("watch_q", "watch_q", "follow jobs by their job event logs"),
     "who": Entry("who", "who", "the jobs that run on this machine, with their processes"),
 }
 """The tools that there are under HTCondor's names (condor_tail), each a module of ``by_name``. A command of the same

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...condor_tools.options import Arguments
 from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...machine.execution.supervisor.sandbox import STREAMS
 from .jobs import POOL, job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ TOOL = Tool(
 )
 _BYTES: Final = 1024  #: of all files together, unless -maxbytes says otherwise
 _PAUSE: Final = 2.0  #: seconds between two looks, as condor_tail takes them
-_STREAMS: Final = {"Out": "_condor_stdout", "Err": "_condor_stderr"}
+_STREAMS: Final = {"Out": STREAMS["stdout"], "Err": STREAMS["stderr"]}
 """The attributes that name a job's streams, and the files in its scratch directory that a transfer takes them from."""
 
 

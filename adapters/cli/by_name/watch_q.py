@@ -1,0 +1,213 @@
+"""condor_watch_q: follow jobs by their job event logs, until a condition holds or Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ...condor_tools import watched_jobs as watched
+from ...condor_tools.job_log_waiting import UnreadableEntry, take_entries
+from ...condor_tools.options import MANY, Arguments
+from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...machine.host import user_name
+from ..common import setting
+from .jobs import pool_log
+
+_SWITCHES: Final = ("table", "progress", "row-progress", "summary", "updated-at", "refresh", "color", "abbreviate",
+                    "exit-on-key-press", "display-exited", "decay-start-at-read")  # fmt: skip
+_NOT_HERE: Final = {
+    "color": "the table has no colours",
+    "abbreviate": "paths are printed in full",
+    "exit-on-key-press": "Ctrl-C ends it",
+    "decay-start-at-read": "-no-display-exited leaves out what has left the queue at once",
+    "exited-row-decay": "-no-display-exited leaves out what has left the queue at once",
+    "debug": "the server's log says what it does",
+}
+TOOL = Tool(
+    "watch_q",
+    {
+        "help": Form(1),
+        "users": Form(1, MANY),
+        "clusters": Form(2, MANY),
+        "larger-than": Form(1, 1),
+        "files": Form(1, MANY),
+        "batches": Form(1, MANY),
+        "collector": Form(3, 1),
+        "schedd": Form(2, 1),
+        "interval": Form(1, 1),
+        "exit": Form(4, 1),
+        "groupby": Form(1, 1),
+        "summary-type": Form(8, 1),
+        **{name: Form(len(name), instead=_NOT_HERE.get(name, "")) for name in _SWITCHES},
+        **{f"no-{name}": Form(len(name) + 3) for name in _SWITCHES},
+        "exited-row-decay": Form(16, 1, instead=_NOT_HERE["exited-row-decay"]),
+        "debug": Form(1, instead=_NOT_HERE["debug"]),
+    },
+    lacking="condor_watch_q: error: argument {option}: expected at least one argument\n",
+    unknown="condor_watch_q: error: unrecognized arguments: {option}\n",
+    wrong=2,
+    help_out=True,
+)
+_GROUPS: Final = {"batch": "BATCH", "log": "LOG", "cluster": "CLUSTER"}
+_GROUPERS: Final[dict[str, Callable[[Iterable[bool]], bool]]] = {
+    "all": all, "any": any, "none": lambda found: not any(found),
+}  # fmt: skip
+_WANTED: Final = {
+    "active": watched.ACTIVE, "done": frozenset({"DONE"}), "idle": frozenset({"IDLE"}), "held": frozenset({"HELD"}),
+}  # fmt: skip
+
+
+class _Condition(NamedTuple):
+    """When to end, and with which exit code."""
+
+    grouper: str
+    status: str
+    code: int
+
+
+def watch_q(argv: Sequence[str]) -> int:
+    arguments = read(TOOL, argv)
+    if arguments.words:
+        raise TOOL.ended("condor_watch_q: error: unrecognized arguments: {word}\n", word=arguments.words[0])
+    if arguments.has("clusters") and arguments.has("larger-than"):
+        raise Ended(1, "ERROR: Use of both -clusters and -larger-than flag is prohibited.\n")
+    conditions = [_condition(text) for text in arguments.values("exit")]
+    by = arguments.value("groupby", "batch")
+    if by not in _GROUPS:
+        raise TOOL.ended("condor_watch_q: error: argument -groupby: invalid choice: {by}\n", by=repr(by))
+    found = _Jobs(arguments)
+    if not found.logs:
+        raise Ended(0, "WARNING: No jobs found, exiting...\n")
+    pause = float(arguments.value("interval", "0.5"))
+    refreshes = sys.stdout.isatty() and not arguments.has("no-refresh")
+    try:
+        while True:
+            found.read()
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            _show(found, arguments, by, now, refreshes, waits=not conditions)
+            for one in conditions:
+                wanted = _WANTED[one.status]
+                if _GROUPERS[one.grouper](state in wanted for state in found.states()):
+                    told = f'"{one.grouper} {one.status}" at {now}'
+                    print(f"Exiting with code {one.code} because of condition {told}")
+                    return one.code
+            time.sleep(pause)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _condition(text: str) -> _Condition:
+    grouper, _, rest = text.partition(",")
+    status, _, code = rest.partition(",")
+    if grouper not in _GROUPERS or status not in _WANTED or not (code or "0").lstrip("-").isdigit():
+        kinds = f"{{{', '.join(_GROUPERS)}}},{{{', '.join(_WANTED)}}}[,EXIT_STATUS]"
+        raise TOOL.ended("condor_watch_q: error: invalid -exit specification: write {kinds}\n", kinds=kinds)
+    return _Condition(grouper, status, int(code or "0"))
+
+
+class _Jobs:
+    """The clusters that are followed, and how far their logs have been read."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.clusters: dict[int, watched.Watched] = {}
+        self.logs: dict[str, int] = {}  #: path -> how many bytes of it were read
+        lists = {name: [word for given in arguments.every(name) for word in given.values]
+                 for name in ("users", "clusters", "files", "batches")}  # fmt: skip
+        if not any(lists.values()):
+            lists["users"] = [user_name()]
+        self._only = {int(number) for number in lists["clusters"]} or None
+        self._since = int(arguments.value("larger-than", "0"))
+        self._names: dict[int, tuple[str, int]] = {}
+        for path in lists["files"]:
+            self._add(os.path.abspath(path))
+        terms = [f'Owner == "{one}"' for one in lists["users"]] + [f"ClusterId == {one}" for one in lists["clusters"]]
+        terms += [f'JobBatchName == "{one}"' for one in lists["batches"]]
+        if terms:
+            self._look_up(pool_log(arguments), " || ".join(terms), bool(lists["batches"]))
+
+    def _look_up(self, url: str, constraint: str, of_batches: bool) -> None:
+        """Take the logs of the jobs in the queue for which a constraint is true."""
+        from ...condor_tools.job_selection import select
+        from ...runtime.queries import Queries
+
+        wanted, context, warned = select((), [constraint]), setting().context(), set[int]()
+        with Queries(url) as queries:
+            for ad in queries.queue().ads:
+                if not wanted.has(ad, context):
+                    continue
+                cluster = int(str(ad.eval("ClusterId")))
+                batch = str(ad.eval("JobBatchName")) if "JobBatchName" in ad else ""
+                self._names[cluster] = batch, int(str(ad.eval("TotalSubmitProcs")))
+                if of_batches:
+                    self._only = {*(self._only or ()), cluster}
+                if "UserLog" in ad:
+                    self._add(os.path.join(str(ad.eval("Iwd")), str(ad.eval("UserLog"))))
+                elif cluster not in warned:
+                    warned.add(cluster)
+                    what = "does not have a job event log file (set log=<path> in the submit description)"
+                    print(f"WARNING: Cluster {cluster} {what}", file=sys.stderr)
+
+    def _add(self, path: str) -> None:
+        if path not in self.logs and not os.path.exists(path):
+            why = "so it will be ignored. Reason: File path does not exist"
+            print(f"WARNING: Could not open event log at {path} for reading, {why}", file=sys.stderr)
+        elif path not in self.logs:
+            self.logs[path] = 0
+
+    def read(self) -> None:
+        """Take in what the logs have gained."""
+        for path, begin in self.logs.items():
+            with open(path, "rb") as file:
+                file.seek(begin)
+                data = file.read()
+            try:
+                entries, taken = take_entries(data)
+            except UnreadableEntry as problem:
+                print(f"ERROR: Failed to parse event from {path}. Reason: {problem}", file=sys.stderr)
+                taken, entries = len(data), []
+            self.logs[path] += taken
+            for entry in entries:
+                cluster, proc, _ = entry.job
+                state = watched.state_after(entry)
+                if state is None or cluster < self._since or (self._only is not None and cluster not in self._only):
+                    continue
+                if cluster not in self.clusters:
+                    batch, count = self._names.get(cluster, ("", 0))
+                    self.clusters[cluster] = watched.Watched(cluster, path, batch or f"ID: {cluster}", {}, count)
+                self.clusters[cluster].states[proc] = state
+
+    def states(self) -> Iterator[str]:
+        return (state for one in self.clusters.values() for state in one.states.values())
+
+    def groups(self, by: str) -> dict[str, list[watched.Watched]]:
+        found: dict[str, list[watched.Watched]] = {}
+        for one in self.clusters.values():
+            name = {"batch": one.batch, "log": watched.short_path(one.log), "cluster": str(one.cluster)}[by]
+            found.setdefault(name, []).append(one)
+        return found
+
+
+def _show(found: _Jobs, arguments: Arguments, by: str, now: str, refreshes: bool, waits: bool) -> None:
+    """Print the table, the bar, the summary and the time, as far as they are wanted."""
+    columns, lines = shutil.get_terminal_size()
+    every = watched.rows(found.groups(by))
+    counts, total = watched.added(every)
+    left = {name for name, clusters in found.groups(by).items() if all(one.done for one in clusters)}
+    shown = [row for row in every if not (arguments.has("no-display-exited") and row.name in left)]
+    percentages = arguments.value("summary-type") == "percentages"
+    parts = {
+        "table": list(watched.table(_GROUPS[by], shown, columns, not arguments.has("no-row-progress"))),
+        "progress": [f"Total Progress: {watched.bar(counts, total, columns - 16)}"],
+        "summary": [watched.summary(counts, total, columns, percentages)],
+        "updated-at": [f"Updated at {now}"],
+    }
+    text = [line for name, part in parts.items() if not arguments.has(f"no-{name}") for line in (*part, "")]
+    if len(text) > lines:
+        text = [*text[: lines - 3], "Insufficient terminal height to display full output!", ""]
+    if refreshes:
+        sys.stdout.write("\033[H\033[J")
+    print("\n".join(text[:-1]) + ("" if refreshes else "\n...") + ("\nPress ^C to exit" if waits else ""), flush=True)

@@ -1,0 +1,131 @@
+"""Table: what condor_watch_q prints of job event logs, and when it ends, in the words of the reference's script."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from poolbook import Pool
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.machine.host import host_name, user_name
+from poolbook.replay.virtual_world import Behaviour
+
+from ..together import together
+from .captures import capture
+
+SUBMITTED = "000 (007.{:03}.000) 2026-11-20 22:36:13 Job submitted from host: <h>\n...\n"
+EVENTS = {
+    "transfers": "040 (007.000.000) 2026-11-20 22:36:14 Started transferring input files\n...\n",
+    "runs": "001 (007.000.000) 2026-11-20 22:36:15 Job executing on host: <h>\n...\n",
+    "held": "012 (007.001.000) 2026-11-20 22:36:20 Job was held.\n\tby me\n\tCode 1 Subcode 0\n...\n",
+    "ended": "005 (007.000.000) 2026-11-20 22:36:28 Job terminated.\n\t(1) Normal termination (return value 0)\n...\n",
+    "removed": "009 (007.001.000) 2026-11-20 22:36:30 Job was aborted.\n\tby me\n...\n",
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    path = tmp_path / "job.log"
+    path.write_text(SUBMITTED.format(0) + SUBMITTED.format(1))
+    return path
+
+
+def watched(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str, int]:
+    code = main(["condor_watch_q", *words])
+    out, err = capsys.readouterr()
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "NOW", out), err, code
+
+
+TABLE = """\
+BATCH   HELD  IDLE  RUN  DONE  TOTAL  JOB_IDS
+ID: 7      1     -    1     -      2  7.0, 7.1 [================!!!!!!!!!!!!!!!]
+
+Total Progress: [===============================!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!]
+
+Total: 2 jobs; 1 running, 1 held
+
+Updated at NOW
+...
+Exiting with code 4 because of condition "any held" at NOW
+"""
+
+
+def test_the_table_has_the_jobs_by_state(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log.write_text(log.read_text() + EVENTS["transfers"] + EVENTS["runs"] + EVENTS["held"])
+    out, err, code = watched(capsys, "-files", "job.log", "-exit", "any,held,4")
+    heads, row = out.splitlines()[:2]
+    assert heads.split() == TABLE.splitlines()[0].split()
+    assert row.split("[")[0].split() == TABLE.splitlines()[1].split("[")[0].split()
+    assert len(row) == 80
+    assert out.splitlines()[3:] == TABLE.splitlines()[3:]
+    assert (err, code) == ("", 4)
+
+
+@together(
+    ("events", "words", "line"),
+    [
+        (["transfers"], ["-exit", "any,active"], "Total: 2 jobs; 1 idle, 1 running"),
+        (["runs", "ended", "removed"], ["-exit", "none,active"], "Total: 2 jobs; 1 completed, 1 removed"),
+        (["runs", "ended", "held"], ["-exit", "any,held", "-summary-type", "percentages"],
+         "Total: 2 jobs; 50% completed, 0% removed, 0% idle, 0% running, 50% held, 0% suspended"),
+        (["runs"], ["-exit", "any,idle", "-groupby", "cluster", "-no-row-progress"],
+         "7          1    1     -      2   7.0, 7.1 "),
+        (["runs"], ["-exit", "any,idle", "-groupby", "log", "-no-row-progress"],
+         "./job.log     1    1     -      2   7.0, 7.1 "),
+    ],
+)  # fmt: skip
+def test_a_line_is_as_the_reference_writes_it(
+    events: list[str], words: list[str], line: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text("".join([SUBMITTED.format(0), SUBMITTED.format(1), *(EVENTS[name] for name in events)]))
+    out, err, code = watched(capsys, "-files", "job.log", *words)
+    assert line in out.splitlines()
+    assert (err, code) == ("", 0)
+
+
+def test_the_jobs_in_the_queue_are_found_by_their_logs(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POOLBOOK_LOG", str(log.with_name("pool.db")))
+    with Pool.open(
+        str(log.with_name("pool.db")), name=host_name(), user=user_name(), behave=lambda launch: Behaviour(60)
+    ) as pool:
+        pool.submit({"executable": "/bin/work", "log": str(log.with_name("own.log")), "batch_name": "mine"}, count=3)
+    log.with_name("own.log").write_text("".join(SUBMITTED.format(proc) for proc in range(3)).replace("(007", "(001"))
+    out, _, code = watched(capsys, "-batches", "mine", "-exit", "all,idle", "-no-row-progress")
+    assert out.splitlines()[1].split() == ["mine", "3", "-", "-", "3", "1.0", "...", "1.2"]
+    assert code == 0
+    assert watched(capsys, "-clusters", "1", "-exit", "all,idle")[2] == 0
+
+
+@pytest.mark.parametrize("name", ["watch_q_none", "watch_q_help"])
+def test_it_prints_and_ends_as_the_real_one(
+    name: str, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POOLBOOK_LOG", str(log.with_name("pool.db")))
+    Pool.open(str(log.with_name("pool.db")), name=host_name(), user=user_name()).close()
+    real = capture(name)
+    assert watched(capsys, *real.argv) == (real.out, real.err, real.exit_code)
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "code"),
+    [
+        (["-exit", "some,held"], "invalid -exit specification", 2),
+        (["-files", "job.log", "-clusters", "1", "-larger-than", "1"], "Use of both -clusters and -larger-than", 1),
+        (["-files", "nosuch.log"], "File path does not exist", 0),
+        (["-color"], "-color is not supported: the table has no colours", 2),
+        (["-files"], "expected at least one argument", 2),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: list[str], says: str, code: int, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err, ended = watched(capsys, *words)
+    assert says in err
+    assert (out, ended) == ("", code)
