@@ -171,6 +171,18 @@ def test_what_moved_is_told_in_its_order(bench: Bench, iwd: Path) -> None:
     assert not end.undelivered and end.pid > 0
 
 
+def test_an_absolute_path_is_an_output_too(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, f"echo new > {bench.home}/made", outputs=(f"{bench.home}/made",))
+    assert bench.end("1").code == 0
+    assert (iwd / "made").read_text() == "new\n"
+
+
+def test_a_job_whose_initial_directory_is_missing_does_not_begin(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd / "gone", "true")
+    end = bench.end("1")
+    assert (end.part, end.errno, end.hold_code, end.moves) == ("iwd", 2, 14, ())
+
+
 FAILURES: dict[str, tuple[str, dict[str, Any], tuple[int, int, str], str]] = {
     # the job, its transfer, the code, errno and end of its failure, and what is said of it
     "no such input": ("true", {"inputs": ("gone", "a")}, (13, 2, "sending"), "iwd/gone: (errno 2) No such file"),

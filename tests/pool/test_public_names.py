@@ -33,6 +33,7 @@ INSIDE = {
     "NotRecorded": "the commands print it",
     "Open": "the reader of submit descriptions catches it",
     "PlayError": "`poolbook play` prints it",
+    "TransferError": "the transfer that raises it counts it, and goes on with the other files",
     "QuotingError": "the readers of submit descriptions and configurations catch it",
     "Refused": "the commands print it",
     "StartError": "the supervisor catches it: the job is held",

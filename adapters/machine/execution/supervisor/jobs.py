@@ -83,6 +83,7 @@ class Jobs:
             if job.order is None:
                 self._launch(job, order)
             else:
+                launch.check_iwd(order)
                 self._move(job, "input", lambda: transfer.bring(order, job.directory))
         except StartError as error:
             os.close(claim)

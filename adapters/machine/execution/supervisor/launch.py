@@ -226,6 +226,14 @@ def _nicer(increment: int, begin: Callable[[], int]) -> int:
         return thread.submit(begin_nicely).result()
 
 
+def check_iwd(order: Order) -> None:
+    """Raise `StartError` if a job's initial directory is not there, although it is to run elsewhere."""
+    try:
+        os.stat(f"{order['iwd']}/")
+    except OSError as error:
+        raise failure("iwd", error, order["iwd"]) from None
+
+
 def close(descriptors: list[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)

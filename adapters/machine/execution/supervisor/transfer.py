@@ -105,11 +105,12 @@ def bring(order: Order, scratch: str, channel: Channel | None = None) -> Result:
     noted."""
     transfer: Transfer = order["transfer"]
     tally = Tally("input", transfer["max_input_mb"])
+    made = {scratch}
     for path, name in _inputs(order):
         tally.listed += 1
         try:
             for file in _expanded(path, name, transfer["preserve"]):
-                _copy_in(file, scratch, tally, channel or LocalChannel())
+                _copy_in(file, scratch, made, tally, channel or LocalChannel())
         except TransferError as error:
             tally.files += 1
             tally.failed(error)
@@ -161,21 +162,27 @@ def _below(path: str, name: str, contents: bool = False) -> Iterator[File]:
     if name and not contents:
         yield File(path, name, is_directory=True)
     try:
-        names = sorted(os.listdir(path))
+        with os.scandir(path) as found_there:
+            entries = sorted(found_there, key=lambda entry: entry.name)
     except OSError as error:
         raise _unreadable(path, error) from None
-    for inner in names:
-        below = f"{path}/{inner}"
-        if not (os.path.islink(below) and not os.path.isfile(below)):
-            yield from _below(below, f"{name}/{inner}" if name else inner)
+    for entry in entries:
+        inner = f"{name}/{entry.name}" if name else entry.name
+        if entry.is_file():
+            yield File(entry.path, inner)
+        elif entry.is_dir(follow_symlinks=False):
+            yield from _below(entry.path, inner)
 
 
-def _copy_in(file: File, scratch: str, tally: Tally, channel: Channel) -> None:
+def _copy_in(file: File, scratch: str, made: set[str], tally: Tally, channel: Channel) -> None:
     target = f"{scratch}/{file.name}"
-    try:
-        os.makedirs(target if file.is_directory else os.path.dirname(target), 0o700, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(target, error) from None
+    folder = target if file.is_directory else os.path.dirname(target)
+    if folder not in made:
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(target, error) from None
+        made.add(folder)
     if not file.is_directory:
         _copy(file.source, target, tally, channel, sync=False)
 
@@ -288,9 +295,10 @@ def _leads_inside(scratch: str, path: str) -> bool:
 
 
 def _inside(scratch: str, name: str) -> str:
-    """Return the path of an output. One that leads out of the scratch directory, by its name or by a link, is none."""
+    """Return the path of an output. One that leads out of the scratch directory, by dots in its name or by a link, is
+    none; an absolute path is what its submitter wants."""
     path = os.path.join(scratch, name)
-    if not _leads_inside(scratch, path):
+    if not name.startswith("/") and not _leads_inside(scratch, path):
         raise _unreadable(path, OSError(errno.EXDEV, ""))
     return path
 
@@ -315,6 +323,7 @@ class Staging:
         self._name = f"{STAGING}{key}"
         self._iwd, self._scratch, self._channel = iwd, scratch, channel
         self._folders: dict[int, str] = {}
+        self._places: dict[str, tuple[str, str]] = {}
         self._files: list[tuple[str, str]] = []
         self._directories: list[str] = []
 
@@ -324,13 +333,15 @@ class Staging:
             tally.files += target not in self._directories
             self._directories.append(target)
             return
-        target = os.path.realpath(target)
         try:
-            there = _nearest(target)
-            if os.path.lexists(target) and not os.path.isfile(target):
+            if os.path.islink(target):
+                target = os.path.realpath(target)
+            where, staging = self._place(os.path.dirname(target))
+            target = f"{where}/{os.path.basename(target)}"
+            if not os.path.isfile(target) and os.path.lexists(target):
                 self._write_into(file.source, target, tally)
                 return
-            staged = f"{self._folder(there)}/{len(self._files)}"
+            staged = f"{staging}/{len(self._files)}"
         except OSError as error:
             raise _unwritable(target, error) from None
         try:
@@ -357,11 +368,19 @@ class Staging:
         tally.files += 1
         tally.size += size
 
+    def _place(self, folder: str) -> tuple[str, str]:
+        """Return the true path of a directory, and the directory in which files for it are staged."""
+        if folder not in self._places:
+            true = os.path.realpath(folder)
+            self._places[folder] = true, self._folder(_nearest(true))
+        return self._places[folder]
+
     def _folder(self, there: str) -> str:
         """Return the directory for files that go to this disk."""
         device = os.stat(there).st_dev
         if device not in self._folders:
-            near = self._iwd if os.stat(self._iwd).st_dev == device else there
+            here = os.stat(self._iwd).st_dev == device and os.access(self._iwd, os.W_OK | os.X_OK)
+            near = self._iwd if here else there
             folder = f"{near}/{self._name}"
             _note(self._scratch, STAGED, "\0".join([*self._folders.values(), folder]))
             try:
@@ -381,10 +400,12 @@ class Staging:
                 os.makedirs(target, 0o700, exist_ok=True)
             except OSError as error:
                 tally.failed(_unwritable(target, error))
+        made: set[str] = set()
         for staged, target in self._files:
             try:
-                if not os.path.isdir(os.path.dirname(target)):
-                    os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+                if (folder := os.path.dirname(target)) not in made:
+                    os.makedirs(folder, 0o700, exist_ok=True)
+                    made.add(folder)
                 os.replace(staged, target)
             except OSError as error:
                 tally.failed(_unwritable(target, error))
@@ -392,10 +413,8 @@ class Staging:
             _clear(folder)
 
 
-def _nearest(target: str) -> str:
-    """Return the directory that a file goes to, or the one in which that will be made. Raise `OSError` if a file is in
-    the way."""
-    folder = os.path.dirname(target)
+def _nearest(folder: str) -> str:
+    """Return this directory, or the one in which it will be made. Raise `OSError` if a file is in the way."""
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):

@@ -1,0 +1,105 @@
+"""File transfer: a large file, very many small ones, and many short jobs with two files each; ours, and a real pool's.
+
+Run with ``python tests/bench/bench_transfer.py [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: a real pool, as
+``make realpool`` has it. Both pools get the same submit files. What is measured is the time from the first "Started
+transferring input files" until the last "Job terminated" in the jobs' log, which is looked at every few milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
+
+from tests.beside.pools import Own, Pool, Real  # noqa: E402
+
+LARGE = 1 << 30
+MANY = 10_000
+JOBS = 500
+JOB = """executable = /bin/sh
+transfer_executable = false
+arguments = "-c '{script}'"
+transfer_input_files = {inputs}
+should_transfer_files = YES
+request_memory = 16
+request_disk = 4 GB
+log = job.log
+queue {count}
+"""
+CASES = {
+    "1 GiB in and out": JOB.format(script="mv large back", inputs="large", count=1),
+    "10,000 files of 1 kB in and out": JOB.format(script="mv files results", inputs="files", count=1).replace(
+        "queue", "transfer_output_files = results\nqueue"
+    ),
+    "500 jobs with a file in and one out": JOB.format(script="cat small > made.$0", inputs="small", count=JOBS)
+    .replace("'\"", "' $(Process)\"")
+    .replace("4 GB", "1 MB"),
+}
+
+
+def furnish(folder: Path, uid: int) -> None:
+    (folder / "files").mkdir(parents=True)
+    with (folder / "large").open("wb") as file:
+        block = os.urandom(1 << 20)
+        for _ in range(LARGE >> 20):
+            file.write(block)
+    for number in range(MANY):
+        (folder / "files" / str(number)).write_bytes(b"x" * 1000)
+    (folder / "small").write_bytes(b"x" * 1000)
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, uid, uid)
+    os.sync()
+
+
+def measured(pool: Pool, text: str) -> float:
+    """Seconds from the first transfer's begin until the last job's end."""
+    folder = pool.home / "transfer"
+    log = folder / "job.log"
+    log.unlink(missing_ok=True)
+    (folder / "job.sub").write_text(text)
+    jobs = int(text.split()[-1])
+    pool.command("submit", "job.sub", where="transfer")
+    began = 0.0
+    while True:
+        said = log.read_text() if log.exists() else ""
+        if not began and "Started transferring input" in said:
+            began = time.perf_counter()
+        if said.count("\n005 (") == jobs:
+            return time.perf_counter() - began
+        if "\n012 (" in said:
+            raise SystemExit(f"a job was held: {said}")
+        time.sleep(0.005)
+
+
+def run(pool: Pool) -> dict[str, float]:
+    furnish(pool.home / "transfer", pool.uid)
+    return {name: measured(pool, text) for name, text in CASES.items()}
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--peer", type=Path)
+    options.add_argument("--peer-script")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served() as own:
+        ours = run(own)
+    theirs: dict[str, float] = {}
+    if given.peer:
+        with tempfile.TemporaryDirectory() as folder:
+            real = Real(given.peer.resolve(), given.peer_script)
+            with real.served(Path(folder) / "scenario.conf") as pool:
+                theirs = run(pool)
+    for name, seconds in ours.items():
+        beside = f", the real pool {theirs[name]:.2f} s: {theirs[name] / seconds:.1f} times" if theirs else ""
+        print(f"{name}: {seconds:.2f} s{beside}")
+
+
+if __name__ == "__main__":
+    main()
