@@ -25,13 +25,15 @@ from ..startd.backfill_client import is_in_the_way
 from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release, wait_for_client
 from ..startd.draining import accepts_claims
 from ..startd.dynamic_slots import weight_of
+from ..startd.evaluation import truth
 from ..startd.job_signals import resume, signal_job
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
-from ..state.expression_cache import ad_of
+from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import quoted, whole
+from ..state.schedd_settings import GRACEFULLY
 from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
 from ..state_machines.slot_rows import BACKFILL_BUSY
@@ -272,13 +274,22 @@ def vacate(draft: Draft, slot: Slot, fast: bool, cause: str) -> bool:
 
 
 def stop(draft: Draft, activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None) -> None:
-    """The claim's holder ends its job and keeps the claim: softly, and a suspended job is let go on for it.
-    ``evidence`` and ``vacated``: see ``JobSignalled``."""
+    """The claim's holder ends its job and keeps the claim: softly, unless the job wants no grace. A suspended job is
+    let go on for it. ``evidence`` and ``vacated``: see ``JobSignalled``."""
     slot = draft.state.slots.get(activation.slot)
     if slot is not None and slot.state_activity == "Claimed/Suspended":
         resume(draft, slot, cause, evidence)
         draft.move_slot(slot, SlotRow.CONTINUE, cause)
-    signal(draft, activation, "soft", cause, evidence, vacated)
+    signal(draft, activation, "soft" if _wants_grace(draft, activation) else "hard", cause, evidence, vacated)
+
+
+def _wants_grace(draft: Draft, activation: Activation) -> bool:
+    """Whether a job that is held or removed is first told to end by its kill signal: WantGracefulRemoval, or else
+    GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
+    cluster = draft.state.clusters[activation.cluster]
+    asked = expression(cluster.wish(activation.proc, "WantGracefulRemoval") or "undefined")
+    wanted = None if asked is None else truth(asked, ad_of(cluster.attributes(activation.proc)), None, draft.context)
+    return draft.state.settings.get(GRACEFULLY, "true").lower() != "false" if wanted is None else wanted
 
 
 def signal(

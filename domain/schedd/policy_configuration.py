@@ -16,6 +16,7 @@ from ..events import Ad
 from ..macros.macros import macros_in
 from ..state import user_maps
 from ..state.schedd_settings import (
+    GRACEFULLY,
     GUARDED,
     IGNORE_SECURE,
     INTERVAL,
@@ -211,6 +212,8 @@ def _periodic_pace(configuration: Configuration) -> Ad:
         found[name] = text if name == TIMESLICE else str(configuration.integer(name, 0))
         if words := unfit(name, found[name]):
             raise _error(configuration, name, words.partition(": ")[2])
+    if configuration.source(GRACEFULLY).kind != "default":
+        found[GRACEFULLY] = "true" if configuration.boolean(GRACEFULLY, True) else "false"
     return found
 
 

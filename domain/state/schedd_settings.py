@@ -56,6 +56,7 @@ INTERVAL: Final = "PERIODIC_EXPR_INTERVAL"
 MAX_INTERVAL: Final = "MAX_PERIODIC_EXPR_INTERVAL"
 TIMESLICE: Final = "PERIODIC_EXPR_TIMESLICE"
 MAX_RELEASES: Final = "SYSTEM_MAX_RELEASES"
+GRACEFULLY: Final = "GRACEFULLY_REMOVE_JOBS"
 PACE: Final[dict[str, str]] = {INTERVAL: "60", MAX_INTERVAL: "1200", TIMESLICE: "0.01"}
 """When periodic policies are asked, with HTCondor's defaults: how far apart two passes are, at least and at most, in
 seconds, and which part of the time they may take."""
@@ -75,7 +76,7 @@ def schedd_kind(name: str) -> str | None:
         return "whole"
     if name.startswith(PERIODIC):
         return "text" if name.endswith(NAMES) else "expression"
-    if name == IGNORE_SECURE or name.startswith(user_maps.PREFIX):
+    if name in (IGNORE_SECURE, GRACEFULLY) or name.startswith(user_maps.PREFIX):
         return "truth"
     if name.startswith(REQUIREMENT):
         return "truth" if name.endswith(IS_WARNING) else "expression"

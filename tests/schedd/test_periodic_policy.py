@@ -208,6 +208,23 @@ def test_at_a_jobs_own_end_its_periodic_policy_is_asked_before_that_of_its_end(
     assert examine(pool.log.read()).violations == []
 
 
+@together(
+    ("wants", "settings", "how"),
+    [
+        ("", {}, "soft"),
+        ("true", {"GRACEFULLY_REMOVE_JOBS": "false"}, "soft"),
+        ("false", {}, "hard"),
+        ("JobStatus == 1", {}, "hard"),
+        ("Missing", {"GRACEFULLY_REMOVE_JOBS": "false"}, "hard"),
+        ("Missing", {}, "soft"),
+    ],
+)
+def test_a_job_that_wants_no_grace_is_killed_at_once(wants: str, settings: dict[str, str], how: str) -> None:
+    pool = pool_of({"WantGracefulRemoval": wants} if wants else {}, settings)
+    pool.act("remove", "1.0")
+    assert [event.how for event in pool.events() if isinstance(event, e.JobSignalled)] == [how]
+
+
 def test_nothing_wakes_a_pool_whose_policies_nothing_can_change() -> None:
     """A job that is held and may be removed in a day: until then there is no pass, in virtual time neither."""
     ad = {"QDate": "1800000000", "PeriodicHold": "JobStatus == 1", "PeriodicRemove": "time() - QDate > 86400"}
