@@ -8,7 +8,7 @@ import attrs
 
 from ...domain import events as e
 from ...domain.state.slot_fold import OF_ITS_JOB
-from ...domain.state.state import Activation, Claim, Slot
+from ...domain.state.state import Claim, Slot
 from ...domain.state_machines import claim_state, void_row
 from ...domain.state_machines.drain import SCHEDULES
 from ..narration.wording import interval
@@ -16,14 +16,13 @@ from .accounting import begins
 from .backfill import may_wait
 from .concurrency_limits import as_its_ad_says, exceed_no_limit, keeps_limits
 from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
-from .judged_pool import JudgedPool, job_name, job_of, known_slot, policy, rule, rule_of
+from .judged_pool import JudgedPool, has_wishes, job_name, job_of, known_slot, policy, rule, rule_of
 from .pslot_preemption import claimed, preempts
 from .rules import REASONS
 
 MOST_DIGITS = 12  #: the most digits of a number of seconds
 _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits", "negotiator")
 """The terms that a waiting claim keeps when it is made."""
-_WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
 @rule_of(e.ClaimMade, known_slot)
@@ -222,7 +221,7 @@ def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
     """Check that a job ran for its retirement, less its vacate time; plain numbers only, expressions have evidence."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
     granted, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
-    if run is None or claim is None or machine is None or granted is None or vacate is None or _wishes(pool, run):
+    if run is None or claim is None or machine is None or granted is None or vacate is None or has_wishes(pool, run):
         return
     drain = machine.drain
     hurried = drain is not None and (drain.final or (drain.state in SCHEDULES and not SCHEDULES[drain.state].retires))
@@ -232,14 +231,6 @@ def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
     if ran + max(run.vacate, vacate, pool.vacate) < granted:
         words = f"its job's retirement is said to be over, but it ran for {interval(ran)} of {interval(granted)}"
         pool.report_slot(slot.name, "retirement", words)
-
-
-def _wishes(pool: JudgedPool, run: Activation) -> bool:
-    """Tell whether a job has its own retirement or vacate time; true where that is unknown."""
-    if run.job:
-        return any(name.lower() == wish.lower() for name in run.ad for wish in _WISHES)
-    cluster = pool.state.clusters.get(run.cluster)
-    return cluster is None or any(not cluster.agree(wish) or cluster.wish(run.proc, wish) for wish in _WISHES)
 
 
 def _seconds(text: str) -> int | None:

@@ -235,6 +235,17 @@ def policy(slot: Slot, name: str) -> str | None:
     return None if spelling is None else slot.ad[spelling]
 
 
+_WISHES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
+
+
+def has_wishes(pool: JudgedPool, run: Activation) -> bool:
+    """Tell whether a job has its own retirement or vacate time; true where that is unknown."""
+    if run.job:
+        return any(name.lower() == wish.lower() for name in run.ad for wish in _WISHES)
+    cluster = pool.state.clusters.get(run.cluster)
+    return cluster is None or any(not cluster.agree(wish) or cluster.wish(run.proc, wish) for wish in _WISHES)
+
+
 def job_name(activation: Activation) -> str:
     return activation.job or f"{activation.cluster}.{activation.proc}"
 

@@ -8,7 +8,7 @@ from ...domain import events as e
 from ...domain.names import SlotName
 from ...domain.state.state import Slot
 from ...domain.state_machines.slot_rows import KILLING
-from .judged_pool import JudgedPool, policy
+from .judged_pool import JudgedPool, has_wishes, policy
 
 _GOING: Final = (KILLING, "Claimed/Cleaning")
 
@@ -25,10 +25,10 @@ def preempts(pool: JudgedPool, match: e.Match) -> None:
             continue
         granted, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
         at = 0 if pool.event is None else pool.event.at
-        if run is not None and granted.isdecimal() and run.ran(at) < 1_000_000 * int(granted):
-            pool.report_slot(
-                name, "retirement", f"it is to go for job {match.job}, and its job has retirement time left"
-            )
+        retires = run is not None and granted.isdecimal() and run.ran(at) < 1_000_000 * int(granted)
+        if run is not None and retires and not has_wishes(pool, run):  # a job may ask for less
+            words = f"it is to go for job {match.job}, and its job has retirement time left"
+            pool.report_slot(name, "retirement", words)
         pool.preempted[name] = match.job
 
 

@@ -76,6 +76,15 @@ def test_they_stand_there_with_nothing_until_their_jobs_are_gone() -> None:
     assert "Preempting/Killing" in moved
 
 
+def test_jobs_that_ask_for_less_retirement_go() -> None:
+    pool = contested("htcondor-25", MaxJobRetirementTime="1000")
+    for number in range(1, 5):
+        pool.edit(f"{number}.0", user="bob", MaxJobRetirementTime="0")
+    pool.advance(60)
+    assert any(match.preempts for event in pool.events() if isinstance(event, CycleHeld) for match in event.matches)
+    assert [str(violation) for violation in examine(pool.log.read()).violations] == []
+
+
 def test_one_whose_job_keeps_its_retirement_time_stays() -> None:
     pool = contested("htcondor-25", MaxJobRetirementTime="(TARGET.Importance == 0) * 1000")
     pool.advance(0)
