@@ -191,7 +191,7 @@ class _Turn:
         """One pie for all; with accounting groups, one for each in its turn."""
         everyone = self._take_part()
         if self.rules.tree.divides:
-            self.groups.run(everyone, self.taking, self._share_out, self._nothing_left, self.context)
+            self.groups.run(everyone, self.taking, self._share_out, self._all_gone, self.context)
             self.groups.tell()
         else:
             self._share_out(everyone, WHOLE)
@@ -316,11 +316,15 @@ class _Turn:
 
     # Those for whom no slot is left
 
-    def _nothing_left(self) -> bool:
+    def _all_gone(self) -> bool:
         """Whether whoever comes now gets nothing, for the one reason that all slots are gone."""
         if len(self.chooser.choices) != self.chosen:
             self.chosen, self.any_left = len(self.chooser.choices), self.chooser.any_left()
-        return not self.any_left and self.kinds.lasts and not self.rules.all_jobs and self.most > 0
+        return not self.any_left and not self.rules.all_jobs and self.most > 0
+
+    def _nothing_left(self) -> bool:
+        """Whether, besides, this need not be asked for each: what is known of a job holds for all of its like, whosever."""
+        return self.kinds.lasts and self._all_gone()
 
     def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:
         """Go through the rest of a spin when no slot is left: each is asked for one job of each kind. Whoever is more
