@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewrite, width_of
 from .common import log_of, shown
-from .submit import BY_POLICY, description_of, print_warnings, refused_by_policy, warned_by_policy
+from .submit import BY_POLICY, refused_by_policy, warned_by_policy
+from .submit_description import description_of, print_warnings
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load

@@ -2,84 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Final
+from collections.abc import Sequence
 
-from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.options import Arguments, Refusal, parse
 from ..runtime import commands
 from ..runtime.commands import is_served
-from ..runtime.requests import Refused, SubmitDescription, Submitted, new_id
+from ..runtime.requests import Refused, SubmitDescription, Submitted
 from .common import log_of, log_option
+from .submit_description import STANDARD_INPUT, SUBMIT, description_of, print_warnings
 
-SUBMIT = command_table("submit")
-STANDARD_INPUT: Final = "-"
 BY_POLICY = ("Failed to commit job submission", "Failed to create proc", "MAX_JOBS_SUBMITTED exceeded")
 """How refusals begin that the schedd's policy gives, which are told in condor_submit's words."""
-
-
-def description_of(arguments: Arguments) -> SubmitDescription:
-    """Return the submit file that the command line names, with the command line's additions. Raise `UsageError` if no
-    file is named, or it cannot be read."""
-    macros = {"max_materialize": "0"} if arguments.has("factory") else {}
-    files = arguments.values("file")
-    for word in arguments.words:
-        name, equals, value = word.partition("=")
-        if equals and name and "/" not in name:
-            macros[name] = value
-        else:
-            files.append(word)
-    if len(files) > 1:
-        raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
-    queue = _queue_of(arguments)
-    if files and files[0] != STANDARD_INPUT:
-        name, text = files[0], _text_of(files[0])
-    elif not files and queue is not None and (macros or arguments.has("append")):
-        name, text = "", ""  # all is said on the command line
-    elif not files and sys.stdin.isatty():
-        raise UsageError("no submit file is named: poolbook submit FILE, or - for standard input")
-    else:
-        name, text = STANDARD_INPUT, sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
-    return SubmitDescription(
-        id=new_id(),
-        text=text,
-        file=name,
-        folder=os.getcwd(),
-        macros=macros,
-        append=[*arguments.values("append"), *_named(arguments)],
-        queue=queue,
-        environment=dict(os.environ),
-        most_jobs=last_number(SUBMIT, arguments, "maxjobs", least=-1) or 0,
-        toggle_unused=len(list(arguments.every("unused"))) % 2 == 1,
-        crlf_scripts=arguments.has("allow-crlf-script"),
-    )
-
-
-def _text_of(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise UsageError(f"submit file {name}: {error.strerror}") from None
-
-
-def _queue_of(arguments: Arguments) -> str | None:
-    """Return what stands in place of a queue statement, if anything does."""
-    given = list(arguments.every("queue", "iterate", "table"))
-    if len(given) > 1:
-        raise UsageError("only one of -queue, -iterate and -table, and once")
-    if not given:
-        return None
-    return " ".join([*(["from table"] if given[0].name == "table" else []), *given[0].values])
-
-
-def _named(arguments: Arguments) -> Iterator[str]:
-    """Yield the lines that name the batch: they win over the file's own."""
-    for option, attribute in (("batch-name", "JobBatchName"), ("batch-id", "JobBatchId")):
-        if arguments.has(option):
-            name = arguments.value(option)
-            yield f"MY.{attribute} = " + (name if name.startswith('"') else f'"{name}"')
 
 
 def _check_pool(arguments: Arguments) -> None:
@@ -95,11 +29,6 @@ def _check_pool(arguments: Arguments) -> None:
         host = name.lower().rpartition("@")[2].partition(":")[0]
         if name and host not in own | others:
             raise Refusal(f"ERROR: {what} {name}: a log is one pool, {host_name()}; name another log with -log")
-
-
-def print_warnings(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(line, file=sys.stderr)
 
 
 def submit(argv: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from ..runtime.disk import Disk, ReadOnlyDisk
 from ..runtime.requests import Terms
 from ..runtime.submission import Reading
 from .common import log_of
-from .submit import STANDARD_INPUT, description_of, print_warnings
+from .submit_description import STANDARD_INPUT, description_of, print_warnings
 
 Form = Callable[[Submission], Iterator[str]]
 _FORMATS: dict[str, Form] = {"": sent, "full": whole_ads}

@@ -323,7 +323,7 @@ class _Turn:
         return not self.any_left and not self.rules.all_jobs and self.most > 0
 
     def _nothing_left(self) -> bool:
-        """Whether, besides, this need not be asked for each: what is known of a job holds for all of its like, whosever."""
+        """Whether, besides, this need not be asked for each: what holds for a job holds for its like, whosever."""
         return self.kinds.lasts and self._all_gone()
 
     def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:
