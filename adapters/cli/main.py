@@ -199,9 +199,9 @@ def _explained(error: Exception) -> int | None:
     if isinstance(error, UsageError | Refusal):
         _say(error)
         return error.exit_code
-    from ..condor_tools.tool_options import Ended
+    from ..condor_tools.tool_options import ToolEnded
 
-    if isinstance(error, Ended):
+    if isinstance(error, ToolEnded):
         sys.stdout.write(error.out)
         sys.stderr.write(error.err)
         return error.exit_code

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .options import MANY, Arguments, Given
 
 
-class Ended(Exception):
+class ToolEnded(Exception):
     """A tool's end before its work is done: its exit code, and what it prints on standard error and standard output."""
 
     def __init__(self, exit_code: int, err: str = "", out: str = "") -> None:
@@ -41,10 +41,10 @@ class Tool(NamedTuple):
     help_out: bool = False  #: whether the help goes to standard output
     words_end_it: bool = False  #: whether what follows the first word is no option
 
-    def ended(self, words: str, **values: str) -> Ended:
+    def ended(self, words: str, **values: str) -> ToolEnded:
         """Return the end by wrong usage, with these words."""
         usage = usage_of(self.name) if "{usage}" in words else ""
-        return Ended(self.wrong, words.format(usage=usage, **values))
+        return ToolEnded(self.wrong, words.format(usage=usage, **values))
 
 
 def usage_of(tool: str) -> str:
@@ -54,7 +54,7 @@ def usage_of(tool: str) -> str:
 
 
 def read(tool: Tool, argv: Sequence[str]) -> Arguments:
-    """Read a tool's words by its table. Raise ``Ended``, also for -help and -version."""
+    """Read a tool's words by its table. Raise ``ToolEnded``, also for -help and -version."""
     given: list[Given] = []
     words: list[str] = []
     at = 0
@@ -73,11 +73,11 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
         name, form, qualifier = found
         if name == "help":
             text = usage_of(tool.name)
-            raise Ended(tool.helped, "", text) if tool.help_out else Ended(tool.helped, text)
+            raise ToolEnded(tool.helped, "", text) if tool.help_out else ToolEnded(tool.helped, text)
         if name == "version":
-            raise Ended(0, out=version())
+            raise ToolEnded(0, out=version())
         if form.instead:
-            raise Ended(tool.wrong, f"condor_{tool.name}: {word} is not supported: {form.instead}\n")
+            raise ToolEnded(tool.wrong, f"condor_{tool.name}: {word} is not supported: {form.instead}\n")
         end = at + form.values
         if form.values == MANY:
             end = next((there for there in range(at, len(argv)) if argv[there].startswith("-")), len(argv))

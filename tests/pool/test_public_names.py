@@ -48,6 +48,7 @@ INSIDE = {
     "_Open": "the evaluation over columns catches it",
     "_Refused": "the parser catches it",
     "TooMuchError": "the importer reads no more of the file, and says so",
+    "ToolEnded": "the tool prints it and ends with its code",
 }
 """Exceptions that no public call raises, and who catches them. (The commands have a `Refusal` of their own, too.)"""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ...condor_tools.job_log_waiting import LogEntry, UnreadableEntry, take_entries
-from ...condor_tools.tool_options import Ended, usage_of
+from ...condor_tools.tool_options import ToolEnded, usage_of
 
 _NAMES: Final = (
     "SUBMIT", "EXECUTE", "EXECUTABLE_ERROR", "CHECKPOINTED", "JOB_EVICTED", "JOB_TERMINATED", "IMAGE_SIZE",
@@ -34,7 +34,7 @@ _LONGEST: Final = 1024  #: letters of the final list of faults, at least
 
 def check_userlogs(argv: Sequence[str]) -> int:
     if not argv or argv[0] == "-usage":
-        raise Ended(0, out=usage_of("check_userlogs"))
+        raise ToolEnded(0, out=usage_of("check_userlogs"))
     entries = list(_entries(argv))
     submitted, ended = defaultdict[str, int](int), defaultdict[str, int](int)
     faults = 0
@@ -70,7 +70,7 @@ def _entries(paths: Sequence[str]) -> Iterator[LogEntry]:
         except FileNotFoundError:
             continue
         except (OSError, UnreadableEntry) as problem:
-            raise Ended(1, f"Error monitoring log file {path}: {problem}\n") from None
+            raise ToolEnded(1, f"Error monitoring log file {path}: {problem}\n") from None
 
 
 def _details(entry: LogEntry) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...condor_tools.options import Arguments, Refusal, UsageError
-from ...condor_tools.tool_options import Ended, Form, Tool, read, version
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read, version
 from ...machine.host import host_name, user_name
 from .jobs import pool_log
 
@@ -66,7 +66,7 @@ def config_val(argv: Sequence[str]) -> int:
     if arguments.has("tilde"):
         return _print(pwd.getpwnam(user_name()).pw_dir)
     if arguments.has("pool") and not arguments.has("name"):
-        raise Ended(1, "Error: you must specify -name with -pool\n")
+        raise ToolEnded(1, "Error: you must specify -name with -pool\n")
     pool_log(arguments, "condor_config_val: unknown host {name}\n")
     from ....domain.config import ConfigError
     from ...runtime.configuration import load
@@ -80,7 +80,7 @@ def config_val(argv: Sequence[str]) -> int:
         )
         return _told(found, arguments)
     except ConfigError as problem:
-        raise Ended(1, f"condor_config_val: {problem}\n") from None
+        raise ToolEnded(1, f"condor_config_val: {problem}\n") from None
 
 
 def _told(found: Configuration, arguments: Arguments) -> int:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from ...condor_tools.tool_options import Ended, usage_of
+from ...condor_tools.tool_options import ToolEnded, usage_of
 
 _COMMANDS: Final = {"dir", "find", "ls", "list", "get", "fetch"}
 _WRONG: Final = 255  #: the exit code of wrong usage
@@ -20,14 +20,14 @@ _NONE: Final = "No directory; job was never evicted.\n"
 
 def evicted_files(argv: Sequence[str]) -> int:
     if not argv:
-        raise Ended(_WRONG, out=usage_of("evicted_files"))
+        raise ToolEnded(_WRONG, out=usage_of("evicted_files"))
     words = list(argv)
     if not words[0][:1].isdigit() and words.pop(0).lower() not in _COMMANDS:
-        raise Ended(_WRONG, out=f"Unknown command '{argv[0]}', aborting.\n")
+        raise ToolEnded(_WRONG, out=f"Unknown command '{argv[0]}', aborting.\n")
     for word in words:
         if re.match(r"\d+\.\d+", word, re.ASCII) is None:
-            raise Ended(_WRONG, f"'{word}' is not a job ID, aborting.\n")
+            raise ToolEnded(_WRONG, f"'{word}' is not a job ID, aborting.\n")
     if len(words) == 1:
-        raise Ended(errno.ENOENT, out=_NONE)
+        raise ToolEnded(errno.ENOENT, out=_NONE)
     sys.stdout.writelines(f"{word} {_NONE}" for word in words)
     return 0

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...condor_tools.options import Arguments
-from ...condor_tools.tool_options import Ended, Form
+from ...condor_tools.tool_options import Form, ToolEnded
 from ..common import DEFAULT_LOG, is_this_pool
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ POOL = {
 
 
 def pool_log(arguments: Arguments, unknown: str = "", code: int = 1) -> str:
-    """Return the log of the pool that is meant. Raise ``Ended`` if -name or -pool names another one, with ``unknown``,
+    """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one, with ``unknown``,
     in which ``{name}`` is that name."""
     for given in arguments.every("name", "pool"):
         if not is_this_pool(given.values[0]):
-            raise Ended(code, unknown.format(name=given.values[0]))
+            raise ToolEnded(code, unknown.format(name=given.values[0]))
     return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
 from .jobs import POOL, looked_up, pool_log
 
 _USAGE: Final = "{usage}"
@@ -50,4 +50,4 @@ def now(argv: Sequence[str]) -> int:
 
 
 def _refused(why: str) -> NoReturn:
-    raise Ended(1, f"Unable to reassign slot: {why}.\n")
+    raise ToolEnded(1, f"Unable to reassign slot: {why}.\n")

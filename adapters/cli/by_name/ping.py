@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
 from ...machine.host import CONDOR_VERSION, user_name
 from .jobs import POOL, pool_log
 
@@ -60,7 +60,7 @@ def ping(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
     daemon = arguments.value("type", arguments.value("subsystem", "schedd")).lower()
     if daemon not in _TYPES:
-        raise Ended(1, f"ERROR: unknown daemon type {daemon!r}: there are {', '.join(_TYPES)}\n")
+        raise ToolEnded(1, f"ERROR: unknown daemon type {daemon!r}: there are {', '.join(_TYPES)}\n")
     tokens = [word for token in arguments.words or ("WRITE",) for word in (_LEVELS if token == "ALL" else (token,))]
     levels = {token: _level(token) for token in tokens}
     url = pool_log(arguments, "ERROR: failed to locate daemon {name}\n")
@@ -73,11 +73,11 @@ def ping(argv: Sequence[str]) -> int:
 
 
 def _level(token: str) -> str:
-    """Return the level that a word asks about. Raise ``Ended`` if it is none, and no command's name or number."""
+    """Return the level that a word asks about. Raise ``ToolEnded`` if it is none, and no command's name or number."""
     found = token if token in _LEVELS else _COMMANDS.get(token)
     if found is None:
         known = "" if re.fullmatch(r"[0-9]+", token) is None else "; its level is not known here"
-        raise Ended(1, f'ERROR: Could not understand TOKEN "{token}"{known}.\n')
+        raise ToolEnded(1, f'ERROR: Could not understand TOKEN "{token}"{known}.\n')
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...condor_tools.options import Help, UsageError
-from ...condor_tools.tool_options import Ended, usage_of
+from ...condor_tools.tool_options import ToolEnded, usage_of
 from ..job_actions import qedit as edited
 
 
@@ -14,7 +14,7 @@ def qedit(argv: Sequence[str]) -> int:
     try:
         return edited(argv)
     except Help:
-        raise Ended(0, out=usage) from None
+        raise ToolEnded(0, out=usage) from None
     except UsageError as wrong:
         told = f"condor_qedit: {wrong.option} is not a valid option\n" if wrong.option else wrong.told
-        raise Ended(1, f"{wrong}\n" if told is None else told + usage) from None
+        raise ToolEnded(1, f"{wrong}\n" if told is None else told + usage) from None

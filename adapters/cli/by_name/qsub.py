@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...condor_tools.tool_options import Ended, usage_of
+from ...condor_tools.tool_options import ToolEnded, usage_of
 
 _SHORT: Final = "A:a:b:c:d:e:f:hi:Ij:l:m:M:N:o:p:q:r:S:t:v:VW:z"
 _LONG: Final = ("condor-keep-files", "cwd", "help", "hold_jid=", "print", "shell=", "test", "verbose", "version", "wd=")
@@ -56,12 +56,12 @@ def qsub(argv: Sequence[str]) -> int:
         words = [*words[1:], *_directives(words[1] if words[1:] else "", _IN_FILE)]
     asked = _read(words)
     if asked.has("help"):
-        raise Ended(0, out=usage_of("qsub"))
+        raise ToolEnded(0, out=usage_of("qsub"))
     if asked.has("version"):
-        raise Ended(0, out=_VERSION)
+        raise ToolEnded(0, out=_VERSION)
     for name, why in _REFUSED.items():
         if asked.has(name):
-            raise Ended(1, f"condor_qsub: -{name} is not supported: {why}\n")
+            raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {why}\n")
     asked = _with_script(asked if asked.words else _from_input(asked))
     name = asked.of("N") or os.path.basename(asked.words[0])
     held = _dependencies(asked.of("hold_jid"))
@@ -82,7 +82,7 @@ def qsub(argv: Sequence[str]) -> int:
 
 
 def _read(words: Sequence[str]) -> _Asked:
-    """Read words as ``getopt -a`` does: long options also have one dash. Raise ``Ended``."""
+    """Read words as ``getopt -a`` does: long options also have one dash. Raise ``ToolEnded``."""
     options, resources, staged, rest = dict[str, str](), list[str](), list[str](), list(words)
     plain = list[str]()
     while rest:
@@ -110,11 +110,11 @@ def _option(word: str, rest: list[str]) -> tuple[str, str]:
     short = not word.startswith("--") and word[1] in _SHORT.replace(":", "")
     if exact or (long and len(word) > 2) or not short:
         if len(exact or long) != 1:
-            raise Ended(1, f"condor_qsub: unrecognized option '{word}'\n")
+            raise ToolEnded(1, f"condor_qsub: unrecognized option '{word}'\n")
         (name,) = exact or long
         if name.endswith("=") and not equals:
             if not rest:
-                raise Ended(1, f"condor_qsub: option '{word}' requires an argument\n")
+                raise ToolEnded(1, f"condor_qsub: option '{word}' requires an argument\n")
             value = rest.pop(0)
         return name.rstrip("="), value
     name, value = word[1], word[2:]
@@ -123,7 +123,7 @@ def _option(word: str, rest: list[str]) -> tuple[str, str]:
             rest.insert(0, f"-{value}")
         return name, ""
     if not value and not rest:
-        raise Ended(1, f"condor_qsub: option requires an argument -- '{name}'\n")
+        raise ToolEnded(1, f"condor_qsub: option requires an argument -- '{name}'\n")
     return name, value or rest.pop(0)
 
 
@@ -239,7 +239,7 @@ def _resource(text: str, requirements: list[str]) -> Iterator[str]:
 def _nodes(value: str) -> Iterator[str]:
     nodes, *properties = value.split(":")
     if "+" in value or not nodes.isdigit():
-        raise Ended(
+        raise ToolEnded(
             1, f"condor_qsub: -l nodes={value} is not supported: one number of nodes, and ppn, can be asked for\n"
         )
     per_node = next((int(one[4:]) for one in properties if re.fullmatch(r"ppn=[0-9]+", one)), 1)
@@ -291,7 +291,7 @@ def _queue(asked: _Asked, environment: Sequence[str], output: str, error: str) -
         return
     found = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", asked.of("t"))
     if found is None:
-        raise Ended(1, f"condor_qsub: -t {asked.of('t')}: write first-last:step\n")
+        raise ToolEnded(1, f"condor_qsub: -t {asked.of('t')}: write first-last:step\n")
     first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
     for task in range(first, last + 1, step):
         told = (("ID", task), ("FIRST", first), ("STEPSIZE", step), ("LAST", last))
@@ -305,7 +305,7 @@ def _queue(asked: _Asked, environment: Sequence[str], output: str, error: str) -
 
 
 def _submitted(text: str) -> str:
-    """Submit a description and return the cluster's number. Raise ``Ended`` if it is refused."""
+    """Submit a description and return the cluster's number. Raise ``ToolEnded`` if it is refused."""
     from ..main import main
 
     told = io.StringIO()
@@ -315,12 +315,12 @@ def _submitted(text: str) -> str:
         code = main(["condor_submit", "-terse", file.name])
     found = re.match(r"(\d+)\.\d+ -", told.getvalue(), re.ASCII)
     if code or found is None:
-        raise Ended(1, out="Job submission failed.\n")
+        raise ToolEnded(1, out="Job submission failed.\n")
     return found[1]
 
 
 def _dependencies(listed: str) -> list[str]:
-    """Return the jobs of -hold_jid that are in the queue. Raise ``Ended`` if one failed, was removed, or is unknown."""
+    """Return the jobs of -hold_jid that are in the queue. Raise ``ToolEnded`` if one failed, was removed, or is unknown."""
     held = []
     for job in filter(None, listed.split(",")):
         if _told("condor_q", job, "-af", "JobStatus"):
@@ -328,11 +328,11 @@ def _dependencies(listed: str) -> list[str]:
             continue
         statuses = _told("condor_history", job, "-af", "JobStatus", "ExitCode").splitlines()
         if not statuses:
-            raise Ended(1, out=f"Error: Job dependency {job} doesn't exist\n")
+            raise ToolEnded(1, out=f"Error: Job dependency {job} doesn't exist\n")
         if any(status.split()[0] == "3" for status in statuses):
-            raise Ended(1, out=f"Error: Job dependency {job} has been removed from the queue\n")
+            raise ToolEnded(1, out=f"Error: Job dependency {job} has been removed from the queue\n")
         if any(status.split()[1:] == ["100"] for status in statuses):
-            raise Ended(100, out=f"Error: Job dependency {job} completed but exited with code 100.\n")
+            raise ToolEnded(100, out=f"Error: Job dependency {job} completed but exited with code 100.\n")
     return held
 
 

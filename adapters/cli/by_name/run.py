@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from ...condor_tools.job_log_waiting import LogEntry, follow
-from ...condor_tools.tool_options import Ended, usage_of
+from ...condor_tools.tool_options import ToolEnded, usage_of
 
 _PAUSE: Final = 0.1  #: seconds between two looks at the job's log (condor_run's are 5 apart)
 _TERMINATED, _ABORTED = 5, 9
@@ -56,7 +56,7 @@ def _read(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
     words = iter(argv)
     for word in words:
         if word.startswith("-h"):
-            raise Ended(1, out=usage_of("run"))
+            raise ToolEnded(1, out=usage_of("run"))
         if word.startswith("-u"):
             universe = word[2:] or next(words, "")
         elif word.startswith("-a"):
@@ -66,7 +66,7 @@ def _read(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
         else:
             command.append(word)
     if not command:
-        raise Ended(1, out=usage_of("run"))
+        raise ToolEnded(1, out=usage_of("run"))
     return universe, appended, getenv, command
 
 
@@ -89,7 +89,7 @@ def _removed(paths: Iterable[Path]) -> Iterator[None]:
 
 
 def _submitted(path: Path) -> str:
-    """Submit the file and return the cluster's number. Raise ``Ended`` if it is refused."""
+    """Submit the file and return the cluster's number. Raise ``ToolEnded`` if it is refused."""
     from ..main import main
 
     told = io.StringIO()
@@ -97,7 +97,7 @@ def _submitted(path: Path) -> str:
         code = main(["condor_submit", "-terse", str(path)])
     found = re.match(r"(\d+)\.\d+ -", told.getvalue(), re.ASCII)
     if code or found is None:
-        raise Ended(2, "Failed to submit Condor job.\n")
+        raise ToolEnded(2, "Failed to submit Condor job.\n")
     return found[1]
 
 
@@ -128,4 +128,4 @@ def _abandoned(cluster: str) -> NoReturn:
 
     with redirect_stdout(io.StringIO()):
         main(["condor_rm", cluster])
-    raise Ended(130, "Killed by SIGINT.\n")
+    raise ToolEnded(130, "Killed by SIGINT.\n")

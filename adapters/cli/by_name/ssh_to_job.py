@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
 from .jobs import POOL, job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def ssh_to_job(argv: Sequence[str]) -> int:
             time.sleep(_PAUSE)
             run = _running(url, job)
     if run is None:
-        raise Ended(1, "(Use -auto-retry to keep trying periodically.)\n")
+        raise ToolEnded(1, "(Use -auto-retry to keep trying periodically.)\n")
     environment = {**_environment(run), "TERM": os.environ.get("TERM", "dumb")}
     shell = _shell(arguments.value("shells", os.environ.get("SHELL", "")))
     if not command:
@@ -71,12 +71,12 @@ def ssh_to_job(argv: Sequence[str]) -> int:
 
 
 def _running(url: str, job: tuple[int, int]) -> Run | None:
-    """Return the run of a job; None if it does not run yet. Raise ``Ended`` if it is not in the queue, or held."""
+    """Return the run of a job; None if it does not run yet. Raise ``ToolEnded`` if it is not in the queue, or held."""
     ad, run = looked_up(url, job)
     if ad is None:
-        raise Ended(1, "Unable to fetch job ad; is it still in the queue?\n")
+        raise ToolEnded(1, "Unable to fetch job ad; is it still in the queue?\n")
     if ad.eval("JobStatus") == _HELD:
-        raise Ended(1, f'The job is on hold: "{ad.eval("HoldReason")}".\n')
+        raise ToolEnded(1, f'The job is on hold: "{ad.eval("HoldReason")}".\n')
     return run if run is not None and run.pid and run.scratch else None
 
 
@@ -86,9 +86,9 @@ def _environment(run: Run) -> dict[str, str]:
         with open(f"/proc/{run.pid}/environ", "rb") as file:
             variables = file.read().split(b"\0")
     except PermissionError:
-        raise Ended(1, f"condor_ssh_to_job: process {run.pid} of the job is another user's\n") from None
+        raise ToolEnded(1, f"condor_ssh_to_job: process {run.pid} of the job is another user's\n") from None
     except OSError:
-        raise Ended(1, "Rejecting request, because the job is finished.\n") from None
+        raise ToolEnded(1, "Rejecting request, because the job is finished.\n") from None
     pairs = (os.fsdecode(variable).partition("=") for variable in variables if variable)
     return {name: value for name, _, value in pairs}
 

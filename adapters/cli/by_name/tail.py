@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...condor_tools.options import Arguments
-from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
 from ...machine.execution.supervisor.sandbox import STREAMS
 from .jobs import POOL, job_id, looked_up, pool_log
 
@@ -58,7 +58,7 @@ def tail(argv: Sequence[str]) -> int:
             _show({name: path for name, path in files.items() if path.exists()}, shown, at_most)
             return 0
         if ad is None:
-            raise Ended(1, f"No such job: {arguments.words[0]}\n")
+            raise ToolEnded(1, f"No such job: {arguments.words[0]}\n")
         if run is not None and run.scratch:
             files = dict(_files(ad, run, streams, arguments.words[1:]))
             _show(files, shown, at_most)
@@ -102,7 +102,7 @@ def _files(ad: ClassAd, run: Run, streams: Sequence[str], names: Sequence[str]) 
 
 
 def _failed(why: str) -> None:
-    raise Ended(1, f"Failed to peek at file from starter: {why}\n")
+    raise ToolEnded(1, f"Failed to peek at file from starter: {why}\n")
 
 
 def _show(files: dict[str, Path], shown: dict[str, int], at_most: int) -> None:

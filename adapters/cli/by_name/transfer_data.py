@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ...condor_tools.options import Arguments
-from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
 from .jobs import POOL, job_id, pool_log
 
 TOOL = Tool(
@@ -37,7 +37,7 @@ def transfer_data(argv: Sequence[str]) -> int:
         raise TOOL.ended("You did not specify any jobs\n{usage}")
     pool_log(arguments, "condor_transfer_data: unknown host {name}\n")
     if not everything and not _selected(arguments):
-        raise Ended(1, "Unable to create a job constraint!\n")
+        raise ToolEnded(1, "Unable to create a job constraint!\n")
     print("Fetching data files...")
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...condor_tools.options import Help, UsageError
-from ...condor_tools.tool_options import Ended, usage_of
+from ...condor_tools.tool_options import ToolEnded, usage_of
 from ..wait import wait as waited
 
 
@@ -14,6 +14,6 @@ def wait(argv: Sequence[str]) -> int:
     try:
         return waited(argv)
     except Help:
-        raise Ended(0, usage) from None
+        raise ToolEnded(0, usage) from None
     except UsageError as wrong:
-        raise Ended(1, usage if wrong.option or wrong.told is not None else f"{wrong}\n") from None
+        raise ToolEnded(1, usage if wrong.option or wrong.told is not None else f"{wrong}\n") from None

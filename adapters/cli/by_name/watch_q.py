@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ...condor_tools import watched_jobs as watched
 from ...condor_tools.job_log_waiting import UnreadableEntry, take_entries
 from ...condor_tools.options import MANY, Arguments
-from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
 from ...machine.host import user_name
 from ..common import setting
 from .jobs import pool_log
@@ -74,14 +74,14 @@ def watch_q(argv: Sequence[str]) -> int:
     if arguments.words:
         raise TOOL.ended("condor_watch_q: error: unrecognized arguments: {word}\n", word=arguments.words[0])
     if arguments.has("clusters") and arguments.has("larger-than"):
-        raise Ended(1, "ERROR: Use of both -clusters and -larger-than flag is prohibited.\n")
+        raise ToolEnded(1, "ERROR: Use of both -clusters and -larger-than flag is prohibited.\n")
     conditions = [_condition(text) for text in arguments.values("exit")]
     by = arguments.value("groupby", "batch")
     if by not in _GROUPS:
         raise TOOL.ended("condor_watch_q: error: argument -groupby: invalid choice: {by}\n", by=repr(by))
     found = _Jobs(arguments)
     if not found.logs:
-        raise Ended(0, "WARNING: No jobs found, exiting...\n")
+        raise ToolEnded(0, "WARNING: No jobs found, exiting...\n")
     pause = float(arguments.value("interval", "0.5"))
     refreshes = sys.stdout.isatty() and not arguments.has("no-refresh")
     try:

@@ -11,7 +11,7 @@ from ...condor_tools.cells import length, number, text
 from ...condor_tools.formats import custom_layout, long_text
 from ...condor_tools.layout import lines
 from ...condor_tools.options import MANY, UsageError
-from ...condor_tools.tool_options import Ended, Form, Tool, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
 from ..common import DEFAULT_LOG, setting
 from .jobs import job_id
 
@@ -54,7 +54,7 @@ def who(argv: Sequence[str]) -> int:
     try:
         layout = custom_layout(arguments)
     except UsageError as wrong:
-        raise Ended(1, f"Error: {wrong}\n") from None
+        raise ToolEnded(1, f"Error: {wrong}\n") from None
     from ...runtime.queries import Queries
 
     here = setting()
