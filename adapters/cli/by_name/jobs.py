@@ -23,7 +23,7 @@ POOL = {
 
 
 def pool_log(arguments: Arguments, unknown: str = "", code: int = 1) -> str:
-    """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one, with ``unknown``,
+    """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one: ``unknown``,
     in which ``{name}`` is that name."""
     for given in arguments.every("name", "pool"):
         if not is_this_pool(given.values[0]):

@@ -320,7 +320,7 @@ def _submitted(text: str) -> str:
 
 
 def _dependencies(listed: str) -> list[str]:
-    """Return the jobs of -hold_jid that are in the queue. Raise ``ToolEnded`` if one failed, was removed, or is unknown."""
+    """Return the jobs of -hold_jid that wait or run. Raise ``ToolEnded`` if one failed, was removed, or is unknown."""
     held = []
     for job in filter(None, listed.split(",")):
         if _told("condor_q", job, "-af", "JobStatus"):
