@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
-from poolbook.domain.events import CycleHeld, Event, JobExited, JobSignalled, JobsTransitioned, SlotTransitioned
+from poolbook.domain.decide.timers import next_deadline
+from poolbook.domain.events import (
+    CycleHeld,
+    Event,
+    JobExited,
+    JobSignalled,
+    JobsTransitioned,
+    RequestAnswered,
+    SlotTransitioned,
+)
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.evolve import fold
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
@@ -417,3 +429,39 @@ def test_a_job_of_the_local_universe_runs_at_once_without_a_slot_and_obeys_like_
     assert not pool.state.clusters
     assert pool.state.usage == {}
     assert list(validate(pool.log.read())) == []
+
+
+def test_a_drain_is_cancelled_by_its_own_number_alone() -> None:
+    pool = TestPool()
+    pool.machine()
+    pool.handle(s.Drain(pool.id(), "root", "h", "Graceful"))
+    number = pool.state.machines["h"].drain.number
+    refused = pool.handle(s.CancelDrain(pool.id(), "root", "h", number + 1)).refusal
+    assert refused == f"No matching draining request id {number + 1} on h"
+    assert pool.handle(s.CancelDrain(pool.id(), "root", "h", number)).refusal == ""
+    again = pool.handle(s.CancelDrain(pool.id(), "root", "h", number)).refusal
+    assert again == f"No matching draining request id {number} on h"
+
+
+def test_what_was_set_of_a_submitter_is_answered_in_words() -> None:
+    pool = TestPool()
+    pool.machine()
+    for value, duration, cancel in ((3.0, 60, False), (0.0, 0, True), (5.0, 0, False)):
+        request = s.SetSubmitter(pool.id(), "root", "alice@x", "ceiling", value, duration, cancel=cancel)
+        assert pool.handle(request).refusal == ""
+    told = [event.arguments for event in pool.events() if isinstance(event, RequestAnswered)]
+    assert told == ["alice@x ceiling 3 for 60 s", "alice@x ceiling lease ended", "alice@x ceiling 5"]
+
+
+@pytest.mark.parametrize(("how", "patience"), [("soft", 600), ("hard", 30)])
+def test_in_a_log_that_does_not_say_it_the_settings_say_how_long_a_job_may_take_to_end(how: str, patience: int) -> None:
+    """As in those of the first release."""
+    pool = TestPool(behave=lambda launch: Behaviour(1000, immortal=True))
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(1)
+    pool.act("vacate" if how == "hard" else "hold", "1", fast=how == "hard")
+    events = [evolve(one, until=0) if isinstance(one, JobSignalled) else one for one in pool.events()]
+    state = fold(enumerate(events, 1))
+    (signal,) = [one for one in events if isinstance(one, JobSignalled)]
+    assert (signal.how, next_deadline(state)) == (how, signal.at + patience * 1_000_000)

@@ -68,6 +68,29 @@ def test_what_has_no_effect_is_told_when_the_configuration_is_read() -> None:
     ]
 
 
+@together(
+    ("line", "told"),
+    [
+        ("SET", "is no statement"),
+        ("FROB Alpha 1", "is no statement"),
+        ("FROB", "is no statement"),
+        ("SET Alpha )", "is no expression"),
+        ("set Alpha 1", ""),
+        ("DELETE Alpha", ""),
+        ("Mine = 3", ""),
+        ("if defined MY.Alpha", ""),
+        ("ELIF true", ""),
+        ("else", ""),
+        ("endif", ""),
+    ],
+)
+def test_a_line_of_a_transform_that_will_not_work_is_told(line: str, told: str) -> None:
+    config = f"JOB_TRANSFORM_NAMES = One\nJOB_TRANSFORM_One @=end\n  {line}\n@end\n"
+    words = [one for one in PolicyPool(config).warnings if one.startswith("JOB_TRANSFORM_One")]
+    assert len(words) == bool(told)
+    assert told in "".join(words)
+
+
 def test_the_old_syntax_becomes_statements_in_the_router_s_order() -> None:
     old = """[ Requirements = Which == "old"; set_OldSet = 3; copy_Alpha = "OldCopy"; delete_Gamma = true;
                eval_set_OldEval = RequestCpus + k; k = 3; s = "x"; Name = "n"; TargetUniverse = 5 ]"""

@@ -1,0 +1,44 @@
+"""Property: the clock in a slot's ad is the one on its wall, and its next change is known."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from poolbook.domain.classad import Context
+from poolbook.domain.startd.evaluation import PolicyEvaluation
+from poolbook.domain.startd.next_change import moving_attributes
+from poolbook.domain.state.caches import Caches
+
+from .points import Point
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("zone", "noon"),
+    [
+        ("UTC", "2026-03-28T12:00"),
+        ("Asia/Kolkata", "2026-03-28T12:00"),
+        ("Europe/Berlin", "2026-03-28T12:00"),  # an hour is left out in the night
+        ("America/New_York", "2026-10-31T12:00"),  # one is there twice
+    ],
+)
+def test_the_clock_goes_by_the_zone_until_the_instant_that_is_told(zone: str, noon: str) -> None:
+    point, here = Point("manual"), ZoneInfo(zone)
+    point.point({})
+    slot = point.slot()
+    begin = int(datetime.fromisoformat(noon).replace(tzinfo=here).timestamp())
+    for now in range(begin, begin + DAY, 2_221):
+        seen = PolicyEvaluation(
+            point.state, slot, point.world.sense, now * 1_000_000, Context(now=now, timezone=here), Caches()
+        ).snapshot()
+        moving = moving_attributes(seen)
+        clock, day = moving["clockmin"], moving["clockday"]
+        assert clock.until is not None and day.until is not None and now < clock.until <= day.until
+        for instant in (now, clock.until - 1):
+            wall = datetime.fromtimestamp(instant, here)
+            assert (instant - clock.origin) // 60 == wall.hour * 60 + wall.minute, wall
+            assert (instant - day.origin) // DAY == wall.isoweekday() % 7, wall
