@@ -143,7 +143,7 @@ ADS = "no event repeats what an ad says, but for resources, and what a cluster's
 TRANSFERS = (e.JobTransferBegan, e.JobTransferEnded)
 
 CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
-    **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured, *TRANSFERS)},
+    **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured)},
     (e.PrioritiesUpdated, "at"): "where all have the least, at any instant",
     **{
         (kind, "stimulus"): NAME
