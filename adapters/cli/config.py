@@ -101,12 +101,16 @@ def _entry(found: Configuration, name: str, value: str) -> dict[str, object]:
 
 def _told(found: Configuration, name: str, value: str) -> Iterator[str]:
     """Yield a value, its source and its raw text as ``condor_config_val -verbose`` prints them."""
-    raw = found.raw(name)
-    if raw is None:
+    if found.raw(name) is None:
         return
-    spelled = found.spelled(name)
     if value:
-        yield from setting_lines(spelled, value)
+        yield from setting_lines(found.spelled(name), value)
+    yield from source_lines(found, name)
+
+
+def source_lines(found: Configuration, name: str) -> Iterator[str]:
+    """Yield where a setting comes from and its raw text, as ``condor_config_val -verbose`` prints them."""
+    raw, spelled = found.raw(name) or "", found.spelled(name)
     yield f" # at: {found.source(name)}"
     if "\n" in raw:
         yield " # raw: "

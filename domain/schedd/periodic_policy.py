@@ -11,6 +11,7 @@ that runs its shadow asks, from the begin of its process on (BaseUserPolicy::che
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -171,11 +172,14 @@ def evaluate_job_policies(draft: Draft, stimulus: EvaluateJobPolicies) -> None:
 
 def _waiting(state: State, clusters: Sequence[int]) -> Iterator[_Group]:
     """The jobs that do not run. Of the local universe the access point itself asks in any status."""
+    running: defaultdict[int, set[int]] = defaultdict(set)
+    for number, proc in state.by_job:
+        running[number].add(proc)
     for number in clusters:
         cluster = state.clusters.get(number)
         if cluster is None:
             continue
-        runs = () if cluster.local else {proc for one, proc in state.by_job if one == number}
+        runs = () if cluster.local else running[number]
         for status, byte in STATUS_NUMBERS.items():
             if not cluster.counts[byte] or status == "Removed" or (status in RUNS and not cluster.local):
                 continue

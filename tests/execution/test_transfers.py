@@ -89,23 +89,26 @@ def test_relative_paths_are_kept_where_that_is_wanted_but_for_those_that_lead_up
 
 MAKES = (
     "echo new > made; mkdir -p d/e; echo in > d/in; echo deep > d/e/deep; echo more >> a; "
-    "ln -s made link; ln -s /etc/passwd outside"
+    "ln -s made link; ln -s /etc/passwd outside; ln -s /etc/passwd d/outside; ln -s ../../made d/e/link"
 )
 
 OUTPUTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "new and changed files": ({}, {"a": "alpha\nmore\n", "made": "new\n", "link": "new\n"}),
     "by name": ({"outputs": ("made",)}, {"made": "new\n"}),
-    "a directory": ({"outputs": ("d",)}, {"d/in": "in\n", "d/e/deep": "deep\n"}),
-    "a directory's contents": ({"outputs": ("d/",)}, {"in": "in\n", "e/deep": "deep\n"}),
+    "a directory": ({"outputs": ("d",)}, {"d/in": "in\n", "d/e/deep": "deep\n", "d/e/link": "new\n"}),
+    "a directory's contents": ({"outputs": ("d/",)}, {"in": "in\n", "e/deep": "deep\n", "e/link": "new\n"}),
     "a file in a directory": ({"outputs": ("d/in",)}, {"in": "in\n"}),
     "with its path": ({"outputs": ("d/in",), "preserve": True}, {"d/in": "in\n"}),
     "none": ({"outputs": ()}, {}),
     "another name": ({"outputs": ("made",), "remaps": {"made": "x"}}, {"x": "new\n"}),
     "another place": ({"outputs": ("made",), "remaps": {"made": "x/y/z"}}, {"x/y/z": "new\n"}),
-    "a directory's other name": ({"outputs": ("d",), "remaps": {"d": "x"}}, {"x/in": "in\n", "x/e/deep": "deep\n"}),
+    "a directory's other name": (
+        {"outputs": ("d",), "remaps": {"d": "x"}},
+        {"x/in": "in\n", "x/e/deep": "deep\n", "x/e/link": "new\n"},
+    ),
     "the longest of several": (
         {"outputs": ("d",), "remaps": {"d": "x", "d/e": "y"}},
-        {"x/in": "in\n", "y/deep": "deep\n"},
+        {"x/in": "in\n", "y/deep": "deep\n", "y/link": "new\n"},
     ),
 }
 

@@ -141,16 +141,10 @@ def _values(found: Configuration, arguments: Arguments) -> int:
 
 
 def _with_source(found: Configuration, name: str, value: str) -> Iterator[str]:
-    from ..config import setting_lines
+    from ..config import setting_lines, source_lines
 
-    raw, spelled = found.raw(name) or "", found.spelled(name)
-    yield from setting_lines(spelled, value)
-    yield f" # at: {found.source(name)}"
-    if "\n" in raw:
-        yield " # raw: "
-        yield from (f" #   {line}" for line in f"{spelled} = {raw}".split("\n"))
-    else:
-        yield f" # raw: {spelled} = {raw}"
+    yield from setting_lines(found.spelled(name), value)
+    yield from source_lines(found, name)
 
 
 def _template(word: str) -> None:

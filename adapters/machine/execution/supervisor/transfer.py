@@ -134,9 +134,10 @@ def _inputs(order: Order) -> Iterator[tuple[str, str]]:
         yield os.path.join(iwd, name), name
 
 
-def _expanded(path: str, name: str, preserve: bool) -> Iterator[File]:
+def _expanded(path: str, name: str, preserve: bool, within: str = "") -> Iterator[File]:
     """Yield a listed file or, of a directory, the files in it: with the directory itself, unless its name ends in a
-    slash. Sockets and FIFOs are left out, and so are links to directories below the listed one."""
+    slash. Sockets and FIFOs are left out, and so are links to directories below the listed one, and links that lead out
+    of the directory ``within``."""
     keeps = preserve and not name.startswith("/") and ".." not in name.split("/")
     contents = name.endswith("/")
     plain = os.path.normpath(name)
@@ -145,10 +146,10 @@ def _expanded(path: str, name: str, preserve: bool) -> Iterator[File]:
     for depth in range(len(above)):
         yield File("", "/".join(above[: depth + 1]), is_directory=True)
     own = "" if contents or plain == "." else os.path.basename(plain)
-    yield from _below(path.rstrip("/") or "/", os.path.join(where, own).rstrip("/"), contents)
+    yield from _below(path.rstrip("/") or "/", os.path.join(where, own).rstrip("/"), within, contents)
 
 
-def _below(path: str, name: str, contents: bool = False) -> Iterator[File]:
+def _below(path: str, name: str, within: str, contents: bool = False) -> Iterator[File]:
     try:
         found = os.stat(path)
     except OSError as error:
@@ -168,10 +169,12 @@ def _below(path: str, name: str, contents: bool = False) -> Iterator[File]:
         raise _unreadable(path, error) from None
     for entry in entries:
         inner = f"{name}/{entry.name}" if name else entry.name
+        if within and entry.is_symlink() and not _leads_inside(within, entry.path):
+            continue
         if entry.is_file():
             yield File(entry.path, inner)
         elif entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path, inner)
+            yield from _below(entry.path, inner, within)
 
 
 def _copy_in(file: File, scratch: str, made: set[str], tally: Tally, channel: Channel) -> None:
@@ -241,7 +244,8 @@ def take_back(order: Order, scratch: str, failed: bool, channel: Channel | None 
     for name in [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own}):
         tally.listed += 1
         try:
-            for file in _expanded(_inside(scratch, name), name, transfer["preserve"]):
+            within = "" if name.startswith("/") else scratch
+            for file in _expanded(_inside(scratch, name), name, transfer["preserve"], within):
                 staging.add(file, _destination(order, file.name), tally)
         except TransferError as error:
             tally.files += 1
