@@ -19,6 +19,7 @@ from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.state import Machine, Slot
 from .cpu import system_names
 from .host import CONDOR_VERSION, architecture, condor_platform, operating_system
+from .transfer_plugins import advertised
 
 _UNMEASURED = "RunBenchmarks = false"
 
@@ -57,7 +58,8 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
         volumes = {"": volume(execute), **volumes}
     told = {name: _told(name, command) for name, command in inventories(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
-    return Equipment(found["Cpus"], found["Memory"], swap, volumes, {**system, **system_names()}, told)
+    system = {**system, **system_names(), **advertised(configuration)}
+    return Equipment(found["Cpus"], found["Memory"], swap, volumes, system, told)
 
 
 _PATIENCE = 60  #: seconds that an inventory command may take
@@ -132,7 +134,7 @@ def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
 
 def _made_up(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
     memory, volume = resources["Memory"], Volume("", resources["Disk"], resources["Disk"])
-    return Equipment(cpus, memory, memory * 1024, {"": volume}, system_ad(domains))
+    return Equipment(cpus, memory, memory * 1024, {"": volume}, {**system_ad(domains), **advertised()})
 
 
 def equipment_of(machine: Machine, slots: Iterable[Slot], domains: Mapping[str, str]) -> Equipment:

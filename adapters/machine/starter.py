@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from ...domain.config import ConfigError, Configuration
 from ...domain.events import Ad
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.expression_cache import ad_of
+from .transfer_plugins import ENABLED, plugins_by_method
 
 RENICE: Final = "JOB_RENICE_INCREMENT"
 _NICEST = 19
@@ -29,6 +30,10 @@ class Starter:
     renice: Expression | None = None  #: JOB_RENICE_INCREMENT; None: it is not set
     execute: Mapping[int, str] = field(factory=dict)
     """This pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)."""
+    urls: bool = True  #: ENABLE_URL_TRANSFERS
+    plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)
+    """By schemes of URLs the commands that move their files."""
+    plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
 
     @classmethod
     def configured(cls, configuration: Configuration, folder: Path) -> Starter:
@@ -44,7 +49,13 @@ class Starter:
                 source = configuration.source(name)
                 words = f"{name} = {directory}: {error.strerror}: jobs run below it; make it, or name another directory"
                 raise ConfigError(words, source.file, source.line) from None
-        return cls(renice, execute)
+        return cls(
+            renice,
+            execute,
+            urls=configuration.boolean(ENABLED, True),
+            plugins=plugins_by_method(configuration),
+            plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
+        )
 
     def nice(self, job: Ad) -> int:
         """Return the increment of a job's nice value, from 0 to 19: the expression evaluated in the job's ad."""

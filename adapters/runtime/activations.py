@@ -128,7 +128,7 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
         nice=starter.nice(launch.job_ad),
         execute=starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
-        transfer=file_transfer(job, slot),
+        transfer=file_transfer(job, slot, starter),
     )
 
 
@@ -164,7 +164,7 @@ def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> executi
 _AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 
 
-def file_transfer(job: ReadAd, slot: ReadAd) -> execution.FileTransfer | None:
+def file_transfer(job: ReadAd, slot: ReadAd, starter: Starter = PLAIN) -> execution.FileTransfer | None:
     """Return how a job's files are transferred; None: it finds them where they are. One that runs at the
     access point always does, and one that has them transferred IF_NEEDED where its slot is of its FileSystemDomain."""
     should = job.text("ShouldTransferFiles").upper()
@@ -179,10 +179,13 @@ def file_transfer(job: ReadAd, slot: ReadAd) -> execution.FileTransfer | None:
         if job.text(path) not in ("", os.devnull) and job.value(transfer) is not False
     ]
     streamed = tuple(name for name, stream in copied if job.value(stream) is True)
+    own = job_plugins(job.text("TransferPlugins")) if starter.urls else {}
+    inputs = _names(job.text("TransferInput"))
+    brought = tuple(dict.fromkeys(path for path in own.values() if path not in inputs))
     on_success = job.text("WhenToTransferOutput").upper() == "ON_SUCCESS"
     return execution.FileTransfer(
         executable=job.value("TransferExecutable") is not False,
-        inputs=_names(job.text("TransferInput")),
+        inputs=(*brought, *inputs),
         outputs=_names(job.text("TransferOutput")) if "TransferOutput" in job else None,
         remaps=remaps(job.text("TransferOutputRemaps")),
         preserve=job.value("PreserveRelativePaths") is True,
@@ -190,6 +193,9 @@ def file_transfer(job: ReadAd, slot: ReadAd) -> execution.FileTransfer | None:
         streamed=streamed,
         max_input_mb=job.number("MaxTransferInputMB"),
         max_output_mb=job.number("MaxTransferOutputMB"),
+        plugins={**starter.plugins, **{method: (os.path.basename(path),) for method, path in own.items()}},
+        plugin_seconds=starter.plugin_seconds,
+        destination=job.text("OutputDestination"),
         success=job.number("JobSuccessExitCode") if on_success else None,
     )
 
@@ -204,6 +210,18 @@ _STREAMS = {
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name for each in text.split(",") if (name := each.strip()))
+
+
+def job_plugins(text: str) -> dict[str, str]:
+    """Return TransferPlugins, ``METHOD,METHOD = PLUGIN; METHOD = PLUGIN``: by method, in lower case, the input that
+    moves its files."""
+    entries = (entry.partition("=") for entry in text.split(";"))
+    return {
+        method.strip().lower(): path.strip()
+        for methods, _, path in entries
+        for method in methods.split(",")
+        if method.strip() and path.strip()
+    }
 
 
 def remaps(text: str) -> dict[str, str]:

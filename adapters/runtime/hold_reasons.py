@@ -70,5 +70,6 @@ def held_for_transfer(way: str, failure: execution.TransferFailure, given: execu
     source, target = (here, there) if way == "input" else (there, here)
     sends = failure.end == "sending"
     at, other = (source, target) if sends else (target, source)
-    moved = f"{failure.end} files {'to' if sends else 'from'}"
-    return f"Transfer {way} files failure at {at} while {moved} {other}. Details: {failure.words}"
+    moved = f"while {failure.end} files {'to' if sends else 'from'} {other}"
+    how = f"using protocol {failure.protocol}" if failure.protocol else moved
+    return f"Transfer {way} files failure at {at} {how}. Details: {failure.words}"

@@ -71,7 +71,7 @@ def _transferred(key: str, move: execution.Move) -> Transferred:
     number = bool(move.ended) + 2 * (move.way == "output")
     return Transferred(
         f"transfer-{key}-{number}", key, move.way, move.began, move.ended, move.files, move.size, move.listed,
-        move.failed,
+        move.failed, move.urls,
     )  # fmt: skip
 
 
@@ -342,7 +342,7 @@ class LocalWorld:
             return Ended(
                 f"end-{key}", key, report.at, failed=True,
                 hold_reason=held_for_failure(report, self._slots.get(key)), hold_code=report.hold_code,
-                hold_subcode=report.errno,
+                hold_subcode=report.errno, protocol=report.failure.protocol if report.failure else "",
             )  # fmt: skip
         if isinstance(report, execution.Lost):
             return Ended(f"end-{key}", key, report.at, lost=True)
@@ -351,14 +351,14 @@ class LocalWorld:
     def _ended(self, report: execution.Exited) -> Ended:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
         given = self._slots.get(report.key)
-        reason = held_for_limit(report.violated, given)
+        reason, protocol = held_for_limit(report.violated, given), ""
         if report.failure is not None and not code:
             code, subcode = report.failure.code, report.failure.errno
-            reason = held_for_transfer("output", report.failure, given)
+            reason, protocol = held_for_transfer("output", report.failure, given), report.failure.protocol
         return Ended(
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
-            undelivered=report.undelivered,
+            undelivered=report.undelivered, protocol=protocol,
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:

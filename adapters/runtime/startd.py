@@ -21,6 +21,7 @@ from ...domain.startd.provisioning import Equipment, SlotTypeError, offer, recon
 from ...domain.state.state import Machine, Slot
 from ..machine.detection import equipment, missing_inventories, plain, system_ad
 from ..machine.host import host_name
+from ..machine.transfer_plugins import faults
 from .engine import Engine
 from .local_world import LocalWorld
 
@@ -188,4 +189,4 @@ class ExecutionPoint:
 
 
 def _warnings(configuration: Configuration) -> list[str]:
-    return [*configuration.warnings, *missing_inventories(configuration)]
+    return [*configuration.warnings, *missing_inventories(configuration), *faults(configuration)]

@@ -19,7 +19,7 @@ from .jobs import *
 from .pool import *
 from .slots import *
 
-_OTHERS = {"CAUSE_CODES", "CLAIM_FLAG_CODES", "IMPORTED", "SET", "TOPICS", "Ad", "Entry", "Procs"}
+_OTHERS = {"CAUSE_CODES", "CLAIM_FLAG_CODES", "IMPORTED", "SET", "TOPICS", "Ad", "ByProtocol", "Entry", "Procs"}
 _HERE = f"{__name__}."
 PUBLIC = sorted(
     _OTHERS

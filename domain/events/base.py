@@ -9,6 +9,8 @@ from ..late_attrs import frozen
 
 Ad = dict[str, str]
 """Attribute -> expression text."""
+ByProtocol = tuple[tuple[str, int, int, int], ...]
+"""Of each protocol of URLs: files that were named, files that plugins moved, their bytes."""
 Procs = tuple[tuple[int, int], ...]
 """Ascending, disjoint ranges of process numbers, both ends included."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..late_attrs import Factory, frozen
-from .base import Ad, ClusterEvent, Procs, event
+from .base import Ad, ByProtocol, ClusterEvent, Procs, event
 
 
 @event("cluster.submitted")
@@ -146,6 +146,7 @@ class JobTransferEnded(ClusterEvent):
     size: int  #: of these together, in bytes
     listed: int = 0  #: of how many files and directories that the job named or made
     failed: bool = False  #: whether something is missing
+    urls: ByProtocol = ()  #: of each protocol of URLs: files that the job named, that plugins moved, their bytes
     ended: int = 0  #: when, in microseconds, if earlier than `at` (else 0)
 
 
@@ -209,3 +210,4 @@ class JobExited(ClusterEvent):
     evidence: int = 0  #: where the log has what the job's own policy read (0: nothing had to be read)
     left: bool = False  #: in logs of format 1: a job that was Completed or Removed then left the queue with this event
     reasons_kept: bool = False  #: whether its ad counts a hold by its reason (in older logs it does not)
+    protocol: str = ""  #: the protocol of URLs by which its files could not be moved (empty: it was not for that)

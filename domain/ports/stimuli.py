@@ -6,7 +6,7 @@ was answered before is not decided again.
 
 from __future__ import annotations
 
-from ..events import Ad, Procs
+from ..events import Ad, ByProtocol, Procs
 from ..late_attrs import Factory, frozen
 
 
@@ -350,7 +350,7 @@ class FireTimers(Stimulus):
 @frozen
 class Transferred(Stimulus):
     """An activation's files began to move on their ``way``, input or output; ``ended``: when they had moved (0: they
-    have not yet), so many files, of so many bytes together; ``failed``: not all could."""
+    have not yet), so many files, of so many bytes together; ``failed``: not all could; ``urls``: what plugins moved."""
 
     key: str
     way: str
@@ -360,6 +360,7 @@ class Transferred(Stimulus):
     size: int = 0
     listed: int = 0
     failed: bool = False
+    urls: ByProtocol = ()
 
 
 @frozen
@@ -411,7 +412,8 @@ class Ended(Stimulus):
     """An activation's processes are gone. ``hold_reason``, with HTCondor's code and subcode, if the job is to be held
     for it: it exceeded a limit, or (``failed``) could not be started. With a VacateReasonCode a failed start is the
     machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists. ``undelivered``: its
-    files did not all come to where they belong, so it has not ended by itself, whatever its process did."""
+    files did not all come to where they belong, so it has not ended by itself, whatever its process did;
+    ``protocol``: that of the plugin which failed, if one did."""
 
     key: str
     at: int
@@ -427,3 +429,4 @@ class Ended(Stimulus):
     hold_subcode: int = 0
     lost: bool = False
     undelivered: bool = False
+    protocol: str = ""

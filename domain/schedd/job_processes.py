@@ -22,6 +22,7 @@ from ..state_machines.hold_codes import (
     TRANSFERS,
     UNSPECIFIED,
     Why,
+    goes_on_hold,
 )
 from .claims import job_ended
 from .deferral import schedule
@@ -41,7 +42,7 @@ def transferred(draft: Draft, stimulus: Transferred) -> None:
     if stimulus.ended and TRANSFER_STEPS.index(activation.transfer) == step:
         ended = min(stimulus.ended, draft.now)
         moved = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
-        draft.emit(evolve(moved, listed=stimulus.listed, failed=stimulus.failed, ended=ended))
+        draft.emit(evolve(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
 
 
 def started(draft: Draft, stimulus: Started) -> None:
@@ -112,7 +113,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
         outcome, "", "", changes,
         stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
-        min(stimulus.at, draft.now),
+        min(stimulus.at, draft.now), protocol=stimulus.protocol,
     )  # fmt: skip
     if outcome != "exited":
         exited = evolve(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
@@ -133,8 +134,10 @@ def ended(draft: Draft, stimulus: Ended) -> None:
 
 
 def _machines_fault(end: Ended) -> bool:
-    """Return whether the job could not be started for a reason that lies with the machine: another one would not fare
-    better there."""
+    """Return whether the job could not be started, or its files not be moved, for a reason that lies with the machine:
+    another one would not fare better there."""
+    if end.hold_code in TRANSFERS:
+        return not goes_on_hold(end.hold_code, end.hold_subcode)
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
 
 
@@ -145,10 +148,13 @@ def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited
     return vacate_reason(_why(draft, activation, end, exited))
 
 
+_FAILURES = ("execution_failed", "transfer_failed")
+
+
 def _why(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Why:
     if exited.outcome == "lost":
         return LOST
-    if (exited.outcome == "failed" and _machines_fault(end)) or "HoldReason" in exited.changes:
+    if (exited.cause in _FAILURES and _machines_fault(end)) or "HoldReason" in exited.changes:
         return Why(end.hold_code, end.hold_subcode, end.hold_reason)
     cluster = draft.state.clusters[activation.cluster]
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
@@ -170,10 +176,12 @@ def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> t
         "HoldReasonCode": str(end.hold_code),
         "HoldReasonSubCode": str(end.hold_subcode),
     }
+    unmoved = "evicted" if end.undelivered else "failed"
     cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
         # if                          outcome    cause               row         changes
         (end.undelivered and not end.hold_reason, "evicted", "evicted", "evict", {}),
-        (end.hold_code in TRANSFERS, "evicted" if end.undelivered else "failed", "transfer_failed", "hold", held),
+        (end.hold_code in TRANSFERS and _machines_fault(end), unmoved, "transfer_failed", "evict", {}),
+        (end.hold_code in TRANSFERS, unmoved, "transfer_failed", "hold", held),
         (_machines_fault(end), "failed", "execution_failed", "evict", {}),
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),

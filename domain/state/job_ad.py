@@ -299,18 +299,27 @@ def _transfer_ended(job: _Attributes, event: JobTransferEnded) -> None:
     changes[f"Transferring{long}"] = ""
     changes[f"Transfer{short}Finished"] = now
     if event.way == "input":  # the shadow's last word on an output comes before that is over
-        changes["TransferInputFileCounts"] = f"[ CEDAR = {event.listed} ]" if event.listed else "[  ]"
+        listed = [(protocol.upper(), count) for protocol, count, _, _ in event.urls] + [("CEDAR", event.listed)]
+        changes["TransferInputFileCounts"] = _record(listed)
         for name, nothing in (("TransferOutputStats", "[  ]"), ("BytesSent", "0.0")):
             if not job.text(name):
                 changes[name] = nothing
         if not event.failed:
             changes["JobCurrentFinishTransferInputDate"] = now
     before = dict(_COUNT.findall(job.text(f"Transfer{long}Stats")))
-    counts = [("SizeBytes", event.size), ("FilesCount", event.files)]
-    sums = [(f"Cedar{name}Total", int(before.get(f"Cedar{name}Total", 0)) + count) for name, count in counts]
-    sums += [(f"Cedar{name}LastRun", count) for name, count in counts]
-    changes[f"Transfer{long}Stats"] = f"[ {'; '.join(f'{name} = {count}' for name, count in sums if count)} ]"
-    job.add_real(total, 0 if event.failed else event.size * 1_000_000)
+    moved = [(protocol.upper(), size, files) for protocol, _, files, size in event.urls]
+    moved.append(("Cedar", event.size, event.files))
+    counts = {f"{whose}SizeBytes": size for whose, size, _ in moved}
+    counts |= {f"{whose}FilesCount": files for whose, _, files in moved}
+    sums = {name.removesuffix("Total"): int(count) for name, count in before.items() if name.endswith("Total")}
+    totals = [(f"{name}Total", sums.get(name, 0) + counts.get(name, 0)) for name in {**counts, **sums}]
+    changes[f"Transfer{long}Stats"] = _record([*totals, *((f"{name}LastRun", count) for name, count in counts.items())])
+    job.add_real(total, 0 if event.failed else sum(size for _, size, _ in moved) * 1_000_000)
+
+
+def _record(counts: list[tuple[str, int]]) -> str:
+    """Return an ad of counts, without those that are 0."""
+    return f"[ {'; '.join(f'{name} = {count}' for name, count in counts if count)} ]"
 
 
 def _executing(job: _Attributes, event: JobExecuting) -> None:
@@ -432,7 +441,8 @@ def _vacated(job: _Attributes, event: JobExited) -> None:
     if code is None:  # an older log
         job.add("NumVacates")
         return
-    protocol = "Cedar" if event.cause == "transfer_failed" and code in _TRANSFER_ERRORS else ""
+    by_files = event.cause == "transfer_failed" and code in _TRANSFER_ERRORS
+    protocol = (event.protocol.capitalize() or "Cedar") if by_files else ""
     job.count("NumVacates", code, protocol)
     if job.whole("JobCurrentStartExecutingDate") < job.whole("JobCurrentStartDate"):
         job.count("NumVacatesPreExecution", code, protocol)

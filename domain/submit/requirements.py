@@ -164,6 +164,9 @@ def _transfer(job: Job, spoken: set[str]) -> Iterator[str]:
     yield able if should == "YES" or about_domain else f"({shared} || {able})"
 
 
+_URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9.+-]*)://.")
+
+
 def _methods(job: Job) -> list[str]:
     """Return the URL schemes of the job's files, without those whose plugins the job brings along."""
     urls = (literal_string(job.attribute("TransferInput")) or "").split(",")
@@ -172,8 +175,9 @@ def _methods(job: Job) -> list[str]:
     urls += [remap.partition("=")[2] for remap in remaps]
     plugins = (literal_string(job.attribute("TransferPlugins")) or "").split(";")
     brought = {name.strip().lower() for plugin in plugins for name in plugin.partition("=")[0].split(",")}
-    found = {match[1].lower() for url in urls if (match := re.match(r"\s*([A-Za-z][A-Za-z0-9.+-]*)://", url))}
-    return sorted(found - brought)
+    schemes = [re.split(r"[.+-]", url[1])[-1] for text in urls if (url := _URL.match(text))]
+    found = {scheme.lower(): scheme for scheme in reversed(schemes)}  # as it is first written
+    return [found[scheme] for scheme in sorted(found.keys() - brought)]
 
 
 REQUIREMENTS = Section(

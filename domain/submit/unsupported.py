@@ -34,7 +34,6 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
     "TransferInput": ("transfer_input_files", "transferinputfiles"),
     "TransferOutput": ("transfer_output_files", "transferoutputfiles"),
     "TransformOnEvict": ("on_evict_checks",),
-    "WantTransferPluginMethods": ("transfer_input_files", "transferinputfiles", "transfer_output_remaps"),
     "WhenToTransferOutput": ("when_to_transfer_output",),
     **{f"{BODY}{retries.attribute}": retries.commands for retries in RETRIES.values()},
 }

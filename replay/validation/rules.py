@@ -56,8 +56,8 @@ OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
     ("evicted", "evicted"): Outcome(("evict",), True),
     ("evicted", "limit_exceeded"): Outcome(("hold",), None),
     ("failed", "execution_failed"): Outcome(("hold", "evict"), None),
-    ("failed", "transfer_failed"): Outcome(("hold",), None),
-    ("evicted", "transfer_failed"): Outcome(("hold",), None),
+    ("failed", "transfer_failed"): Outcome(("hold", "evict"), None),
+    ("evicted", "transfer_failed"): Outcome(("hold", "evict"), None),
     ("evicted", "deferral_missed"): Outcome(("hold",), False),
     ("lost", "lost"): Outcome(("evict",), None),
 }

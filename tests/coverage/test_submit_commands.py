@@ -64,7 +64,6 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
         ("stack_size = 5", "stack_size is kept in the ad and not acted on yet"),
         ("stack_size = 5\nnoop_job = true", "noop_job and stack_size are kept in the ad and not acted on yet"),
         ("+StackSize = 5", "+StackSize is kept in the ad"),
-        ("transfer_input_files = http://example.org/a", "transfer_input_files is kept in the ad and not acted on yet"),
         ("when_to_transfer_output = ON_EXIT_OR_EVICT", "when_to_transfer_output is kept in the ad"),
         ("checkpoint_exit_code = 85", "no slot has HasSelfCheckpointTransfers yet"),
         ("notification = always", "notification has no effect yet"),

@@ -78,6 +78,10 @@ class FileTransfer:
     streamed: tuple[str, ...] = ()  #: those that are written where they belong
     max_input_mb: int | None = None  #: beyond this its transfer fails; None, or below 0: there is no limit
     max_output_mb: int | None = None
+    plugins: Mapping[str, Sequence[str]] = field(factory=dict)
+    """By schemes of URLs the words of the commands that move their files; one without a slash is an input."""
+    plugin_seconds: int = 0  #: how long one may take
+    destination: str = ""  #: a URL below which outputs go, but for the streams; empty: they go to ``iwd``
     success: int | None = None  #: the exit code without which no outputs are brought back; None: they always are
 
 
@@ -115,6 +119,10 @@ class Activation:
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
 
 
+def _by_protocol(said: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
+    return tuple(tuple(each) for each in said)
+
+
 @frozen
 class Move:
     """A transfer of a job's files."""
@@ -126,6 +134,8 @@ class Move:
     files: int = 0  #: how many were, with those inside
     size: int = 0  #: of them together, in bytes
     failed: bool = False  #: whether something is missing
+    urls: tuple[tuple[str, int, int, int], ...] = field(default=(), converter=_by_protocol)
+    """Of each protocol of files that plugins moved: how many were to be moved, how many were, their bytes."""
 
 
 @frozen
@@ -133,9 +143,10 @@ class TransferFailure:
     """Why a job's files could not be transferred."""
 
     code: int  #: the HoldReasonCode
-    errno: int
+    errno: int  #: or another HoldReasonSubCode
     end: str  #: at which end: sending or receiving
     words: str
+    protocol: str = ""  #: that a plugin used; empty: none did
 
 
 def _moves(said: Sequence[Move | Mapping[str, Any]]) -> tuple[Move, ...]:

@@ -29,7 +29,7 @@ Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed
 
 _VERSION = 3
 _HOWS = get_args(How)
-_PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
+PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
 _CONNECT_S = 15.0  #: how long to try for a supervisor: it may be busy ending what a predecessor left
 _AGAIN_S = 0.01
 _TRIES = 5  #: how often a supervisor may hang up on the first words before it is taken to be broken
@@ -205,7 +205,7 @@ class Supervisor:
             try:
                 options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
                 done = subprocess.run(
-                    [sys.executable, *options, str(_PROGRAM), str(self._folder)],
+                    [sys.executable, *options, str(PROGRAM), "server", str(self._folder)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=log,

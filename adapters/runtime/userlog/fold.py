@@ -365,16 +365,17 @@ def _interrupted(
         return
     if hold is None and run.why == DEACTIVATED:
         return
-    why = hold or run.why or UNSPECIFIED
+    unmoved = _vacate_of(event.changes) if event.cause == "transfer_failed" and hold is None else None
+    why = hold or unmoved or run.why or UNSPECIFIED
     if event.outcome == "lost":
         why = LOST
         yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, why.reason)
-    error = hold or run.error
+    error = hold or unmoved or run.error
     if error is not None:
         why = error
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
         yield REMOTE_ERROR, event_text.remote_error(run.place.slot, message, error.code, error.subcode)
-    if run.executing is not None or run.deferred or hold is not None:
+    if run.executing is not None or run.deferred or hold is not None or unmoved is not None:
         yield (
             EVICT,
             lambda _: event_text.evicted(

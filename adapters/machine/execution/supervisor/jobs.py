@@ -13,7 +13,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import inherit, launch, mover, processes, transfer
+from . import inherit, launch, mover, processes, tally, transfer
 from .families import Families
 from .job import Job, clock, files_kb, ticker
 from .launch import Order, StartError
@@ -336,11 +336,11 @@ class Jobs:
         job.runs(order, process, at, output_kb)
         self._joins(job)
 
-    def _move(self, job: Job, way: str, work: Callable[[], transfer.Result]) -> None:
+    def _move(self, job: Job, way: str, work: Callable[[], tally.Result]) -> None:
         """Start the transfer of a job's files."""
         processes.bequeath(job.number)
         try:
-            began = mover.fork(way, transfer.FAILED[way], clock(), work)
+            began = mover.fork(way, tally.FAILED[way], clock(), work)
         except OSError as error:
             raise launch.failure("scratch", error, f"transfer of its {way} files") from None
         process = processes.read(began.pid)

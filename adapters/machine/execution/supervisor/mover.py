@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from .transfer import RECEIVING, Result
+from .tally import RECEIVING, Result
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _MOST = 1 << 16  #: bytes of a result: what a pipe holds without a reader

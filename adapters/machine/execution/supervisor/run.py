@@ -1,6 +1,7 @@
-"""The supervisor's program: ``python -I -S run.py FOLDER``. It exits at once; the supervisor is a process of its own.
+"""The programs of this folder: ``python -I -S run.py MODULE ARGUMENT...``.
 
-Exit code 0: a supervisor serves FOLDER now, this one or an earlier one. Else the reason is printed.
+``server FOLDER`` exits at once, the supervisor is a process of its own. Exit code 0: a supervisor serves FOLDER now,
+this one or an earlier one. Else the reason is printed. ``url_plugin ...`` is a file transfer plugin.
 """
 
 import os
@@ -14,18 +15,18 @@ _AROUND = ("poolbook", "poolbook.adapters", "poolbook.adapters.machine", "poolbo
 
 
 def main() -> int:
-    """Stub the packages around this one, then serve."""
+    """Stub the packages around this one, then run the module."""
     here = os.path.dirname(os.path.abspath(__file__))
     for name in _AROUND:
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = []
     sys.modules[_AROUND[-1]].__path__ = [os.path.dirname(here)]
     try:
-        served: int = import_module(f"{_AROUND[-1]}.supervisor.server").main(sys.argv[1])
+        code: int = import_module(f"{_AROUND[-1]}.supervisor.{sys.argv[1]}").main(*sys.argv[2:])
     except OSError as error:
         print(error)
         return 1
-    return served
+    return code
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from .launch import Order
+from .plugins import file_name, scheme
 
 STREAMS = {"stdout": "_condor_stdout", "stderr": "_condor_stderr"}
 """What output and error are called in the scratch directory until they come to where they belong."""
@@ -29,7 +30,7 @@ def inside(order: Order, scratch: str) -> Order:
     elif "/" in order["executable"]:
         there["executable"] = os.path.join(order["iwd"], order["executable"])
     if "stdin" in transfer["brought"]:
-        there["stdin"] = os.path.basename(order["stdin"])
+        there["stdin"] = file_name(order["stdin"]) if scheme(order["stdin"]) else os.path.basename(order["stdin"])
     for name in STREAMS:
         if name in transfer["brought"]:
             there[name] = STREAMS[name]

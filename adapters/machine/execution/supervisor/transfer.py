@@ -21,19 +21,15 @@ from typing import Any, NamedTuple
 
 from .channel import Channel, LocalChannel
 from .launch import Order
+from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import STAGED, STAGING, remove
+from .tally import RECEIVING, SENDING, Result, Tally, TransferError, of_plugin, unreadable, unwritable
 
 CATALOG = "catalog"  #: beside the scratch directory: what was in it when the job began
 _SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
-_MEGABYTE = 1 << 20
+_BUFFER = 1 << 20
 _NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-
-SENDING, RECEIVING = "sending", "receiving"  #: at which end a transfer failed
-TOO_LARGE = {"input": 32, "output": 33}  #: HoldReasonCode: MaxTransferInputSizeExceeded, MaxTransferOutputSizeExceeded
-FAILED = {"input": 13, "output": 12}  #: TransferInputError, TransferOutputError
-
-Result = dict[str, Any]  #: what became of a transfer: files, size, listed, and of a failure code, errno, end and words
 
 
 class File(NamedTuple):
@@ -42,59 +38,6 @@ class File(NamedTuple):
     source: str
     name: str
     is_directory: bool = False
-
-
-class TransferError(Exception):
-    """A file could not be transferred: at which end, the errno, what was tried."""
-
-    def __init__(self, end: str, number: int, words: str, code: int = 0) -> None:
-        super().__init__(words)
-        self.end, self.number, self.words, self.code = end, number, words, code
-
-
-def _unreadable(path: str, error: OSError) -> TransferError:
-    number = error.errno or 0
-    return TransferError(SENDING, number, f"reading from file {path}: (errno {number}) {os.strerror(number)}")
-
-
-def _unwritable(path: str, error: OSError) -> TransferError:
-    number = error.errno or 0
-    return TransferError(RECEIVING, number, f"writing to file {path}: (errno {number}) {os.strerror(number)}")
-
-
-class Tally:
-    """What a transfer has moved so far, and what it could not."""
-
-    def __init__(self, way: str, limit_mb: int | None) -> None:
-        self._way = way
-        self._limit = None if limit_mb is None or limit_mb < 0 else limit_mb * _MEGABYTE
-        self.listed = self.files = self.size = self.failures = 0
-        self.first: TransferError | None = None
-
-    def admit(self, path: str, size: int) -> None:
-        """Raise `TransferError` if so many further bytes are more than the job may move."""
-        if self._limit is not None and self.size + size > self._limit:
-            words = (
-                f"sending file {path}: max total {'upload' if self._way == 'input' else 'download'} bytes exceeded "
-                f"(max={self._limit // _MEGABYTE} MB, this file={size // _MEGABYTE} MB)"
-            )
-            raise TransferError(SENDING, 0, words, TOO_LARGE[self._way])
-
-    def failed(self, error: TransferError) -> None:
-        self.failures += 1
-        self.first = self.first or error
-
-    def result(self) -> Result:
-        said: Result = {"files": self.files, "size": self.size, "listed": self.listed}
-        if self.first is not None:
-            counted = f"{self.failures} total failures: first failure: " if self.first.end == SENDING else ""
-            said["failure"] = {
-                "code": self.first.code or FAILED[self._way],
-                "errno": self.first.number,
-                "end": self.first.end,
-                "words": f"{counted}{self.first.words}"[:2000],
-            }
-        return said
 
 
 # Input
@@ -106,14 +49,23 @@ def bring(order: Order, scratch: str, channel: Channel | None = None) -> Result:
     transfer: Transfer = order["transfer"]
     tally = Tally("input", transfer["max_input_mb"])
     made = {scratch}
+    plugins = Plugins(order, scratch, upload=False)
     for path, name in _inputs(order):
-        tally.listed += 1
         try:
+            if kind := scheme(name):
+                tally.by_url(kind, 0)
+                plugins.add(name, f"{scratch}/{file_name(name)}")
+                continue
+            tally.listed += 1
             for file in _expanded(path, name, transfer["preserve"]):
                 _copy_in(file, scratch, made, tally, channel or LocalChannel())
+        except PluginError as error:
+            tally.failed(of_plugin(RECEIVING, error))
         except TransferError as error:
             tally.files += 1
             tally.failed(error)
+    if not tally.failures:
+        tally.take(plugins, RECEIVING)
     if transfer["executable"]:
         with contextlib.suppress(OSError):
             program = f"{scratch}/{os.path.basename(order['executable'])}"
@@ -129,7 +81,7 @@ def _inputs(order: Order) -> Iterator[tuple[str, str]]:
     named = [order["executable"]] if transfer["executable"] else []
     named += [order["stdin"]] if "stdin" in transfer["brought"] else []
     for name in named:
-        yield os.path.join(iwd, name), os.path.basename(name)
+        yield os.path.join(iwd, name), name if scheme(name) else os.path.basename(name)
     for name in transfer["inputs"]:
         yield os.path.join(iwd, name), name
 
@@ -153,20 +105,20 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
     try:
         found = os.stat(path)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     if stat.S_ISREG(found.st_mode):
         yield File(path, name)
     if not stat.S_ISDIR(found.st_mode):
         return
     if not contents and os.path.islink(path):
-        raise _unreadable(path, OSError(errno.EISDIR, ""))
+        raise unreadable(path, OSError(errno.EISDIR, ""))
     if name and not contents:
         yield File(path, name, is_directory=True)
     try:
         with os.scandir(path) as found_there:
             entries = sorted(found_there, key=lambda entry: entry.name)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     for entry in entries:
         inner = f"{name}/{entry.name}" if name else entry.name
         if within and entry.is_symlink() and not _leads_inside(within, entry.path):
@@ -184,7 +136,7 @@ def _copy_in(file: File, scratch: str, made: set[str], tally: Tally, channel: Ch
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
         except OSError as error:
-            raise _unwritable(target, error) from None
+            raise unwritable(target, error) from None
         made.add(folder)
     if not file.is_directory:
         _copy(file.source, target, tally, channel, sync=False)
@@ -195,7 +147,7 @@ def _copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) 
     try:
         reader = os.open(source, os.O_RDONLY | _NEVER_WAIT)
     except OSError as error:
-        raise _unreadable(source, error) from None
+        raise unreadable(source, error) from None
     try:
         found = os.fstat(reader)
         tally.admit(source, found.st_size)
@@ -203,14 +155,14 @@ def _copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) 
         try:
             writer = os.open(target, flags, 0o600)
         except OSError as error:
-            raise _unwritable(target, error) from None
+            raise unwritable(target, error) from None
         try:
             size = channel.carry(reader, writer)
             os.fchmod(writer, stat.S_IMODE(found.st_mode) & 0o777)
             if sync:
                 os.fsync(writer)
         except OSError as error:
-            raise _unwritable(target, error) from None
+            raise unwritable(target, error) from None
         finally:
             os.close(writer)
     finally:
@@ -240,16 +192,25 @@ def take_back(order: Order, scratch: str, failed: bool, channel: Channel | None 
     transfer: Transfer = order["transfer"]
     tally = Tally("output", transfer["max_output_mb"])
     staging = Staging(order["key"], order["iwd"], scratch, channel or LocalChannel())
+    plugins = Plugins(order, scratch, upload=True)
     own = _streams(order, scratch)
     for name in [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own}):
         tally.listed += 1
         try:
             within = "" if name.startswith("/") else scratch
             for file in _expanded(_inside(scratch, name), name, transfer["preserve"], within):
-                staging.add(file, _destination(order, file.name), tally)
+                target = _url(order, scratch, file) or _destination(order, file.name)
+                if not scheme(target):
+                    staging.add(file, target, tally)
+                elif not file.is_directory:
+                    tally.by_url(scheme(target), 0)
+                    plugins.add(target, file.source)
+        except PluginError as error:
+            tally.failed(of_plugin(SENDING, error))
         except TransferError as error:
             tally.files += 1
             tally.failed(error)
+    tally.take(plugins, SENDING)
     for source, target in own:
         try:
             staging.add(File(source, ""), target, tally)
@@ -303,12 +264,20 @@ def _inside(scratch: str, name: str) -> str:
     none; an absolute path is what its submitter wants."""
     path = os.path.join(scratch, name)
     if not name.startswith("/") and not _leads_inside(scratch, path):
-        raise _unreadable(path, OSError(errno.EXDEV, ""))
+        raise unreadable(path, OSError(errno.EXDEV, ""))
     return path
 
 
+def _url(order: Order, scratch: str, file: File) -> str:
+    """Return where an output goes below the destination that is a URL; empty: there is none. The name there is that of
+    the scratch directory, with the directories in it."""
+    destination: str = order["transfer"].get("destination", "")
+    return f"{destination.rstrip('/')}/{file.source.removeprefix(f'{scratch}/')}" if destination else ""
+
+
 def _destination(order: Order, name: str) -> str:
-    """Return where an output goes: by the longest of its leading directories that has another name, or its own."""
+    """Return where an output goes, a path or a URL: by the longest of its leading directories that has another name, or
+    its own."""
     remaps, head, tail = order["transfer"]["remaps"], name, ""
     while head:
         if head in remaps:
@@ -316,7 +285,7 @@ def _destination(order: Order, name: str) -> str:
             break
         head, last = os.path.split(head)
         tail = os.path.join(last, tail) if tail else last
-    return os.path.join(order["iwd"], name)
+    return name if scheme(name) else os.path.join(order["iwd"], name)
 
 
 class Staging:
@@ -347,7 +316,7 @@ class Staging:
                 return
             staged = f"{staging}/{len(self._files)}"
         except OSError as error:
-            raise _unwritable(target, error) from None
+            raise unwritable(target, error) from None
         try:
             _copy(file.source, staged, tally, self._channel, sync=len(self._files) < _SYNCED_ALONE)
         except TransferError as error:
@@ -364,7 +333,7 @@ class Staging:
             with open(source, "rb") as reader:
                 size = os.fstat(reader.fileno()).st_size
                 tally.admit(source, size)
-                while data := reader.read(_MEGABYTE):
+                while data := reader.read(_BUFFER):
                     while data:
                         data = data[os.write(writer, data) :]
         finally:
@@ -403,7 +372,7 @@ class Staging:
             try:
                 os.makedirs(target, 0o700, exist_ok=True)
             except OSError as error:
-                tally.failed(_unwritable(target, error))
+                tally.failed(unwritable(target, error))
         made: set[str] = set()
         for staged, target in self._files:
             try:
@@ -412,7 +381,7 @@ class Staging:
                     made.add(folder)
                 os.replace(staged, target)
             except OSError as error:
-                tally.failed(_unwritable(target, error))
+                tally.failed(unwritable(target, error))
         for folder in self._folders.values():
             _clear(folder)
 

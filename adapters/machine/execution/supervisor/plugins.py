@@ -1,0 +1,180 @@
+"""Move files by file transfer plugins: programs that know the URLs of some schemes.
+
+A plugin is called once for all the files of its schemes: ``PLUGIN -infile FILE -outfile FILE [-upload]``. It reads an
+ad for each file, with ``Url`` and ``LocalFileName``, and writes one, with ``TransferSuccess`` and what went wrong. One
+that takes too long is killed with all that it has started. It runs as a child of the mover, and is gone with it.
+
+Source: the manual's "File Transfer Plug-Ins" (its protocol 2); for the words and subcodes of failures, the reference's
+file_transfer.cpp and a real pool's runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import select
+import signal
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from .launch import Order
+from .plugin_ads import Ad, read_ads, write_ads
+
+NOT_FOUND, NOT_STARTED, NOTHING_SAID = -1001, -1003, -1004
+"""HoldReasonSubCode of failures for which a job is not held but tried again elsewhere: there is no plugin for a URL, it
+could not be started, it failed without a word. (HTCondor's CONDOR_HOLD_SUBCODE.)"""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+-]*)://.")
+_ROOM = b" " * (16 << 10)  #: what the answer's file has from the start: a full disk leaves room for a report
+
+
+class Request(NamedTuple):
+    """A file that a plugin is to move: from its URL to a path, or back."""
+
+    url: str
+    path: str
+
+
+class Moved(NamedTuple):
+    """What a plugin reports of one file: the protocol that it used, and how many bytes."""
+
+    protocol: str
+    size: int
+
+
+class PluginError(Exception):
+    """A plugin has failed: the subcode, what happened, and the protocol if it is about one file."""
+
+    def __init__(self, subcode: int, words: str, protocol: str = "") -> None:
+        super().__init__(words)
+        self.subcode, self.words, self.protocol = subcode, words, protocol
+
+
+def scheme(name: str) -> str:
+    """Return a URL's scheme in lower case, of chtc+https the last part; empty for any other name."""
+    found = _SCHEME.match(name)
+    return re.split(r"[.+-]", found[1])[-1].lower() if found else ""
+
+
+def file_name(url: str) -> str:
+    """Return the name that a URL's file has where it arrives."""
+    return os.path.basename(url.partition("?")[0])
+
+
+class Plugins:
+    """The plugins that an order names, for the files of one direction."""
+
+    def __init__(self, order: Order, scratch: str, *, upload: bool) -> None:
+        self._order, self._scratch, self._upload = order, scratch, upload
+        self._by_scheme: dict[str, list[str]] = order["transfer"].get("plugins", {})
+        self._seconds: int = order["transfer"].get("plugin_seconds", 0)
+        self._requests: dict[tuple[str, ...], list[Request]] = {}
+
+    def add(self, url: str, path: str) -> None:
+        """Have a file moved with the others. Raise `PluginError` if no plugin can."""
+        words = self._by_scheme.get(scheme(url))
+        if words is None:
+            kind = scheme(url)
+            raise PluginError(NOT_FOUND, f"FILETRANSFER: plugin for type {kind} not found!", kind)
+        self._requests.setdefault(tuple(words), []).append(Request(url, path))
+
+    def move(self) -> Iterator[tuple[list[Moved], PluginError | None]]:
+        """Call each plugin; yield what it has moved, and why it failed."""
+        for words, requests in self._requests.items():
+            yield self._moved(words, requests)
+
+    def _moved(self, words: tuple[str, ...], requests: list[Request]) -> tuple[list[Moved], PluginError | None]:
+        label = words[-1]
+        stem = f"{self._scratch}/.{os.path.basename(label)}"
+        program = [f"{self._scratch}/{words[0]}", *words[1:]] if "/" not in words[0] else list(words)
+        try:
+            with _files(stem, requests) as (asked, told):
+                options = ["-infile", asked, "-outfile", told, *(["-upload"] if self._upload else [])]
+                status = self._run(label, [*program, *options])
+                with open(told, encoding="utf-8", errors="surrogateescape") as file:
+                    ads = read_ads(file.read())
+        except OSError as error:
+            return [], PluginError(NOT_STARTED, f"FILETRANSFER: Failed to execute {label}: {error.strerror}")
+        moved = [Moved(_text(ad, "transferprotocol", scheme(_text(ad, "transferurl"))), _size(ad)) for ad in ads]
+        return moved, self._failure(label, f"{stem}.out", status, ads, requests)
+
+    def _run(self, label: str, words: list[str]) -> int | None:
+        """Run a plugin; return its wait status, None if it was killed for taking too long. Raise `OSError`."""
+        os.chdir(self._scratch)
+        null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+        pid = os.posix_spawn(words[0], words, self._environment(label), file_actions=null, setsid=True)
+        watched = os.pidfd_open(pid)
+        try:
+            in_time = select.select([watched], [], [], self._seconds)[0]
+        finally:
+            os.close(watched)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)  # what it has left behind, too, is to write nothing more
+        status = os.waitpid(pid, 0)[1]
+        return status if in_time else None
+
+    def _environment(self, label: str) -> dict[str, str]:
+        """Return the supervisor's environment, the places of the job's ads, and those of the job's variables that begin
+        with the plugin's name."""
+        name = re.split(r"_plugin|\.", os.path.basename(label))[0].upper()
+        own = {key: text for key, text in self._order["environment"].items() if name and key.startswith(f"{name}_")}
+        ads = {"_CONDOR_JOB_AD": f"{self._scratch}/.job.ad", "_CONDOR_MACHINE_AD": f"{self._scratch}/.machine.ad"}
+        return {**os.environ, **own, **ads}
+
+    def _failure(
+        self, label: str, told: str, status: int | None, ads: list[Ad], requests: list[Request]
+    ) -> PluginError | None:
+        """Return why a plugin's files are not there; None: they are."""
+        by_signal = status is not None and os.WIFSIGNALED(status)
+        number = errno.ETIME if status is None else os.WTERMSIG(status) if by_signal else os.WEXITSTATUS(status)
+        subcode = number if status is None or by_signal else number << 8
+        ended = f"({'signal' if by_signal else 'exit code'} {number})"
+        if not ads:
+            words = f"file transfer plugin {label} exited {ended}, no valid classads in output file {told}"
+            return PluginError(subcode if status is None or by_signal else NOTHING_SAID, words)
+        for ad in reversed(ads):
+            if ad.get("transfersuccess") is not True:
+                url = _text(ad, "transferurl")
+                silent = f"File transfer plugin {label} exited unexpectedly without producing an error message "
+                words = f"{_text(ad, 'transfererror', silent)} ( URL file = {url} )"
+                return PluginError(subcode, words, _text(ad, "transferprotocol", scheme(url)))
+        if status is None:
+            return PluginError(subcode, f"File transfer plugin {label} timed out after {self._seconds} seconds.")
+        if number:
+            words = f"failed unexpectedly with exit code {number}, did not report a TransferError message."
+            return PluginError(subcode, f"File transfer plugin {label} {words}")
+        unsaid = {request.url for request in requests} - {_text(ad, "transferurl") for ad in ads}
+        if unsaid:
+            url = min(unsaid)
+            words = f"File transfer plugin {label} exited without producing a TransferSuccess result ({url})"
+            return PluginError(0, words, scheme(url))
+        return None
+
+
+@contextlib.contextmanager
+def _files(stem: str, requests: Iterable[Request]) -> Iterator[tuple[str, str]]:
+    """Have the two files of a call. Raise `OSError` if they cannot be made."""
+    asked, told = f"{stem}.in", f"{stem}.out"
+    ads: list[Ad] = [{"Url": request.url, "LocalFileName": request.path} for request in requests]
+    try:
+        for path, data in ((asked, write_ads(ads).encode("utf-8", "surrogateescape")), (told, _ROOM)):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(data)
+        yield asked, told
+    finally:
+        for path in (asked, told):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+
+def _text(ad: Ad, name: str, default: str = "") -> str:
+    value = ad.get(name)
+    return value if isinstance(value, str) and value else default
+
+
+def _size(ad: Ad) -> int:
+    value = ad.get("transfertotalbytes", ad.get("transferfilebytes"))
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,0 +1,190 @@
+"""Poolbook's own file transfer plugin: files by file:, data:, http:, https: and ftp: URLs.
+
+It speaks HTCondor's protocol 2, as other plugins do (the manual's "File Transfer Plug-Ins"); ``run`` starts it. A file
+whose bytes did not all come is removed again, and what goes to a file: URL has its name when it is whole and on disk.
+What may pass by itself, as a server that does not answer, is tried again as often as the reference's curl plugin does.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import IO, Any
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
+
+from .plugin_ads import Ad, Value, read_ads, write_ads
+from .plugins import scheme
+
+_RETRIES = 20  #: after each of which it waits a second longer
+_PATIENCE_S = 60  #: how long a server may be silent
+
+
+class _Failed(Exception):
+    """A file was not moved: what is told. ``passes``: whether another try may help."""
+
+    def __init__(self, words: str, passes: bool = False) -> None:
+        super().__init__(words)
+        self.words, self.passes = words, passes
+
+
+def main(*arguments: str) -> int:
+    """Do what a plugin is asked; return its exit code: 1, if not all files were moved."""
+    if arguments == ("-classad",):
+        print(f'MultipleFileSupport = true\nPluginType = "FileTransfer"\nSupportedMethods = "{",".join(SCHEMES)}"')
+        print('ProtocolVersion = 2\nPluginVersion = "1.0"')
+        return 0
+    options = dict(pairwise(arguments))
+    with open(options["-infile"], encoding="utf-8", errors="surrogateescape") as file:
+        asked = [ad for ad in read_ads(file.read()) if "url" in ad]
+    results = [_result(ad, "-upload" in arguments) for ad in asked]
+    with open(options["-outfile"], "r+b") as answer:  # it has room already, which a full disk would not give
+        answer.write("\n".join(write_ads([result]) for result in results).encode("utf-8", "surrogateescape"))
+        answer.truncate()
+    return 0 if all(result["TransferSuccess"] for result in results) else 1
+
+
+def _result(ad: Ad, upload: bool) -> dict[str, Value]:
+    url, path = str(ad["url"]), str(ad.get("localfilename"))
+    began = int(time.time())
+    told: dict[str, Value] = {"TransferUrl": url, "TransferFileName": path, "TransferProtocol": scheme(url)}
+    told["TransferType"] = "upload" if upload else "download"
+    try:
+        size = _moved(url, path, upload)
+        told |= {"TransferSuccess": True, "TransferFileBytes": size, "TransferTotalBytes": size}
+    except _Failed as error:
+        told |= {"TransferSuccess": False, "TransferError": error.words, "TransferTotalBytes": 0}
+    return told | {"TransferStartTime": began, "TransferEndTime": int(time.time())}
+
+
+def _moved(url: str, path: str, upload: bool) -> int:
+    """Move a file; return its size. Raise `_Failed`."""
+    ways = SCHEMES.get(scheme(url))
+    way = ways[upload] if ways else None
+    if way is None:
+        raise _Failed(f"{scheme(url)}: URLs cannot be {'written' if upload else 'read'}")
+    for tried in range(_RETRIES + 1):
+        try:
+            way(url, path)
+            return os.stat(path).st_size
+        except _Failed as error:
+            failed = error
+        except OSError as error:
+            failed = _Failed(_words(error), passes=isinstance(error, ConnectionError | TimeoutError))
+        if not upload:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        if not failed.passes:
+            break
+        time.sleep(tried + 1)
+    raise failed
+
+
+def _words(error: OSError) -> str:
+    where = f" {error.filename}" if error.filename else ""
+    return f"(errno {error.errno}) {error.strerror or error}{where}"
+
+
+# Each scheme
+
+
+def _read_data(url: str, path: str) -> None:
+    """data://[TYPE][;base64],DATA/NAME, where a list of files would be parted by the comma: %2C."""
+    head, comma, tail = url.partition("://")[2].replace("%2c", "%2C").replace("%2C", ",", 1).partition(",")
+    data, slash, _ = tail.rpartition("/")
+    if not comma or not slash:
+        raise _Failed("a data: URL is data://[;base64]%2CDATA/NAME")
+    try:
+        content = base64.b64decode(data, validate=True) if head.endswith(";base64") else unquote_to_bytes(data)
+    except ValueError as error:
+        raise _Failed(f"the data of a data: URL cannot be read: {error}") from None
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def _read_file(url: str, path: str) -> None:
+    with open(_local(url), "rb") as source, open(path, "wb") as target:
+        shutil.copyfileobj(source, target)
+
+
+def _write_file(url: str, path: str) -> None:
+    target = _local(url)
+    staged = f"{os.path.dirname(target)}/.poolbook-{os.getpid()}-{os.path.basename(target)}"
+    try:
+        with open(path, "rb") as source, open(staged, "xb") as file:
+            shutil.copyfileobj(source, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(staged, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(staged)
+        if error.filename == staged:
+            error.filename = target
+        raise
+
+
+def _local(url: str) -> str:
+    return unquote(urlsplit(url).path)
+
+
+def _download(url: str, path: str) -> None:
+    with _opened(url) as answer, open(path, "wb") as file:
+        shutil.copyfileobj(answer, file)
+        announced = answer.headers.get("Content-Length")
+        if announced is not None and file.tell() != int(announced):
+            raise _Failed(f"end of response with {int(announced) - file.tell()} bytes missing", passes=True)
+
+
+def _upload(url: str, path: str) -> None:
+    with open(path, "rb") as file, _opened(url, file):
+        pass
+
+
+def _opened(url: str, data: IO[bytes] | None = None) -> Any:
+    """Return a server's answer. Raise `_Failed`."""
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    request = Request(url, method="PUT" if data else None)
+    if data:
+        request.data = data
+        request.add_header("Content-Length", str(os.fstat(data.fileno()).st_size))
+    try:
+        return urlopen(request, timeout=_PATIENCE_S)
+    except HTTPError as error:
+        raise _Failed(f"The requested URL returned error: {error.code}") from None
+    except URLError as error:
+        passes = isinstance(error.reason, ConnectionError | TimeoutError)
+        raise _Failed(f"Failed to connect to {urlsplit(url).netloc}: {error.reason}", passes) from None
+    except (HTTPException, ValueError) as error:
+        raise _Failed(f"{type(error).__name__}: {error}") from None
+
+
+def _upload_by_ftp(url: str, path: str) -> None:
+    from ftplib import FTP, all_errors
+
+    place = urlsplit(url)
+    try:
+        with FTP(timeout=_PATIENCE_S) as server, open(path, "rb") as file:
+            server.connect(place.hostname or "", place.port or 21)
+            server.login(unquote(place.username or ""), unquote(place.password or ""))
+            server.storbinary(f"STOR {unquote(place.path).lstrip('/')}", file)
+    except all_errors as error:
+        raise _Failed(str(error), isinstance(error, ConnectionError | TimeoutError)) from None
+
+
+_Way = Callable[[str, str], None]
+SCHEMES: Mapping[str, tuple[_Way, _Way | None]] = {
+    "data": (_read_data, None),
+    "file": (_read_file, _write_file),
+    "ftp": (_download, _upload_by_ftp),
+    "http": (_download, _upload),
+    "https": (_download, _upload),
+}
+"""By scheme how a file comes from a URL, and how it goes to one."""

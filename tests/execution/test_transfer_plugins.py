@@ -1,0 +1,112 @@
+"""golden: which file transfer plugins a machine has, by its configuration, and what its slots and jobs get of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.machine.starter import Starter
+from poolbook.adapters.machine.transfer_plugins import advertised, faults, plugins_by_method
+from poolbook.adapters.runtime.activations import ReadAd, file_transfer, job_plugins
+from poolbook.domain.config import Configuration, read
+
+from ..together import together
+
+SAID = {
+    "good": 'MultipleFileSupport = true\nSupportedMethods = "Own, http"\nStartdAttrs = "OwnInfo,No"\nOwnInfo = [ a = 1 ]',
+    "old": 'SupportedMethods = "own"',
+    "mute": "",
+    "rubbish": "no ad",
+}
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    for name, text in SAID.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\ncat <<'E'\n{text}\nE\n")
+        (tmp_path / name).chmod(0o700)
+    (tmp_path / "slow").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "slow").chmod(0o700)
+    return tmp_path
+
+
+def configured(programs: Path, text: str) -> Configuration:
+    return read(text.replace("HERE", str(programs)))
+
+
+DEFAULT = {"data", "file", "ftp", "http", "https"}
+METHODS = {
+    "": DEFAULT,
+    "FILETRANSFER_PLUGINS = $(FILETRANSFER_PLUGINS), HERE/good": DEFAULT | {"own"},
+    "FILETRANSFER_PLUGINS = /none/curl_plugin": DEFAULT - {"data"},
+    "FILETRANSFER_PLUGINS = /none/data_plugin, HERE/good": {"data", "own", "http"},
+    "FILETRANSFER_PLUGINS = ": set(),
+    "ENABLE_URL_TRANSFERS = false": set(),
+}
+
+
+@together("text, methods", METHODS.items())
+def test_a_machine_knows_the_schemes_of_its_plugins(programs: Path, text: str, methods: set[str]) -> None:
+    assert set(plugins_by_method(configured(programs, text))) == methods
+
+
+def test_of_two_plugins_for_a_scheme_the_later_one_counts(programs: Path) -> None:
+    found = plugins_by_method(configured(programs, "FILETRANSFER_PLUGINS = /none/curl_plugin, HERE/good"))
+    assert found["http"] == (str(programs / "good"),) and found["https"][0] == sys.executable
+
+
+def test_slots_say_what_the_plugins_can_and_say(programs: Path) -> None:
+    ad = advertised(configured(programs, "FILETRANSFER_PLUGINS = HERE/good"))
+    assert ad == {
+        "HasFileTransferPluginMethods": '"http,own"',
+        "HasJobTransferPlugins": "true",
+        "OwnInfo": "[ a = 1 ]",
+    }
+    assert advertised(configured(programs, "ENABLE_URL_TRANSFERS = false")) == {}
+
+
+FAULTS = {
+    "none": "No such file or directory: it is left out",
+    "old": "it moves one file at a time (protocol 1)",
+    "mute": "its -classad names no SupportedMethods",
+    "rubbish": "its -classad names no SupportedMethods",
+    "slow": "timed out after 1 seconds",
+    "good": "",
+}
+
+
+def test_a_plugin_that_cannot_be_used_is_told_and_left_out(programs: Path) -> None:
+    names = ", ".join(f"HERE/{name}" for name in FAULTS)
+    configuration = configured(programs, f"FILETRANSFER_PLUGINS = {names}\nFILETRANSFER_PLUGIN_CLASSAD_TIMEOUT = 1")
+    found = {Path(fault.split(": ")[1]).name: fault for fault in faults(configuration)}
+    assert found.keys() == {name for name, words in FAULTS.items() if words}
+    assert all(FAULTS[name] in words for name, words in found.items())
+    assert set(plugins_by_method(configuration)) == {"own", "http"}
+    assert faults(read("")) == []
+
+
+def test_a_jobs_own_plugins_are_inputs_and_go_before_the_machines() -> None:
+    job = {
+        "ShouldTransferFiles": '"YES"',
+        "TransferPlugins": '"http,HTTPS=tools/mine.py;own = other"',
+        "TransferInput": '"http://a/b,other"',
+        "OutputDestination": '"own://host/x"',
+    }
+    starter = Starter(plugins={"http": ("/a",), "file": ("/b",)}, plugin_seconds=7)
+    transfer = file_transfer(ReadAd(job), ReadAd({}), starter)
+    assert transfer is not None
+    assert transfer.plugins == {"http": ("mine.py",), "https": ("mine.py",), "own": ("other",), "file": ("/b",)}
+    assert transfer.inputs == ("tools/mine.py", "http://a/b", "other")
+    assert (transfer.destination, transfer.plugin_seconds) == ("own://host/x", 7)
+    off = file_transfer(ReadAd(job), ReadAd({}), Starter(urls=False, plugins={}))
+    assert off is not None and off.plugins == {} and off.inputs == ("http://a/b", "other")
+
+
+@together(
+    "text, plugins",
+    {"": {}, "own": {}, "=x": {}, "a=": {}, " A , b = x y ; c=z": {"a": "x y", "b": "x y", "c": "z"}}.items(),
+)
+def test_transfer_plugins_are_read_as_submitters_write_them(text: str, plugins: dict[str, str]) -> None:
+    assert job_plugins(text) == plugins
