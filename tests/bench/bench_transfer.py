@@ -22,6 +22,9 @@ from tests.beside.pools import Own, Pool, Real  # noqa: E402
 LARGE = 1 << 30
 MANY = 10_000
 JOBS = 500
+PATIENCE = 300.0  #: seconds after which a case has failed
+TRANSFER, END, HOLD = b"\n040 (", b"\n005 (", b"\n012 ("
+_CUT = len(END) - 1
 JOB = """executable = /bin/sh
 transfer_executable = false
 arguments = "-c '{script}'"
@@ -62,19 +65,22 @@ def measured(pool: Pool, text: str) -> float:
     folder = pool.home / "transfer"
     log = folder / "job.log"
     log.unlink(missing_ok=True)
+    log.touch()
+    os.chown(log, pool.uid, pool.uid)
     (folder / "job.sub").write_text(text)
-    jobs = int(text.split()[-1])
-    pool.command("submit", "job.sub", where="transfer")
-    began = 0.0
-    while True:
-        said = log.read_text() if log.exists() else ""
-        if not began and "Started transferring input" in said:
-            began = time.perf_counter()
-        if said.count("\n005 (") == jobs:
-            return time.perf_counter() - began
-        if "\n012 (" in said:
-            raise SystemExit(f"a job was held: {said}")
-        time.sleep(0.005)
+    jobs, ended, began, said = int(text.split()[-1]), 0, 0.0, b""
+    until = time.perf_counter() + PATIENCE
+    words = pool.command("submit", "job.sub", where="transfer")
+    with log.open("rb") as file:
+        while ended < jobs:
+            said = said[-_CUT:] + file.read()
+            if not began and TRANSFER in said:
+                began = time.perf_counter()
+            ended += said.count(END)
+            if HOLD in said or time.perf_counter() > until:
+                raise SystemExit(f"{ended} of {jobs} jobs have ended: {words}\n{log.read_text()[-2000:]}")
+            time.sleep(0.002)
+    return time.perf_counter() - began
 
 
 def run(pool: Pool) -> dict[str, float]:

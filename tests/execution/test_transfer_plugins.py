@@ -15,7 +15,8 @@ from poolbook.domain.config import Configuration, read
 from ..together import together
 
 SAID = {
-    "good": 'MultipleFileSupport = true\nSupportedMethods = "Own, http"\nStartdAttrs = "OwnInfo,No"\nOwnInfo = [ a = 1 ]',
+    "good": 'MultipleFileSupport = true\nSupportedMethods = "Own, http"\n'
+    'StartdAttrs = "OwnInfo,Gone"\nOwnInfo = [ a = 1 ]',
     "old": 'SupportedMethods = "own"',
     "mute": "",
     "rubbish": "no ad",
