@@ -26,6 +26,7 @@ from ...domain.ports.effects import Benchmark, Forget, Signal, Start, StartClien
 from ...domain.ports.log import Log
 from ...domain.ports.sensor_readings import Readings
 from ...domain.ports.world import ClientLaunch, Launch, World
+from ...domain.schedd.constraints import AskFirst, Patience
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.evolve import fold
@@ -40,10 +41,11 @@ _REPORTED_ONCE = (
 
 @define
 class Answer:
-    """What became of a stimulus: its answer, or why it was refused."""
+    """What became of a stimulus: its answer, or why it was refused, or what its decision needs first."""
 
     value: Any = None
     refusal: str = ""
+    first: AskFirst | None = None  #: nothing was decided: these jobs are to be asked first
 
 
 @define
@@ -128,14 +130,16 @@ class LogWriter:
 
     # Deciding
 
-    def handle(self, stimuli: Sequence[s.Stimulus]) -> list[Answer]:
+    def handle(self, stimuli: Sequence[s.Stimulus], patience: Patience | None = None) -> list[Answer]:
         """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world.
 
-        Returns one answer for each stimulus, after the append. What was refused changed nothing.
+        Returns one answer for each stimulus, after the append. What was refused changed nothing. `patience` says how
+        many jobs are asked one by one whether they meet a command's constraint; without it any number is.
 
         :raises LogError: nothing of all this happened
         """
         before, now = self.state.position, self.now()
+        self._caches.of(Patience).take(patience or Patience())
         events: list[Event] = []
         self._readings.clear()
         try:
@@ -199,6 +203,8 @@ class LogWriter:
             if self.state.position != position:
                 raise
             return Answer(refusal=str(refusal))
+        except AskFirst as first:
+            return Answer(first=first)
         events += decided
         self._decided(stimulus, decided, now)
         known = self.state.answers.get(stimulus.id)

@@ -22,12 +22,14 @@ from ...domain.decide import Refusal
 from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import AlreadyServed, Fenced, Log, LogError
+from ...domain.schedd.constraints import Patience
 from ...domain.state import negotiators
 from ..machine.host import user_name
 from ..machine.local_time import local_time
 from ..machine.sockets import listen, make_private
 from ..stores.log_paths import WriterLock, log_paths
 from ..stores.sqlite_files import mode_like
+from .asked_ahead import MOST, RequestsAhead, Waiting
 from .command_codec import description_of, stimulus_of
 from .commands import is_served
 from .connections import Client, Connections, name_of
@@ -94,6 +96,7 @@ class Server:
         self._machine_requests: list[tuple[Client | None, str]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
+        self._ahead = RequestsAhead[_Asked]()
         self._reader = DescriptionReader(self._wake)
         self._reserved = 0
         self._complained = False
@@ -246,6 +249,7 @@ class Server:
         self._listen()
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
+        self.engine.subscribe(lambda first, events: self._ahead.follow(events))
         if self._lost:
             now = self.world.now()
             self.engine.handle([s.Ended(f"lost-{key}", key, now, lost=True) for key in self._lost])
@@ -323,7 +327,7 @@ class Server:
         slowest = self._connections.tidy()
         if slowest is not None:
             soon.append(now + round(slowest * 1_000_000))
-        if self._connections.waits:
+        if self._connections.waits or self._ahead:
             soon.append(now)
         until = min([*soon, *([] if until is None else [until])], default=None)
         came = self.engine.wait(until)
@@ -332,7 +336,7 @@ class Server:
         asked, self._asked = self._asked, []
         self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
         try:
-            answers = self.engine.handle([*came, *(one.stimulus for one in asked)])
+            answers = self.engine.handle([*came, *(one.stimulus for one in asked)], Patience(MOST))
         except Fenced:
             raise
         except LogError as error:
@@ -344,8 +348,16 @@ class Server:
         else:
             self._complained = False
             for one, answer in zip(asked, answers[len(came) :], strict=True):
-                one.client.answer(one.reply(answer))
+                self._answer(one, answer)
+        self._decide_asked_ahead()
         self._handle_machine_requests()
+
+    def _decide_asked_ahead(self) -> None:
+        """Go on asking jobs for a while, and decide a request whose jobs all have been asked."""
+        self._ahead.go_on()
+        ready = self._ahead.ready()
+        if ready is not None:
+            self._decide_alone(ready.request, ready.patience, ready)
 
     def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
         """Answer requests that could not be appended with the error."""
@@ -359,16 +371,28 @@ class Server:
         """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
         self.engine.handle([one for one in came if one not in self.engine.unlogged])
         for one in asked:
-            try:
-                (answer,) = self.engine.handle([one.stimulus])
-                one.client.answer(one.reply(answer))
-            except Fenced:
-                raise
-            except LogError as error:
-                self._refuse([one], error)
-            except Exception as error:
-                self.warn(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
-                one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
+            self._decide_alone(one, Patience(MOST))
+
+    def _decide_alone(self, one: _Asked, patience: Patience, before: Waiting[_Asked] | None = None) -> None:
+        """Decide one request; `before`: as it has waited until its jobs were asked."""
+        try:
+            (answer,) = self.engine.handle([one.stimulus], patience)
+        except Fenced:
+            raise
+        except LogError as error:
+            self._refuse([one], error)
+        except Exception as error:
+            self.warn(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
+            one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
+        else:
+            self._answer(one, answer, before)
+
+    def _answer(self, one: _Asked, answer: Answer, before: Waiting[_Asked] | None = None) -> None:
+        """Send a request's answer, or let it wait until its jobs have been asked."""
+        if answer.first is None:
+            one.client.answer(one.reply(answer))
+        else:
+            self._ahead.put(one, answer.first, before)
 
     def warn(self, text: str) -> None:
         """Print a warning for the user who runs the server."""

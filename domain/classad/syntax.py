@@ -8,6 +8,7 @@ refuse the same texts. Source: docs/classads of the HTCondor manual, and HTCondo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
@@ -107,8 +108,17 @@ operations.parse = parse
 
 def parse_evaluated(text: str) -> Expression:
     """Read an expression as the language's ``eval()`` does: HTCondor ignores the rest after ``a ? b : c``."""
+    return _evaluated_often(text) if len(text) <= _SHORT else _evaluated(text)
+
+
+def _evaluated(text: str) -> Expression:
     parser = _Parser(text)
     return parser.run(parser.evaluated)
+
+
+_SHORT = 1000
+"""Characters of a text that is kept with its meaning: most are evaluated again and again, in one ad after the other."""
+_evaluated_often = lru_cache(maxsize=256)(_evaluated)
 
 
 def parse_old_value(text: str, *, strict: bool = False) -> Expression:

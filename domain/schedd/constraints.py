@@ -2,30 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.match import accepts
+from ..late_attrs import define, field
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of
+from ..state.expression_cache import ad_of, expression
 
 MANY = 500
 """Jobs from which on a condition is evaluated by columns: it takes 50 ms to load what does that."""
+_A_FEW = 200
+"""Jobs that are asked between two pauses."""
+Jobs = Sequence[tuple[Cluster, list[int]]]
+"""Clusters, each with those of its processes that are meant."""
 
 
-def meeting(condition: Expression, jobs: Sequence[tuple[Cluster, list[int]]], context: Context) -> list[list[int]]:
+class AskFirst(Exception):
+    """So many jobs have to be asked one by one that others would wait too long: ask them ahead of the decision, little
+    by little (``AskedAhead.ask``). Nothing was decided."""
+
+    def __init__(self, condition: Expression, jobs: Jobs, context: Context) -> None:
+        super().__init__(condition, jobs, context)
+        self.condition, self.jobs, self.context = condition, jobs, context
+
+
+@define
+class AskedAhead:
+    """What jobs have said of one condition before it is decided about them."""
+
+    context: Context  #: the instant at which they were asked
+    _said: dict[int, dict[int, bool]] = field(factory=dict)
+
+    def ask(self, first: AskFirst) -> Iterator[None]:
+        """Ask the jobs that have said nothing yet, and pause after a few milliseconds again and again. Meanwhile the
+        state may go on; a job that has left is passed over."""
+        for cluster, procs in first.jobs:
+            said = self._said.setdefault(cluster.id, {})
+            silent = [proc for proc in procs if proc not in said]
+            for at in range(0, len(silent), _A_FEW):
+                for proc, ad in _ads(cluster, silent[at : at + _A_FEW]):
+                    said[proc] = meets(first.condition, ad, self.context)
+                yield
+
+    def forget(self, cluster: int, procs: Sequence[tuple[int, int]]) -> None:
+        """Something happened to these jobs: what they said does not count any more."""
+        said = self._said.get(cluster, {})
+        for first, last in procs if said else ():
+            for proc in range(first, last + 1):
+                said.pop(proc, None)
+
+    def of(self, cluster: int) -> dict[int, bool]:
+        """Return what a cluster's jobs have said."""
+        return self._said.get(cluster, {})
+
+
+@define
+class Patience:
+    """How many jobs a decision asks one by one at most, and what they have said ahead of it. It is kept in a pool's
+    ``Caches``: an empty one asks any number."""
+
+    most: int | None = None
+    ahead: AskedAhead | None = None
+
+    def take(self, other: Patience) -> None:
+        """Be as this one."""
+        self.most, self.ahead = other.most, other.ahead
+
+
+def meeting(condition: Expression, jobs: Jobs, context: Context, patience: Patience | None = None) -> list[list[int]]:
     """Return, for each of these clusters, those of its processes that meet the condition: it is true of them, or a
-    number other than 0."""
+    number other than 0.
+
+    :raises AskFirst: more of them have to be asked one by one than ``patience`` is for
+    """
     if sum(len(procs) for _, procs in jobs) >= MANY:
         from . import job_constraints
 
         found = job_constraints.meeting(condition, jobs, context)
         if found is not None:
             return found
-    return [
-        [proc for proc in procs if meets(condition, ad_of(cluster.attributes(proc)), context)]
-        for cluster, procs in jobs
-    ]
+    ahead = None if patience is None else patience.ahead
+    said = [{} if ahead is None else ahead.of(cluster.id) for cluster, _ in jobs]
+    if patience is not None and patience.most is not None:
+        new = sum(proc not in known for (_, procs), known in zip(jobs, said, strict=True) for proc in procs)
+        if new > patience.most:
+            raise AskFirst(condition, jobs, context)
+    if ahead is not None:
+        context = ahead.context  # all are asked as of one instant
+    return [_one_by_one(condition, *each, known, context) for each, known in zip(jobs, said, strict=True)]
+
+
+def _one_by_one(
+    condition: Expression, cluster: Cluster, procs: list[int], said: dict[int, bool], context: Context
+) -> list[int]:
+    asked = {proc: meets(condition, ad, context) for proc, ad in _ads(cluster, [p for p in procs if p not in said])}
+    return [proc for proc in procs if asked.get(proc, said.get(proc))]
+
+
+def _ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]]:
+    """The ads of those of these processes that are in the queue. Each is chained to one that all share which went the
+    same way: to make a whole ad takes longer than most conditions."""
+    shared: dict[int, tuple[ClassAd, tuple[str, ...]]] = {}
+    for proc in procs:
+        if proc not in cluster:
+            continue
+        cohort = cluster.of[proc]
+        found = shared.get(cohort)
+        if found is None or cluster.members[cohort] == 1:
+            found = shared[cohort] = _shared_ad(cluster, proc)
+        parent, varying = found
+        ad = ClassAd(chained=parent)
+        own = cluster.variants.of(proc) if varying else {}
+        for name in varying:
+            meaning = expression(own[name]) if own[name] else None
+            if meaning is not None:
+                ad[name] = meaning
+        ad["ClusterId"], ad["ProcId"], ad["JobStatus"] = cluster.id, proc, cluster.status[proc]
+        yield proc, ad
+
+
+def _shared_ad(cluster: Cluster, proc: int) -> tuple[ClassAd, tuple[str, ...]]:
+    """What the ads of all jobs have in common that went the same way as this one, and the names of those attributes
+    that each has of its own."""
+    changes = cluster.changes(proc)
+    changed = {name.lower() for name, text in changes.items() if text}
+    names = cluster.variants.names
+    varying = tuple(name for name in names if name not in changes and name.lower() not in changed)
+    texts = {name: text for name, text in cluster.ad.items() if name not in names}
+    return ad_of({**texts, **changes}), varying
 
 
 def meets(condition: Expression, job: ClassAd, context: Context) -> bool:

@@ -24,7 +24,7 @@ from ..state.job_ad import quoted, unquoted, whole
 from ..state.schedd_settings import MAX_RELEASES, limit
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
-from .constraints import meeting
+from .constraints import Patience, meeting
 from .job_actions import Decided, hold, release, remove
 
 HELD_BY_USER = 1
@@ -46,7 +46,10 @@ class Outcome:
 
 
 def selected(draft: Draft, selection: Selection) -> list[tuple[Cluster, list[int]]]:
-    """Each cluster that the command means, with its processes."""
+    """Each cluster that the command means, with its processes.
+
+    :raises AskFirst: too many jobs have to be asked one by one whether they meet its constraint
+    """
     state = draft.state
     constraint = constraint_of(selection.constraint)
     wanted: dict[int, set[int] | None] = dict.fromkeys(selection.clusters)
@@ -67,7 +70,7 @@ def selected(draft: Draft, selection: Selection) -> list[tuple[Cluster, list[int
         if procs_:
             found.append((cluster, procs_))
     if constraint is not None:
-        procs_of = meeting(constraint, found, draft.context)
+        procs_of = meeting(constraint, found, draft.context, draft.caches.of(Patience))
         found = [(cluster, procs_) for (cluster, _), procs_ in zip(found, procs_of, strict=True) if procs_]
     return found
 
@@ -103,9 +106,10 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
     if rule is None:
         raise Refusal(f"{command.action!r} is nothing that can be done with jobs; there are {', '.join(_ACTIONS)}")
     outcomes = missing(draft, command.selection)
+    jobs = selected(draft, command.selection)
     if draft.state.factories:
         outcomes += _move_factories(draft, command)
-    for cluster, procs in selected(draft, command.selection):
+    for cluster, procs in jobs:
         if not allowed(draft, command.user, cluster):
             outcomes += outcomes_of(cluster, procs, "permission denied")
             continue

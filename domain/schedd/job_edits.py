@@ -36,10 +36,11 @@ def edit_jobs(draft: Draft, command: Edit) -> None:
     """
     _check(draft, command)
     outcomes = missing(draft, command.selection)
+    jobs = selected(draft, command.selection)
     if draft.state.factories and not command.dry:
         outcomes += _edit_factories(draft, command)
     edits: list[Edited] = []
-    for cluster, procs in selected(draft, command.selection):
+    for cluster, procs in jobs:
         if allowed(draft, command.user, cluster):
             edits += [(cluster, changes, group) for changes, group in _edits(command, cluster, procs)]
         elif not command.own:

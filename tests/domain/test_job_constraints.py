@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,12 +13,14 @@ from poolbook.domain.classad import Context, EvaluationError, parse
 from poolbook.domain.classad.match import accepts
 from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.ports.stimuli import Selection
-from poolbook.domain.schedd.constraints import MANY
+from poolbook.domain.schedd import constraints
+from poolbook.domain.schedd.constraints import MANY, AskedAhead, AskFirst, Patience
 from poolbook.domain.schedd.job_commands import selected
 from poolbook.domain.schedd.job_constraints import meeting
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.job_ad import job_procs
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State
@@ -82,25 +86,38 @@ CLUSTERS = st.lists(
 def queue(
     clusters: list[tuple[int, dict[str, list[str]]]], steps: list[tuple[str, int, tuple[int, int], str, str]]
 ) -> State:
+    state = submitted(clusters)
+    for _ in happened(state, steps):
+        pass
+    return state
+
+
+def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
     state = State()
     evolve(state, e.PoolFounded(*WHY, "test", "htcondor-25", "example.org", "0", settings({})))
     for number, (count, own) in enumerate(clusters, 1):
         columns = {name: [texts[proc % len(texts)] for proc in range(count)] for name, texts in own.items()}
         ad = {name: text for name, text in AD.items() if name not in columns}
         evolve(state, e.ClusterSubmitted(*WHY, number, "alice@example.org", ad, count, pack(columns), "Idle"))
+    return state
+
+
+def happened(state: State, steps: list[tuple[str, int, tuple[int, int], str, str]]) -> Iterator[e.Event]:
+    """One event after the other, each as soon as it has happened."""
     for what, number, (first, many), name, text in steps:
         cluster = state.clusters.get(number)
         if cluster is None:
             continue
         procs = tuple((proc, proc) for proc in range(first, min(first + many, cluster.count)) if proc in cluster)
-        if what == "edit" and procs:
-            evolve(state, e.JobsEdited(*WHY, number, procs, {name: text}))
-        elif procs:
+        event: e.Event = e.JobsEdited(*WHY, number, procs, {name: text})
+        if what != "edit":
             target = "Held" if what == "hold" else ""
             told = {"HoldReason": '"later"'} if target else {}
-            source = cluster.status_of(procs[0][0])
-            evolve(state, e.JobsTransitioned(*WHY, number, procs, what, source, target or "Left", told))
-    return state
+            source = cluster.status_of(procs[0][0]) if procs else ""
+            event = e.JobsTransitioned(*WHY, number, procs, what, source, target or "Left", told)
+        if procs:
+            evolve(state, event)
+            yield event
 
 
 def one_by_one(text: str, jobs: list[tuple[Cluster, list[int]]], context: Context) -> list[list[int]]:
@@ -123,7 +140,38 @@ def test_by_columns_a_constraint_means_what_it_means_job_by_job(
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     for text in CONSTRAINTS:
         found = meeting(parse(text), jobs, context)
-        assert found == one_by_one(text, jobs, context) or (found is None and "eval(" in text), text
+        alone = one_by_one(text, jobs, context)
+        assert found == alone or (found is None and "eval(" in text), text
+        assert constraints.meeting(parse(text), jobs, context) == alone, text
+
+
+@given(CLUSTERS, STEPS, st.sampled_from(CONSTRAINTS), st.lists(st.integers(0, 6), max_size=8))
+def test_jobs_that_are_asked_ahead_say_what_they_say_at_the_decision_whatever_happens_meanwhile(
+    clusters: list[tuple[int, dict[str, list[str]]]],
+    steps: list[tuple[str, int, tuple[int, int], str, str]],
+    text: str,
+    turns: list[int],
+) -> None:
+    state, context, condition = submitted(clusters), Context(now=NOW, seed=NOW), parse(text)
+    jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
+    with pytest.raises(AskFirst) as first:
+        constraints.meeting(condition, jobs, context, Patience(most=0))
+    ahead = AskedAhead(context)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(constraints, "_A_FEW", 2)
+        asking, events = ahead.ask(first.value), happened(state, steps)
+        for turn in turns:
+            for _ in range(turn):
+                next(asking, None)
+            event = next(events, None)
+            found = None if event is None else job_procs(event)
+            if found is not None:
+                ahead.forget(*found)
+        for _ in asking:
+            pass
+    jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
+    later = Context(now=NOW + 60, seed=1)
+    assert constraints.meeting(condition, jobs, later, Patience(ahead=ahead)) == one_by_one(text, jobs, context)
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)

@@ -197,3 +197,26 @@ def test_a_thousand_connections_are_all_served_beside_one_that_asks_all_the_time
                 assert b"cluster" in one.recv(9999)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def act(number: int, action: str, **selection: object) -> bytes:
+    request = {"kind": "Act", "id": f"test-{number}", "action": action, "selection": selection}
+    return json.dumps(request).encode() + b"\n"
+
+
+def test_while_a_constraint_is_asked_job_by_job_others_are_answered(folder: Folder) -> None:
+    folder.write("many.sub", "executable = /bin/true\nhold = true\nqueue 60000\n")
+    with folder.served("-slots", "1"), ExitStack() as stack:
+        folder.call("submit", "many.sub")
+        slow, other = (stack.enter_context(connected(folder.path)) for _ in range(2))
+        slow.sendall(act(1, "release", constraint='eval("ProcId >= 10")'))
+        other.sendall(act(2, "remove", jobs=[[1, 7]]))
+        assert b'"done"' in other.recv(9999)
+        slow.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            slow.recv(1)
+        other.sendall(act(3, "remove", jobs=[[1, 11], [1, 59_999]]))
+        assert b'"done"' in other.recv(9999)
+        slow.settimeout(60)
+        released = json.loads(slow.makefile().readline())["answer"]
+    assert [(one["first"], one["last"], one["result"]) for one in released] == [(10, 10, "done"), (12, 59_998, "done")]
