@@ -1,5 +1,5 @@
 """For all tests: no example of a property is judged by the clock, since the machines that run them are shared; and a
-property that does not say how many examples it wants gets 30, so that the suite stays fast. `make soak` draws more.
+property that does not say how many examples it wants gets 20, so that the suite stays fast. `make soak` draws more.
 
 Garbage is collected less often than by default: what a worker keeps (modules, parsed sources, recorded pools) is so
 much that looking through it again and again took a tenth of all its time."""
@@ -12,7 +12,7 @@ import os
 import pytest
 from hypothesis import settings
 
-settings.register_profile("poolbook", deadline=None, max_examples=30)
+settings.register_profile("poolbook", deadline=None, max_examples=20)
 settings.load_profile("poolbook")
 
 gc.set_threshold(50_000, 20, 100)

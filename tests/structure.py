@@ -22,7 +22,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -47,12 +47,12 @@ class Module(NamedTuple):
     lines: int
 
 
-def modules_of(root: Path) -> list[Module]:
-    """Return the modules of a checkout, by their paths."""
+def modules_of(root: Path, without: Collection[str] = ()) -> list[Module]:
+    """Return the modules of a checkout, by their paths; `without` those of some rooms."""
     found = []
     for path in sorted(root.rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        if any(part.startswith(".") or part in NOT_OURS for part in parts):
+        if any(part.startswith(".") or part in NOT_OURS for part in parts) or parts[0] in without:
             continue
         text = path.read_text(encoding="utf-8")
         package = ".".join([NAME, *parts[:-1]])
@@ -79,7 +79,14 @@ def statements(body: Iterable[ast.AST], run_time: bool) -> Iterator[ast.Import |
         elif run_time and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             yield from statements(node.orelse, run_time)
         else:
-            yield from statements(ast.iter_child_nodes(node), run_time)
+            yield from statements(_below(node), run_time)
+
+
+def _below(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements right below a node, and what has statements: no expression has any."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        below = getattr(node, name, ())
+        yield from below if isinstance(below, list) else ()
 
 
 def imported(module: Module, known: set[str], run_time: bool) -> set[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from .structure import (
     HERE,
+    NOT_PRODUCT,
     Module,
     between_rooms,
     circles,
@@ -103,7 +104,7 @@ def test_sizes_are_counted(tree: Tree) -> None:
 
 @pytest.fixture(scope="module")
 def ours() -> list[Module]:
-    return modules_of(HERE)
+    return modules_of(HERE, NOT_PRODUCT)
 
 
 def test_no_modules_import_each_other_in_a_circle(ours: list[Module]) -> None:

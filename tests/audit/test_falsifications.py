@@ -14,6 +14,7 @@ from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.forensics.audit.rules import RULES
 
 from ..importing.folders import recorded
+from ..sampling import ALL, marked, some
 from .falsifications import KINDS, falsified, read
 from .find_falsifications import findings
 
@@ -76,7 +77,7 @@ FOUND_BY: Final = {
 """By which rule, or as which fact, each kind of lie is found, and words of the finding."""
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in RECORDINGS.glob("*/StartLog.gz")))
+@pytest.mark.parametrize("name", some(sorted(path.parent.name for path in RECORDINGS.glob("*/StartLog.gz")), 5))
 def test_an_honest_recording_is_accused_of_nothing(name: str) -> None:
     assert findings(read(RECORDINGS / name)) == set()
 
@@ -131,16 +132,23 @@ def test_a_shadows_death_is_known_by_what_its_job_did_again(lacking: str) -> Non
     assert findings({name: text for name, text in files.items() if name not in lacking.split()}) == set()
 
 
-def test_each_kind_of_lie_is_found_by_its_rule() -> None:
+def test_each_kind_of_lie_has_its_rule() -> None:
     assert FOUND_BY.keys() == KINDS.keys()
     assert {rule for rule, _ in FOUND_BY.values()} <= {*RULES, *FACTS}
-    files, told = read(RECORDINGS / "busy"), set()
+    assert {lie.kind for lie in falsified(read(RECORDINGS / "busy"), 1)} == KINDS.keys()
+
+
+@pytest.mark.parametrize("of_a_rule", [1, marked(ALL)])
+def test_a_lie_is_found_by_its_rule(of_a_rule: int) -> None:
+    """Of so many kinds of lie for each rule."""
+    files, tried = read(RECORDINGS / "busy"), Counter[str]()
     for lie in falsified(files, 1):
         rule, words = FOUND_BY[lie.kind]
-        found = findings({**files, lie.file: lie.text})
-        assert any(one.rule == rule and words in one.words for one in found), (lie.kind, lie.file, lie.line, found)
-        told.add(lie.kind)
-    assert told == KINDS.keys()
+        tried[rule] += 1
+        if tried[rule] <= of_a_rule:
+            found = findings({**files, lie.file: lie.text})
+            assert any(one.rule == rule and words in one.words for one in found), (lie.kind, lie.file, lie.line, found)
+    assert tried.keys() == {rule for rule, _ in FOUND_BY.values()}
 
 
 @pytest.mark.soak

@@ -78,7 +78,7 @@ def spoil(folder: str, place: Path, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=1, deadline=None)
 @given(data=st.data())
 def test_an_import_in_two_parts_cut_anywhere_gives_the_audit_of_one_import(
     folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -87,7 +87,7 @@ def test_an_import_in_two_parts_cut_anywhere_gives_the_audit_of_one_import(
 
 
 @pytest.mark.parametrize("folder", ["02-owner-return", "12-submit-policy"])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_rubbish_anywhere_in_any_file_stops_nothing(
     folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -116,7 +116,7 @@ def test_any_recorded_pool_is_read_in_parts_and_with_rubbish(
 @pytest.mark.parametrize(
     "kind", ["StartLog", "EventLog", "job.log", "history", "job_queue.log", "SchedLog", "userprio.txt"]
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(rubbish=st.binary(max_size=3000))
 def test_a_file_of_nothing_but_rubbish_stops_nothing(
     kind: str, tmp_path_factory: pytest.TempPathFactory, rubbish: bytes

@@ -18,6 +18,7 @@ from poolbook.replay.forensics.audit.expected_lines import ANNOUNCEMENTS
 from poolbook.replay.forensics.audit.rules import OF_SLOTS
 from poolbook.replay.forensics.audit.startd_log_rules import STORY
 
+from ..sampling import thorough
 from ..together import together
 from .startlogs import NOON, TRACES, audited, imported, judged, log, read_in_turns, rotated, start_logs
 
@@ -147,11 +148,12 @@ LAST = {("02", 189): "Changing activity: Benchmarking -> Idle"}
 """Removals that nothing gives away: the last transition of a slot, that no words announce."""
 
 
+@pytest.mark.parametrize("most", thorough(6))
 @pytest.mark.parametrize("run", LOGS)
-def test_a_line_that_is_removed_is_found(run: str) -> None:
+def test_a_line_that_is_removed_is_found(run: str, most: int) -> None:
     lines = LOGS[run].split(b"\n")
     places = [number for number, line in enumerate(lines) if MOVE.match(line)]
-    for place in random.Random(7).sample(places, min(len(places), 40)):
+    for place in random.Random(7).sample(places, min(len(places), most, 40)):
         audit = audited(b"\n".join(lines[:place] + lines[place + 1 :]))
         name = lines[place].split()[2].rstrip(b":").decode() + "@localhost"
         if b"no longer needed" in lines[place]:  # its own kind of absence: a slot that is not heard of again
@@ -167,15 +169,16 @@ def test_a_line_that_is_removed_is_found(run: str) -> None:
             assert first.story[-1].endswith(f"[StartLog.1:{first.line}]")
 
 
+@pytest.mark.parametrize("most", thorough(4))
 @pytest.mark.parametrize("run", LOGS)
-def test_a_transition_that_is_changed_is_found(run: str) -> None:
+def test_a_transition_that_is_changed_is_found(run: str, most: int) -> None:
     lines, chosen = LOGS[run].split(b"\n"), random.Random(7)
     words = {
         b"state": [b"Owner", b"Unclaimed", b"Matched", b"Claimed", b"Preempting", b"Drained"],
         b"activity": [b"Idle", b"Busy", b"Retiring", b"Vacating", b"Suspended", b"Killing", b"Cleaning"],
     }
     places = [number for number, line in enumerate(lines) if b": Changing " in line]
-    for place in chosen.sample(places, min(len(places), 15)):
+    for place in chosen.sample(places, min(len(places), most, 15)):
         line = lines[place]
         side = chosen.choice([rb": (\w+)(?:/\w+)? -> ", rb" -> (\w+)"])
         old = re.search(side, line)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse, unparse
 
+from ..sampling import some
 from ..together import together
 from . import oracle
 from .strategies import old_texts, texts
@@ -308,23 +309,26 @@ def test_a_chain_of_operators_may_be_of_any_length(operator: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "a" * 1_000_000,
-        "1" * 1_000_000,
-        "1e" + "9" * 1_000_000,
-        '"' + "x" * 1_000_000 + '"',
-        '"' + "\\" * 1_000_000 + '"',
-        '"a" ' * 250_000,
-        "{" + "1, " * 330_000 + "1}",
-        "[" + "; ".join(f"a{n} = {n}" for n in range(60_000)) + "]",
-        "a[0]" * 250_000,
-        "-" * 1_000_000,
-        "?:" * 500_000,
-        " " * 1_000_000,
-        "/*" * 500_000,
-        "\\" * 1_000_000,
-        'relTime("' + "1" * 1_000_000 + '")',
-    ],
+    some(
+        [
+            "a" * 1_000_000,
+            "1" * 1_000_000,
+            "1e" + "9" * 1_000_000,
+            '"' + "x" * 1_000_000 + '"',
+            '"' + "\\" * 1_000_000 + '"',
+            '"a" ' * 250_000,
+            "{" + "1, " * 330_000 + "1}",
+            "[" + "; ".join(f"a{n} = {n}" for n in range(60_000)) + "]",
+            "a[0]" * 250_000,
+            "-" * 1_000_000,
+            "?:" * 500_000,
+            " " * 1_000_000,
+            "/*" * 500_000,
+            "\\" * 1_000_000,
+            'relTime("' + "1" * 1_000_000 + '")',
+        ],
+        6,
+    ),
     ids=lambda text: text[:10].strip(),
 )
 def test_a_text_of_a_megabyte_is_parsed_or_refused(text: str) -> None:

@@ -8,6 +8,7 @@ from poolbook.domain.classad import (
     parse,
 )
 
+from .. import sampling
 from . import corpus
 from .tables import check_all, check_clauses, check_evaluation, check_matches, check_rank
 
@@ -99,7 +100,7 @@ def test_slots_are_evaluated_one_by_one_only_where_cheaper_clauses_leave_them() 
 POLICIES = [case["expr"] for case in corpus.cases("classad") if case["feature"] == "policy"]
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", sampling.some(range(8), 2))
 def test_the_corpus_policies_mean_the_same_on_a_table_of_its_slots(part: int) -> None:
     job, slots = corpus.groups()[part].job, corpus.groups()[part].slots
     table = SlotTable(slots)
@@ -112,7 +113,7 @@ def test_the_corpus_policies_mean_the_same_on_a_table_of_its_slots(part: int) ->
         check_rank(table, slots, asking)
 
 
-@pytest.mark.parametrize("part", range(8))
+@pytest.mark.parametrize("part", sampling.some(range(8), 3))
 def test_the_corpus_policies_mean_the_same_in_slots(part: int) -> None:
     job, slots = corpus.groups()[part + 8].job, corpus.groups()[part + 8].slots
     texts = list(dict.fromkeys(POLICIES[part::8]))

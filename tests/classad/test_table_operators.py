@@ -14,6 +14,7 @@ from poolbook.domain.classad import (
     parse,
 )
 
+from ..sampling import marked, spread, thorough
 from ..together import together
 from . import pools
 from .strategies import FUNCTIONS
@@ -190,11 +191,12 @@ def test_an_operator_means_the_same_on_columns_of_all_kinds(operator: str, speci
     check_evaluation(SlotTable(specimens), specimens, ClassAd(), parse(written(operator, "X", "Y")))
 
 
+@pytest.mark.parametrize("most", thorough(14))
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_an_operator_means_the_same_between_a_column_and_a_constant(operator: str) -> None:
+def test_an_operator_means_the_same_between_a_column_and_a_constant(operator: str, most: int) -> None:
     slots = [ClassAd({"X": pools.expression(text)}) for text in SPECIMENS]
     table = SlotTable(slots)
-    for text in SPECIMENS:
+    for text in spread(SPECIMENS, most):
         for left, right in (("TARGET.X", text), (text, "TARGET.X"), ("TARGET.X", "MY.C"), ("C", "X")):
             expression = parse(written(operator, left, right))
             check_evaluation(table, slots, ClassAd({"C": pools.expression(text)}), expression)
@@ -209,15 +211,16 @@ KINDS_OF_COLUMNS = {
 }
 
 
+@pytest.mark.parametrize("most", thorough(2))
 @pytest.mark.parametrize("right", KINDS_OF_COLUMNS)
 @pytest.mark.parametrize("left", KINDS_OF_COLUMNS)
-def test_operators_mean_the_same_on_columns_of_one_kind(left: str, right: str) -> None:
+def test_operators_mean_the_same_on_columns_of_one_kind(left: str, right: str, most: int) -> None:
     pairs = [(x, y) for x in KINDS_OF_COLUMNS[left] for y in KINDS_OF_COLUMNS[right]]
     slots = [ClassAd({"X": pools.expression(x), "Y": pools.expression(y)}) for x, y in pairs]
     table = SlotTable(slots)
     for operator in OPERATORS:
         check_evaluation(table, slots, ClassAd(), parse(written(operator, "X", "Y")))
-        for y in KINDS_OF_COLUMNS[right]:
+        for y in spread(KINDS_OF_COLUMNS[right], most):
             for text in (written(operator, "TARGET.X", y), written(operator, y, "TARGET.X")):
                 check_evaluation(table, slots, ClassAd(), parse(text))
                 check_clauses(table, slots, ClassAd({"Requirements": parse(text)}))
@@ -238,9 +241,10 @@ ARGUMENTS = [
 ]
 
 
+@pytest.mark.parametrize("most", [25, marked(80)])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_means_the_same_on_columns_of_all_kinds(function: str) -> None:
-    everything, plain = columns_of(SPECIMENS, 80), columns_of(PLAIN, 12)
+def test_a_function_means_the_same_on_columns_of_all_kinds(function: str, most: int) -> None:
+    everything, plain = columns_of(SPECIMENS, most), columns_of(PLAIN, 12)
     tables = SlotTable(everything), SlotTable(plain)
     for arguments in ARGUMENTS:
         call = parse(f"{function}({arguments})")

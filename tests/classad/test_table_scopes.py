@@ -12,6 +12,7 @@ from poolbook.domain.classad import (
     parse,
 )
 
+from ..sampling import marked
 from .tables import WILLING, WORLD, check_all, check_clauses, check_evaluation, check_matches, check_rank, values_of
 
 # Examples: names and scopes --------------------------------------------------------------------
@@ -59,7 +60,7 @@ def test_a_name_is_looked_up_where_it_stands_and_in_the_other_ad_then() -> None:
     check_texts(slots, job, *texts)
 
 
-@pytest.mark.parametrize("place", ["slots", "job", "both"])
+@pytest.mark.parametrize("place", [marked("slots"), "job", marked("both")])
 @pytest.mark.parametrize(
     "name", ["MY", "TARGET", "SELF", "PARENT", "OTHER", "LEFT", "RIGHT", "AD", "ROOT", "CurrentTime"]
 )
@@ -197,7 +198,7 @@ NESTINGS = {
 @pytest.mark.parametrize("nesting", NESTINGS)
 def test_a_deep_expression_fails_where_the_scalar_evaluation_does(nesting: str) -> None:
     start, middle, end = NESTINGS[nesting]
-    for levels in (70, 133, 199, 200, 201, 249, 396, 397, 398, 399, 400, 401, 420):
+    for levels in (70, 199, 200, 201, 397, 398, 399, 400, 401):
         try:
             expression = parse(start * levels + middle + end * levels)
         except ClassAdSyntaxError:  # too deep already for the parser
@@ -210,7 +211,7 @@ def test_a_deep_expression_fails_where_the_scalar_evaluation_does(nesting: str) 
 
 
 @pytest.mark.parametrize("form", ["A{0}", "A{0} + 0", "(A{0})", "MY.A{0} || false", "TARGET.A{0}"])
-@pytest.mark.parametrize("length", [30, 58, 59, 60, 61, 130, 405])
+@pytest.mark.parametrize("length", [30, marked(58), 59, 60, marked(61), 130, marked(405)])
 def test_a_long_chain_of_attributes_fails_where_the_scalar_evaluation_does(form: str, length: int) -> None:
     chain = {f"A{place}": parse(form.format(place + 1)) for place in range(length)} | {f"A{length}": parse("1")}
     slots = [ClassAd(chain), ClassAd(chain | {f"A{length - 1}": parse("2")}), ClassAd({"A1": 1})]

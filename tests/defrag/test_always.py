@@ -140,7 +140,7 @@ class DefragMachine(RuleBasedStateMachine):
 
 
 def test_drains_are_never_more_than_configured() -> None:
-    run_state_machine_as_test(DefragMachine, settings=bounds(8, 15))
+    run_state_machine_as_test(DefragMachine, settings=bounds(4, 12))
 
 
 @pytest.mark.soak
@@ -149,7 +149,7 @@ def test_drains_are_never_more_than_configured_at_length() -> None:
     run_state_machine_as_test(DefragMachine, settings=bounds(examples, 40))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     cores=st.sampled_from([2, 4, 8]),
     machines=st.integers(1, 3),
@@ -181,9 +181,9 @@ def test_a_large_job_on_a_fragmented_pool_runs_within_a_bounded_time(
 def test_without_defragmentation_the_large_job_waits_for_the_small_ones() -> None:
     pool = DefragPool(NAME=" ")
     pool.machines("m1")
-    pool.run(100_000, count=4)
+    pool.run(40_000, count=4)
     pool.run(10, cpus=4, user="bob")
-    pool.advance(90_000)
+    pool.advance(30_000)
     assert pool.status("2.0") == "Idle"
 
 

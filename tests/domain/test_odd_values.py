@@ -32,7 +32,7 @@ NAMES = st.sampled_from(
 ADS = st.dictionaries(NAMES, st.sampled_from(ODD), max_size=3)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(submitted=ADS, edited=ADS, varied=st.booleans())
 def test_odd_values_are_decided_about_or_refused(
     submitted: dict[str, str], edited: dict[str, str], varied: bool

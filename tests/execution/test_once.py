@@ -43,7 +43,7 @@ def happen(bench: Bench, step: str, key: str) -> None:
         bench.reports += bench.supervisor.poll(0.005)
 
 
-@settings(max_examples=15, deadline=None, derandomize=True, database=None)
+@settings(max_examples=8, deadline=None, derandomize=True, database=None)
 @given(STEPS)
 def test_an_activation_runs_at_most_once_and_its_end_is_known(steps: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder, Bench(Path(folder)) as bench:

@@ -109,9 +109,12 @@ def machines(dialect: str) -> Iterator[str]:
 # Users and their shares
 
 
-def crowds(dialect: str) -> Iterator[str]:
+STORY_SEEDS = range(6)
+
+
+def crowds(dialect: str, seeds: Iterable[int] = STORY_SEEDS) -> Iterator[str]:
     """Pools with everything: transforms, requirements, schedules, factories, groups, limits, preemption, drains."""
-    for seed in range(6):
+    for seed in seeds:
         yield f"== {seed}"
         yield from crowd(dialect, seed)
 

@@ -219,7 +219,7 @@ def test_tables_for_people_are_passed_over() -> None:
 
 @pytest.mark.parametrize("form", ["array", "lines", "minified", "xml"])
 @given(cuts=st.lists(st.integers(0, 10**6), max_size=4))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_ads_are_read_from_json_and_xml_wherever_they_are_cut(form: str, cuts: list[int]) -> None:
     path = next(path for kind, path in FILES if kind == "history")
     originals = [ClassAd.from_old(ad.text) for ad in ads(read("history", content(path))[0])[:4]]

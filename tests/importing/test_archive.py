@@ -61,7 +61,7 @@ def views(*events: AdsKept) -> Views:
 
 
 @given(ADS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_what_is_packed_is_unpacked(ads: list[KeptAd]) -> None:
     packed = event(*ads)
     assert unpack(packed) == ads
@@ -71,7 +71,7 @@ def test_what_is_packed_is_unpacked(ads: list[KeptAd]) -> None:
 
 @given(ADS)
 @example([KeptAd(0, "GlobalJobId = #", {})])
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_index_says_what_the_ads_say(ads: list[KeptAd]) -> None:
     told = index(event(*ads))
     assert told.lines == [ad.line for ad in ads]

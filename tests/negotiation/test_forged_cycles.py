@@ -20,7 +20,7 @@ from poolbook.replay.conformance import Report, compare_cycles
 
 DATA: Final = Path(__file__).resolve().parent.parent / "data"
 RECORDINGS: Final = (
-    ("recordings/consumption", False),  # all that a pool kept, with a consumption policy and nice users
+    pytest.param("recordings/consumption", False, marks=pytest.mark.soak),  # all that a pool kept
     ("traces/09a-quota-static-nosurplus", False),
     pytest.param("recordings/consumption", True, marks=pytest.mark.soak),
     pytest.param("cycles/weights", True, marks=pytest.mark.soak),
@@ -112,6 +112,11 @@ def forged(source: Path, folder: Path, forgery: Callable[[Lines], Lines], late: 
 @cache
 def honest(source: Path) -> set[str]:
     return {one.reason for one in compare_cycles(record(source)).differences}
+
+
+def test_a_match_of_another_account_is_noticed_where_users_are_nice(tmp_path: Path) -> None:
+    source = DATA / "recordings/consumption"
+    assert forged(source, tmp_path, FORGERIES["another account of the user"], False).unexplained
 
 
 @pytest.mark.parametrize(("source", "late"), RECORDINGS)

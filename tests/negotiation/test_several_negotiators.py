@@ -132,7 +132,7 @@ _CONSTRAINTS = (
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=12, deadline=None, derandomize=True, database=None)
 @given(
     st.integers(0, 2**32), st.lists(st.sampled_from(_CONSTRAINTS), min_size=1, max_size=3, unique=True), st.booleans()
 )

@@ -88,7 +88,7 @@ DIALECTS = st.sampled_from(["manual", "htcondor-25"])
 SLOTS = st.sampled_from(["StaticSlots", "PartitionableSlot"])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(DIALECTS, SLOTS, STORIES)
 def test_all_that_follows_is_allowed_and_jumps_change_nothing(
     dialect: str, slots: str, story: list[tuple[int, str]]

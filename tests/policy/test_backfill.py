@@ -103,20 +103,20 @@ def test_the_load_of_the_client_is_the_pools_and_not_the_owners(dialect: str) ->
 
 @pytest.mark.parametrize(("dialect", "kind"), [("manual", "static"), ("htcondor-25", "partitionable")])
 def test_jobs_begin_and_end_as_without_backfill(dialect: str, kind: str) -> None:
-    """Five hundred short ones, and the log is hardly longer."""
+    """A hundred and fifty short ones, and the log is hardly longer."""
     told = []
     for more in (EXEC, {}):
         point = Point(dialect)
         point.point(FILLED, slots=4, kind=kind, **more)
         at(point, 32)
-        point.job(count=500, behaviour=Behaviour(0.25), RequestMemory="1024")
+        point.job(count=150, behaviour=Behaviour(0.25), RequestMemory="1024")
         at(point, 100)
         point.job(user="bob", behaviour=Behaviour(3))
         at(point, 120)
         told.append((instants(of(point, JobActivated)), instants(of(point, JobExited)), len(list(point.events()))))
     with_backfill, without = told
     assert with_backfill[:2] == without[:2]
-    assert len(without[1]) == 501
+    assert len(without[1]) == 151
     assert with_backfill[2] < 1.05 * without[2]
 
 

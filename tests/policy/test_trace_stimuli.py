@@ -13,6 +13,7 @@ from poolbook.adapters.conformance.trace_runs import startd_runs
 from poolbook.adapters.conformance.trace_steps import PublishedReadings
 from poolbook.domain.ports import stimuli as s
 
+from ..sampling import some
 from ..together import together
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -31,7 +32,7 @@ _DECIDED = re.compile(
 """What a startd says of its own decisions: its transitions, and its reasons."""
 
 
-@together("folder", FOLDERS)
+@pytest.mark.parametrize("folder", some(FOLDERS, 7))
 def test_the_stimuli_are_the_same_without_the_transitions_and_the_reasons_of_the_policy(folder: Path) -> None:
     files = TraceFiles(folder)
     data = files.data("StartLog")

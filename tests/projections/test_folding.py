@@ -121,7 +121,7 @@ def no_job_is_lost(views: Views) -> None:
     assert {ad.eval("JobStatus") for ad in views.history_ads()} <= {3, 4}
 
 
-@settings(FIXED, max_examples=50)
+@settings(FIXED, max_examples=20)
 @given(
     st.lists(steps, max_size=12),
     st.lists(st.integers(0, 60), max_size=12),

@@ -75,7 +75,7 @@ def statements(url: str, path: str, stop_at: int | None = None) -> int:
     return count
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.soak)])
 def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> None:
     url = str(tmp_path / "short.db")
     with closing(open_log(url, create=True)) as log:

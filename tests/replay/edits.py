@@ -3,7 +3,6 @@ keys of activations and of backfill clients, and the evidence of transitions."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -12,6 +11,8 @@ import attrs
 
 from poolbook.domain import events as e
 from poolbook.replay.validation import Violation, examine, validate
+
+from .. import sampling
 
 _KEYED = e.JobExited | e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
 After = list[tuple[int | None, e.Event]]
@@ -43,19 +44,33 @@ def noticed(after: After) -> bool:
     return next(validate(edited(after)), None) is not None
 
 
-def unseen_without(log: Sequence[e.Event]) -> set[type[e.Event]]:
-    """The kinds of event of which some can be left out, one by one, so that nothing is found."""
-    unseen = set()
+def spread(log: Sequence[e.Event], most: int) -> list[tuple[int, e.Event]]:
+    """Of each kind so many of the log's events, spread evenly, with their places."""
+    kinds: dict[type[e.Event], list[tuple[int, e.Event]]] = {}
     for index, event in enumerate(log):
+        kinds.setdefault(type(event), []).append((index, event))
+    return sorted((one for found in kinds.values() for one in sampling.spread(found, most)), key=lambda one: one[0])
+
+
+def unseen_without(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
+    """The kinds of event of which some can be left out, one by one, so that nothing is found.
+
+    :param most: of each kind so many events are left out
+    """
+    unseen = set()
+    for index, event in spread(log, most):
         if type(event) not in unseen and not noticed([(n, other) for n, other in enumerate(log, 1) if n != index + 1]):
             unseen.add(type(event))
     return unseen
 
 
-def unseen_twice(log: Sequence[e.Event]) -> set[type[e.Event]]:
-    """The kinds of event of which some can stand there twice, so that nothing is found."""
+def unseen_twice(log: Sequence[e.Event], most: int = sampling.ALL) -> set[type[e.Event]]:
+    """The kinds of event of which some can stand there twice, so that nothing is found.
+
+    :param most: of each kind so many events are doubled
+    """
     unseen = set()
-    for index, event in enumerate(log):
+    for index, event in spread(log, most):
         more: After = list(enumerate(log, 1))
         more.insert(index + 1, (None, event))
         if type(event) not in unseen and not noticed(more):
@@ -64,7 +79,7 @@ def unseen_twice(log: Sequence[e.Event]) -> set[type[e.Event]]:
 
 
 def unseen_changes(
-    log: Sequence[e.Event], kinds: Iterable[type[e.Event]], most: int = sys.maxsize
+    log: Sequence[e.Event], kinds: Iterable[type[e.Event]], most: int = sampling.ALL
 ) -> set[tuple[type[e.Event], str]]:
     """The fields of these kinds of event that can be changed somewhere, so that nothing is found.
 

@@ -10,6 +10,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.replay.validation import RULES, examine
 
+from ..sampling import marked
 from ..together import together
 from .edits import Edit, broken, change, drop, repeat, unseen_changes, unseen_twice, unseen_without
 from .test_legality_of_edited_points import note
@@ -88,17 +89,17 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
 }
 
 
-@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+@pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
 def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
     assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
 
 
-@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+@pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
 def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
     assert unseen_twice(sound(dialect)) == set(TWICE_UNSEEN)
 
 
-@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+@pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
 def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
     assert unseen_changes(sound(dialect), {*OF_BACKFILL, e.SlotTransitioned}) == set(CHANGED_UNSEEN)
 

@@ -94,6 +94,9 @@ def test_the_history_that_is_edited_is_sound_and_has_every_kind_of_event_of_a_qu
 
 # Every event in turn: left out, or written twice
 
+OF_A_KIND = 2
+"""So many events of each kind are edited in `make test`; in the soak all are."""
+
 LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     e.SlotTransitioned: "transition 1 alone, as the last before a slot's death or while it is partitionable: Owner is "
     "no less a place to be",
@@ -122,11 +125,18 @@ TWICE_UNSEEN: dict[type[e.Event], str] = {
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_an_event_that_is_left_out_is_missed(dialect: str) -> None:
-    assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
+    assert unseen_without(sound(dialect), OF_A_KIND) <= set(LEFT_OUT_UNSEEN)
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
+    assert unseen_twice(sound(dialect), OF_A_KIND) <= set(TWICE_UNSEEN)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_whichever_event_is_left_out_or_stands_there_twice_it_is_noticed(dialect: str) -> None:
+    assert unseen_without(sound(dialect)) == set(LEFT_OUT_UNSEEN)
     assert unseen_twice(sound(dialect)) == set(TWICE_UNSEEN)
 
 
@@ -204,7 +214,7 @@ CHANGED = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROU
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
-    assert unseen_changes(sound(dialect), CHANGED, 2) <= set(CHANGED_UNSEEN)
+    assert unseen_changes(sound(dialect), CHANGED, 1) <= set(CHANGED_UNSEEN)
 
 
 @pytest.mark.soak

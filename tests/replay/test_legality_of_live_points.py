@@ -110,5 +110,5 @@ class AnyPoint(RuleBasedStateMachine):
 
 TestAnyPoint = AnyPoint.TestCase
 TestAnyPoint.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=8, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -71,7 +71,7 @@ EVENTS = st.one_of(*(any_of(kind) for kind in e.TOPICS.values()))
 
 
 @given(log=st.lists(st.tuples(NUMBERS, EVENTS), max_size=30))
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nonsense_is_judged_to_its_end(log: list[tuple[int, e.Event]]) -> None:
     verdict = examine(iter(log))
     assert {violation.rule for violation in verdict.violations} <= set(RULES)

@@ -43,7 +43,7 @@ COMMANDS = st.sampled_from(
 
 
 @given(commands=st.lists(COMMANDS, min_size=5, max_size=25), back=st.integers(0, 700))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> None:
     pool = Pool()
     pool.say("machine h Cpus=2 Memory=2048")

@@ -17,6 +17,7 @@ from poolbook.replay.narration.words import WORDS
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded
+from ..sampling import spread
 from ..together import together
 from .read_aloud import check
 
@@ -26,6 +27,10 @@ FOLDERS = [
     for folder in sorted((TRACES.parent / kind).iterdir())
     if folder.is_dir()
 ]
+
+
+MOST = 30
+"""So many of the things of a folder are asked for."""
 
 
 def things(log: Log) -> Iterator[str]:
@@ -43,7 +48,7 @@ def things(log: Log) -> Iterator[str]:
 def test_each_answer_of_a_real_pools_records_can_be_read_aloud(folder: Path) -> None:
     log = recorded(folder)[0]
     names = list(things(log))
-    for name in names[:: 1 + len(names) // 150]:
+    for name in spread(names, MOST):
         check(name, why(log, name))
 
 

@@ -11,11 +11,12 @@ from poolbook.replay.narration.sentences import Sentence, tell
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded
+from ..sampling import spread
 from .cited_records import Cited, faults
 from .test_why_answers import FOLDERS, things
 
-MOST = 24
-"""So many jobs and slots of a folder are asked for: of all folders more than 300."""
+MOST = 8
+"""So many jobs and slots of a folder are asked for: of all folders more than 100."""
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
@@ -25,7 +26,7 @@ def test_each_sentence_says_what_the_records_say_that_it_cites(folder: Path) -> 
     names = [name for name in things(log) if "." in name or "@" in name]
     found = [
         f"{name}: {tell(sentence)}: {fault}"
-        for name in names[:: 1 + len(names) // MOST]
+        for name in spread(names, MOST)
         for sentence in why(log, name).life
         for fault in faults(name, sentence, cited)
     ]
@@ -77,7 +78,7 @@ def test_no_effect_stands_before_its_cause(folder: Path) -> None:
     log = recorded(folder)[0]
     names = [name for name in things(log) if "." in name or "@" in name]
     found = []
-    for name in names[:: 1 + len(names) // MOST]:
+    for name in spread(names, MOST):
         run = ""
         life = why(log, name).life
         for number, effect in enumerate(life):

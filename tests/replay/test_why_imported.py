@@ -23,6 +23,7 @@ from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
 
 from ..importing.folders import recorded
+from ..sampling import spread
 from ..together import together
 
 SECOND = 1_000_000
@@ -610,7 +611,7 @@ def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) 
     log, _ = recorded(TRACES / trace)
     jobs = sorted(entries_of(TRACES / trace).items())
     fared = {cluster: outcomes(log, cluster) for cluster in {int(job.partition(".")[0]) for job, _ in jobs}}
-    for job, logged in jobs[:: 1 + len(jobs) // 40]:  # of hundreds that are alike some are enough
+    for job, logged in spread(jobs, 12):  # of hundreds that are alike some are enough
         found = why(log, job)
         answer, life = found.texts[0], [sentence.text for sentence in found.life]
         assert _is_in_order(found.life)
@@ -651,7 +652,7 @@ def test_what_is_not_there_is_answered_with_what_is(name: str) -> None:
     texts=st.lists(st.text(max_size=60), max_size=3),
     at=st.one_of(st.none(), st.integers(0, 60)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_whatever_of_the_records_is_there_in_whatever_order_there_is_an_answer(
     kept: tuple[e.Event, ...], texts: list[str], at: int | None
 ) -> None:

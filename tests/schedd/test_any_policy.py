@@ -38,7 +38,7 @@ SYSTEMS: tuple[dict[str, str], ...] = (
     {"SYSTEM_PERIODIC_VACATE": "time() - JobCurrentStartDate > 200", "PERIODIC_EXPR_INTERVAL": "20",
      "SYSTEM_PERIODIC_RELEASE": "HoldReasonCode == 3 && NumHolds < 4"},
 )  # fmt: skip
-FEW = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "12"))
+FEW = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "5"))
 JOBS = st.sampled_from(["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"])
 
 

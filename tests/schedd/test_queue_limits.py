@@ -76,7 +76,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.intege
 
 
 @given(steps=STEPS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_whoever_submits_and_removes_the_limits_hold(steps: list[tuple[str, int]]) -> None:
     pool = PolicyPool(LIMITS)
     for user, count in steps:

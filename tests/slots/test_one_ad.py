@@ -59,7 +59,7 @@ def have_one_ad(log: list[tuple[int, Event]]) -> None:
         assert found == {name: value(ad, name, context) for name in asked}, slot
 
 
-@settings(FIXED, max_examples=30)
+@settings(FIXED, max_examples=10)
 @given(st.lists(steps, max_size=10), st.sampled_from(sorted(DIALECTS)))
 def test_whatever_happens_in_a_pool_its_slots_have_one_ad(happens: list[Step], dialect: str) -> None:
     pool = busy_pool(dialect)

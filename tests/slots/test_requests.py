@@ -137,7 +137,7 @@ REQUESTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.lists(st.tuples(REQUESTS, st.integers(1, 3), st.integers(0, 90)), max_size=6))
 def test_what_dynamic_slots_have_and_what_is_left_is_always_the_whole(
     submissions: list[tuple[dict[str, str], int, int]],

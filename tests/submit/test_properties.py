@@ -115,7 +115,7 @@ TEMPLATES = st.sampled_from(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TEMPLATES, st.lists(ITEMS, min_size=2, max_size=5))
 def test_jobs_built_together_equal_jobs_built_one_by_one(template: str, items: list[str]) -> None:
     def built(chosen: list[str], shift: int) -> Submission | None:

@@ -119,7 +119,7 @@ def examples(number: int) -> settings:
 def test_every_story_is_legal_and_read_by_htcondor(tmp_path: Path) -> None:
     seen: set[str] = set()
 
-    @examples(120)
+    @examples(50)
     @given(history=HISTORIES)
     def legal(history: list[Step]) -> None:
         pool = lived(history)
