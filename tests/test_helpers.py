@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from . import forked
+from . import forked, sampling
 from .together import together
 
 
@@ -32,6 +32,21 @@ def test_all_cases_are_checked_and_all_that_fail_are_told() -> None:
 def test_what_has_no_case_holds_nothing() -> None:
     with pytest.raises(AssertionError):
         together("case", [])(lambda case: None)()
+
+
+def test_a_sample_is_spread_evenly_and_the_soak_has_the_rest() -> None:
+    assert sampling.spread("abcdef", 3) == ["a", "c", "e"]
+    assert sampling.spread("ab", 9) == ["a", "b"]
+    told = sampling.some("abcdef", 2, "f")
+    assert [one for one in told if isinstance(one, str)] == ["a", "d", "f"]
+    left = [one for one in told if not isinstance(one, str)]
+    assert [(one.values, [mark.name for mark in one.marks]) for one in left] == [
+        (("b",), ["soak"]),
+        (("c",), ["soak"]),
+        (("e",), ["soak"]),
+    ]
+    with pytest.raises(AssertionError, match="is one of the cases"):
+        sampling.some("abc", 1, "x")
 
 
 SAYS = (
