@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...domain.classad import ClassAd, EvaluationError, parse
 from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import shown
 from ...domain.state.expression_cache import ad_of
+from ...domain.state.schedd_settings import MAX_INPUT, MAX_OUTPUT
 from ..machine import execution
 from ..machine.starter import Starter
 
@@ -128,7 +129,7 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
         nice=starter.nice(launch.job_ad),
         execute=starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
-        transfer=file_transfer(job, slot, starter),
+        transfer=file_transfer(job, slot, starter, launch.most_moved),
     )
 
 
@@ -161,10 +162,13 @@ def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> executi
 
 # Files
 
+NO_LIMITS: Mapping[str, str] = {}
 _AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 
 
-def file_transfer(job: ReadAd, slot: ReadAd, starter: Starter = PLAIN) -> execution.FileTransfer | None:
+def file_transfer(
+    job: ReadAd, slot: ReadAd, starter: Starter = PLAIN, most: Mapping[str, str] = NO_LIMITS
+) -> execution.FileTransfer | None:
     """Return how a job's files are transferred; None: it finds them where they are. One that runs at the
     access point always does, and one that has them transferred IF_NEEDED where its slot is of its FileSystemDomain."""
     should = job.text("ShouldTransferFiles").upper()
@@ -191,13 +195,20 @@ def file_transfer(job: ReadAd, slot: ReadAd, starter: Starter = PLAIN) -> execut
         preserve=job.value("PreserveRelativePaths") is True,
         brought=tuple(name for name, _ in copied if name not in streamed),
         streamed=streamed,
-        max_input_mb=job.number("MaxTransferInputMB"),
-        max_output_mb=job.number("MaxTransferOutputMB"),
+        max_input_mb=_most(job, "MaxTransferInputMB", most.get(MAX_INPUT)),
+        max_output_mb=_most(job, "MaxTransferOutputMB", most.get(MAX_OUTPUT)),
         plugins={**starter.plugins, **{method: (os.path.basename(path),) for method, path in own.items()}},
         plugin_seconds=starter.plugin_seconds,
         destination=job.text("OutputDestination"),
         success=job.number("JobSuccessExitCode") if on_success else None,
     )
+
+
+def _most(job: ReadAd, name: str, setting: str | None) -> int | None:
+    """Return how many MiB a job may move, as its ad or else a setting says."""
+    own = job.number(name)
+    value = job.value(setting) if own is None and setting else own
+    return int(value) if isinstance(value, int | float) else None
 
 
 _STREAMS = {

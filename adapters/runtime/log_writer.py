@@ -31,6 +31,7 @@ from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.evolve import fold
 from ...domain.state.job_ad import begun
+from ...domain.state.schedd_settings import MOST_MOVED
 from ...domain.state.state import Activation, BackfillClient, State
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
@@ -253,7 +254,8 @@ class LogWriter:
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
         job, machine = begun(cluster.attributes(activation.proc)), {} if slot is None else dict(slot.ad)
-        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner)
+        most = {name: self.state.settings[name] for name in MOST_MOVED if name in self.state.settings}
+        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, most)
 
     def _client(self, client: BackfillClient) -> ClientLaunch:
         slot = self.state.slots.get(client.slot)

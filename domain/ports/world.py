@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from ..events import Ad
-from ..late_attrs import frozen
+from ..late_attrs import Factory, frozen
 from .sensor_readings import Readings
 from .stimuli import Stimulus
 
@@ -26,6 +26,7 @@ class Launch:
     job_ad: Ad
     slot_ad: Ad
     owner: str  #: the user whose job it is
+    most_moved: Ad = Factory(dict)  #: of the settings MAX_TRANSFER_INPUT_MB and ..._OUTPUT_MB those that are set
 
 
 @frozen

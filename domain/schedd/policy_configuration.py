@@ -24,6 +24,7 @@ from ..state.schedd_settings import (
     LIMITS,
     MAX_INTERVAL,
     MAX_RELEASES,
+    MOST_MOVED,
     NAMES,
     PERIODIC,
     REASON,
@@ -58,6 +59,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
         **_requirements(configuration, warn),
         **_guards(configuration),
         **_periodic(configuration, warn),
+        **_most_moved(configuration),
         **_maps(configuration, warn),
     }
 
@@ -214,6 +216,21 @@ def _periodic_pace(configuration: Configuration) -> Ad:
             raise _error(configuration, name, words.partition(": ")[2])
     if configuration.source(GRACEFULLY).kind != "default":
         found[GRACEFULLY] = "true" if configuration.boolean(GRACEFULLY, True) else "false"
+    return found
+
+
+# File transfer
+
+
+def _most_moved(configuration: Configuration) -> Ad:
+    found: Ad = {}
+    for name in MOST_MOVED:
+        text = configuration.get(name).strip()
+        if text and configuration.source(name).kind != "default":
+            try:
+                found[name] = expression_text(text)
+            except ClassAdSyntaxError as error:
+                raise _error(configuration, name, f"{text} is no expression: {error}") from None
     return found
 
 

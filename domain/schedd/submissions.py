@@ -15,6 +15,7 @@ from ..ports.stimuli import Submit
 from ..state.expression_cache import expression
 from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds
 from ..state.proc_ads import pack, unpack
+from ..state.schedd_settings import MAX_INPUT
 from .accounting_group import submitter_of
 from .admission import admit
 from .crontab import ATTRIBUTES
@@ -64,6 +65,10 @@ def submit(draft: Draft, command: Submit) -> None:
     draft.emit(evolve(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
+    if not factory and (MAX_INPUT in state.settings or any(name.lower() == _MOST for name in (*ad, *columns))):
+        from .input_limits import hold_too_large
+
+        hold_too_large(draft, state.clusters[number])
     if not factory and any(name.lower() in _OF_A_SCHEDULE for name in (*ad, *columns)):
         from .deferral import schedule
 
@@ -83,6 +88,7 @@ def _limited(ad: Ad, count: int) -> Ad:
     return {**rest, LIMIT: str(count) if none else limit}
 
 
+_MOST = "maxtransferinputmb"
 _OF_A_SCHEDULE = frozenset(map(str.lower, ATTRIBUTES))
 _OF_THE_SUBMITTER = frozenset({"owner", "user"})
 """Attributes that say who has submitted a job: the pool's to write, not the job's."""

@@ -61,6 +61,12 @@ PACE: Final[dict[str, str]] = {INTERVAL: "60", MAX_INTERVAL: "1200", TIMESLICE: 
 """When periodic policies are asked, with HTCondor's defaults: how far apart two passes are, at least and at most, in
 seconds, and which part of the time they may take."""
 
+MAX_INPUT: Final = "MAX_TRANSFER_INPUT_MB"
+MAX_OUTPUT: Final = "MAX_TRANSFER_OUTPUT_MB"
+MOST_MOVED: Final[tuple[str, ...]] = (MAX_INPUT, MAX_OUTPUT)
+"""Expressions over a job's ad: how many MiB of its files may be moved, where it does not say so itself; below 0, or not
+set: there is no limit."""
+
 _TEXTS: Final = frozenset({TRANSFORMS, REQUIREMENTS, user_maps.NAMES, *GUARDED})
 
 
@@ -72,6 +78,8 @@ def schedd_kind(name: str) -> str | None:
         return "number"
     if name == TIMESLICE:
         return "part"
+    if name in MOST_MOVED:
+        return "expression"
     if name == MAX_RELEASES:
         return "whole"
     if name.startswith(PERIODIC):
