@@ -74,6 +74,7 @@ TOOLS: dict[str, Entry] = {
     "qsub": Entry("qsub", "qsub", "submit a script as SGE's and PBS's qsub do"),
     "run": Entry("run", "condor_run", "submit a shell's command, wait for it, and print what it wrote"),
     "ssh_to_job": Entry("ssh_to_job", "ssh_to_job", "a shell in the directory and the environment of a job at work"),
+    "submit": Entry("submit", "submit", "queue the jobs of a submit file, in the words of HTCondor's tool"),
     "tail": Entry("tail", "tail", "the end of what a job at work has written"),
     "transfer_data": Entry("transfer_data", "transfer_data", "fetch the output of jobs that were submitted remotely"),
     "version": Entry("condor_version", "condor_version", "the version of HTCondor whose behaviour is followed"),

@@ -33,29 +33,52 @@ def _check_pool(arguments: Arguments) -> None:
 
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
-    _check_pool(arguments)
-    if arguments.has("capabilities"):
-        return _capabilities()
-    if arguments.has("dry-run", "dump"):
-        from .submit_dry_run import dry_run
-
-        return dry_run(arguments)
-    description = description_of(arguments)
-    verbose = _is_verbose(arguments, description)
+    if asks(arguments):
+        return answered(arguments)
     try:
-        done = commands.submit(log_of(arguments), description, keep=verbose)
+        done, told = queued(arguments)
     except Refused as refused:
         if not str(refused).startswith(BY_POLICY):
             raise
         print_warnings([*refused.warnings, refused_by_policy(str(refused))])
         return 1
     print_warnings([*done.warnings, *warned_by_policy(done.warning)])
-    print(announced(arguments, done, description.file, verbose), end="")
+    print(told, end="")
+    tell_who_runs_them(arguments)
+    return 0
+
+
+def asks(arguments: Arguments) -> bool:
+    """Tell whether the command line asks for something else than to queue jobs."""
+    return arguments.has("capabilities", "dry-run", "dump")
+
+
+def answered(arguments: Arguments) -> int:
+    """Print what the command line asks for, and return the exit code."""
+    _check_pool(arguments)
+    if arguments.has("capabilities"):
+        return _capabilities()
+    from .submit_dry_run import dry_run
+
+    return dry_run(arguments)
+
+
+def queued(arguments: Arguments) -> tuple[Submitted, str]:
+    """Queue the jobs, and return the message about them. Raise as ``commands.submit``, and `UsageError` or `Refusal` if
+    the command line is wrong."""
+    _check_pool(arguments)
+    description = description_of(arguments)
+    verbose = _is_verbose(arguments, description)
+    done = commands.submit(log_of(arguments), description, keep=verbose)
+    return done, announced(arguments, done, description.file, verbose)
+
+
+def tell_who_runs_them(arguments: Arguments) -> None:
+    """Say on standard error how the jobs come to run, if nobody serves the log."""
     if not is_served(log_of(arguments)):
         ending = log_option(log_of(arguments))
         ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` goes on running"
         print(f"The pool is not running: {ways}.", file=sys.stderr)
-    return 0
 
 
 def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:

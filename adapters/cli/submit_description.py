@@ -56,7 +56,8 @@ def _text_of(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
-        raise UsageError(f"submit file {name}: {error.strerror}") from None
+        told = f"\nERROR: Failed to open command file ({name}) ({error.strerror})\n"
+        raise UsageError(f"submit file {name}: {error.strerror}", told=told) from None
 
 
 def _queue_of(arguments: Arguments) -> str | None:

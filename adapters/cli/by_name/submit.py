@@ -1,0 +1,75 @@
+"""condor_submit: ``poolbook submit``, in the words of HTCondor's tool.
+
+Source: submit.cpp of the reference, and captures of what it prints.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+from ....domain.errors import PoolbookError
+from ...condor_tools.options import Arguments, Help, Refusal, UsageError, parse
+from ...condor_tools.tool_options import ToolEnded, usage_of
+from ...runtime.requests import Refused
+from ..submit import BY_POLICY, answered, asks, queued, refused_by_policy, tell_who_runs_them, warned_by_policy
+from ..submit_description import SUBMIT, print_warnings
+
+_BEGUN = "Submitting job(s)"
+_FAILURES = (
+    (r"(Can't access executable file .*)", r"\nERROR: \1"),
+    (r"(?:line \d+: )?(No 'executable' parameter was provided).*", r"ERROR: \1"),
+    (r"((?s:.*))", r"\nERROR: \1"),
+)
+"""What is said of a submission that fails, by the pool's own words; the first that fits."""
+_PLACE = re.compile(r"( was unused by condor_submit), line \d+\.")
+"""Where in a submit file something stands that nothing reads."""
+
+
+def submit(argv: Sequence[str]) -> int:
+    usage = usage_of("submit")
+    try:
+        arguments = parse(SUBMIT, argv)
+    except Help:
+        raise ToolEnded(0, usage) from None
+    except UsageError as wrong:
+        told = str(wrong).removeprefix("poolbook submit: ")
+        raise ToolEnded(1, usage if wrong.option else f"condor_submit: {told}\n") from None
+    if asks(arguments):
+        return answered(arguments)
+    return _submit(arguments)
+
+
+def _submit(arguments: Arguments) -> int:
+    quiet = arguments.has("terse", "json")
+    try:
+        done, told = queued(arguments)
+    except UsageError as wrong:
+        raise ToolEnded(1, wrong.told or f"\nERROR: {wrong}\n") from None
+    except Refusal as refusal:
+        raise ToolEnded(1, f"\n{refusal}\n") from None
+    except (PoolbookError, Refused) as error:
+        raise ToolEnded(1, _failed(error), "" if quiet else _BEGUN) from None
+    print(told, end="", flush=True)
+    if not quiet and told.endswith(f" to cluster {done.cluster}.\n"):
+        print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
+    print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
+    tell_who_runs_them(arguments)
+    return 0
+
+
+def _failed(error: PoolbookError | Refused) -> str:
+    """Return what is written on standard error of a submission that failed."""
+    said = str(error)
+    if said.startswith(BY_POLICY):
+        words = refused_by_policy(said)
+    else:
+        found = ((re.fullmatch(pattern, said), form) for pattern, form in _FAILURES)
+        words = next(fits.expand(form) for fits, form in found if fits)
+    return "".join(f"{line}\n" for line in (*map(_placeless, getattr(error, "warnings", ())), words))
+
+
+def _placeless(line: str) -> str:
+    """A warning without the place in the submit file: condor_submit does not say it."""
+    return _PLACE.sub(r"\1.", line)
