@@ -3,6 +3,7 @@ stopped."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -32,10 +33,13 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
     """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
-    from ..runtime.server import Server
-    from ..stores.log_paths import share_with_group
+    from ..runtime.server import Server, Users
+    from ..stores.log_paths import share_with_group, show_to_all
 
     url = log_of(arguments)
+    whose = Users.ALL if arguments.has("users") else Users.EACH
+    if whose is Users.ALL:
+        _check_users()
     settings = {}
     for given in arguments.values("set"):
         name, equals, value = given.partition("=")
@@ -48,10 +52,13 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
         url,
         lambda: open_pool_log(url, create=create, settings=settings, dialect=dialect),
         lost=arguments.has("lost"),
+        whose=whose,
     )
     try:
         if arguments.has("group"):
             share_with_group(url)
+        if whose is Users.ALL:
+            show_to_all(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         _offer(command, server, arguments, measured)
         server.begin()
@@ -59,6 +66,15 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
         server.close()
         raise
     return server
+
+
+def _check_users() -> None:
+    """Refuse to serve all users without root's rights."""
+    if os.geteuid() != 0:
+        raise UsageError(
+            "-users: only root can run each user's jobs as that user; serve the pool as root, or leave it out: then it "
+            "takes your own jobs alone"
+        )
 
 
 def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:

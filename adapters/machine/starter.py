@@ -16,10 +16,12 @@ from ...domain.config import ConfigError, Configuration
 from ...domain.events import Ad
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.expression_cache import ad_of
+from .accounts import Accounts
 from .transfer_plugins import ENABLED, plugins_by_method
 
 RENICE: Final = "JOB_RENICE_INCREMENT"
 _NICEST = 19
+_CLOSED, _PASSABLE = 0o700, 0o711
 _NO_NUMBER = 10  #: the increment where the expression gives no number, as in HTCondor
 
 
@@ -34,6 +36,7 @@ class Starter:
     plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)
     """By schemes of URLs the commands that move their files."""
     plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
+    accounts: Accounts = field(factory=Accounts)  #: as whom jobs run
 
     @classmethod
     def configured(cls, configuration: Configuration, folder: Path) -> Starter:
@@ -55,6 +58,7 @@ class Starter:
             urls=configuration.boolean(ENABLED, True),
             plugins=plugins_by_method(configuration),
             plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
+            accounts=Accounts.configured(configuration),
         )
 
     def nice(self, job: Ad) -> int:
@@ -80,12 +84,20 @@ def _below(directory: str, folder: Path) -> str:
     os.stat(directory)
     digest = hashlib.blake2b(os.fsencode(folder.absolute()), digest_size=8).hexdigest()
     own = f"{directory.rstrip('/')}/poolbook-{digest}"
+    make_execute(own)
+    return own
+
+
+def make_execute(own: str, passable: bool = False) -> None:
+    """Make a directory for jobs' scratch directories, which nobody else may read or write. ``passable``: others may go
+    through it, to what is theirs in it. Raise `OSError` if that cannot be, or another user made it."""
     try:
-        os.mkdir(own, 0o700)
+        os.mkdir(own, _PASSABLE if passable else _CLOSED)
     except FileExistsError:
         found = os.lstat(own)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077 & ~_PASSABLE:
             raise OSError(0, f"{own} is not a directory of this user's alone") from None
         if not os.access(own, os.W_OK | os.X_OK):
             raise OSError(0, f"{own} cannot be written") from None
-    return own
+    if passable:
+        os.chmod(own, _PASSABLE)

@@ -99,8 +99,16 @@ def _old_form(ad: Ad) -> str:
     return "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
 
 
-def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation:
-    """Return what the supervisor needs to start a job, from its ads and the machine's configuration."""
+def activation(
+    launch: Launch,
+    starter: Starter = PLAIN,
+    account: execution.Account | None = None,
+    files: execution.Account | None = None,
+    place: str = "",
+) -> execution.Activation:
+    """Return what the supervisor needs to start a job, from its ads and the machine's configuration. ``account``: as
+    whom it runs, ``files``: whose its files are, if not the pool's own user's; ``place``: where its scratch directory
+    is made, if not where the configuration says."""
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
@@ -127,15 +135,20 @@ def activation(launch: Launch, starter: Starter = PLAIN) -> execution.Activation
         ),
         kill_signals=kill_signals(job),
         nice=starter.nice(launch.job_ad),
-        execute=starter.directory(slot.number("SlotID") or 0),
+        execute=place or starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
         transfer=file_transfer(job, slot, starter, launch.most_moved),
+        account=account,
+        files=files,
+        core_bytes=job.number("CoreSize") or 0,
     )
 
 
-def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> execution.Activation:
+def client_activation(
+    launch: ClientLaunch, starter: Starter = PLAIN, account: execution.Account | None = None
+) -> execution.Activation:
     """Return what the supervisor needs to start a backfill client. It is killed when nobody attends to it: nobody would
-    end it for the machine's owner."""
+    end it for the machine's owner. ``account``: as whom it runs, if not as the pool's own user."""
     client, slot = launch.client, ReadAd(launch.slot_ad)
     variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
     return execution.Activation(
@@ -155,7 +168,7 @@ def client_activation(launch: ClientLaunch, starter: Starter = PLAIN) -> executi
         nice=starter.nice({}),
         execute=starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
-        owner=client.get("Owner", "") if os.geteuid() == 0 else "",
+        account=account,
         attended=True,
     )
 

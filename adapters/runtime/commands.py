@@ -75,8 +75,10 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
             try:
                 taken = lock.take_in_turn()
             except OSError as error:
-                rule = "the log's folder must be writable"
-                raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
+                if not (isinstance(error, PermissionError) and is_served(url)):  # who may not write may still ask
+                    rule = "the log's folder must be writable"
+                    raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
+                taken = False
             if taken:
                 yield _Writer(url, lock, create)
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..machine import execution
+from ..machine.execution.supervisor.rights import Rights, acting
 from ..machine.host import host_name, user_name
 
 _LIMITS = {
@@ -35,10 +36,22 @@ def held_for_failure(failed: execution.Failed, given: execution.Activation | Non
         said = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {words} (errno {failed.errno})"
     elif failed.part == "executable":
         path = os.path.join(given.iwd, given.executable)
-        said = f"Failed to execute '{path}': {_interpreter(path)}(errno={failed.errno}: '{words}')"
+        with acting(rights_in(given.account)):
+            interpreter = _interpreter(path)
+        said = f"Failed to execute '{path}': {interpreter}(errno={failed.errno}: '{words}')"
     else:
         said, advice = failed.reason, ""
     return f"Error from {given.slot}: {said}{advice}"
+
+
+def not_roots() -> str:
+    """Return why a job of root's is held where other users' jobs run."""
+    return "jobs of root do not run in a pool for all users: submit it as another user"
+
+
+def rights_in(account: execution.Account | None) -> Rights | None:
+    """Return the rights that an account has; None: those of this process."""
+    return None if account is None else Rights(account.uid, account.gid, account.groups)
 
 
 def not_ours(owner: str) -> str:

@@ -7,6 +7,7 @@ import pwd
 import selectors
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import evolve
@@ -30,11 +31,11 @@ from ..machine.sensors import CondorLoad, Sensors, benchmarks, machine_load
 from ..machine.sensors.children import Child
 from ..machine.sensors.cron import Cron, cron_jobs
 from ..machine.starter import Starter
-from .activations import PLAIN, activation, client_activation
+from .activations import PLAIN, ReadAd, activation, client_activation
 from .hold_reasons import held_for_failure, held_for_limit, held_for_transfer, not_ours
+from .job_users import NO_ACCOUNT, NotRun, Users, client_account
 
 _CLIENT = ""  #: what stands for a slot's name with the load of the machine's backfill client
-NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
 NOT_STARTED = 1003  #: VacateReasonCode of a job before whose start something failed: JobNotStarted
 AGAIN = 1_000_000  #: microseconds until a supervisor that could not be reached is tried again
 WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, for its sensors' first readings
@@ -80,7 +81,8 @@ class LocalWorld:
     ``tell`` is called with messages for the machine's administrator. Sensors start when a configuration names them.
 
     All processes have the rights of this process's user. So only that user's jobs are started, whatever log they are
-    in, and those of ``owners``, for whom the program that has the pool vouches."""
+    in, and those of ``owners``, for whom the program that has the pool vouches. Where root serves (``serve_users``)
+    each job runs as its owner instead, or as the configuration says."""
 
     simulated = False
 
@@ -88,6 +90,7 @@ class LocalWorld:
         self._folder = folder.absolute()
         self._tell = tell
         self.owners = {user_name()}
+        self._users: Users | None = None
         self._again_at = 0
         self._complained = False
         self._owed: list[str] = []
@@ -105,6 +108,12 @@ class LocalWorld:
 
     def now(self) -> int:
         return time.time_ns() // 1000
+
+    def serve_users(self, refuses_root: bool = False) -> None:
+        """Run each user's jobs with that user's rights, if this process is root's. ``refuses_root``: and none of
+        root's own."""
+        if os.geteuid() == 0:
+            self._users = Users(self._folder, refuses_root)
 
     # The machine
 
@@ -184,19 +193,27 @@ class LocalWorld:
         self._selector.unregister(fileno)
 
     def _wanted(self, launch: Launch | ClientLaunch) -> execution.Activation:
+        """Return what the supervisor needs. Raise `NotRun` if the job is not to run, `ValueError` if it cannot."""
+        users = self._users
         if isinstance(launch, ClientLaunch):
             self._clients.add(launch.key)
-            return client_activation(launch, self._starter)
+            return client_activation(launch, self._starter, client_account(launch))
+        if users is not None:
+            account, files = users.of(launch, self._starter.accounts)
+            slot = ReadAd(launch.slot_ad).number("SlotID") or 0
+            place = users.place(self._starter.directory(slot)) if account or files else ""
+            return activation(launch, self._starter, account, files, place)
+        if launch.owner not in self.owners:
+            raise NotRun(NO_ACCOUNT, not_ours(launch.owner))
         return activation(launch, self._starter)
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         wanted = []
         for launch in launches:
-            if isinstance(launch, Launch) and launch.owner not in self.owners:
-                self._not_started(launch.key, NO_ACCOUNT, not_ours(launch.owner))
-                continue
             try:
                 wanted.append(self._wanted(launch))
+            except NotRun as error:
+                self._not_started(launch.key, error.code, str(error))
             except ValueError as error:
                 self._not_started(launch.key, 6, f"Failed to start the job: {error}")
         if not wanted:
@@ -368,7 +385,9 @@ class LocalWorld:
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
         known = self._supervisor.recover([launch.key for launch in launches])
         self._listen()
-        self._slots.update((launch.key, self._wanted(launch)) for launch in launches)
+        for launch in launches:
+            with suppress(NotRun, ValueError):  # of one that is to be started after all, ``start`` tells why not
+                self._slots[launch.key] = self._wanted(launch)
         self.start([launch for launch in launches if known[launch.key] == "unknown"])
         return list(self._heard(found for found in known.values() if not isinstance(found, str)))
 

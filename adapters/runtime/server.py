@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import Enum, auto
 from typing import Any
 
 from attrs import define
@@ -35,6 +36,7 @@ from .commands import is_served
 from .connections import Client, Connections, name_of
 from .description_reader import DescriptionReader, left_to_client
 from .engine import Engine
+from .job_users import rights_of
 from .local_world import LocalWorld
 from .log_writer import Answer
 from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
@@ -61,14 +63,23 @@ class _Asked:
         return {"answer": {**answer.value, **more} if more else answer.value}
 
 
+class Users(Enum):
+    """The users whose jobs a pool runs."""
+
+    OWN = auto()  #: the user's who serves it
+    EACH = auto()  #: where root serves it, each user's with that user's rights, and root's with root's
+    ALL = auto()  #: the same without root's; and all users may submit
+
+
 class Server:
     """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
 
-    def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False) -> None:
+    def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False, whose: Users = Users.OWN) -> None:
         """Take the lock, open the log, become its writer. With `lost`, give up the jobs that another machine or folder
-        started and this one does not know. Raise `AlreadyServed` if another process has the lock, `LogError` if the log
-        cannot be opened."""
+        started and this one does not know. `whose`: the users whose jobs run. Raise `AlreadyServed` if another process
+        has the lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
+        self._whose = whose if os.geteuid() == 0 else Users.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
         self._lock = WriterLock(url)
@@ -77,6 +88,8 @@ class Server:
             self._make_folder()
             self.log = open_log()
             self.world = LocalWorld(self.paths.folder, self.warn)
+            if self._whose is not Users.OWN:
+                self.world.serve_users(refuses_root=self._whose is Users.ALL)
             self.engine = Engine(self.log, self.world, zone=local_time())
             self.engine.load()
             self.found = tuple(self.engine.state.clusters)
@@ -89,7 +102,8 @@ class Server:
         except BaseException:
             self._lock.give_up()
             raise
-        self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn)
+        rights = None if self._whose is Users.OWN else rights_of
+        self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn, rights)
         self.stopping = False
         self._catching = False
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
@@ -135,7 +149,8 @@ class Server:
 
     def _listen(self) -> None:
         try:
-            listener = self._listener = listen(self.paths.socket, 128, mode_like(str(self.paths.base)))
+            mode = 0o666 if self._whose is Users.ALL else mode_like(str(self.paths.base))
+            listener = self._listener = listen(self.paths.socket, 128, mode)
         except OSError as error:
             raise LogError(
                 f"{self.paths.socket} cannot be listened at: {error.strerror}; it must be your own"
@@ -221,7 +236,9 @@ class Server:
             client.answer(answer if "refusal" in answer else {"answer": {**answer, "warnings": []}})
             return
         terms = self._terms()
-        ours = len(description.text) <= LONGEST_DESCRIPTION and view == view_of_disk(description.folder)
+        # What a submit file names is read with the rights of who submits it: of others, by their own process.
+        own = client.uid == os.geteuid()
+        ours = own and len(description.text) <= LONGEST_DESCRIPTION and view == view_of_disk(description.folder)
         if not (ours and self._reader.begin(client, description, terms)):
             client.answer(left_to_client(terms))
 
@@ -230,7 +247,9 @@ class Server:
         self._machine_requests.append((client, str(request["kind"])))
 
     def _check_submitter(self, client: Client) -> None:
-        if client.uid != os.geteuid():
+        if self._whose is Users.ALL and client.uid == 0:
+            raise Refusal("The given user is not allowed to own jobs: root's do not run here; submit as another user")
+        if client.uid != os.geteuid() and self._whose is Users.OWN:
             raise Refusal(
                 f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
                 "pool of their own"

@@ -13,6 +13,7 @@ from pathlib import Path
 from ...domain.events import Event
 from ...domain.ports.log import Log, LogError
 from .userlog import UserLogError, UserLogWriter
+from .userlog.writer import RightsOf
 from .views import catch_up, open_tables, views_path
 
 VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
@@ -22,10 +23,13 @@ RETRY = 5_000_000  #: microseconds until a failed update is retried
 
 class Subscribers:
     """Subscribers of `log`, kept at `url`. `folder` keeps the user logs' checkpoint; `tell` is called with messages for
-    the user who runs the pool."""
+    the user who runs the pool. ``rights_of``: with whose rights the user logs are written, see `UserLogWriter`."""
 
-    def __init__(self, url: str, log: Log, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, url: str, log: Log, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None
+    ) -> None:
         self._url, self._log, self._folder, self._tell = url, log, folder, tell
+        self._rights_of = rights_of
         self._user_logs: UserLogWriter | None = None
         self._views: sqlite3.Connection | None = None
         self._again = {"user logs": 0, "views": 0}
@@ -48,7 +52,7 @@ class Subscribers:
     def _writer(self, now: int) -> UserLogWriter | None:
         if self._user_logs is None and now >= self._again["user logs"]:
             try:
-                writer = UserLogWriter(self._folder)
+                writer = UserLogWriter(self._folder, rights_of=self._rights_of)
                 writer.start(self._log.read())
                 self._user_logs = writer
             except UserLogError as error:

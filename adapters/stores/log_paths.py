@@ -10,6 +10,7 @@ import fcntl
 import os
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -45,20 +46,42 @@ class LogPaths(NamedTuple):
         return frozenset({0, os.geteuid()})
 
 
+_BESIDE = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm")
+
+
 def share_with_group(url: str) -> None:
     """Let the group of an SQLite log's file read and write the log and what stands beside it, now and later: what is
     made beside a log is for whom its file is. Raise `LogError` if it is no file, or another user's."""
+    _open_up(url, sqlite_files.share_with_group, "whose group could be meant", "given to its group")
+
+
+def show_to_all(url: str) -> None:
+    """Let everybody read an SQLite log and what stands beside it, in the same way. Raise `LogError` if it is no file,
+    another user's, or in a folder through which not everybody may go."""
+    place = Path(os.path.realpath(locate(url).place))
+    closed = next((folder for folder in place.parents if not folder.stat().st_mode & 0o001), None)
+    if locate(url).kind == "sqlite" and closed is not None:
+        from ...domain.ports.log import LogError
+
+        raise LogError(
+            f"{place} cannot serve all users: nobody else may go through {closed} to come to it, and to the scratch "
+            "directories beside it; keep the log elsewhere (-log /var/lib/poolbook/pool.db), or chmod o+x that folder"
+        )
+    _open_up(url, sqlite_files.show_to_all, "that could be shown to all", "shown to all users")
+
+
+def _open_up(url: str, change: Callable[[str], None], meant: str, done: str) -> None:
     location = locate(url)
     from ...domain.ports.log import LogError
 
     if location.kind != "sqlite":
-        raise LogError(f"{shown(url)} is no file, whose group could be meant: its server says who may read it")
+        raise LogError(f"{shown(url)} is no file, {meant}: its server says who may read it")
     path = os.path.realpath(location.place)
     try:
-        for suffix in ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm"):
-            sqlite_files.share_with_group(path + suffix)
+        for suffix in _BESIDE:
+            change(path + suffix)
     except OSError as error:
-        raise LogError(f"{path}{suffix} cannot be given to its group: {error.strerror}; its owner can") from None
+        raise LogError(f"{path}{suffix} cannot be {done}: {error.strerror}; its owner can") from None
 
 
 def _digest(text: str, size: int) -> bytes:

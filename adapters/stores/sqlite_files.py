@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 PRIVATE = 0o600
 _GROUP = 0o060
+_SHOWN = 0o044
 
 State = tuple[object, ...]  #: what changes when somebody begins to write a file, or writes it
 
@@ -56,7 +57,7 @@ def state_of(path: str) -> State:
 
 
 def make_private(path: str, log: str = "") -> None:
-    """Make the file, empty, if it is missing: for its user alone or, if the file `log` is for a group, for that. Raise
+    """Make the file, empty, if it is missing: for its user alone, or for those whom the file `log` is for. Raise
     `OSError` if it cannot be made."""
     mode = mode_like(log)
     with suppress(FileExistsError):
@@ -71,7 +72,8 @@ def make_private(path: str, log: str = "") -> None:
 def mode_like(log: str) -> int:
     """Return the mode of what stands beside a log's file."""
     try:
-        return PRIVATE | (os.stat(log).st_mode & _GROUP)
+        mode = os.stat(log).st_mode
+        return PRIVATE | (mode & _GROUP) | (_SHOWN if mode & _SHOWN == _SHOWN else 0)
     except OSError:
         return PRIVATE
 
@@ -80,3 +82,9 @@ def share_with_group(path: str) -> None:
     """Let the group read and write the file, if it is there. Raise `OSError` if it is not ours to share."""
     with suppress(FileNotFoundError):
         os.chmod(path, os.stat(path).st_mode & 0o777 | _GROUP)
+
+
+def show_to_all(path: str) -> None:
+    """Let everybody read the file, if it is there. Raise `OSError` if it is not ours to show."""
+    with suppress(FileNotFoundError):
+        os.chmod(path, os.stat(path).st_mode & 0o777 | _SHOWN)

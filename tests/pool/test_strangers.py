@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -95,7 +96,7 @@ SENT = "Sent "
 # What is typed; what it says to another user, on a served log and on one that lies still; then, to the pool's.
 TABLE: list[tuple[str, str, str, str, str]] = [
     # command                      other: served   still             own: served      still
-    ("submit held.sub", "takes jobs of no other user", "submitted to", "submitted to", "submitted to"),
+    ("submit held.sub", "submitted to", "submitted to", "submitted to", "submitted to"),
     ("hold 1.0", f"{DENIED}hold", f"{DENIED}hold", "1.0 already held", "1.0 already held"),
     ("suspend 1.0", f"{DENIED}suspend", f"{DENIED}suspend", "1.0 not running", "1.0 not running"),
     ("continue 1.0", f"{DENIED}continue", f"{DENIED}continue", "1.0 not suspended", "1.0 not suspended"),
@@ -114,9 +115,9 @@ TABLE: list[tuple[str, str, str, str, str]] = [
     ("on", ROOT, STILL, SENT, STILL),
     ("reconfig", ROOT, STILL, SENT, STILL),
     ("reschedule", SENT, STILL, SENT, STILL),
-    ("rm -all", "Couldn't find/remove all jobs", "marked for removal", "marked for removal", "marked for removal"),
+    ("rm -all", "marked for removal", "marked for removal", "marked for removal", "marked for removal"),
 ]
-"""``rm -all`` is about the jobs of whoever types it: the other user has one on the log that lies still."""
+"""``rm -all`` is about the jobs of whoever types it: the other user has one, too."""
 
 # The same as requests, as a client that lies would send them: each claims to be the pool's user, or nobody.
 ALL = {"everything": True}
@@ -135,10 +136,12 @@ LIES: list[tuple[dict[str, Any], str]] = [
     ({"kind": "ResetUsage"}, "denied"),
     ({"kind": "DeleteSubmitter", "submitter": "a@b"}, "denied"),
 ]
+SUBMISSIONS: list[dict[str, Any]] = [
+    {"kind": "Submit", "cluster": 0, "ad": {"Cmd": '"/bin/true"'}, "count": 1, "columns": []},
+    {"kind": "SubmitDescription"},
+    {"kind": "ReserveCluster"},
+]
 OF_SERVERS: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "Submit", "cluster": 0, "ad": {"Cmd": '"/bin/true"'}, "count": 1, "columns": []}, "no other user"),
-    ({"kind": "SubmitDescription"}, "no other user"),
-    ({"kind": "ReserveCluster"}, "no other user"),
     ({"kind": "VacateSlot", "slot": HOST}, "only the pool's owner may vacate it"),
     ({"kind": "SuspendClaim", "slot": HOST}, "only the pool's owner may suspend it"),
     ({"kind": "ContinueClaim", "slot": HOST}, "only the pool's owner may continue it"),
@@ -221,31 +224,68 @@ def test_so_does_whoever_writes_a_log_that_lies_still(shared: Shared) -> None:
     assert jobs(shared) == before
 
 
-def test_a_job_of_another_user_that_lies_in_the_log_is_held_and_not_run_with_our_rights(shared: Shared) -> None:
-    script = "executable = /bin/sh\ntransfer_executable = false\narguments = \"-c 'id -u >> ran.{}'\"\nqueue\n"
+SCRIPT = "executable = /bin/sh\ntransfer_executable = false\narguments = \"-c 'id -u >> ran.{}'\"\nqueue\n"
+
+
+def both_submit(shared: Shared) -> None:
+    """A job of each user's lies in the log, and a held one."""
     for name in ("theirs", "ours"):
-        shared.write(f"{name}.sub", script.format(name))
+        shared.write(f"{name}.sub", SCRIPT.format(name))
     shared.call_as(None, "submit", "held.sub")
     shared.call_as(STRANGER, "submit", "theirs.sub")
     shared.call_as(None, "submit", "ours.sub")
+
+
+def test_where_root_serves_a_job_that_lies_in_the_log_runs_with_its_owners_rights(shared: Shared) -> None:
+    both_submit(shared)
+    shared.path.parent.chmod(0o755)
     with shared.served():
-        shared.wait_for(lambda: shared.call("q", "3", "-af", "ClusterId") == "")
-        for _ in range(2):
-            shared.wait_for(lambda: shared.call("q", "2", "-af", "JobStatus", "HoldReasonCode") == "5 23\n")
-            said = shared.call("why", "2.0")
-            assert f"this pool runs its jobs as root, and this is a job of {NAME}" in said, said
-            assert "Job 2.0 released" in shared.call_as(STRANGER, "release", "2.0")
+        shared.wait_for(lambda: shared.call("q", "-allusers", "2", "3", "-af", "ClusterId") == "")
     assert (shared.path / "ran.ours").read_text() == "0\n"
-    assert not (shared.path / "ran.theirs").exists()
+    assert (shared.path / "ran.theirs").read_text() == f"{STRANGER}\n"
     assert "sound" in shared.call("verify")
 
 
+@contextmanager
+def served_by_another(shared: Shared) -> Iterator[None]:
+    """The other user serves the pool."""
+    shared.open_up()
+    for path in [shared.path, *shared.path.iterdir()]:
+        os.chown(path, STRANGER, STRANGER)
+    env = {**environment(), "HOME": str(shared.path), "XDG_STATE_HOME": str(shared.path / "state")}
+    server = forked.start([*POOLBOOK, "serve"], cwd=shared.path, env=env, stderr=forked.STDOUT, user=STRANGER)
+    shared.wait_for((shared.path / "pool.db.sock").exists)
+    yield
+    server.terminate()
+    server.wait(PATIENCE)
+
+
+def test_where_another_user_serves_a_job_of_ours_is_held_and_not_run_with_their_rights(shared: Shared) -> None:
+    both_submit(shared)
+    with served_by_another(shared):
+        for _ in range(2):
+            shared.wait_for(lambda: shared.call("q", "3", "-af", "JobStatus", "HoldReasonCode") == "5 23\n")
+            said = shared.call("why", "3.0")
+            assert f"this pool runs its jobs as {NAME}, and this is a job of root" in said, said
+            assert "Job 3.0 released" in shared.call_as(None, "release", "3.0")
+        assert f"runs its jobs as {NAME}, and takes jobs of no other user" in shared.call_as(None, "submit", "held.sub")
+    assert not (shared.path / "ran.ours").exists()
+
+
+@pytest.mark.parametrize("request_", SUBMISSIONS, ids=lambda one: one["kind"])
+def test_a_users_pool_takes_no_jobs_over_its_socket(shared: Shared, request_: dict[str, Any]) -> None:
+    with served_by_another(shared), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(shared.path / "pool.db.sock"))
+        client.sendall(json.dumps({"id": "lie", "user": NAME, **request_}).encode() + b"\n")
+        answer = json.loads(client.makefile().readline())
+    assert "no other user" in refused(answer)
+
+
 @pytest.mark.skipif(not POSTGRES, reason="POOLBOOK_TEST_POSTGRES has no URL")
-def test_a_job_of_another_user_in_a_shared_schema_is_not_run_with_our_rights(tmp_path: Path, shared: Shared) -> None:
+def test_a_job_of_another_user_in_a_shared_schema_runs_with_its_owners_rights(tmp_path: Path, shared: Shared) -> None:
     """Both submit to one schema of a server of PostgreSQL, and one of them goes on with it."""
-    script = "executable = /bin/sh\ntransfer_executable = false\narguments = \"-c 'id -u >> ran.{}'\"\nqueue\n"
     for name in ("theirs", "ours"):
-        shared.write(f"{name}.sub", script.format(name))
+        shared.write(f"{name}.sub", SCRIPT.format(name))
 
     def says(user: int | None, *words: str) -> str:
         return shared.call_as(user, *words, "-log", place.url)
@@ -257,13 +297,11 @@ def test_a_job_of_another_user_in_a_shared_schema_is_not_run_with_our_rights(tmp
         assert "submitted to cluster 1" in says(None, "submit", "ours.sub")
         assert "submitted to cluster 2" in says(STRANGER, "submit", "theirs.sub")
         assert f"{DENIED}hold" in says(STRANGER, "hold", "1.0")
-        for _ in range(2):
-            says(None, "resume")
-            assert (job(1), job(2)) == ("", "5 23")
-            assert f"this pool runs its jobs as root, and this is a job of {NAME}" in says(None, "why", "2.0")
-            assert "Job 2.0 released" in says(STRANGER, "release", "2.0")
+        shared.write("pool.conf", f"EXECUTE = {shared.path}\n")  # a place to which both may go
+        says(None, "resume", "-config", "pool.conf")
+        assert (job(1), job(2)) == ("", "")
         assert (shared.path / "ran.ours").read_text() == "0\n"
-        assert not (shared.path / "ran.theirs").exists()
+        assert (shared.path / "ran.theirs").read_text() == f"{STRANGER}\n"
         assert "sound" in says(None, "verify")
 
 

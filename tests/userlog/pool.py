@@ -67,7 +67,7 @@ class Pool:
     def _see(self, first: int, events: Sequence[Event]) -> None:
         for position, event in enumerate(events, first):
             self.happened.append((position, event))
-            for path, text in self.logs.fold(position, event):
+            for (path, _), text in self.logs.fold(position, event):
                 self.files[path] = self.files.get(path, "") + text
 
     def ask(self, *stimuli: s.Stimulus) -> list[Answer]:

@@ -110,7 +110,7 @@ def unseen(pool: Pool) -> Pool:
     logs = utc()
     pool.files.clear()
     for position, event in enumerate((ev for _, ev in pool.happened if not isinstance(ev, e.JobExecuting)), 1):
-        for path, text in logs.fold(position, event):
+        for (path, _), text in logs.fold(position, event):
             pool.files[path] = pool.files.get(path, "") + text
     return pool
 
@@ -397,7 +397,7 @@ def test_the_file_is_userlog_within_iwd(ad: dict[str, str], columns: dict[str, l
     if any(name.lower() == "userlog" for name in columns):
         whole.pop("UserLog", None)
     event = e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", whole, 2, pack(columns), "Idle")
-    assert [path for path, _ in utc().fold(1, event)] == paths
+    assert [file.path for file, _ in utc().fold(1, event)] == paths
 
 
 def test_clusters_share_a_file_and_a_job_of_another_file_stays_out() -> None:

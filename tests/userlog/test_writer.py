@@ -50,7 +50,7 @@ def texts(events: Story) -> dict[str, str]:
     files: dict[str, str] = {}
     logs = utc()
     for position, event in events:
-        for path, text in logs.fold(position, event):
+        for (path, _), text in logs.fold(position, event):
             files[path] = files.get(path, "") + text
     return files
 

@@ -7,6 +7,7 @@ about a job: the pool says when to start, signal or hold it, and what the violat
 from .activation import (
     UNATTENDED,
     VIOLATION_HOLD_CODES,
+    Account,
     Activation,
     Exited,
     Failed,
@@ -26,6 +27,7 @@ from .client import ReplacedError, Supervisor, SupervisorError
 __all__ = [
     "UNATTENDED",
     "VIOLATION_HOLD_CODES",
+    "Account",
     "Activation",
     "Exited",
     "Failed",

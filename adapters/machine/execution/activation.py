@@ -64,6 +64,18 @@ def _is_absolute(_: object, attribute: Attribute[str], value: str) -> None:
         )
 
 
+@frozen
+class Account:
+    """A user of this machine, with whose rights something is done."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()  #: all that the user belongs to
+    home: str = "/"
+    dedicated: bool = False  #: whether all its processes are the job's, and die with it
+
+
 @frozen(kw_only=True)
 class FileTransfer:
     """How a job's files come to where it runs, and back. Paths are as the job has them: relative to its ``iwd``, or to
@@ -114,7 +126,9 @@ class Activation:
     nice: int = 0  #: added to the processes' nice value
     execute: str = ""  #: where its scratch directory is made; empty: in the folder's own
     run_in_iwd: bool = False  #: whether it runs there; else in its scratch directory
-    owner: str = ""  #: the user that it runs as, if not the pool's own; needs a supervisor of root's
+    account: Account | None = None  #: the user that it runs as, if not the pool's own; needs a supervisor of root's
+    files: Account | None = None  #: whose are the files where it was submitted, if not the pool's own user's
+    core_bytes: int = 0  #: how large a core file may become; below 0: as large as the pool's own may
     transfer: FileTransfer | None = None  #: how its files are transferred; None: it finds them where they are
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
 

@@ -362,8 +362,8 @@ class Supervisor:
 
 
 def _start(activation: Activation) -> dict[str, Any]:
-    transfer = None if activation.transfer is None else asdict(activation.transfer)
-    order = asdict(activation, recurse=False) | {"limits": asdict(activation.limits), "transfer": transfer}
+    parts = {name: getattr(activation, name) for name in ("limits", "transfer", "account", "files")}
+    order = asdict(activation, recurse=False) | {name: part and asdict(part) for name, part in parts.items()}
     return {"do": "start", "order": order}
 
 

@@ -25,7 +25,7 @@ from ....domain.state_machines.hold_codes import (
     Why,
 )
 from . import event_text
-from .logged_clusters import NOTES, LoggedCluster, holds, without
+from .logged_clusters import NOTES, LogFile, LoggedCluster, holds, without
 from .logged_runs import Place, Run, address, changed, local, place, table
 
 Body = str | Callable[[int], str]
@@ -62,7 +62,7 @@ class UserLogs:
         self._leaving: dict[str, Why] = {}  #: why the claims of slots are about to end, where that is logged
         self._runs: dict[tuple[int, int], Run] = {}
 
-    def fold(self, position: int, event: e.Event) -> list[tuple[str, str]]:
+    def fold(self, position: int, event: e.Event) -> list[tuple[LogFile, str]]:
         """Fold the event at `position`; return the texts that it adds, with their files, in order."""
         entries = self._entries(position, event)
         return _merged(self._texts(entry, self._stamp(event.at)) for entry in entries) if entries else []
@@ -76,7 +76,7 @@ class UserLogs:
         rule = _RULES.get(type(event))
         return [] if rule is None else list(rule(self, event) or ())
 
-    def _texts(self, entry: Entry, stamp: str) -> Iterator[tuple[str, str]]:
+    def _texts(self, entry: Entry, stamp: str) -> Iterator[tuple[LogFile, str]]:
         cluster, procs, number, body = entry
         if cluster.path == "":
             return
@@ -84,14 +84,14 @@ class UserLogs:
         if cluster.path is not None and isinstance(body, str):
             rest = f"{after}{body}{event_text.END}"
             texts = [f"{before}{proc:03d}{rest}" for first, last in procs for proc in range(first, last + 1)]
-            yield cluster.path, "".join(texts)
+            yield LogFile(cluster.path, cluster.owner), "".join(texts)
             return
         for first, last in procs:
             for proc in range(first, last + 1):
                 path = cluster.path_of(max(proc, 0))
                 if path:
                     said = body if isinstance(body, str) else body(proc)
-                    yield path, f"{before}{proc:03d}{after}{said}{event_text.END}"
+                    yield LogFile(path, cluster.owner), f"{before}{proc:03d}{after}{said}{event_text.END}"
 
     # The pool, its machines and slots: where jobs run
 
@@ -445,10 +445,10 @@ _RULES: dict[type[e.Event], Callable[[UserLogs, Any], Iterator[Entry] | None]] =
 }
 
 
-def _merged(entries: Iterator[Iterator[tuple[str, str]]]) -> list[tuple[str, str]]:
+def _merged(entries: Iterator[Iterator[tuple[LogFile, str]]]) -> list[tuple[LogFile, str]]:
     """Join the texts of each file; the files are in the order of their first text."""
-    files: dict[str, list[str]] = {}
+    files: dict[LogFile, list[str]] = {}
     for entry in entries:
-        for path, text in entry:
-            files.setdefault(path, []).append(text)
-    return [(path, "".join(texts)) for path, texts in files.items()]
+        for file, text in entry:
+            files.setdefault(file, []).append(text)
+    return [(file, "".join(texts)) for file, texts in files.items()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ....domain.classad import EvaluationError
 from ....domain.events import Ad, ClusterSubmitted, Procs
@@ -22,6 +23,13 @@ NOTED = ("DAGNodeName", "JobBatchName")
 NOTES = (*NOTED, "SubmitEventNotes", "SubmitEventUserNotes")  #: attributes that event 000 depends on
 
 
+class LogFile(NamedTuple):
+    """A user's log: its path, and the user whose jobs it is about. Others may have named the same path."""
+
+    path: str
+    owner: str
+
+
 class LoggedCluster:
     """The jobs of one submission, some of which have a log."""
 
@@ -33,6 +41,7 @@ class LoggedCluster:
         self.mode = ""  #: what its factory was told last
         self.running: set[int] = set()
         self.ad = event.ad
+        self.owner = unquoted(event.ad.get("Owner", ""))
         self.variants = Variants(event.columns)
         self._spelled = {name.lower(): name for name in (*event.ad, *self.variants.names)}
         self._edits: list[tuple[Procs, Ad]] = []

@@ -6,7 +6,8 @@ the texts of the batch that was begun are made anew, as they follow from the log
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -14,17 +15,23 @@ from ....domain.events import Event
 from . import files
 from .checkpoint import Failure, ProgressFile, UserLogError
 from .fold import UserLogs
+from .logged_clusters import LogFile
 
+RightsOf = Callable[[str], AbstractContextManager[None]]
 CHUNK = 10_000  #: events in a batch while a log is read from its beginning
 
 
 class UserLogWriter:
     """Appends the pool's events to users' logs. ``folder`` keeps the checkpoint: of one log, for one writer. With
-    ``durable``, each batch is synced to disk before it counts as written. Raises `UserLogError` if the folder
-    cannot be used, or its checkpoint cannot be read."""
+    ``durable``, each batch is synced to disk before it counts as written. ``rights_of`` gives the file rights of a
+    log's owner for as long as something is done to it; None: it is done with this process's own. Raises `UserLogError`
+    if the folder cannot be used, or its checkpoint cannot be read."""
 
-    def __init__(self, folder: Path, logs: UserLogs | None = None, durable: bool = False) -> None:
+    def __init__(
+        self, folder: Path, logs: UserLogs | None = None, durable: bool = False, rights_of: RightsOf | None = None
+    ) -> None:
         self._logs = UserLogs() if logs is None else logs
+        self._rights_of = rights_of or (lambda owner: nullcontext())
         self._durable = durable
         self._file = ProgressFile(folder, durable)
         self._progress = self._file.read()
@@ -69,16 +76,16 @@ class UserLogWriter:
         if not texts:
             return
         progress.until = self.position
-        progress.sizes = {path: files.size(path) for path in texts}
+        progress.sizes = {file.path: files.size(file.path) for file in texts}
         self._file.save(progress)
-        for path, text in texts.items():
-            self._append(path, text)
+        for file, text in texts.items():
+            self._append(file, text)
         self._done()
 
     # One batch
 
-    def _texts(self, events: Iterable[tuple[int, Event]]) -> dict[str, bytes]:
-        parts: dict[str, list[str]] = {}
+    def _texts(self, events: Iterable[tuple[int, Event]]) -> dict[LogFile, bytes]:
+        parts: dict[LogFile, list[str]] = {}
         for position, event in events:
             if position <= self.position:
                 continue
@@ -87,12 +94,17 @@ class UserLogWriter:
                     f"event {position} cannot follow event {self.position}: user logs need every event of the log; "
                     "`start` reads what is missing"
                 )
-            for path, text in self._logs.fold(position, event):
-                parts.setdefault(path, []).append(text)
-        return {path: files.encoded("".join(texts)) for path, texts in parts.items()}
+            for file, text in self._logs.fold(position, event):
+                parts.setdefault(file, []).append(text)
+        return {file: files.encoded("".join(texts)) for file, texts in parts.items()}
 
-    def _append(self, path: str, text: bytes) -> None:
-        loss = files.append(path, text, self._durable) if text else None
+    def _append(self, file: LogFile, text: bytes) -> None:
+        path = file.path
+        try:
+            with self._rights_of(file.owner):
+                loss = files.append(path, text, self._durable) if text else None
+        except OSError as error:
+            loss = files.Loss(files.count(text), files.problem(error))
         if loss is None:
             return
         known = self._progress.failures.get(path)
@@ -102,12 +114,13 @@ class UserLogWriter:
     def _recover(self, events: list[tuple[int, Event]]) -> None:
         """Write what is missing of the batch that was begun before the crash."""
         sizes = self._progress.sizes
-        for path, text in self._texts(events).items():
+        for file, text in self._texts(events).items():
             try:
-                rest = files.missing(path, sizes.get(path, 0), text)
+                with self._rights_of(file.owner):
+                    rest = files.missing(file.path, sizes.get(file.path, 0), text)
             except (OSError, ValueError):
                 rest = text  # cannot be read: appending tells why, or works
-            self._append(path, rest)
+            self._append(file, rest)
         self._done()
 
     # The progress

@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Generator, Iterable
 
-from . import launch
+from . import launch, rights
 from .launch import Order
 from .mover import Mover
 from .processes import Process
@@ -39,6 +39,9 @@ class Job:
         self.kill_signals: dict[str, int] = order["kill_signals"]
         self.attended: bool = order.get("attended", False)  # an older pool does not say
         self.order = order if order["transfer"] else None  # what is still to be done of it
+        self.account = rights.of(order.get("account"))  # as whom it runs, if not as this process's user
+        self.files = rights.of(order.get("files"))  # whose the files are that it brings and takes back
+        self.dedicated = bool(order["account"] and order["account"]["dedicated"]) if self.account else False
         self.number = number
         self.directory = directory
         self.mover: Mover | None = None
@@ -117,8 +120,10 @@ class Job:
         """Bring ``disk_kb`` up to date, in steps."""
         self.measuring = True
         began = ticker()
-        inside = yield from size_kb(self.directory)
-        self.disk_kb = inside + max(0, files_kb(self.outputs) - self.output_kb)
+        steps = size_kb(self.directory)
+        inside = yield from (steps if self.account is None else rights.in_steps(self.account, steps))
+        with rights.acting(self.account):
+            self.disk_kb = inside + max(0, files_kb(self.outputs) - self.output_kb)
         self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
         self.measuring = False
 

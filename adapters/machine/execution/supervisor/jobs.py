@@ -13,13 +13,14 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import inherit, launch, mover, processes, tally, transfer
+from . import inherit, launch, mover, processes, rights, tally, transfer
 from .families import Families
 from .job import Job, clock, files_kb, ticker
 from .launch import Order, StartError
 from .records import Claim, Claims, Journal, Record
+from .rights import Rights
 from .sandbox import inside
-from .scratch import Scratch
+from .scratch import Scratch, hand_over
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
 _MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
@@ -174,6 +175,9 @@ class Jobs:
         due = [job for job in self._ending.values() if job.retry_at <= now]
         if not due:
             return
+        for job in due:
+            if job.dedicated and job.account is not None and job.mover is None:
+                rights.end_all(job.account)
         self._families.look()
         dead = []
         for job in due:
@@ -215,6 +219,8 @@ class Jobs:
         try:
             if moved is None:
                 failed = job.failed
+                if job.files != job.account:
+                    self._hand_over(job, job.account, job.files)
                 self._move(job, "output", lambda: transfer.take_back(order, job.directory, failed))
             else:
                 self._launch(job, inside(order, job.directory))
@@ -314,7 +320,8 @@ class Jobs:
     def _made(self, order: Order) -> str:
         """Make a job's scratch directory; return its path."""
         try:
-            return self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"])
+            user = None if order["attended"] else rights.of(order.get("files" if order["transfer"] else "account"))
+            return self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"], user)
         except OSError as error:
             raise launch.failure("scratch", error, str(error.filename2 or error.filename)) from None
         except ValueError as error:
@@ -322,25 +329,46 @@ class Jobs:
 
     def _launch(self, job: Job, order: Order) -> None:
         """Start a job's own process."""
-        streams = launch.open_streams(order, job.directory)
-        try:
-            at = clock()
-            output_kb = files_kb(launch.outputs(order))  # before the job can write: what was there is not its own
-            processes.bequeath(job.number)
-            variables = launch.environment(order, self.execute, job.directory)
-            pid = launch.spawn(order, variables, job.directory, streams)
-        finally:
-            launch.close(streams)
+        if job.account is not None:
+            pid, at, output_kb = self._launch_as(job.account, job, order)
+        else:
+            streams = launch.open_streams(order, job.directory)
+            try:
+                at = clock()
+                output_kb = files_kb(launch.outputs(order))  # before the job can write: what was there is not its own
+                processes.bequeath(job.number)
+                variables = launch.environment(order, self.execute, job.directory)
+                pid = launch.spawn(order, variables, job.directory, streams)
+            finally:
+                launch.close(streams)
         process = processes.read(pid)
         assert process is not None, "a child that is not reaped is always there"
         job.runs(order, process, at, output_kb)
         self._joins(job)
 
+    def _launch_as(self, account: Rights, job: Job, order: Order) -> tuple[int, int, int]:
+        """Start a job's own process as another user; return its pid, when, and what its outputs had on the disk."""
+        if order["transfer"] and job.files != account:
+            self._hand_over(job, job.files, account)
+        with rights.acting(account):
+            output_kb = files_kb(launch.outputs(order, kept=True))
+        at = clock()
+        processes.bequeath(job.number)
+        return launch.begin_as(account, order, job.directory, self.execute), at, output_kb
+
+    def _hand_over(self, job: Job, giver: Rights | None, taker: Rights | None) -> None:
+        """Give a job's scratch directory from the user whose files are in it to the one that it runs as, or back."""
+        own = Rights(os.geteuid(), os.getegid())
+        try:
+            hand_over(job.directory, giver or own, taker or own)
+        except OSError as error:
+            raise launch.failure("scratch", error, job.directory) from None
+
     def _move(self, job: Job, way: str, work: Callable[[], tally.Result]) -> None:
         """Start the transfer of a job's files."""
         processes.bequeath(job.number)
         try:
-            began = mover.fork(way, tally.FAILED[way], clock(), work)
+            began = mover.fork(way, tally.FAILED[way], clock(), work, job.files)
         except OSError as error:
             raise launch.failure("scratch", error, f"transfer of its {way} files") from None
         process = processes.read(began.pid)

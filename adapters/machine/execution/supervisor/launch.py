@@ -1,19 +1,24 @@
 """Start a job: the environment, the three streams, the process. A failure is a ``StartError``, and ends that job only.
 
-The process is made by posix_spawn, which does not copy this process as fork does, and leads a session of its own.
+The process is made by posix_spawn, which does not copy this process as fork does, and leads a session of its own. One
+that runs as another user is forked, and becomes that user before anything of the job is touched.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pwd
+import resource
 import signal
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from . import rights
 from .processes import MARK, POOL
+from .rights import Rights
 
 Order = dict[str, Any]  #: an activation as the pool sends it: the fields of ``Activation``, by name
 
@@ -84,12 +89,13 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
     """Return the job's environment: its own variables, then those of HTCondor's starter. (Manual, "Environment and
     services for a running job"; the starter of version 25.14 for what the job may set itself: the counts of CPUs and
     HOME.)"""
-    owner = order.get("owner", "")  # another user may not enter the scratch directory
+    account = order.get("account")
+    entered = not (account and order["attended"])  # what is no job of the user's has no scratch directory of its own
     return {
         **dict.fromkeys(CPU_COUNTS, str(order["cpus"])),
-        "HOME": _home_of(owner) if owner else _home(),
+        "HOME": account["home"] if account else _home(),
         **order["environment"],
-        **({} if owner else dict.fromkeys(_SCRATCH_PATHS, scratch)),
+        **(dict.fromkeys(_SCRATCH_PATHS, scratch) if entered else {}),
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
         "_CONDOR_JOB_IWD": order["iwd"],
@@ -101,15 +107,20 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
     }
 
 
-def outputs(order: Order) -> list[str]:
-    """Return the paths of the job's output and error, once if both are the same, without those that are no files."""
-    paths = {_path(order, order[name]) for name in ("stdout", "stderr") if order[name]}
+def outputs(order: Order, kept: bool = False) -> list[str]:
+    """Return the paths of the job's output and error, once if both are the same, without those that are no files.
+    ``kept``: only those that are not emptied first."""
+    names = [name for name in ("stdout", "stderr") if order[name] and (order[f"append_{name}"] or not kept)]
+    paths = {_path(order, order[name]) for name in names}
     return sorted(path for path in paths if not path.startswith("/dev/"))
 
 
 def open_streams(order: Order, scratch: str) -> list[int]:
     """Open stdin, stdout and stderr, and return their descriptors. Raise `StartError`, which names the stream, if one
-    cannot be opened."""
+    cannot be opened. Each is opened with the rights of the user that the job runs as; one that is streamed to where it
+    was submitted, of the user whose files are there."""
+    own, owners = rights.of(order.get("account")), rights.of(order.get("files"))
+    streamed = (order.get("transfer") or {}).get("streamed", ())
     opened: list[int] = []
     paths: list[str] = []
     for name, flags, append in _STREAMS:
@@ -120,7 +131,8 @@ def open_streams(order: Order, scratch: str) -> list[int]:
             if name == "stderr" and path == paths[1] and order["stderr"]:
                 descriptor = os.dup(opened[1])
             else:
-                descriptor = os.open(path, flags | _NEVER_WAIT, 0o666)
+                with rights.acting(owners if name in streamed else own):
+                    descriptor = os.open(path, flags | _NEVER_WAIT, 0o666)
                 os.set_blocking(descriptor, True)
         except OSError as error:
             close(opened)
@@ -135,19 +147,11 @@ def open_streams(order: Order, scratch: str) -> list[int]:
 
 def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[int]) -> int:
     """Start the job's process; return its pid."""
-    where, part = (order["iwd"], "iwd") if order["run_in_iwd"] else (scratch, "scratch")
     program = _path(order, order["executable"])
     moves = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(streams)]
-    try:
-        os.chdir(where)
-    except OSError as error:
-        raise failure(part, error, where) from None
-    except ValueError as error:
-        raise StartError(part, 0, f"{part} {where!r}: {error}") from None
+    _enter(order, scratch)
 
-    def begin() -> int:
-        if order.get("owner", ""):
-            return _as_user(order["owner"], program, [order["executable"], *order["arguments"]], variables, streams)
+    def started() -> int:
         return os.posix_spawn(
             program,
             [order["executable"], *order["arguments"]],
@@ -158,59 +162,112 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
             setsigdef=_DEFAULTS,
         )
 
+    _limit_core(order)
     try:
-        return _nicer(order["nice"], begin) if order["nice"] else begin()
-    except OSError as error:
-        raise failure("executable", error, program) from None
-    except ValueError as error:  # a NUL in an argument or in the environment, or a '=' in a variable's name
-        raise StartError("executable", 0, f"executable {program}: {error} in arguments or environment") from None
+        return _nicer(order["nice"], started) if order["nice"] else started()
+    except (OSError, ValueError) as error:
+        raise _not_executed(program, error) from None
     finally:
         os.chdir("/")
 
 
-def _as_user(owner: str, program: str, words: list[str], variables: dict[str, str], streams: list[int]) -> int:
-    """Start a process as another user, which posix_spawn(3) cannot do; return its pid. Raise `OSError` like that."""
-    user = _user(owner)
+def begin_as(account: Rights, order: Order, scratch: str, execute: str) -> int:
+    """Start a job's own process as another user, which posix_spawn(3) cannot do; return its pid. All that it needs is
+    opened, entered and executed with that user's rights, in the new process. Raise `StartError`."""
     said, tell = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(said)
+        os.close(tell)
+        raise failure("executable", error, order["executable"]) from None
     if not pid:
         try:
-            signal.set_wakeup_fd(-1)
-            os.setsid()
-            os.initgroups(owner, user.pw_gid)
-            os.setgid(user.pw_gid)
-            os.setuid(user.pw_uid)
-            os.chdir(".")  # what the pool's user may enter, this one may not
-            for number, descriptor in enumerate(streams):
-                os.dup2(descriptor, number)
-            for number in _DEFAULTS:
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, [])
-            os.execve(program, words, variables)
-        except OSError as error:
-            os.write(tell, b"%d" % (error.errno or 0))
-        except BaseException:
-            os.write(tell, b"%d" % errno.EINVAL)
+            _become_job(account, order, scratch, execute)
+        except StartError as error:
+            os.write(tell, json.dumps([error.part, error.number, error.reason, error.machine]).encode())
+        except BaseException as error:
+            os.write(tell, json.dumps(["executable", 0, f"{type(error).__name__}: {error}"]).encode())
         finally:
             os._exit(127)
     os.close(tell)
-    failed = os.read(said, 16)
-    os.close(said)
+    with open(said, "rb") as file:
+        failed = file.read()
     if failed:
         os.waitpid(pid, 0)
-        raise OSError(int(failed), os.strerror(int(failed)))
+        raise StartError(*json.loads(failed))
     return pid
 
 
-def _user(name: str) -> pwd.struct_passwd:
+def _become_job(account: Rights, order: Order, scratch: str, execute: str) -> None:
+    """Be a job's own process. Raise `StartError`."""
+    program = _path(order, order["executable"])
+    signal.set_wakeup_fd(-1)
+    os.setsid()
+    os.nice(order["nice"])
+    core = order["core_bytes"]
+    resource.setrlimit(resource.RLIMIT_CORE, (core, core) if core >= 0 else (resource.RLIM_INFINITY,) * 2)
+    os.umask(rights.MASK)
+    streams = open_streams(order, scratch)
     try:
-        return pwd.getpwnam(name)
-    except KeyError:
-        raise StartError("executable", 0, f"there is no user {name} to run it as") from None
+        rights.become(account)
+    except OSError as error:
+        raise failure("executable", error, f"as the user with number {account.uid}") from None
+    _enter(order, scratch)
+    if not order["attended"]:
+        check_scratch(scratch)
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+    for number in _DEFAULTS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    try:
+        os.execve(program, [order["executable"], *order["arguments"]], environment(order, execute, scratch))
+    except (OSError, ValueError) as error:
+        raise _not_executed(program, error) from None
 
 
-def _home_of(owner: str) -> str:
-    return _user(owner).pw_dir
+def _enter(order: Order, scratch: str) -> None:
+    """Be in the directory where the job runs. Raise `StartError`."""
+    where, part = (order["iwd"], "iwd") if order["run_in_iwd"] else (scratch, "scratch")
+    try:
+        os.chdir(where)
+    except OSError as error:
+        raise failure(part, error, where) from None
+    except ValueError as error:
+        raise StartError(part, 0, f"{part} {where!r}: {error}") from None
+
+
+def check_scratch(scratch: str) -> None:
+    """Raise `StartError` if this process's user cannot reach the scratch directory."""
+    try:
+        os.stat(f"{scratch}/")
+    except OSError as error:
+        way_out = "its user may not go through the directories above it; EXECUTE names a directory where all users may"
+        raise failure("scratch", error, f"{scratch} ({way_out})") from None
+
+
+def _not_executed(program: str, error: OSError | ValueError) -> StartError:
+    if isinstance(error, OSError):
+        return failure("executable", error, program)
+    # a NUL in an argument or in the environment, or a '=' in a variable's name
+    return StartError("executable", 0, f"executable {program}: {error} in arguments or environment")
+
+
+def _limit_core(order: Order) -> None:
+    """Let the processes that are made from now on leave core files of the size that the job allows. What this process
+    itself may leave follows, as children inherit it: it is asked for only where it changes."""
+    global _core
+    wanted = order.get("core_bytes", 0)
+    if wanted == _core:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    most = hard if wanted < 0 or (hard != resource.RLIM_INFINITY and wanted > hard) else wanted
+    resource.setrlimit(resource.RLIMIT_CORE, (most, hard))
+    _core = wanted
+
+
+_core: int | None = None  #: the size that was asked for last
 
 
 def _nicer(increment: int, begin: Callable[[], int]) -> int:
@@ -229,7 +286,8 @@ def _nicer(increment: int, begin: Callable[[], int]) -> int:
 def check_iwd(order: Order) -> None:
     """Raise `StartError` if a job's initial directory is not there, although it is to run elsewhere."""
     try:
-        os.stat(f"{order['iwd']}/")
+        with rights.acting(rights.of(order.get("files"))):
+            os.stat(f"{order['iwd']}/")
     except OSError as error:
         raise failure("iwd", error, order["iwd"]) from None
 

@@ -13,9 +13,11 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from .rights import Rights, become
 from .tally import RECEIVING, Result
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that what is run for other users finds
 _MOST = 1 << 16  #: bytes of a result: what a pipe holds without a reader
 
 
@@ -35,9 +37,9 @@ class Mover:
         return json.loads(text) if text else None
 
 
-def fork(way: str, code: int, began: int, work: Callable[[], Result]) -> Mover:
-    """Start a process that does the work. ``code``: the hold code of a failure. Raise `OSError` if there can be
-    none."""
+def fork(way: str, code: int, began: int, work: Callable[[], Result], user: Rights | None = None) -> Mover:
+    """Start a process that does the work, as another user if one is given. ``code``: the hold code of a failure. Raise
+    `OSError` if there can be none."""
     said, tell = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     try:
@@ -51,7 +53,7 @@ def fork(way: str, code: int, began: int, work: Callable[[], Result]) -> Mover:
         return Mover(way, pid, said, began)
     try:
         _leave(parent, tell)
-        os.write(tell, json.dumps(_done(code, work)).encode()[:_MOST])
+        os.write(tell, json.dumps(_done(code, lambda: _worked(parent, work, user))).encode()[:_MOST])
     finally:
         os._exit(0)
 
@@ -62,11 +64,26 @@ def _leave(parent: int, kept: int) -> None:
     for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     os.setsid()
+    _end_with(parent)
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _worked(parent: int, work: Callable[[], Result], user: Rights | None) -> Result:
+    """Do the work with the rights of a user, to whom this process's environment is none of its business. Who becomes
+    another user is no longer ended with its parent until it asks again."""
+    if user is not None:
+        become(user)
+        for name in os.environ.keys() - _FOR_ALL:
+            del os.environ[name]
+        _end_with(parent)
+    return work()
 
 
 def _done(code: int, work: Callable[[], Result]) -> dict[str, Any]:

@@ -11,13 +11,18 @@ import os
 import stat
 from collections.abc import Generator, Iterable, Iterator
 
+from . import rights
+from .rights import Rights
+
 _STEP = 128  #: entries of a directory that are looked at in one step
 _SPARES = 64  #: directories that are kept for another job
 _INNER = "scratch"
 STAGED = "staged"  #: beside the scratch directory: the directories in which its outputs are staged, with NULs between
 STAGING = ".poolbook-"  #: how the names of these begin; the activation's key follows
+CATALOG = "catalog"  #: beside it, too: what was in it when the job began
 _ADS = (".job.ad", ".machine.ad")
 _FOLDER_MODE = 0o700
+_PASSABLE = 0o711  #: the mode of what another user has to go through, and may not read
 _AD_MODE = 0o644
 
 
@@ -34,7 +39,10 @@ class Scratch:
     """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that. They are made in
     ``execute``, or in the directory that a start names, of which a link in ``elsewhere`` tells a successor. Making an
     inode takes most of a short job's start, so directories that a job left unchanged are reused in the same place:
-    renamed, and the ads overwritten."""
+    renamed, and the ads overwritten.
+
+    What is another user's is given to that user: the scratch directory and all in it, and the two files beside it that
+    a transfer writes. It is measured and removed with that user's rights, and never used again."""
 
     def __init__(self, execute: str, elsewhere: str) -> None:
         self._execute, self._elsewhere = execute, elsewhere
@@ -43,8 +51,9 @@ class Scratch:
         links = (f"{elsewhere}/{name}" for name in os.listdir(elsewhere))
         self._spares: dict[str, list[str]] = {place: [] for place in (execute, *map(os.readlink, links))}
 
-    def make(self, key: str, job_ad: str, machine_ad: str, place: str = "") -> str:
-        """Make an activation's scratch directory, in ``place`` if given, with the two ads in it; return its path."""
+    def make(self, key: str, job_ad: str, machine_ad: str, place: str = "", user: Rights | None = None) -> str:
+        """Make an activation's scratch directory, in ``place`` if given, with the two ads in it; return its path. With
+        ``user``, it is that user's."""
         place = place or self._execute
         self._remember(place)
         outer = f"{place}/dir_{key}"
@@ -52,13 +61,15 @@ class Scratch:
         spares = self._spares[place]
         if outer in spares:  # of an earlier start of the same activation
             spares.remove(outer)
-        elif spares:
+        elif spares and user is None:
             os.rename(spares.pop(), outer)
         else:
             os.mkdir(outer, _FOLDER_MODE)
             os.mkdir(inner, _FOLDER_MODE)
         for name, text in zip(_ADS, (job_ad, machine_ad), strict=True):
             _write(f"{inner}/{name}", text.encode("utf-8", "surrogateescape"))
+        if user is not None:
+            _give(outer, user)
         return inner
 
     def _remember(self, place: str) -> None:
@@ -75,8 +86,7 @@ class Scratch:
             if len(spares) < _SPARES and _untouched(outer):
                 spares.append(outer)
             else:
-                yield from _remove_staged(outer)
-                yield from remove(outer)
+                yield from _clear(outer)
 
     def clear(self, kept: Iterable[str]) -> Generator[None, None, None]:
         """Remove everything present but what belongs to these activations."""
@@ -85,10 +95,78 @@ class Scratch:
 
         def steps() -> Generator[None, None, None]:
             for path in waste:
-                yield from _remove_staged(path)
-                yield from remove(path)
+                yield from _clear(path)
 
         return steps()
+
+
+def _give(outer: str, user: Rights) -> None:
+    """Give a new scratch directory to a user, and let that user come to it. Nobody else could before."""
+    inner = f"{outer}/{_INNER}"
+    for name in (CATALOG, STAGED):
+        os.close(os.open(f"{outer}/{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    for path in (*(f"{inner}/{name}" for name in _ADS), f"{outer}/{CATALOG}", f"{outer}/{STAGED}", inner):
+        os.chown(path, user.uid, user.gid, follow_symlinks=False)
+    os.chmod(outer, _PASSABLE)
+
+
+def hand_over(scratch: str, giver: Rights, taker: Rights) -> None:
+    """Give what a user has in a scratch directory to another user. Only what belongs to the giver changes hands,
+    whatever links to other files are there: what is looked at is what is changed. Raise `OSError` if that fails."""
+    handle = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _hand_over(handle, giver.uid, taker)
+    finally:
+        os.close(handle)
+
+
+def _hand_over(folder: int, giver: int, taker: Rights) -> None:
+    for name in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                found = os.fstat(handle)
+                if found.st_uid == giver and stat.S_ISDIR(found.st_mode):
+                    inside = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                    try:
+                        _hand_over(inside, giver, taker)
+                    finally:
+                        os.close(inside)
+                elif found.st_uid == giver and stat.S_ISREG(found.st_mode):
+                    os.chown(f"/proc/self/fd/{handle}", taker.uid, taker.gid)
+                    os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(found.st_mode) & 0o1777)
+            finally:
+                os.close(handle)
+    if os.fstat(folder).st_uid == giver:
+        os.fchown(folder, taker.uid, taker.gid)
+
+
+def _clear(outer: str) -> Generator[None, None, None]:
+    """Remove an activation's directories, with the rights of the users that have something in them."""
+    others = _others(outer)
+    for user in others:
+        yield from rights.in_steps(user, _remove_staged(outer))
+        yield from rights.in_steps(user, remove(f"{outer}/{_INNER}"))
+    if not others:
+        yield from _remove_staged(outer)
+        yield from remove(outer)
+        return
+    with contextlib.suppress(OSError):
+        for name in (CATALOG, STAGED):
+            os.unlink(f"{outer}/{name}")
+        os.rmdir(f"{outer}/{_INNER}")
+        os.rmdir(outer)
+
+
+def _others(outer: str) -> list[Rights]:
+    """Return the other users to whom a part of an activation's directories belongs."""
+    found = {}
+    for name in (_INNER, CATALOG):
+        with contextlib.suppress(OSError):
+            status = os.lstat(f"{outer}/{name}")
+            if status.st_uid != os.geteuid():
+                found[status.st_uid] = Rights(status.st_uid, status.st_gid)
+    return list(found.values())
 
 
 def size_kb(path: str) -> Generator[None, None, int]:

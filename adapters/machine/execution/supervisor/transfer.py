@@ -23,10 +23,9 @@ from .channel import Channel, LocalChannel
 from .launch import Order
 from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
-from .scratch import STAGED, STAGING, remove
+from .scratch import CATALOG, STAGED, STAGING, remove
 from .tally import RECEIVING, SENDING, Result, Tally, TransferError, of_plugin, unreadable, unwritable
 
-CATALOG = "catalog"  #: beside the scratch directory: what was in it when the job began
 _SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
 _BUFFER = 1 << 20
 _NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -1,0 +1,172 @@
+"""Which account of this machine a job runs as, where root serves the pool.
+
+Source: the manual's "User Accounts in HTCondor on Unix Platforms", and the settings that it names; what it leaves open
+(the names of dynamic slots, jobs of the local universe, root's rights), the starter's choice of its user.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import evolve, field, frozen
+
+from ...domain.classad import ClassAd, EvaluationError, Expression
+from ...domain.config import ConfigError, Configuration
+from ...domain.events import Ad
+from ...domain.state.expression_cache import ad_of
+from ...domain.state.job_ad import unquoted
+from .execution import Account
+from .host import host_name
+
+ALLOW: Final = "STARTER_ALLOW_RUNAS_OWNER"
+NOBODY: Final = "nobody"
+_NOBODYS: Final = "NOBODY_SLOT_USER"
+_DEDICATED: Final = "DEDICATED_EXECUTE_ACCOUNT_REGEXP"
+_ALL_DEDICATED: Final = "EXECUTE_LOGIN_IS_DEDICATED"
+_SLOT_USER = re.compile(r"SLOT\d+(?:_\d+)?_USER", re.IGNORECASE)
+_SLOT_NAME = re.compile(r"\$\(STARTER_SLOT_NAME\)", re.IGNORECASE)
+_SHORTEST_SLOT = 5  #: letters of a slot's name: one that is shorter is slot1, for the starter
+_AT_THE_ACCESS_POINT = frozenset({"7", "12"})  #: the universes scheduler and local
+
+
+class NoAccount(Exception):
+    """There is no account to run a job as; the text says why. ``of_job``: the job is why, and not the machine."""
+
+    def __init__(self, words: str, of_job: bool = False) -> None:
+        super().__init__(words)
+        self.of_job = of_job
+
+
+@frozen
+class Accounts:
+    """The settings that decide as whom jobs run. Without any, all run as their owners."""
+
+    allow: Expression | None = None  #: STARTER_ALLOW_RUNAS_OWNER; None: it is true
+    domain: str = ""  #: UID_DOMAIN of the machine; empty: that of the pool
+    trusted: bool = True  #: whether the pool is believed to be of the domain that it claims
+    soft: bool = False  #: SOFT_UID_DOMAIN: whether an owner may be unknown to this machine
+    slots: Mapping[str, str] = field(factory=dict)  #: SLOT<N>_USER, by the slot's name in capital letters
+    nobodys: tuple[str, ...] = ()  #: NOBODY_SLOT_USER, cut where the slot's name belongs; empty: it is not set
+    dedicated: re.Pattern[str] | None = None  #: the accounts whose processes are all a job's
+
+    @classmethod
+    def configured(cls, configuration: Configuration) -> Accounts:
+        """Read a configuration. Raise `ConfigError` if something in it cannot be understood, or needs root's rights
+        and this process does not have them."""
+        get, slots = configuration.get, {}
+        for name in configuration.names():
+            if _SLOT_USER.fullmatch(name) and get(name):
+                slots[name.upper().removesuffix("_USER")] = get(name)
+        nobodys = configuration.raw(_NOBODYS) or ""
+        _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_NOBODYS] if nobodys else [])])
+        domain = get("UID_DOMAIN")
+        believed = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True) or configuration.boolean(
+            "TRUST_UID_DOMAIN", False
+        )
+        return cls(
+            configuration.expression(ALLOW) if configuration.defined(ALLOW) else None,
+            domain,
+            believed or _is_within(host_name(), domain),
+            configuration.boolean("SOFT_UID_DOMAIN", False),
+            slots,
+            tuple(configuration.expanded(part) for part in _SLOT_NAME.split(nobodys)) if nobodys else (),
+            _dedicated(configuration),
+        )
+
+    def account_of(self, job: Ad, slot: str, owner: str) -> Account:
+        """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if it is not one of this
+        machine's, or root's."""
+        found = self.of_owner(owner) if self.runs_as_owner(job, owner) else named(self.slot_user(slot))
+        return evolve(found, dedicated=self.dedicated is not None and self.dedicated.search(found.name) is not None)
+
+    def of_owner(self, owner: str) -> Account:
+        """Return the account of a job's owner, whose its files are. Raise `NoAccount`."""
+        try:
+            return named(owner)
+        except NoAccount as none:
+            if not (self.soft and owner.isdecimal() and int(owner)):
+                raise NoAccount(str(none), of_job=True) from None
+            return Account(owner, int(owner), named(NOBODY).gid)
+
+    def runs_as_owner(self, job: Ad, owner: str) -> bool:
+        """Tell whether a job runs as its owner. Raise `NoAccount` if the configuration's expression does not say."""
+        if job.get("JobUniverse") in _AT_THE_ACCESS_POINT:
+            return True
+        if not self._allows(job) or job.get("RunAsOwner", "true").lower() == "false":
+            return False
+        of = unquoted(job.get("User", "")).partition("@")[2]
+        return not self.domain or (of.lower() == self.domain.lower() and self.trusted)
+
+    def _allows(self, job: Ad) -> bool:
+        if self.allow is None:
+            return True
+        try:
+            value = self.allow.evaluate(ClassAd(), ad_of(job))
+        except EvaluationError:
+            value = None
+        if not isinstance(value, bool | int | float):
+            raise NoAccount(f"{ALLOW} is neither true nor false for this job", of_job=True)
+        return bool(value)
+
+    def slot_user(self, slot: str) -> str:
+        """Return the account of jobs that do not run as their owners, by the slot's name: slot1 or slot1_2."""
+        name = slot.partition("@")[0]
+        name = name if len(name) >= _SHORTEST_SLOT else "slot1"
+        found = self.slots.get(name.upper()) or name.join(self.nobodys)
+        return found if found not in ("", "root") else NOBODY
+
+
+def named(name: str) -> Account:
+    """Return an account of this machine. Raise `NoAccount` if there is none of this name, or it has root's rights."""
+    try:
+        user = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        raise NoAccount(f"there is no user {name} on this machine") from None
+    if user.pw_uid == 0 or user.pw_gid == 0:
+        raise NoAccount(f"{name} has the rights of root, with which no job of others runs")
+    return Account(name, user.pw_uid, user.pw_gid, tuple(os.getgrouplist(name, user.pw_gid)), user.pw_dir)
+
+
+def group_of(account: Account, group: str) -> Account:
+    """Return the account with another one of its groups as its first. Raise `NoAccount` if it is not one of them."""
+    try:
+        gid = grp.getgrnam(group).gr_gid
+    except (KeyError, ValueError):
+        gid = -1
+    if gid not in account.groups or gid == 0:
+        raise NoAccount(f"{account.name} is not in the group {group}")
+    return evolve(account, gid=gid)
+
+
+def _dedicated(configuration: Configuration) -> re.Pattern[str] | None:
+    """Return the pattern of dedicated accounts. The starter puts it between ^ and $ as it stands, parts of a choice
+    included."""
+    pattern = configuration.get(_DEDICATED)
+    if not pattern:
+        return re.compile("") if configuration.boolean(_ALL_DEDICATED, False) else None
+    try:
+        return re.compile(f"^{pattern}$")
+    except re.error as error:
+        source = configuration.source(_DEDICATED)
+        raise ConfigError(f"{_DEDICATED} = {pattern}: {error}", source.file, source.line) from None
+
+
+def _check_root(configuration: Configuration, names: list[str]) -> None:
+    if names and os.geteuid() != 0:
+        source = configuration.source(names[0])
+        raise ConfigError(
+            f"{names[0]} = {configuration.get(names[0])}: only a pool that root serves can run jobs as other users; "
+            "serve it as root, or leave this out",
+            source.file, source.line,
+        )  # fmt: skip
+
+
+def _is_within(host: str, domain: str) -> bool:
+    """Tell whether a host's name says that it is of a domain."""
+    host, domain = host.lower(), domain.lower()
+    return host == domain or host.endswith(domain if domain.startswith(".") else f".{domain}")

@@ -1,0 +1,108 @@
+"""As whom the jobs of a pool run that root serves, and with whose rights their files are touched.
+
+What a job of somebody else's needs is done with that user's rights: by the supervisor's processes, which become the
+user (``supervisor/rights``), and by this process within ``rights_of``, which changes those of the calling thread alone.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from ...domain.ports.world import ClientLaunch, Launch
+from ...domain.state.job_ad import unquoted
+from ..machine import execution
+from ..machine.accounts import Accounts, NoAccount, group_of, named
+from ..machine.execution.supervisor.rights import acting
+from ..machine.host import user_name
+from ..machine.starter import make_execute
+from .hold_reasons import not_roots, rights_in
+
+NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
+NO_GROUP = 49  #: HoldReasonCode of a job whose first group cannot be set: CannotSwitchPrimaryGroup
+NO_STARTER = 1007  #: VacateReasonCode of a job whose starter does not come to it
+NO_SCRATCH = 1024  #: VacateReasonCode of a job that can have no scratch directory: ScratchDirError
+
+Whom = tuple[execution.Account | None, execution.Account | None]
+"""As whom a job runs, and whose its files are; None: this process's user."""
+
+
+class NotRun(Exception):
+    """A job is not to run: the HoldReasonCode or VacateReasonCode, and the reason."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class Users:
+    """The users of a pool that keeps its processes in ``folder``, and is served by root."""
+
+    def __init__(self, folder: Path, refuses_root: bool) -> None:
+        self._folder = folder
+        self._refuses_root = refuses_root
+
+    def of(self, launch: Launch, accounts: Accounts) -> Whom:
+        """Return as whom a job runs, and whose its files are. Raise `NotRun`."""
+        try:
+            if launch.owner == user_name():
+                return self._roots(launch, accounts), None
+            files = accounts.of_owner(launch.owner)
+            account = accounts.account_of(launch.job_ad, launch.slot, launch.owner)
+        except NoAccount as none:
+            if none.of_job:
+                raise NotRun(
+                    NO_ACCOUNT, f"Failed to decide which account the job of {launch.owner} runs as: {none}"
+                ) from None
+            words = f"Error from {launch.slot}: Starter failed to initialize: {none}"
+            raise NotRun(NO_STARTER, words) from None
+        group = unquoted(launch.job_ad.get("PrimaryUnixGroup", ""))
+        if group and account.uid == files.uid:
+            try:
+                account = group_of(account, group)
+            except NoAccount as none:
+                words = f"Could not install primary unix group {group} from supplemental groups: {none}"
+                raise NotRun(NO_GROUP, words) from None
+        return account, files
+
+    def _roots(self, launch: Launch, accounts: Accounts) -> execution.Account | None:
+        """Return as whom a job of root's runs; None: as root."""
+        if self._refuses_root:
+            raise NotRun(NO_ACCOUNT, not_roots())
+        if accounts.runs_as_owner(launch.job_ad, launch.owner):
+            return None
+        return accounts.account_of(launch.job_ad, launch.slot, launch.owner)
+
+    def place(self, configured: str) -> str:
+        """Return the directory in which users have their scratch directories: the one that is configured, or one beside
+        the pool's own folder, which is closed to them. Raise `NotRun` if they cannot go through it."""
+        place = configured or str(self._folder.with_name(self._folder.name.removesuffix(".d") + ".execute"))
+        try:
+            make_execute(place, passable=True)
+        except OSError as error:
+            raise NotRun(NO_SCRATCH, f"{place} cannot be used: {error.strerror}") from None
+        return place
+
+
+def client_account(launch: ClientLaunch) -> execution.Account | None:
+    """Return as whom a backfill client runs, if not as the pool's own user. Raise `NotRun` if there is no such user."""
+    owner = launch.client.get("Owner", "")
+    if os.geteuid() != 0 or owner in ("", user_name()):
+        return None
+    try:
+        return named(owner)
+    except NoAccount as none:
+        raise NotRun(NO_ACCOUNT, str(none)) from None
+
+
+def rights_of(owner: str) -> AbstractContextManager[None]:
+    """Do what follows with the file rights of the user whose job it is about, in this thread alone, if this process is
+    root's and the user another. Raise `OSError` if there is no such user."""
+    if os.geteuid() != 0 or owner in ("", user_name()):
+        return acting(None)
+    try:
+        account = Accounts(soft=True).of_owner(owner)
+    except NoAccount as none:
+        raise PermissionError(1, str(none)) from None
+    return acting(rights_in(account))

@@ -1,0 +1,142 @@
+"""Golden: which account a job runs as where root serves the pool, by the machine's settings and the job. What
+/usr/bin/id printed in the jobs of a real pool of root's under the same settings is in the table; where ours differs on
+purpose, the case says so.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+
+from poolbook.adapters.machine.accounts import Accounts, NoAccount, group_of, named
+from poolbook.domain.config import ConfigError, read
+
+from .. import forked
+from ..together import together
+
+OWNER, SLOTS, OTHER = "games", "mail", "news"  # users that each Debian has
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="settings of other accounts are taken by root alone")
+pytestmark = needs_root
+
+NOT = "STARTER_ALLOW_RUNAS_OWNER = false\n"
+DOMAIN = "UID_DOMAIN = here.example\n"
+OURS = {"User": f'"{OWNER}@here.example"', "Owner": f'"{OWNER}"'}
+
+# What is set, what the job says, its slot, and the account.
+TABLE: list[tuple[str, dict[str, str], str, str]] = [
+    ("", {}, "slot1@m", OWNER),
+    ("", {"RunAsOwner": "false"}, "slot1@m", "nobody"),
+    ("", {"RunAsOwner": "true"}, "slot1@m", OWNER),
+    (NOT, {}, "slot1@m", "nobody"),
+    (NOT, {"RunAsOwner": "true"}, "slot1@m", "nobody"),
+    (NOT, {"JobUniverse": "12"}, "slot1@m", OWNER),
+    # Slot users: of the slot by its whole name, else of all slots, and never root.
+    (f"{NOT}SLOT1_USER = {SLOTS}", {}, "slot1@m", SLOTS),
+    (f"{NOT}SLOT1_USER = {SLOTS}", {}, "slot1_1@m", "nobody"),
+    (f"{NOT}SLOT1_1_USER = {SLOTS}", {}, "slot1_1@m", SLOTS),
+    (f"{NOT}slot1_1_user = {SLOTS}", {}, "slot1_1@m", SLOTS),
+    (f"{NOT}SLOT1_1_USER = {SLOTS}", {}, "slot1_2@m", "nobody"),
+    (f"{NOT}NOBODY_SLOT_USER = {SLOTS}", {}, "slot1_1@m", SLOTS),
+    (f"{NOT}NOBODY_SLOT_USER = {SLOTS}\nSLOT2_USER = {OTHER}", {}, "slot2@m", OTHER),
+    (f"{NOT}NOBODY_SLOT_USER = root", {}, "slot1_1@m", "nobody"),
+    (f"{NOT}SLOT1_USER = root", {}, "slot1@m", "nobody"),
+    (f"SLOT1_USER = {SLOTS}", {}, "slot1@m", OWNER),
+    (f"SLOT1_USER = {SLOTS}", {"RunAsOwner": "false"}, "slot1@m", SLOTS),
+    # An expression about the job, which is its target.
+    (f'STARTER_ALLOW_RUNAS_OWNER = TARGET.Owner == "{OWNER}"', {}, "slot1@m", OWNER),
+    (f'STARTER_ALLOW_RUNAS_OWNER = TARGET.Owner == "{OTHER}"', {}, "slot1@m", "nobody"),
+    ("STARTER_ALLOW_RUNAS_OWNER = TARGET.RunAsOwner =?= true", {}, "slot1@m", "nobody"),
+    ("STARTER_ALLOW_RUNAS_OWNER = TARGET.RunAsOwner =?= true", {"RunAsOwner": "true"}, "slot1@m", OWNER),
+    # Domains: the pool's must be the machine's, and believed.
+    ("UID_DOMAIN = other.example", {}, "slot1@m", "nobody"),
+    ("UID_DOMAIN = HERE.example", {}, "slot1@m", OWNER),
+    ("TRUST_LOCAL_UID_DOMAIN = false", {}, "slot1@m", "nobody"),
+    ("TRUST_LOCAL_UID_DOMAIN = false\nTRUST_UID_DOMAIN = true", {}, "slot1@m", OWNER),
+]
+
+
+def accounts(text: str) -> Accounts:
+    return Accounts.configured(read(DOMAIN + text))
+
+
+@together("settings", TABLE)
+def test_the_settings_and_the_job_decide_as_whom_it_runs(settings: tuple[str, dict[str, str], str, str]) -> None:
+    text, job, slot, name = settings
+    user = pwd.getpwnam(name)
+    found = accounts(text).account_of({**OURS, **job}, slot, OWNER)
+    assert (found.name, found.uid, found.gid, found.home) == (name, user.pw_uid, user.pw_gid, user.pw_dir)
+    assert user.pw_gid in found.groups
+
+
+def test_the_name_of_the_slot_can_be_the_account() -> None:
+    """The manual says so. The real pool gave nobody: its startd does not tell the starter the slot's name."""
+    assert accounts(f"{NOT}NOBODY_SLOT_USER = $(STARTER_SLOT_NAME)").slot_user("slot1_2@m") == "slot1_2"
+    assert accounts(f"{NOT}NOBODY_SLOT_USER = c$(starter_slot_name)$(X)\nX = x").slot_user("slot7@m") == "cslot7x"
+
+
+# Who has no account, or root's: a job of theirs does not run.
+REFUSED: list[tuple[str, str, dict[str, str], str]] = [
+    ("", "root", {}, "has the rights of root"),
+    ("", "no-such-user", {}, "there is no user no-such-user"),
+    ("", "4711", {}, "there is no user 4711"),
+    ("SOFT_UID_DOMAIN = true", "0", {}, "there is no user 0"),
+    (f"{NOT}SLOT1_USER = no-such-user", OWNER, {}, "there is no user no-such-user"),
+    ("STARTER_ALLOW_RUNAS_OWNER = TARGET.Nothing", OWNER, {}, "neither true nor false"),
+]
+
+
+@together("case", REFUSED)
+def test_a_job_without_an_account_does_not_run(case: tuple[str, str, dict[str, str], str]) -> None:
+    text, owner, job, words = case
+    with pytest.raises(NoAccount, match=words):
+        accounts(text).account_of({**OURS, "User": f'"{owner}@here.example"', **job}, "slot1@m", owner)
+
+
+def test_an_owner_without_an_account_runs_under_its_number_if_domains_are_soft() -> None:
+    found = accounts("SOFT_UID_DOMAIN = true").account_of({"User": '"4711@here.example"'}, "slot1@m", "4711")
+    assert (found.uid, found.gid, found.groups) == (4711, pwd.getpwnam("nobody").pw_gid, ())
+
+
+# A pattern, an account, and whether all its processes are a job's. The starter puts ^ before a pattern and $ behind it.
+DEDICATED = [
+    (f"DEDICATED_EXECUTE_ACCOUNT_REGEXP = {OWNER}", True),
+    ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = gam", False),
+    ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = ames", False),
+    ("DEDICATED_EXECUTE_ACCOUNT_REGEXP = gam|x", True),
+    ("EXECUTE_LOGIN_IS_DEDICATED = true", True),
+    ("EXECUTE_LOGIN_IS_DEDICATED = true\nDEDICATED_EXECUTE_ACCOUNT_REGEXP = slot[0-9]+", False),
+    ("", False),
+]
+
+
+@together("case", DEDICATED)
+def test_accounts_are_dedicated_by_their_whole_names(case: tuple[str, bool]) -> None:
+    text, dedicated = case
+    assert accounts(text).account_of(OURS, "slot1@m", OWNER).dedicated is dedicated
+
+
+def test_a_pattern_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="DEDICATED_EXECUTE_ACCOUNT_REGEXP = \\[: "):
+        accounts("DEDICATED_EXECUTE_ACCOUNT_REGEXP = [")
+
+
+def test_a_job_takes_another_of_its_groups_only() -> None:
+    found = named(OWNER)
+    assert group_of(found, OWNER).gid == found.gid
+    for group in ("root", "shadow", "no-such-group"):
+        with pytest.raises(NoAccount, match=f"{OWNER} is not in the group {group}"):
+            group_of(found, group)
+
+
+@pytest.mark.parametrize("setting", ["SLOT1_USER", "NOBODY_SLOT_USER", "SLOT1_2_USER"])
+def test_a_users_pool_says_that_slot_users_need_root(setting: str) -> None:
+    code = (
+        "import sys; from poolbook.adapters.machine.accounts import Accounts; from poolbook.domain.config import read\n"
+        "try: Accounts.configured(read(sys.argv[1]))\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = forked.run(["-c", code, f"{setting} = {SLOTS}\n"], user=65534, check=True)
+    assert f"{setting} = {SLOTS}: only a pool that root serves can run jobs as other users" in done.stdout

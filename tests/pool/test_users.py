@@ -1,0 +1,288 @@
+"""Golden: a pool that root serves for all users: as whom jobs really run, what they find and leave, and what another
+user cannot do. The users are the system's; one pool serves all cases.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .. import forked
+from .real import PATIENCE, POOLBOOK, environment
+from .test_strangers import Shared, folder_of_all
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve a pool for all users")
+
+OWNER, SLOTS, OTHER = (pwd.getpwnam(name) for name in ("games", "mail", "news"))
+NOBODY = pwd.getpwnam("nobody")
+CONF = "UPDATE_INTERVAL = 1\nNUM_SLOTS = 2\nNUM_SLOTS_TYPE_1 = 2\nSLOT_TYPE_1 = cpus=1\nRunBenchmarks = false\n"
+HEAD = "request_memory = 16\nrequest_disk = 1 MB\n"
+
+
+class ForAll(Shared):
+    """A served pool, and a directory of each user's in which only that user may write."""
+
+    def home(self, user: pwd.struct_passwd) -> Path:
+        home = self.path / user.pw_name
+        if not home.exists():
+            home.mkdir()
+            os.chown(home, user.pw_uid, user.pw_gid)
+        return home
+
+    def says(self, user: pwd.struct_passwd | None, *words: str) -> str:
+        """What a command says that a user types, in the user's own directory."""
+        home = self.path if user is None else self.home(user)
+        env = {**environment(), "POOLBOOK_LOG": str(self.path / "pool.db"), "HOME": str(home)}
+        env |= {"XDG_CACHE_HOME": str(home / ".cache"), "XDG_STATE_HOME": str(home / ".state")}
+        number = None if user is None else user.pw_uid
+        done = forked.run([*POOLBOOK, *words], cwd=home, env=env, timeout=PATIENCE, user=number)
+        assert "Traceback" not in done.stderr, f"{words}: {done.stderr}"
+        return done.stdout + done.stderr
+
+    def submit(self, user: pwd.struct_passwd, script: str, more: str = "") -> int:
+        """Submit a shell script as a user; return the cluster."""
+        home = self.home(user)
+        name = f"{len(list(home.iterdir()))}"
+        (home / f"{name}.sh").write_text(f"#!/bin/sh\n{script}\n")
+        (home / f"{name}.sh").chmod(0o755)
+        (home / f"{name}.sub").write_text(
+            f"executable = {name}.sh\noutput = {name}.out\nerror = {name}.err\nlog = {name}.log\n{HEAD}{more}\nqueue\n"
+        )
+        said = self.says(user, "submit", f"{name}.sub")
+        assert "submitted to cluster" in said, said
+        self.name = name
+        return int(said.split("cluster ")[1].split(".")[0])
+
+    def ends(self, cluster: int) -> str:
+        """Wait until a job has left the queue or is held; return what it is then."""
+
+        def state() -> str:
+            return self.says(None, "q", "-allusers", str(cluster), "-af", "JobStatus", "HoldReasonCode").strip()
+
+        self.wait_for(lambda: state()[:1] in ("", "5"))
+        return state()
+
+    def configure(self, text: str) -> None:
+        self.write("pool.conf", CONF + text)
+        assert "Sent" in self.says(None, "reconfig")
+
+    def ran(self, user: pwd.struct_passwd, script: str, more: str = "") -> list[str]:
+        """Run a job to its end; return what it printed."""
+        cluster = self.submit(user, script, more)
+        state, name = self.ends(cluster), self.name
+        home = self.home(user)
+        assert state == "", (state, self.says(None, "why", f"{cluster}.0"))
+        assert (home / f"{name}.err").read_text() == ""
+        return (home / f"{name}.out").read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ForAll]:
+    with folder_of_all() as folder:
+        folder.path.chmod(0o755)
+        served = ForAll(folder.path)
+        served.path.chmod(0o755)
+        served.write("pool.conf", CONF)
+        with served.served("-users", "-config", "pool.conf"):
+            yield served
+
+
+NOT = "STARTER_ALLOW_RUNAS_OWNER = false\n"
+SLOT_USERS = f"{NOT}SLOT1_USER = {SLOTS.pw_name}\nSLOT2_USER = {SLOTS.pw_name}\n"
+
+# The configuration, what the job asks for, and as whom it runs.
+WHOM = [
+    ("", "", OWNER),
+    ("", "run_as_owner = false", NOBODY),
+    (NOT, "", NOBODY),
+    (SLOT_USERS, "", SLOTS),
+    (SLOT_USERS, "universe = local", OWNER),
+]
+TELLS = """id -u; id -g; id -G; umask; ulimit -c; echo "$HOME"; stat -c '%u %a' "$_CONDOR_SCRATCH_DIR" "$_CONDOR_JOB_AD"
+cat .job.ad >/dev/null 2>&1 && echo inside; echo made > made; exit 0"""
+
+
+def test_jobs_run_as_the_configuration_says_and_their_files_are_the_owners(pool: ForAll) -> None:
+    for text, more, user in WHOM:
+        pool.configure(text)
+        for transfer in ("NO", "YES") if "local" not in more else ("NO",):
+            home = pool.home(OWNER)
+            home.chmod(0o777 if transfer == "NO" else 0o755)
+            case = (text, more, transfer)
+            said = pool.ran(OWNER, TELLS, f"{more}\nshould_transfer_files = {transfer}")
+            groups = " ".join(map(str, os.getgrouplist(user.pw_name, user.pw_gid)))
+            found = [str(user.pw_uid), str(user.pw_gid), groups, "0022", "0", user.pw_dir]
+            scratch = [f"{user.pw_uid} 700", f"{user.pw_uid} 644"]
+            assert said[:8] == [*found, *scratch], case
+            assert (said[8:] == ["inside"]) == (transfer == "YES"), case
+            # What is transferred is written by the owner, what the job opens by whom it runs as.
+            writer = OWNER if transfer == "YES" else user
+            for name in ("made", f"{pool.name}.out"):
+                assert (home / name).stat().st_uid == writer.pw_uid, (case, name)
+                (home / name).unlink()
+            assert (home / f"{pool.name}.log").stat().st_uid == OWNER.pw_uid, case
+    pool.configure("")
+    assert "sound" in pool.says(None, "verify")
+
+
+@pytest.mark.parametrize(("asked", "blocks"), [("4096", "8"), ("-1", "unlimited"), ("0", "0")])
+def test_a_core_file_may_become_as_large_as_the_job_asks(pool: ForAll, asked: str, blocks: str) -> None:
+    assert pool.ran(OWNER, "ulimit -Sc; ulimit -Hc", f"core_size = {asked}") == [blocks, blocks]
+
+
+def test_a_dedicated_account_is_left_without_processes(pool: ForAll) -> None:
+    lurker = forked.start(["-c", "import time; print('lurks', flush=True); time.sleep(1000)"], user=SLOTS.pw_uid)
+    assert lurker.stdout is not None
+    assert lurker.stdout.readline() == "lurks\n"
+    pool.configure(SLOT_USERS)
+    pool.ran(OWNER, "true", "should_transfer_files = YES")
+    assert lurker.poll() is None
+    pool.configure(f"{SLOT_USERS}DEDICATED_EXECUTE_ACCOUNT_REGEXP = {SLOTS.pw_name}")
+    pool.ran(OWNER, "true", "should_transfer_files = YES")
+    assert lurker.wait(PATIENCE) == -9
+    pool.configure("")
+
+
+# What a job of one user's names, which is another's or root's, and the hold code: the output, input, directory and
+# program are opened with the owner's rights, and so is what is transferred. {secret} may be read by root alone.
+TRICKS = [
+    ("output = {secret}", "", "5 7"),
+    ("output = link", "ln -s {secret} link", "5 7"),
+    ("error = {others}/x", "", "5 7"),
+    ("input = {secret}", "", "5 8"),
+    ("input = link", "ln -s {secret} link", "5 8"),
+    ("initialdir = {closed}", "", "5 14"),
+    ("executable = {closed}/run\ntransfer_executable = false", "", "5 6"),
+    ("should_transfer_files = YES\ntransfer_input_files = {secret}", "", "5 13"),
+    ("should_transfer_files = YES\ntransfer_input_files = link", "ln -s {secret} link", "5 13"),
+    ("should_transfer_files = YES\ntransfer_output_files = {secret}", "", "5 12"),
+    ('should_transfer_files = YES\ntransfer_output_files = x\ntransfer_output_remaps = "x = {others}/x"', "", "5 12"),
+    ("should_transfer_files = YES\noutput = {others}/x", "", "5 12"),
+    ("should_transfer_files = YES\nstream_output = true\noutput = {others}/x", "", "5 7"),
+]
+
+
+@pytest.fixture(scope="module")
+def traps(pool: ForAll) -> dict[str, str]:
+    closed = pool.path / "closed"
+    closed.mkdir(mode=0o700)
+    (closed / "run").write_text("#!/bin/sh\n")
+    (closed / "run").chmod(0o755)
+    secret = pool.path / "secret"
+    secret.write_text("root's")
+    secret.chmod(0o600)
+    return {"secret": str(secret), "others": str(pool.home(OTHER)), "closed": str(closed)}
+
+
+def test_what_a_job_names_is_opened_with_its_owners_rights(pool: ForAll, traps: dict[str, str]) -> None:
+    home = pool.home(OWNER)
+    clusters = []
+    for number, (lines, before, code) in enumerate(TRICKS):
+        folder = home / f"trick-{number}"
+        folder.mkdir()
+        if before:
+            os.symlink(traps["secret"], folder / "link")
+        for path in [*home.rglob("*"), folder]:
+            os.chown(path, OWNER.pw_uid, OWNER.pw_gid, follow_symlinks=False)
+        sub = f"executable = /bin/sh\narguments = \"-c 'echo x > x'\"\ntransfer_executable = false\n{HEAD}"
+        (folder / "job.sub").write_text(
+            f"{sub}log = {folder}/log\ninitialdir = {folder}\n{lines.format(**traps)}\nqueue\n"
+        )
+        said = pool.says(OWNER, "submit", str(folder / "job.sub"))
+        assert "submitted to cluster" in said, (lines, said)
+        clusters.append((int(said.split("cluster ")[1].split(".")[0]), lines, code))
+    for cluster, lines, code in clusters:
+        assert pool.ends(cluster) == code, (lines, pool.says(None, "why", f"{cluster}.0"))
+        reason = pool.says(None, "q", "-allusers", str(cluster), "-af", "HoldReason")
+        assert "ermission denied" in reason, (lines, reason)
+    assert Path(traps["secret"]).read_text() == "root's"
+    assert list(pool.home(OTHER).iterdir()) == []
+    assert not list(home.rglob("secret"))
+    pool.says(OWNER, "rm", "-all")
+
+
+def test_a_job_log_that_leads_elsewhere_is_not_written(pool: ForAll, traps: dict[str, str]) -> None:
+    """The link is put there after the submission: condor_submit itself holds a job whose log cannot be written."""
+    home = pool.home(OWNER)
+    cluster = pool.submit(OWNER, "true", "hold = true")
+    log = home / f"{pool.name}.log"
+    log.unlink()
+    log.symlink_to(traps["secret"])
+    assert "released" in pool.says(OWNER, "release", str(cluster))
+    assert pool.ends(cluster) == ""
+    assert Path(traps["secret"]).read_text() == "root's"
+
+
+def test_a_job_touches_neither_the_pools_files_nor_another_jobs(pool: ForAll) -> None:
+    waits = pool.submit(OTHER, "echo $_CONDOR_SCRATCH_DIR > where; cp where $_CONDOR_SCRATCH_DIR/mine; sleep 1000")
+    pool.wait_for((pool.home(OTHER) / "where").exists)
+    place = (pool.home(OTHER) / "where").read_text().strip()
+    pid = pool.says(None, "q", "-allusers", str(waits), "-af", "JobPid").strip()
+    script = (
+        f"cat {place}/mine; ls {place}; ls {pool.path}/pool.db.execute; ls {pool.path}/pool.db.d;"
+        f"echo x > {place}/mine;"
+        f"cat {place}/.job.ad; rm -rf {place} {pool.path}/pool.db; echo x >> {pool.path}/pool.db;"
+        "for p in /proc/[0-9]*; do test -O $p || kill -9 ${p#/proc/}; done; cat /proc/*/environ"
+    )
+    cluster = pool.submit(OWNER, f"({script}) 2>/dev/null; true")
+    name = pool.name
+    assert pool.ends(cluster) == ""
+    said = (pool.home(OWNER) / f"{name}.out").read_text()
+    assert place not in said.replace(f"rm -rf {place}", "").split("\0")[0]
+    assert pid != "" and pool.says(None, "q", "-allusers", str(waits), "-af", "JobStatus") == "2\n"
+    assert Path(f"{place}/mine").exists()
+    for words in ("rm", "hold", "vacate", "suspend"):
+        assert "ermission denied" in (told := pool.says(OWNER, words, f"{waits}.0")), told
+    told = pool.says(OWNER, "qedit", f"{waits}.0", "Environment", '"LD_PRELOAD=/tmp/x"')
+    assert "Failed to set attribute" in told, told
+    assert "marked for removal" in pool.says(OTHER, "rm", f"{waits}.0")
+    assert "sound" in pool.says(None, "verify")
+
+
+def test_links_in_a_scratch_directory_are_neither_followed_nor_given_away(pool: ForAll, traps: dict[str, str]) -> None:
+    """The job runs as nobody, so that its scratch directory changes hands twice."""
+    secret = Path(traps["secret"])
+    readable = pool.path / "readable"
+    readable.write_text("root's")
+    before = readable.stat()
+    cluster = pool.submit(
+        OWNER,
+        f"ln -s {secret} s; ln {readable} hard; ln -s {pool.path} up; mkdir d; ln -s {secret} d/s; echo x > d/x; true",
+        "should_transfer_files = YES\nrun_as_owner = false\ntransfer_output_files = d",
+    )
+    assert pool.ends(cluster) == ""
+    after = readable.stat()
+    assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)
+    assert os.listdir(pool.home(OWNER) / "d") == ["x"]
+    pool.wait_for(lambda: not os.listdir(pool.path / "pool.db.execute"))
+
+
+def test_nobody_but_root_looks_into_what_the_pool_keeps(pool: ForAll) -> None:
+    modes = {
+        "pool.db": 0o644, "pool.db.lock": 0o644, "pool.db.sock": 0o666, "pool.db.d": 0o700, "pool.db.execute": 0o711,
+    }  # fmt: skip
+    found = {name: stat.S_IMODE((pool.path / name).lstat().st_mode) for name in modes}
+    assert found == modes
+
+
+def test_root_has_no_jobs_there(pool: ForAll) -> None:
+    pool.write("root.sub", f"executable = /bin/true\n{HEAD}queue\n")
+    said = pool.says(None, "submit", "root.sub")
+    assert "The given user is not allowed to own jobs" in said
+
+
+def test_another_user_may_not_serve_all() -> None:
+    with folder_of_all() as folder:
+        assert "-users: only root can run each user's jobs as that user" in folder.call_as(65534, "serve", "-users")
+
+
+def test_a_place_that_others_cannot_come_to_serves_none_of_them(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    done = forked.run([*POOLBOOK, "serve", "-users"], cwd=closed, env=environment(), timeout=PATIENCE)
+    assert "cannot serve all users: nobody else may go through" in done.stderr
