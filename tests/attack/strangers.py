@@ -49,7 +49,7 @@ def _lies_on_the_socket(trial: Trial) -> None:
 @attack(
     "lies-in-the-log",
     promise="So it is of a log that lies still; and no job of another user's is run with the owner's rights.",
-    fails="a job of the owner's that is changed, or one of the other's that ran",
+    fails="a job of the owner's that is changed, or one of the other's that ran as the owner",
     needs=ROOT_USER,
 )
 def _lies_in_the_log(trial: Trial) -> None:
@@ -65,7 +65,7 @@ def _lies_in_the_log(trial: Trial) -> None:
             assert jobs(shared) == before, lie
         assert "sound" in shared.call("verify")
     with folder_of_all() as shared:
-        pools.test_a_job_of_another_user_that_lies_in_the_log_is_held_and_not_run_with_our_rights(shared)
+        pools.test_where_root_serves_a_job_that_lies_in_the_log_runs_with_its_owners_rights(shared)
 
 
 @attack(

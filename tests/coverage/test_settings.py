@@ -138,7 +138,7 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
         ),
         ("DEFRAG_STATE_FILE = /tmp/x", "DEFRAG_STATE_FILE is a setting"),
         ("STARTD.STARTD_DEBUG = D_LOAD", "STARTD.STARTD_DEBUG is a setting"),
-        ("SLOT1_USER = bob", "SLOT1_USER is a setting"),
+        ("SLOT1_CPU_AFFINITY = 1", "SLOT1_CPU_AFFINITY is a setting"),
         ("use FEATURE : GANGLIA", "use FEATURE:GANGLIA (DAEMON_LIST) is a setting"),
         (
             "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 3",
