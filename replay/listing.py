@@ -172,7 +172,8 @@ def _activated(event: e.JobActivated) -> _Part:
 
 def _transferred(event: e.JobTransferEnded) -> _Part:
     files = f"{event.files} file{'' if event.files == 1 else 's'}"
-    return _Part("transfer", f"{event.way} {'failed' if event.failed else 'done'}: {files}, {event.size} bytes")
+    done = "failed" if event.failed else "kept" if event.kept else "done"
+    return _Part("transfer", f"{event.way} {done}: {files}, {event.size} bytes")
 
 
 _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {

@@ -122,6 +122,7 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
         "UidDomain": quoted(domains[UID_DOMAIN]),
         "HasFileTransfer": "true",
         "HasJobDeferral": "true",
+        "HasSelfCheckpointTransfers": "true",
     }
 
 

@@ -47,7 +47,7 @@ class Starter:
         for number, directory in execute_directories(configuration).items():
             name = f"SLOT{number}_{EXECUTE}" if number else EXECUTE
             try:
-                execute[number] = _below(directory, folder)
+                execute[number] = own_part(directory, folder)
             except OSError as error:
                 source = configuration.source(name)
                 words = f"{name} = {directory}: {error.strerror}: jobs run below it; make it, or name another directory"
@@ -76,7 +76,7 @@ class Starter:
         return self.execute.get(slot) or self.execute.get(0, "")
 
 
-def _below(directory: str, folder: Path) -> str:
+def own_part(directory: str, folder: Path) -> str:
     """Make the pool's own directory, readable to its user alone, in a directory that others may share. Raise `OSError`
     if the parent is missing, it cannot be made, or another user made it."""
     if not directory.startswith("/"):

@@ -105,10 +105,11 @@ def activation(
     account: execution.Account | None = None,
     files: execution.Account | None = None,
     place: str = "",
+    spool: str = "",
 ) -> execution.Activation:
     """Return what the supervisor needs to start a job, from its ads and the machine's configuration. ``account``: as
     whom it runs, ``files``: whose its files are, if not the pool's own user's; ``place``: where its scratch directory
-    is made, if not where the configuration says."""
+    is made, if not where the configuration says; ``spool``: the job's directory for what is kept of it."""
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
@@ -137,7 +138,7 @@ def activation(
         nice=starter.nice(launch.job_ad),
         execute=place or starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
-        transfer=file_transfer(job, slot, starter, launch.most_moved),
+        transfer=file_transfer(job, slot, starter, launch.most_moved, spool),
         account=account,
         files=files,
         core_bytes=job.number("CoreSize") or 0,
@@ -180,7 +181,11 @@ _AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 
 
 def file_transfer(
-    job: ReadAd, slot: ReadAd, starter: Starter = PLAIN, most: Mapping[str, str] = NO_LIMITS
+    job: ReadAd,
+    slot: ReadAd,
+    starter: Starter = PLAIN,
+    most: Mapping[str, str] = NO_LIMITS,
+    spool: str = "",
 ) -> execution.FileTransfer | None:
     """Return how a job's files are transferred; None: it finds them where they are. One that runs at the
     access point always does, and one that has them transferred IF_NEEDED where its slot is of its FileSystemDomain."""
@@ -199,7 +204,9 @@ def file_transfer(
     own = job_plugins(job.text("TransferPlugins")) if starter.urls else {}
     inputs = _names(job.text("TransferInput"))
     brought = tuple(dict.fromkeys(path for path in own.values() if path not in inputs))
-    on_success = job.text("WhenToTransferOutput").upper() == "ON_SUCCESS"
+    when = job.text("WhenToTransferOutput").upper()
+    checkpoint = _checkpoint(job)
+    kept = when == "ON_EXIT_OR_EVICT" or checkpoint is not None
     return execution.FileTransfer(
         executable=job.value("TransferExecutable") is not False,
         inputs=(*brought, *inputs),
@@ -213,7 +220,12 @@ def file_transfer(
         plugins={**starter.plugins, **{method: (os.path.basename(path),) for method, path in own.items()}},
         plugin_seconds=starter.plugin_seconds,
         destination=job.text("OutputDestination"),
-        success=job.number("JobSuccessExitCode") if on_success else None,
+        success=job.number("JobSuccessExitCode") if when == "ON_SUCCESS" else None,
+        spool=spool if kept else "",
+        on_evict=when == "ON_EXIT_OR_EVICT",
+        checkpoint=checkpoint,
+        checkpoint_files=_names(job.text("TransferCheckpoint")) if "TransferCheckpoint" in job else None,
+        appends=kept and (checkpoint is not None or job.value("EraseOutputAndErrorOnRestart") is False),
     )
 
 
@@ -222,6 +234,15 @@ def _most(job: ReadAd, name: str, setting: str | None) -> int | None:
     own = job.number(name)
     value = job.value(setting) if own is None and setting else own
     return int(value) if isinstance(value, int | float) else None
+
+
+def _checkpoint(job: ReadAd) -> dict[str, int] | None:
+    """Return by what exit code, or signal, a job says that it took a checkpoint; None: it takes none."""
+    if job.value("WantFTOnCheckpoint") is not True:
+        return None
+    if job.value("SuccessCheckpointExitBySignal") is True:
+        return {"signal": _signal(job, "SuccessCheckpointExitSignal")}
+    return {"code": job.number("SuccessCheckpointExitCode") or 0}
 
 
 _STREAMS = {

@@ -12,6 +12,7 @@ _LIMITS = {
     "memory": "The job used more memory than the {memory} MiB that it was given",
     "disk": "The job used more disk than the {disk} KiB that it was given",
 }
+FAILED_CHECKPOINT = 36  #: HoldReasonCode FailedToCheckpoint
 _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
@@ -78,7 +79,11 @@ def _interpreter(path: str) -> str:
 
 
 def held_for_transfer(way: str, failure: execution.TransferFailure, given: execution.Activation | None) -> str:
-    """Return why a job is held whose files could not be transferred, in the words of the reference's shadow."""
+    """Return why a job is held whose files could not be transferred, in the words of the reference's shadow; of a
+    checkpoint, in those of its starter, which do not say what was missing."""
+    if failure.code == FAILED_CHECKPOINT:
+        at = given.slot if given else "unknown"
+        return f"Error from {at}: Starter failed to upload checkpoint. Details: {failure.words}"
     here, there = f"access point {host_name()}", f"execution point {given.slot if given else 'unknown'}"
     source, target = (here, there) if way == "input" else (there, here)
     sends = failure.end == "sending"

@@ -30,9 +30,10 @@ from ..machine.host import user_name
 from ..machine.sensors import CondorLoad, Sensors, benchmarks, machine_load
 from ..machine.sensors.children import Child
 from ..machine.sensors.cron import Cron, cron_jobs
+from ..machine.spool import Spool
 from ..machine.starter import Starter
 from .activations import PLAIN, ReadAd, activation, client_activation
-from .hold_reasons import held_for_failure, held_for_limit, held_for_transfer, not_ours
+from .hold_reasons import FAILED_CHECKPOINT, held_for_failure, held_for_limit, held_for_transfer, not_ours
 from .job_users import NO_ACCOUNT, NotRun, Users, client_account
 
 _CLIENT = ""  #: what stands for a slot's name with the load of the machine's backfill client
@@ -70,9 +71,10 @@ _MOVELESS = (execution.Usage, execution.Lost)
 
 def _transferred(key: str, move: execution.Move) -> Transferred:
     number = bool(move.ended) + 2 * (move.way == "output")
+    step = f"c{2 * move.number + bool(move.ended)}" if move.number else number
     return Transferred(
-        f"transfer-{key}-{number}", key, move.way, move.began, move.ended, move.files, move.size, move.listed,
-        move.failed, move.urls,
+        f"transfer-{key}-{step}", key, move.way, move.began, move.ended, move.files, move.size, move.listed,
+        move.failed, move.urls, move.number, move.kept,
     )  # fmt: skip
 
 
@@ -101,6 +103,7 @@ class LocalWorld:
         self._clients: set[str] = set()  # the keys of backfill clients
         self._watching = False
         self._starter = PLAIN
+        self.spool = Spool(self._folder)
         self._sensors: Sensors | None = None
         self._cron = Cron(self.watch, self.unwatch, tell)
         self._load = CondorLoad()
@@ -123,6 +126,7 @@ class LocalWorld:
         _check_owner(configuration)
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
         self._starter = Starter.configured(configuration, self._folder)
+        self.spool.configure(configuration)
         if self._sensors is not None:
             self._sensors.close()
         self._sensors = sensors
@@ -202,10 +206,11 @@ class LocalWorld:
             account, files = users.of(launch, self._starter.accounts)
             slot = ReadAd(launch.slot_ad).number("SlotID") or 0
             place = users.place(self._starter.directory(slot)) if account or files else ""
-            return activation(launch, self._starter, account, files, place)
+            spool = self.spool.path(launch.cluster, launch.proc, files)
+            return activation(launch, self._starter, account, files, place, spool)
         if launch.owner not in self.owners:
             raise NotRun(NO_ACCOUNT, not_ours(launch.owner))
-        return activation(launch, self._starter)
+        return activation(launch, self._starter, spool=self.spool.path(launch.cluster, launch.proc))
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         wanted = []
@@ -315,8 +320,9 @@ class LocalWorld:
                 yield self._began(report.key, report.pid, report.began)
             if isinstance(report, execution.Started | execution.Running):
                 yield self._began(report.key, report.pid, report.at)
-            if "output" in moves:
-                yield _transferred(report.key, moves["output"])
+            for way in ("checkpoint", "output"):
+                if way in moves:
+                    yield _transferred(report.key, moves[way])
             if not isinstance(report, execution.Started | execution.Running | execution.Transferring):
                 yield self._stimulus(report)
 
@@ -371,6 +377,7 @@ class LocalWorld:
         reason, protocol = held_for_limit(report.violated, given), ""
         if report.failure is not None and not code:
             code, subcode = report.failure.code, report.failure.errno
+            subcode = -1 if code == FAILED_CHECKPOINT else subcode
             reason, protocol = held_for_transfer("output", report.failure, given), report.failure.protocol
         return Ended(
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,

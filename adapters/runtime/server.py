@@ -269,6 +269,8 @@ class Server:
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         self.engine.subscribe(lambda first, events: self._ahead.follow(events))
+        self.engine.subscribe(self.world.spool.follow)
+        self.world.spool.sweep(lambda cluster, proc: proc in self.engine.state.clusters.get(cluster, ()))
         if self._lost:
             now = self.world.now()
             self.engine.handle([s.Ended(f"lost-{key}", key, now, lost=True) for key in self._lost])

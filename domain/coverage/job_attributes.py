@@ -19,7 +19,7 @@ def _sections() -> list[Section]:
 
 
 @cache
-def attributes(kind: Literal["not acted on", "no effect", "partly followed"]) -> Mapping[str, frozenset[str]]:
+def attributes(kind: Literal["not acted on", "no effect"]) -> Mapping[str, frozenset[str]]:
     """Return the attributes of a kind, each with its texts that ask for nothing; an empty text: not in the ad."""
     found = {}
     for line in (line for section in _sections() if section.kind == kind for line in section.lines):

@@ -131,7 +131,7 @@ class JobTransferBegan(ClusterEvent):
     """Files of an activated job begin to move."""
 
     proc: int  #: the job's process number
-    way: str  #: input, to where it runs; output, from there back
+    way: str  #: input, to where it runs; output, from there back; checkpoint, to its spool, and it goes on there
     began: int = 0  #: when, in microseconds, if earlier than `at` (else 0)
 
 
@@ -148,6 +148,8 @@ class JobTransferEnded(ClusterEvent):
     failed: bool = False  #: whether something is missing
     urls: ByProtocol = ()  #: of each protocol of URLs: files that the job named, that plugins moved, their bytes
     ended: int = 0  #: when, in microseconds, if earlier than `at` (else 0)
+    number: int = 0  #: of a checkpoint: which one of the activation's, from 1 (0: it is none)
+    kept: bool = False  #: whether outputs went to the job's spool, for its next run, and not to where they belong
 
 
 @event("job.began")

@@ -349,8 +349,9 @@ class FireTimers(Stimulus):
 
 @frozen
 class Transferred(Stimulus):
-    """An activation's files began to move on their ``way``, input or output; ``ended``: when they had moved (0: they
-    have not yet), so many files, of so many bytes together; ``failed``: not all could; ``urls``: what plugins moved."""
+    """An activation's files began to move on their ``way``, input, checkpoint (the ``number``-th of it) or output;
+    ``ended``: when they had moved (0: they have not yet), so many files, of so many bytes together; ``failed``: not all
+    could; ``urls``: what plugins moved; ``kept``: they went to the job's spool."""
 
     key: str
     way: str
@@ -361,6 +362,8 @@ class Transferred(Stimulus):
     listed: int = 0
     failed: bool = False
     urls: ByProtocol = ()
+    number: int = 0
+    kept: bool = False
 
 
 @frozen

@@ -36,12 +36,15 @@ def transferred(draft: Draft, stimulus: Transferred) -> None:
         return
     job = activation.cluster, activation.proc
     cause = "activated" if stimulus.way == "input" else "exited"
-    step = TRANSFER_STEPS.index(stimulus.way)
-    if TRANSFER_STEPS.index(activation.transfer) < step:
+    step, before = TRANSFER_STEPS.index(stimulus.way), TRANSFER_STEPS.index(activation.transfer)
+    if stimulus.number > activation.checkpoints and before == step + 1:
+        before = step - 1  # the next one of several
+    if before < step:
         draft.emit(JobTransferBegan(*draft.why(cause), *job, stimulus.way, min(stimulus.began, draft.now)))
-    if stimulus.ended and TRANSFER_STEPS.index(activation.transfer) == step:
+    if stimulus.ended and before <= step:
         ended = min(stimulus.ended, draft.now)
         moved = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
+        moved = evolve(moved, number=stimulus.number, kept=stimulus.kept)
         draft.emit(evolve(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
 
 

@@ -530,7 +530,9 @@ def _transfer_began(state: State, event: e.JobTransferBegan) -> None:
 
 
 def _transfer_ended(state: State, event: e.JobTransferEnded) -> None:
-    state.by_job[event.cluster, event.proc].transfer = f"{event.way} done"
+    activation = state.by_job[event.cluster, event.proc]
+    activation.transfer = f"{event.way} done"
+    activation.checkpoints = max(activation.checkpoints, event.number)
     _job_fact(state, event)
 
 

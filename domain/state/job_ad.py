@@ -280,7 +280,11 @@ def machine_attributes(text: str) -> list[str]:
     return unquoted(text).replace(",", " ").split()
 
 
-_WAYS = {"input": ("In", "Input", "BytesRecvd"), "output": ("Out", "Output", "BytesSent")}
+_WAYS = {
+    "input": ("In", "Input", "BytesRecvd"),
+    "output": ("Out", "Output", "BytesSent"),
+    "checkpoint": ("Out", "Output", "BytesSent"),
+}
 """What the names of a transfer's attributes have in them, and what it adds to: as the job sees it."""
 
 
@@ -306,6 +310,10 @@ def _transfer_ended(job: _Attributes, event: JobTransferEnded) -> None:
                 changes[name] = nothing
         if not event.failed:
             changes["JobCurrentFinishTransferInputDate"] = now
+    if event.way == "checkpoint":  # of which the reference counts no bytes
+        if not event.failed:
+            changes["CheckpointNumber"] = str(int(job.text("CheckpointNumber", "-1") or -1) + 1)
+        return
     before = dict(_COUNT.findall(job.text(f"Transfer{long}Stats")))
     moved = [(protocol.upper(), size, files) for protocol, _, files, size in event.urls]
     moved.append(("Cedar", event.size, event.files))

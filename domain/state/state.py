@@ -49,8 +49,8 @@ class Claim:
     regrouped: bool = False  #: whether its match was negotiated by autoregroup
 
 
-TRANSFER_STEPS = ("", "input", "input done", "output", "output done")
-"""How far the transfer of a job's files may be, in the order of time."""
+TRANSFER_STEPS = ("", "input", "input done", "checkpoint", "checkpoint done", "output", "output done")
+"""How far the transfer of a job's files may be, in the order of time; there may be several checkpoints, or none."""
 
 
 @define
@@ -78,6 +78,7 @@ class Activation:
     deferred: int = 0  #: when its processes are to be started, if they wait for that (0: they do not)
     transfer: str = ""
     """How far the transfer of its files is: one of `TRANSFER_STEPS` (empty: none has begun)."""
+    checkpoints: int = 0  #: the number of the last checkpoint that came to its end (0: none did)
     halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
     vacated: Ad = field(factory=dict)  #: what the job's ad will say of why it was ended, where a policy ended it
 

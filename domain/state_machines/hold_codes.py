@@ -69,8 +69,8 @@ UNSPECIFIED: Final = Why(1005, 0, "Unspecified job interruption")
 LOST: Final = Why(1008, 0, "Job not found at execution machine")
 DEACTIVATED: Final = Why(1009, 0, "Claim deactivated")
 REMOVED_CODE: Final = 1023
-TRANSFERS: Final = frozenset({12, 13, 32, 33})
-"""Codes of jobs whose files could not be transferred, or were too large for it."""
+TRANSFERS: Final = frozenset({12, 13, 32, 33, 36})
+"""Codes of jobs whose files could not be transferred, or were too large for it; of their checkpoints, too."""
 BY_THE_ACCESS_POINT: Final = frozenset({14, 46, 47})
 """Codes of what the access point finds itself at the end of a run: that the initial directory is missing, or, in older
 logs, a time exceeded."""

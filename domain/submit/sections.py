@@ -317,7 +317,7 @@ def _afterwards(job: Job) -> None:
     elif re.fullmatch("1?[0-9]", job.attribute("JobLeaseDuration") or "") and job.attribute("JobLeaseDuration") != "0":
         job.warn("JobLeaseDuration less than 20 seconds is not allowed, using 20 instead")
         job.made["JobLeaseDuration"] = "20"
-    if job.attribute("CheckpointExitCode") is not None:
+    if job.attribute("SuccessCheckpointExitCode") is not None:
         job.made["WantFTOnCheckpoint"] = "true"
     if job.attribute("JobStarterLog") is not None and job.attribute("JobStarterDebug") is None:
         job.made["JobStarterDebug"] = "true"
@@ -409,6 +409,13 @@ LAST: tuple[Section, ...] = (
         _afterwards,
         (),
         ("JobLeaseDuration", "WantFTOnCheckpoint", "JobStarterDebug"),
-        ("JobUniverse", "JobLeaseDuration", "CheckpointExitCode", "JobStarterLog", "JobStarterDebug", "NotifyUser"),
+        (
+            "JobUniverse",
+            "JobLeaseDuration",
+            "SuccessCheckpointExitCode",
+            "JobStarterLog",
+            "JobStarterDebug",
+            "NotifyUser",
+        ),
     ),
 )

@@ -73,7 +73,7 @@ def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, 
     :param written: the given commands, in lower case (``my.name`` for ``+name``), to their spelling
     :param expressions: ``requirements`` and ``rank`` as their owner wrote them, macros expanded
     """
-    idle = _asked(batch, {**attributes("not acted on"), **attributes("partly followed")}, written)
+    idle = _asked(batch, attributes("not acted on"), written)
     unnoticed = _asked(batch, attributes("no effect"), written)
     unnoticed += [spelled for command, spelled in written.items() if _has_no_effect(command)]
     return "; ".join(_parts(idle, list(dict.fromkeys(unnoticed)), batch, expressions))

@@ -386,10 +386,11 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
 @rule_of(e.JobTransferBegan, _run)
 def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan) -> None:
     if event.way not in _WAYS:
-        pool.report_job(event.cluster, event.proc, "transfer", f"{event.way!r} is no way of files: input or output")
+        words = f"{event.way!r} is no way of files: input, checkpoint or output"
+        pool.report_job(event.cluster, event.proc, "transfer", words)
         pool.folds = None
-    elif run.executing is not (event.way == "output"):
-        words = f"its {event.way} is transferred {'before' if event.way == 'output' else 'after'} its process began"
+    elif run.executing is not (event.way != "input"):
+        words = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
         pool.report_job(event.cluster, event.proc, "transfer", words)
     elif run.transfer not in _WAYS[event.way]:
         words = f"its {event.way} begins to move, but the transfer is at {run.transfer or 'nothing'}"
@@ -398,7 +399,11 @@ def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan)
         pool.report_job(event.cluster, event.proc, "order", "its transfer began later than the log knew of it")
 
 
-_WAYS = {"input": ("",), "output": ("input done",)}
+_WAYS = {
+    "input": ("",),
+    "checkpoint": ("input done", "checkpoint done"),
+    "output": ("input done", "checkpoint done"),
+}
 """How far a job's transfer is when its files begin to move."""
 
 
@@ -410,6 +415,12 @@ def transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded)
         pool.folds = None
     if min(event.files, event.size) < 0:
         pool.report_job(event.cluster, event.proc, "value", "what was transferred is below 0")
+    if not (event.number > run.checkpoints if event.way == "checkpoint" else event.number == 0):
+        words = f"its {event.way} has the number {event.number}, behind {run.checkpoints} checkpoints"
+        pool.report_job(event.cluster, event.proc, "value", words)
+    if event.kept and not (event.way == "output" and run.stop):
+        words = f"its {event.way} was kept, but only outputs are, of a run that was told to end"
+        pool.report_job(event.cluster, event.proc, "value", words)
     if event.ended > event.at:
         pool.report_job(event.cluster, event.proc, "order", "its transfer ended later than the log knew of it")
 

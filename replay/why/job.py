@@ -315,7 +315,8 @@ class _Life:
         self.moving = None
         facts = {"way": event.way, "files": _counted(event.files, "file"), "size": _counted(event.size, "byte")}
         took = interval((event.ended or event.at) - began)
-        self._say(position, event, "moved_in_part" if event.failed else "moved", **facts, took=took)
+        code = "moved_in_part" if event.failed else "kept_outputs" if event.kept else "moved"
+        self._say(position, event, code, **facts, took=took)
 
     def on_executing(self, position: int, event: e.JobExecuting) -> None:
         self.executing = event

@@ -97,8 +97,6 @@ def of_command(name: str) -> str:
         return "told at each submission: kept in the ad and not acted on yet"
     if any(one in attributes("no effect") for one in idle) or is_read(plain):
         return "told at each submission: it has no effect yet"
-    if any(one in attributes("partly followed") for one in idle):
-        return "followed in part: told at each submission where not"
     return "followed" if plain in known_commands() or plain.startswith("request_") or plain == "queue" else ""
 
 

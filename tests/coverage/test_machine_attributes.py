@@ -39,7 +39,7 @@ def test_no_slot_has_an_attribute_that_counts_as_unadvertised() -> None:
 
 def test_an_ability_that_is_not_there_is_not_advertised() -> None:
     assert [name for name in ads() if ability(name)] == []
-    assert ability("HasDocker") and ability("HasSelfCheckpointTransfers")
+    assert ability("HasDocker") and ability("HasSandboxImage")
     assert not ability("HasFileTransfer") and not ability("HasJobDeferral")
 
 

@@ -95,6 +95,13 @@ class FileTransfer:
     plugin_seconds: int = 0  #: how long one may take
     destination: str = ""  #: a URL below which outputs go, but for the streams; empty: they go to ``iwd``
     success: int | None = None  #: the exit code without which no outputs are brought back; None: they always are
+    spool: str = ""  #: the job's spool directory; empty: nothing is kept of it, and it begins anew
+    on_evict: bool = False  #: whether outputs are kept there when it is told to end
+    checkpoint: Mapping[str, int] | None = (
+        None  #: the ``code`` or ``signal`` by which it says that it took a checkpoint
+    )
+    checkpoint_files: tuple[str, ...] | None = None  #: what belongs to one; None: its outputs
+    appends: bool = False  #: whether output and error of its earlier runs stay
 
 
 @frozen(kw_only=True)
@@ -141,7 +148,7 @@ def _by_protocol(said: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
 class Move:
     """A transfer of a job's files."""
 
-    way: str  #: input or output
+    way: str  #: input, checkpoint or output
     began: int
     ended: int = 0  #: 0: it goes on, or was ended
     listed: int = 0  #: how many files and directories were to be moved
@@ -150,6 +157,8 @@ class Move:
     failed: bool = False  #: whether something is missing
     urls: tuple[tuple[str, int, int, int], ...] = field(default=(), converter=_by_protocol)
     """Of each protocol of files that plugins moved: how many were to be moved, how many were, their bytes."""
+    number: int = 0  #: of a checkpoint: which one of the activation's
+    kept: bool = False  #: whether it went to the job's spool directory
 
 
 @frozen

@@ -128,12 +128,15 @@ def ending(code: int | None, signal: int | None) -> str:
 def transfer_began(way: str, host: str) -> str:
     """040: files begin to move. Of an output it says nothing of where from."""
     where = f"\tTransferring to host: {host}\n" if way == "input" else ""
-    return f"Started transferring {way} files\n{where}"
+    return f"Started transferring {_WAYS[way]} files\n{where}"
 
 
 def transfer_ended(way: str) -> str:
     """040: they have moved, or could not."""
-    return f"Finished transferring {way} files\n"
+    return f"Finished transferring {_WAYS[way]} files\n"
+
+
+_WAYS = {"input": "input", "checkpoint": "output", "output": "output"}
 
 
 def image_size(image: int, resident: int) -> str:

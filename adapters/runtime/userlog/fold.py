@@ -263,7 +263,7 @@ class UserLogs:
         run = self._running(event)
         if run is None:
             return
-        if not event.failed:
+        if not event.failed and event.way != "checkpoint":
             sent, received = run.moved
             run.moved = (sent, event.size) if event.way == "input" else (event.size, received)
         yield self._one(event, TRANSFER, event_text.transfer_ended(event.way))

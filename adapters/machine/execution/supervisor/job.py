@@ -55,6 +55,8 @@ class Job:
         self.output_kb = 0
         self.suspended = False
         self.told_to_end = False
+        self.leaves = False  # whether it is told to end because it was removed: nothing of it is kept
+        self.checkpoints = 0  # how many it has taken
         self.violated = ""
         self.user_us = 0
         self.system_us = 0
@@ -69,10 +71,16 @@ class Job:
         self.retry_us = FIRST_RETRY_US
         self.final: Generator[None, None, None] | None = None
 
-    def moves_by(self, mover: Mover, process: Process) -> None:
-        """Its files are on their way."""
+    def moves_by(self, mover: Mover, process: Process, kept: bool) -> None:
+        """Its files are on their way; ``kept``: to its spool directory, for its next run."""
         self.mover, self.pid, self.started = mover, process.pid, process.started
-        self.moves.append({"way": mover.way, "began": mover.began})
+        move: Record = {"way": mover.way, "began": mover.began}
+        if mover.way == "checkpoint":
+            self.checkpoints += 1
+            move["number"] = self.checkpoints
+            if self.moves and self.moves[-1]["way"] == "checkpoint":  # a pool that was gone hears of the last one
+                self.moves.pop()
+        self.moves.append(move | ({"kept": True} if kept else {}))
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
 
     def moved(self, at: int) -> None:
@@ -81,20 +89,37 @@ class Job:
         result = self.mover.result()
         self.mover = None
         if result is not None:
-            self.failure = result.pop("failure", None)
-            self.moves[-1].update(result, ended=at, **({"failed": True} if self.failure else {}))
+            failure = result.pop("failure", None)
+            if not self.moves[-1].get("kept"):  # a run that begins anew is no reason for a hold
+                self.failure = failure
+            self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))
 
     def runs(self, order: Order, process: Process, at: int, output_kb: int) -> None:
         """Its own process runs."""
-        self.pid, self.started, self.at, self.began = process.pid, process.started, at, ticker()
+        self.pid, self.started, self.at, self.began, self.ended = process.pid, process.started, at, ticker(), 0
         self.outputs = [path for path in launch.outputs(order) if not path.startswith(f"{self.directory}/")]
         self.output_kb = output_kb
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
 
     @property
-    def delivers(self) -> bool:
-        """Whether outputs are to be brought back now that its process has ended: not if it was ended."""
-        return not (self.given_up or self.told_to_end or self.violated)
+    def next_move(self) -> str:
+        """What is to be done with its files now that its process has ended: output (they go to where they belong),
+        checkpoint or evict (they are kept for its next process, or run), nothing (empty)."""
+        assert self.order is not None
+        transfer = self.order["transfer"]
+        if self.given_up or self.violated or self.leaves:
+            return ""
+        if self.told_to_end:
+            return "evict" if transfer.get("on_evict") else ""
+        return "checkpoint" if self._took_a_checkpoint(transfer.get("checkpoint")) else "output"
+
+    def _took_a_checkpoint(self, promised: dict[str, int] | None) -> bool:
+        """Tell whether its process ended as the job has promised for a checkpoint: by a code, or by a signal."""
+        if promised is None:
+            return False
+        if "signal" in promised:
+            return os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == promised["signal"]
+        return os.WIFEXITED(self.status) and os.WEXITSTATUS(self.status) == promised["code"]
 
     @property
     def failed(self) -> bool:

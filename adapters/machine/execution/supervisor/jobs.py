@@ -13,7 +13,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import inherit, launch, mover, processes, rights, tally, transfer
+from . import inherit, launch, mover, processes, rights, spool, tally, transfer
 from .families import Families
 from .job import Job, clock, files_kb, ticker
 from .launch import Order, StartError
@@ -85,7 +85,7 @@ class Jobs:
                 self._launch(job, order)
             else:
                 launch.check_iwd(order)
-                self._move(job, "input", lambda: transfer.bring(order, job.directory))
+                self._move(job, "input", lambda: transfer.bring(order, job.directory, give=spool.of(order)))
         except StartError as error:
             os.close(claim)
             return self._not_begun(key, error)
@@ -103,6 +103,7 @@ class Jobs:
             return
         if how == "hard" or (how in ("hold", "remove") and job.ended):
             job.given_up = True
+        job.leaves = job.leaves or how == "remove"
         if job.mover is not None and how not in _PAUSES:
             self._end_transfer(job, how)
         elif how in job.kill_signals:
@@ -211,19 +212,17 @@ class Jobs:
         if job.given_up or job.failure or (moved is not None and "ended" not in job.moves[-1]):
             self._stops(job)
             return False
-        if moved is not None and moved.way == "output":
-            return False
-        if moved is None and not job.delivers:
+        way = job.next_move if moved is None else "run"
+        if not way or (moved is not None and (moved.way == "output" or job.told_to_end)):
             return False
         self._families.end(job.key)
         try:
-            if moved is None:
-                failed = job.failed
+            if way == "run":
+                self._launch(job, inside(order, job.directory, again=bool(job.checkpoints)))
+            else:
                 if job.files != job.account:
                     self._hand_over(job, job.account, job.files)
-                self._move(job, "output", lambda: transfer.take_back(order, job.directory, failed))
-            else:
-                self._launch(job, inside(order, job.directory))
+                self._move(job, "output" if way == "evict" else way, self._work(job, order, way), kept=way == "evict")
         except StartError as error:
             self._families.begin(job.key, job.pid, job.started, job.number)
             if moved is None and error.machine:  # for want of processes: another try
@@ -238,6 +237,13 @@ class Jobs:
         if job.suspended and job.mover is None:
             self._suspend(job)
         return True
+
+    def _work(self, job: Job, order: Order, way: str) -> Callable[[], tally.Result]:
+        """Return what a mover does after a job's process."""
+        if way == "output":
+            failed = job.failed
+            return lambda: transfer.take_back(order, job.directory, failed)
+        return lambda: spool.keep(order, job.directory, checkpoint=way == "checkpoint")
 
     def _stops(self, job: Job) -> None:
         """Nothing more of a job begins, since its files did not move. Without its inputs it has failed to start."""
@@ -364,7 +370,7 @@ class Jobs:
         except OSError as error:
             raise launch.failure("scratch", error, job.directory) from None
 
-    def _move(self, job: Job, way: str, work: Callable[[], tally.Result]) -> None:
+    def _move(self, job: Job, way: str, work: Callable[[], tally.Result], kept: bool = False) -> None:
         """Start the transfer of a job's files."""
         processes.bequeath(job.number)
         try:
@@ -373,7 +379,7 @@ class Jobs:
             raise launch.failure("scratch", error, f"transfer of its {way} files") from None
         process = processes.read(began.pid)
         assert process is not None, "a child that is not reaped is always there"
-        job.moves_by(began, process)
+        job.moves_by(began, process, kept)
         self._joins(job)
 
     def _joins(self, job: Job) -> None:
@@ -385,6 +391,7 @@ class Jobs:
         assert job.mover is not None
         if job.suspended:
             self._continue(job)
+        job.told_to_end = job.told_to_end or job.mover.way == "checkpoint"
         if how != "soft" or job.mover.way == "input":
             job.given_up = True
             self._kill(job)

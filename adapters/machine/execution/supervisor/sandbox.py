@@ -19,8 +19,9 @@ OWN_FILES = frozenset({".job.ad", ".machine.ad", ".update.ad", ".chirp.config"})
 Transfer = dict[str, Any]
 
 
-def inside(order: Order, scratch: str) -> Order:
-    """Return the order as it is carried out in the scratch directory."""
+def inside(order: Order, scratch: str, again: bool = False) -> Order:
+    """Return the order as it is carried out in the scratch directory. ``again``: the job goes on there after a
+    checkpoint, and what it wrote stays."""
     transfer = order["transfer"]
     if transfer is None:
         return order
@@ -38,4 +39,6 @@ def inside(order: Order, scratch: str) -> Order:
             there[name] = os.path.join(order["iwd"], order[name])
     if "stderr" in transfer["brought"] and order["stderr"] == order["stdout"]:
         there["stderr"] = there["stdout"]
+    if again or transfer.get("appends"):
+        there["append_stdout"] = there["append_stderr"] = True
     return there

@@ -9,7 +9,8 @@ from .plugins import PluginError, Plugins
 
 SENDING, RECEIVING = "sending", "receiving"  #: at which end a transfer failed
 TOO_LARGE = {"input": 32, "output": 33}  #: HoldReasonCode: MaxTransferInputSizeExceeded, MaxTransferOutputSizeExceeded
-FAILED = {"input": 13, "output": 12}  #: TransferInputError, TransferOutputError
+FAILED = {"input": 13, "output": 12, "checkpoint": 36}
+"""TransferInputError, TransferOutputError, FailedToCheckpoint."""
 
 Result = dict[str, Any]
 """What became of a transfer: files, size, listed; ``urls``: of each protocol how many were listed and have moved, and

@@ -16,8 +16,8 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from .channel import Channel, LocalChannel
 from .launch import Order
@@ -26,7 +26,7 @@ from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import CATALOG, STAGED, STAGING, remove
 from .tally import RECEIVING, SENDING, Result, Tally, TransferError, of_plugin, unreadable, unwritable
 
-_SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
+SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
 _BUFFER = 1 << 20
 _NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -42,9 +42,13 @@ class File(NamedTuple):
 # Input
 
 
-def bring(order: Order, scratch: str, channel: Channel | None = None) -> Result:
-    """Copy a job's inputs into its scratch directory, and note what is there. Raise `OSError` if that cannot be
-    noted."""
+Give = Callable[[str, Tally, Channel], Collection[str]]
+"""Copies what is kept of earlier runs into a scratch directory; returns the names."""
+
+
+def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give = lambda *_: ()) -> Result:
+    """Copy a job's inputs into its scratch directory, and what is kept of its earlier runs over them; note what is
+    there. Raise `OSError` if that cannot be noted."""
     transfer: Transfer = order["transfer"]
     tally = Tally("input", transfer["max_input_mb"])
     made = {scratch}
@@ -57,7 +61,7 @@ def bring(order: Order, scratch: str, channel: Channel | None = None) -> Result:
                 continue
             tally.listed += 1
             for file in _expanded(path, name, transfer["preserve"]):
-                _copy_in(file, scratch, made, tally, channel or LocalChannel())
+                copy_in(file, scratch, made, tally, channel or LocalChannel())
         except PluginError as error:
             tally.failed(of_plugin(RECEIVING, error))
         except TransferError as error:
@@ -65,13 +69,28 @@ def bring(order: Order, scratch: str, channel: Channel | None = None) -> Result:
             tally.failed(error)
     if not tally.failures:
         tally.take(plugins, RECEIVING)
+    kept = give(scratch, tally, channel or LocalChannel())
     if transfer["executable"]:
         with contextlib.suppress(OSError):
             program = f"{scratch}/{os.path.basename(order['executable'])}"
             os.chmod(program, stat.S_IMODE(os.stat(program).st_mode) | 0o500)
     if not tally.failures:
-        _note(scratch, CATALOG, json.dumps(_catalog(scratch)))
+        there = _catalog(scratch)
+        _note(scratch, CATALOG, json.dumps({name: [*there[name], *([1] if name in kept else [])] for name in there}))
     return tally.result()
+
+
+def copy_for_good(path: str, name: str, order: Order, folder: str, scratch: str, tally: Tally) -> list[File]:
+    """Copy an output into a directory in which it stays, in the place of what has its name there. Return all that was
+    copied. Raise `TransferError`."""
+    made, copied = {folder}, []
+    for file in _expanded(path, name, order["transfer"]["preserve"], scratch):
+        if not file.is_directory:
+            with contextlib.suppress(OSError):  # what cannot be removed, cannot be written, either
+                os.unlink(f"{folder}/{file.name}")
+        copy_in(file, folder, made, tally, LocalChannel(), sync=tally.files < SYNCED_ALONE)
+        copied.append(file)
+    return copied
 
 
 def _inputs(order: Order) -> Iterator[tuple[str, str]]:
@@ -120,7 +139,7 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
         raise unreadable(path, error) from None
     for entry in entries:
         inner = f"{name}/{entry.name}" if name else entry.name
-        if within and entry.is_symlink() and not _leads_inside(within, entry.path):
+        if within and entry.is_symlink() and not _leadsinside_of(within, entry.path):
             continue
         if entry.is_file():
             yield File(entry.path, inner)
@@ -128,17 +147,18 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
             yield from _below(entry.path, inner, within)
 
 
-def _copy_in(file: File, scratch: str, made: set[str], tally: Tally, channel: Channel) -> None:
-    target = f"{scratch}/{file.name}"
-    folder = target if file.is_directory else os.path.dirname(target)
-    if folder not in made:
+def copy_in(file: File, folder: str, made: set[str], tally: Tally, channel: Channel, sync: bool = False) -> None:
+    """Copy a file into a directory; ``made``: the directories that are there. Raise `TransferError`."""
+    target = f"{folder}/{file.name}"
+    parent = target if file.is_directory else os.path.dirname(target)
+    if parent not in made:
         try:
-            os.makedirs(folder, 0o700, exist_ok=True)
+            os.makedirs(parent, 0o700, exist_ok=True)
         except OSError as error:
             raise unwritable(target, error) from None
-        made.add(folder)
+        made.add(parent)
     if not file.is_directory:
-        _copy(file.source, target, tally, channel, sync=False)
+        _copy(file.source, target, tally, channel, sync)
 
 
 def _copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) -> None:
@@ -197,7 +217,7 @@ def take_back(order: Order, scratch: str, failed: bool, channel: Channel | None 
         tally.listed += 1
         try:
             within = "" if name.startswith("/") else scratch
-            for file in _expanded(_inside(scratch, name), name, transfer["preserve"], within):
+            for file in _expanded(inside_of(scratch, name), name, transfer["preserve"], within):
                 target = _url(order, scratch, file) or _destination(order, file.name)
                 if not scheme(target):
                     staging.add(file, target, tally)
@@ -234,6 +254,12 @@ def _outputs(order: Order, scratch: str, own: set[str]) -> list[str]:
     named: list[str] | None = order["transfer"]["outputs"]
     if named is not None:
         return named
+    return changed(order, scratch, own)
+
+
+def changed(order: Order, scratch: str, own: Collection[str], again: bool = True) -> list[str]:
+    """Return the files that are new or were changed; also, unless it is not ``again``, those kept of an earlier run,
+    which were then."""
     try:
         with open(f"{os.path.dirname(scratch)}/{CATALOG}", encoding="utf-8", errors="surrogateescape") as file:
             before = json.load(file)
@@ -243,26 +269,29 @@ def _outputs(order: Order, scratch: str, own: set[str]) -> list[str]:
     return sorted(
         name
         for name, now in _catalog(scratch).items()
-        if before.get(name) != now and name not in own and name != program and _is_file(scratch, name)
+        if (before.get(name) if again else before.get(name, [])[:2]) != now
+        and name not in own
+        and name != program
+        and _is_file(scratch, name)
     )
 
 
 def _is_file(scratch: str, name: str) -> bool:
     """Tell whether a file, or a link to one of the scratch directory, has this name in it."""
     path = f"{scratch}/{name}"
-    return os.path.isfile(path) and _leads_inside(scratch, path)
+    return os.path.isfile(path) and _leadsinside_of(scratch, path)
 
 
-def _leads_inside(scratch: str, path: str) -> bool:
+def _leadsinside_of(scratch: str, path: str) -> bool:
     home = os.path.realpath(scratch)
     return os.path.commonpath((home, os.path.realpath(path))) == home
 
 
-def _inside(scratch: str, name: str) -> str:
+def inside_of(scratch: str, name: str) -> str:
     """Return the path of an output. One that leads out of the scratch directory, by dots in its name or by a link, is
     none; an absolute path is what its submitter wants."""
     path = os.path.join(scratch, name)
-    if not name.startswith("/") and not _leads_inside(scratch, path):
+    if not name.startswith("/") and not _leadsinside_of(scratch, path):
         raise unreadable(path, OSError(errno.EXDEV, ""))
     return path
 
@@ -317,7 +346,7 @@ class Staging:
         except OSError as error:
             raise unwritable(target, error) from None
         try:
-            _copy(file.source, staged, tally, self._channel, sync=len(self._files) < _SYNCED_ALONE)
+            _copy(file.source, staged, tally, self._channel, sync=len(self._files) < SYNCED_ALONE)
         except TransferError as error:
             error.words = error.words.replace(staged, target)
             raise
@@ -365,8 +394,8 @@ class Staging:
 
     def commit(self, tally: Tally) -> None:
         """Give all their names."""
-        if len(self._files) > _SYNCED_ALONE:
-            _sync(self._folders.values())
+        if len(self._files) > SYNCED_ALONE:
+            sync_disks(self._folders.values())
         for target in self._directories:
             try:
                 os.makedirs(target, 0o700, exist_ok=True)
@@ -394,7 +423,7 @@ def _nearest(folder: str) -> str:
     return folder
 
 
-def _sync(folders: Any) -> None:
+def sync_disks(folders: Iterable[str]) -> None:
     """Make all durable that is on the disks of these directories (syncfs(2))."""
     library = ctypes.CDLL(None)
     for folder in folders:
