@@ -70,6 +70,10 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
     description = description_of(arguments)
     verbose = _is_verbose(arguments, description)
     done = commands.submit(log_of(arguments), description, keep=verbose)
+    if description.spool:
+        from .spooling import spool
+
+        spool(log_of(arguments), done.cluster, done.jobs)
     return done, announced(arguments, done, description.file, verbose)
 
 

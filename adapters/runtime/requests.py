@@ -46,6 +46,7 @@ class SubmitDescription(NamedTuple):
     most_jobs: int = 0  #: more than these are refused; none, and -1, are no limit
     toggle_unused: bool = False  #: whether to tell of what nothing reads is the opposite of what is configured
     crlf_scripts: bool = False  #: a script with the line ends of DOS is warned of, and not refused
+    spool: bool = False  #: the jobs wait, held, until their files are in the spool
 
     def as_request(self) -> dict[str, Any]:
         """Return the request that hands the submit file over."""

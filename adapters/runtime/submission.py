@@ -16,6 +16,7 @@ from ...domain.state.job_ad import quoted, unquoted
 from ...domain.state.proc_ads import pack
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
+from ...domain.submit.spooling import held_for_spooling
 from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
 from .config_sources import config_files, environment_settings
 from .disk import Disk
@@ -174,6 +175,7 @@ class Reading:
         try:
             told = len(parsed.warnings)
             parsed = checked(parsed, self.description.crlf_scripts)
+            parsed = held_for_spooling(parsed) if self.description.spool else parsed
             warnings += [f"WARNING: {warning}" for warning in parsed.warnings[told:]]
         except SubmitError as error:
             raise Refused(str(error), warnings) from None

@@ -139,7 +139,7 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
         raise unreadable(path, error) from None
     for entry in entries:
         inner = f"{name}/{entry.name}" if name else entry.name
-        if within and entry.is_symlink() and not _leadsinside_of(within, entry.path):
+        if within and entry.is_symlink() and not _leads_inside(within, entry.path):
             continue
         if entry.is_file():
             yield File(entry.path, inner)
@@ -193,7 +193,8 @@ def _copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) 
 def _catalog(scratch: str) -> dict[str, list[int]]:
     """Return what stands in a scratch directory: of each file its size and time of change in nanoseconds."""
     with os.scandir(scratch) as entries:
-        found = {entry.name: entry.stat(follow_symlinks=False) for entry in entries if entry.name not in OWN_FILES}
+        theirs = (entry for entry in entries if entry.name not in OWN_FILES and not entry.name.startswith(STAGING))
+        found = {entry.name: entry.stat(follow_symlinks=False) for entry in theirs}
     return {name: [each.st_size, each.st_mtime_ns] for name, each in found.items()}
 
 
@@ -279,10 +280,10 @@ def changed(order: Order, scratch: str, own: Collection[str], again: bool = True
 def _is_file(scratch: str, name: str) -> bool:
     """Tell whether a file, or a link to one of the scratch directory, has this name in it."""
     path = f"{scratch}/{name}"
-    return os.path.isfile(path) and _leadsinside_of(scratch, path)
+    return os.path.isfile(path) and _leads_inside(scratch, path)
 
 
-def _leadsinside_of(scratch: str, path: str) -> bool:
+def _leads_inside(scratch: str, path: str) -> bool:
     home = os.path.realpath(scratch)
     return os.path.commonpath((home, os.path.realpath(path))) == home
 
@@ -291,7 +292,7 @@ def inside_of(scratch: str, name: str) -> str:
     """Return the path of an output. One that leads out of the scratch directory, by dots in its name or by a link, is
     none; an absolute path is what its submitter wants."""
     path = os.path.join(scratch, name)
-    if not name.startswith("/") and not _leadsinside_of(scratch, path):
+    if not name.startswith("/") and not _leads_inside(scratch, path):
         raise unreadable(path, OSError(errno.EXDEV, ""))
     return path
 

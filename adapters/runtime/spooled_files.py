@@ -1,0 +1,142 @@
+"""The files of jobs that were submitted with -spool: copied into the spool by who submits, fetched from there later.
+
+The job's initial directory is its spool directory from then on; what it was, and whatever else had to be changed,
+stands in attributes with SUBMIT_ in front. Files are moved by the code that moves them for a run.
+
+Source: spoolJobFiles and receiveJobSandbox (dc_schedd.cpp) and the ads of jobs of a real pool.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...domain.state.job_ad import quoted
+from ..machine.execution.supervisor import transfer
+from ..machine.execution.supervisor.plugins import scheme
+from ..machine.execution.supervisor.sandbox import STREAMS
+from ..machine.execution.supervisor.scratch import CATALOG
+from ..machine.sockets import make_private
+from ..machine.spool import Spool
+from .activations import ReadAd, remaps
+
+BROUGHT: Final = ".poolbook-brought"  #: in the spool directory: what was put there, with sizes and times
+SUBMIT: Final = "SUBMIT_"
+_PATHS: Final = {"stdout": "Out", "stderr": "Err"}
+
+
+class SpoolError(Exception):
+    """Files could not be brought into the spool, or fetched from it."""
+
+
+def bring(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
+    """Copy a job's files into its spool directory, and return what its ad says from then on. ``folder``: the pool's.
+    Raise `SpoolError`."""
+    began, read = int(time.time()), ReadAd(ad)
+    place = Spool(folder).path(*job)
+    staging = f"{place}.tmp"
+    order = _order(read, [name for name in _names(read.text("TransferInput")) if not scheme(name)])
+    try:
+        make_private(folder)
+        shutil.rmtree(staging, ignore_errors=True)
+        os.makedirs(f"{staging}/files", 0o700)
+        _succeed(transfer.bring(order, f"{staging}/files"))
+        os.rename(f"{staging}/{CATALOG}", f"{staging}/files/{BROUGHT}")
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(f"{staging}/files", place)
+        os.rmdir(staging)
+    except OSError as error:
+        raise SpoolError(f"{error.filename or place}: {error.strerror}") from None
+    return {**_changes(read, place), "StageInStart": str(began), "StageInFinish": str(int(time.time()))}
+
+
+def _order(read: ReadAd, inputs: list[str]) -> dict[str, Any]:
+    program = read.value("TransferExecutable") is not False
+    stdin = read.text("In") if read.value("TransferIn") is not False else ""
+    return {
+        "key": f"spool{os.getpid()}",
+        "iwd": read.text("Iwd"),
+        "executable": read.text("Cmd"),
+        "stdin": stdin,
+        "environment": {},
+        "transfer": {
+            "executable": program,
+            "brought": ("stdin",) if stdin else (),
+            "inputs": inputs,
+            "preserve": read.value("PreserveRelativePaths") is True,
+            "max_input_mb": None,
+            "plugins": {},
+            "plugin_seconds": 0,
+        },
+    }
+
+
+def _changes(read: ReadAd, place: str) -> dict[str, str]:
+    """Return what a job's ad says when its files are in its spool directory."""
+    own = {os.path.basename(read.text("Cmd")), os.path.basename(read.text("In"))}
+    urls = [name for name in _names(read.text("TransferInput")) if scheme(name)]
+    there = sorted(name for name in os.listdir(place) if name not in own and not name.startswith(".poolbook-"))
+    new, before = {"Iwd": place}, {"Iwd": read.text("Iwd")}
+    if there or urls:
+        new["TransferInput"], before["TransferInput"] = ",".join([*there, *urls]), read.text("TransferInput")
+    if read.value("TransferExecutable") is not False:
+        new["Cmd"], before["Cmd"] = os.path.basename(read.text("Cmd")), read.text("Cmd")
+    if read.text("In") and read.value("TransferIn") is not False:
+        new["In"], before["In"] = os.path.basename(read.text("In")), read.text("In")
+    moved = [read.text("TransferOutputRemaps")]
+    for stream, attribute in _PATHS.items():
+        path = read.text(attribute)
+        if "/" in path and path != os.devnull and read.value(f"Transfer{attribute}") is not False:
+            new[attribute] = STREAMS[stream]
+            moved.insert(0, f"{STREAMS[stream]}={path}")
+    if any(moved):
+        before["TransferOutputRemaps"] = ";".join(filter(None, moved))
+    said = {**new, **{f"{SUBMIT}{name}": text for name, text in before.items()}}
+    return {name: quoted(text) for name, text in said.items()} | {"TransferOutputRemaps": "undefined"}
+
+
+def fetch(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
+    """Copy what a job has made from its spool directory to where its submitter wants it, and return what its ad says
+    from then on. Raise `SpoolError`."""
+    began, read = int(time.time()), ReadAd(ad)
+    place = Spool(folder).path(*job)
+    if not os.path.isdir(place):
+        raise SpoolError(f"{place}: nothing is kept of this job")
+    with tempfile.TemporaryDirectory(prefix="poolbook-") as outer:
+        os.symlink(os.path.realpath(place), f"{outer}/files")
+        if os.path.exists(f"{place}/{BROUGHT}"):
+            shutil.copyfile(f"{place}/{BROUGHT}", f"{outer}/{CATALOG}")
+        order = _order(read, [])
+        order |= {"iwd": read.text(f"{SUBMIT}Iwd"), "stdout": "", "stderr": ""}
+        order["transfer"] |= {
+            "brought": (),
+            "outputs": list(_outputs(read, place)) if "TransferOutput" in ad else None,
+            "remaps": remaps(read.text(f"{SUBMIT}TransferOutputRemaps")),
+            "max_output_mb": None,
+            "destination": "",
+        }
+        try:
+            _succeed(transfer.take_back(order, f"{outer}/files", failed=False))
+        except OSError as error:
+            raise SpoolError(f"{error.filename or place}: {error.strerror}") from None
+    return {"StageOutStart": str(began), "StageOutFinish": str(int(time.time()))}
+
+
+def _outputs(read: ReadAd, place: str) -> Iterator[str]:
+    """Yield the names of the outputs of a job that names them, and of its streams."""
+    yield from (os.path.basename(name.rstrip("/")) for name in _names(read.text("TransferOutput")) if not scheme(name))
+    yield from (name for name in map(read.text, _PATHS.values()) if name and os.path.isfile(f"{place}/{name}"))
+
+
+def _names(text: str) -> list[str]:
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+def _succeed(result: Mapping[str, Any]) -> None:
+    if "failure" in result:
+        raise SpoolError(result["failure"]["words"])
