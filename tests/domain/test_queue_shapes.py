@@ -14,10 +14,10 @@ import pytest
 from poolbook import Pool
 from poolbook.domain.events import Event, JobExited
 
-SHORT, LONG = 30, 120
+SHORT, LONG = 24, 96
 MOST = 1.15
 """How many times the calls of the short queue a long one may take."""
-SLOTS, ENDS = 4, 12
+SLOTS, ENDS = 4, 8
 JOB = {"executable": "/bin/sleep", "arguments": "60", "request_memory": "100", "request_disk": "1"}
 ITEMS = "executable = /bin/sleep\narguments = 60\nrequest_memory = 100\nrequest_disk = 1\n"
 

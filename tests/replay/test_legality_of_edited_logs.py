@@ -14,6 +14,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.replay.validation import RULES, examine
 
+from ..sampling import marked
 from ..together import together
 from .edits import Edit, broken, change, drop, repeat, swap, unseen_changes, unseen_twice, unseen_without
 from .test_legality_of_edited_backfill import OF_BACKFILL
@@ -212,7 +213,7 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
 CHANGED = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROUPS
 
 
-@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+@pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
 def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
     assert unseen_changes(sound(dialect), CHANGED, 1) <= set(CHANGED_UNSEEN)
 

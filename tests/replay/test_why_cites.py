@@ -15,7 +15,7 @@ from ..sampling import spread
 from .cited_records import Cited, faults
 from .test_why_answers import FOLDERS, things
 
-MOST = 8
+MOST = 6
 """So many jobs and slots of a folder are asked for: of all folders more than 100."""
 
 

@@ -23,7 +23,7 @@ from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
 
 from ..importing.folders import recorded
-from ..sampling import spread
+from ..sampling import some, spread
 from ..together import together
 
 SECOND = 1_000_000
@@ -606,7 +606,7 @@ BY_SLOTS = {
 """Jobs whose logs end, or have a gap, while they run: what the StartLog has of the ends of their runs."""
 
 
-@pytest.mark.parametrize("trace", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
+@pytest.mark.parametrize("trace", some(sorted(path.name for path in TRACES.iterdir() if path.is_dir()), 9, BY_SLOTS))
 def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) -> None:
     log, _ = recorded(TRACES / trace)
     jobs = sorted(entries_of(TRACES / trace).items())
