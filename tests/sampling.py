@@ -4,6 +4,8 @@ What each rule, row or kind of record has alone is named as `always`, so that a 
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
@@ -11,6 +13,8 @@ from typing import Any, TypeVar
 import pytest
 
 ALL = sys.maxsize
+SHARE = min(1.0, int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) / 20000)
+"""Of what is left to the soak, how much is taken in one of so many examples."""
 Case = TypeVar("Case")
 
 
@@ -22,11 +26,18 @@ def spread(cases: Iterable[Case], most: int) -> list[Case]:
 
 
 def some(cases: Iterable[Any], most: int, always: Collection[Any] = ()) -> list[Any]:
-    """Return all cases for ``pytest.mark.parametrize``, marked `soak` but for `most` of them and those of `always`."""
+    """Return cases for ``pytest.mark.parametrize``: `most` of them and those of `always`, and the others marked `soak`;
+    for a short soak a share of these."""
     told = list(cases)
     assert all(case in told for case in always), "a case that is always taken is one of the cases"
-    kept = {number * len(told) // min(most, len(told)) for number in range(min(most, len(told)))}
-    return [case if number in kept or case in always else marked(case) for number, case in enumerate(told)]
+    kept = {*spread(range(len(told)), most), *(number for number, case in enumerate(told) if case in always)}
+    left = [number for number in range(len(told)) if number not in kept]
+    soaked = {*spread(left, math.ceil(len(left) * SHARE))}
+    return [
+        case if number in kept else marked(case)
+        for number, case in enumerate(told)
+        if number in kept or number in soaked
+    ]
 
 
 def marked(case: Any) -> Any:
@@ -36,5 +47,6 @@ def marked(case: Any) -> Any:
 
 
 def thorough(few: int) -> list[Any]:
-    """Values of a parameter that says how many cases a test takes: `few`, and all of them in the soak."""
-    return [few, marked(ALL)]
+    """Values of a parameter that says how many cases a test takes: `few`, and in the soak all, in a short one twice as
+    many."""
+    return [few, marked(ALL if SHARE == 1 else 2 * few)]

@@ -34,17 +34,16 @@ def test_what_has_no_case_holds_nothing() -> None:
         together("case", [])(lambda case: None)()
 
 
-def test_a_sample_is_spread_evenly_and_the_soak_has_the_rest() -> None:
+def test_a_sample_is_spread_evenly_and_the_soak_has_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sampling.spread("abcdef", 3) == ["a", "c", "e"]
     assert sampling.spread("ab", 9) == ["a", "b"]
-    told = sampling.some("abcdef", 2, "f")
-    assert [one for one in told if isinstance(one, str)] == ["a", "d", "f"]
-    left = [one for one in told if not isinstance(one, str)]
-    assert [(one.values, [mark.name for mark in one.marks]) for one in left] == [
-        (("b",), ["soak"]),
-        (("c",), ["soak"]),
-        (("e",), ["soak"]),
-    ]
+    for share, soaked in ((1.0, "bce"), (0.1, "b")):
+        monkeypatch.setattr(sampling, "SHARE", share)
+        told = sampling.some("abcdef", 2, "f")
+        assert [one for one in told if isinstance(one, str)] == ["a", "d", "f"]
+        left = [one for one in told if not isinstance(one, str)]
+        assert [(one.values, [mark.name for mark in one.marks]) for one in left] == [((c,), ["soak"]) for c in soaked]
+    assert sampling.thorough(3) == [3, sampling.marked(6)]
     with pytest.raises(AssertionError, match="is one of the cases"):
         sampling.some("abc", 1, "x")
 

@@ -25,7 +25,7 @@ from poolbook.replay.forensics.audit.compared_facts import FACTS, LETTERS, Fact
 from poolbook.replay.forensics.audit.rules import RULES
 from poolbook.replay.forensics.audit.tolerances import ANY
 
-from ..sampling import ALL, marked, some
+from ..sampling import some, thorough
 from ..together import together
 from .honest import FILES, Examined, File, examine, file
 from .rules_page import fill
@@ -65,7 +65,7 @@ def comparable(fact: Fact, one: str, other: str) -> bool:
     return not (first.more == second.more == ANY or first.less == second.less == ANY)
 
 
-@pytest.mark.parametrize("of_a_liar", [1, marked(ALL)])
+@pytest.mark.parametrize("of_a_liar", thorough(1))
 @pytest.mark.parametrize("fact", FACTS)
 def test_a_lie_of_any_source_against_any_other_is_found(fact: str, of_a_liar: int) -> None:
     """Each source lies, and so many others are honest: another one for each liar, as far as there are any."""

@@ -14,7 +14,7 @@ from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.forensics.audit.rules import RULES
 
 from ..importing.folders import recorded
-from ..sampling import ALL, marked, some
+from ..sampling import some, thorough
 from .falsifications import KINDS, falsified, read
 from .find_falsifications import findings
 
@@ -138,7 +138,7 @@ def test_each_kind_of_lie_has_its_rule() -> None:
     assert {lie.kind for lie in falsified(read(RECORDINGS / "busy"), 1)} == KINDS.keys()
 
 
-@pytest.mark.parametrize("of_a_rule", [1, marked(ALL)])
+@pytest.mark.parametrize("of_a_rule", thorough(1))
 def test_a_lie_is_found_by_its_rule(of_a_rule: int) -> None:
     """Of so many kinds of lie for each rule."""
     files, tried = read(RECORDINGS / "busy"), Counter[str]()
