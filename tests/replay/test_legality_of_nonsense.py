@@ -57,6 +57,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "tuple[DefragDrain, ...]": DRAINS,
     "tuple[DefragCancel, ...]": CANCELS,
     "tuple[GroupQuota, ...]": st.lists(st.builds(e.GroupQuota, TEXTS, st.floats(), st.floats()), max_size=2).map(tuple),
+    "ByProtocol": st.lists(st.tuples(TEXTS, NUMBERS, NUMBERS, NUMBERS), max_size=2).map(tuple),
     "tuple[int, ...]": st.lists(SMALL, max_size=2).map(tuple),
 }
 
