@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
@@ -58,6 +59,7 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
         if arguments.has("group"):
             share_with_group(url)
         if whose is Users.ALL:
+            _check_place(server.paths.base)
             show_to_all(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         _offer(command, server, arguments, measured)
@@ -66,6 +68,18 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
         server.close()
         raise
     return server
+
+
+def _check_place(log: Path) -> None:
+    """Refuse to serve all users from a place that is not root's alone."""
+    from ..runtime.ownership import why_not_own
+
+    why = why_not_own(log) if log.exists() else ""
+    if why:
+        raise Refusal(
+            f"poolbook: {log} cannot serve all users: {why}, and so somebody else could put another log there; keep it "
+            "in a folder of root's alone (-log /var/lib/poolbook/pool.db)"
+        )
 
 
 def _check_users() -> None:

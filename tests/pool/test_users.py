@@ -281,6 +281,12 @@ def test_another_user_may_not_serve_all() -> None:
         assert "-users: only root can run each user's jobs as that user" in folder.call_as(65534, "serve", "-users")
 
 
+def test_a_place_that_others_may_write_serves_none_of_them() -> None:
+    with folder_of_all() as folder:
+        said = folder.call("serve", "-users", code=1)
+        assert "cannot serve all users: others may write" in said
+
+
 def test_a_place_that_others_cannot_come_to_serves_none_of_them(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)

@@ -224,7 +224,9 @@ def _become_job(account: Rights, order: Order, scratch: str, execute: str) -> No
     try:
         os.execve(program, [order["executable"], *order["arguments"]], environment(order, execute, scratch))
     except (OSError, ValueError) as error:
-        raise _not_executed(program, error) from None
+        failed = _not_executed(program, error)
+        failed.machine = failed.machine and failed.number != errno.EAGAIN  # it is the user that has too many processes
+        raise failed from None
 
 
 def _enter(order: Order, scratch: str) -> None:
