@@ -85,10 +85,14 @@ class JobsTransitioned(ClusterEvent):
 @event("jobs.edited")
 @frozen
 class JobsEdited(ClusterEvent):
-    """Somebody changed attributes of these jobs."""
+    """Somebody changed attributes of these jobs, or a transform of a job's own did, at the end of a run."""
 
     procs: Procs  #: their process numbers, in ranges
     changes: Ad  #: what their ads say from here on
+    transform: str = ""  #: the transform, as in TransformOnEvict (empty: a user changed them)
+    before: Ad = Factory(dict)  #: what these attributes were before a transform (empty: they were not there)
+    evidence: tuple[int, ...] = ()  #: where the log has what a transform evaluated
+    skipped: tuple[str, ...] = ()  #: a transform's statements that had no effect, and why
 
 
 @event("jobs.deferred")

@@ -12,7 +12,9 @@ from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobTransferBegan, JobTransferEnded
 from ..ports.stimuli import Ended, Measured, Started, Transferred
 from ..startd.claiming import charge_badput
-from ..state.job_ad import quoted, unquoted, vacate_reason, whole
+from ..startd.job_signals import HELD_BY_STARTD
+from ..state.cluster import Cluster
+from ..state.job_ad import OF_A_HOLD, quoted, unquoted, vacate_reason, whole
 from ..state.state import RUNS, TRANSFER_STEPS, Activation
 from ..state_machines.hold_codes import (
     EVICTIONS,
@@ -26,6 +28,7 @@ from ..state_machines.hold_codes import (
 )
 from .claims import job_ended
 from .deferral import schedule
+from .evict_transforms import requests_otherwise
 from .job_policy import Ending, at_end
 
 
@@ -122,6 +125,8 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         exited = evolve(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
     if row:
         ending = at_end(draft, cluster, exited) if row == "complete" else Ending(row, exited.changes)
+        if ending.row == "hold" and cluster.transforms_itself(activation.proc):
+            ending = _instead(draft, cluster, evolve(exited, changes=exited.changes | ending.changes), ending)
         target = draft.tables.job.fire(status, ending.row)
         exited = evolve(
             exited, row=ending.row, source=status, target=target, changes=ending.changes, evidence=ending.evidence,
@@ -136,12 +141,31 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         job_ended(draft, slot, activation.cluster, reuses=not _machines_fault(stimulus))
 
 
+def _instead(draft: Draft, cluster: Cluster, held: JobExited, ending: Ending) -> Ending:
+    """What follows where a run ends with a hold and the job has transforms of its own: it waits again if they change
+    what it asks for."""
+    if not requests_otherwise(draft, cluster, held):
+        return ending
+    return Ending("evict", {name: text for name, text in ending.changes.items() if name not in OF_A_HOLD})
+
+
 def _machines_fault(end: Ended) -> bool:
     """Return whether the job could not be started, or its files not be moved, for a reason that lies with the machine:
     another one would not fare better there."""
     if end.hold_code in TRANSFERS:
         return not goes_on_hold(end.hold_code, end.hold_subcode)
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
+
+
+def _held_at_its_end(activation: Activation, end: Ended) -> bool:
+    """Return whether a run ends because the machine has such jobs held, and the hold comes with its end."""
+    by_machine = activation.vacated.get("VacateReasonCode") == str(HELD_BY_STARTD)
+    return by_machine and activation.stopped <= end.at
+
+
+def _hold_in(vacated: Ad) -> Ad:
+    """The hold that an eviction by the machine is."""
+    return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
 
 
 def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Ad:
@@ -189,6 +213,7 @@ def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> t
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
         (end.lost, "lost", "lost", "evict", {}),
+        (_held_at_its_end(activation, end), "evicted", "held_by_machine", "hold", _hold_in(activation.vacated)),
         (told or 0 < activation.stopped <= end.at, "evicted", "evicted", "evict", {}),
         (True, "exited", "exited", "complete", {}),
     )

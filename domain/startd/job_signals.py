@@ -9,8 +9,9 @@ from __future__ import annotations
 from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobSignalled, StarterSignalled
-from ..state.job_ad import quoted
+from ..state.job_ad import hold_reason, vacate_reason
 from ..state.state import RUNS, Activation, Slot
+from ..state_machines.hold_codes import Why
 from . import time_limits
 from .evaluation import PolicyEvaluation
 from .settings import duration
@@ -70,22 +71,24 @@ def _patience(draft: Draft, activation: Activation, how: str) -> int:
     return round(draft.state.setting("MachineMaxVacateTime"))
 
 
-def hold(draft: Draft, slot: Slot) -> None:
-    """Put a job that PREEMPT evicts on hold, with the owner's reason: its WANT_HOLD is true."""
+def hold(draft: Draft, slot: Slot, how: str) -> bool:
+    """Put a job that PREEMPT evicts on hold, with the owner's reason: its WANT_HOLD is true. One with transforms of its
+    own is only told to end, and True returned: what they make of it at its end may spare it the hold."""
     activation = slot.activation
     if activation is None or not activation.cluster:
-        return
+        return False
     cluster = draft.state.clusters[activation.cluster]
     status = cluster.status_of(activation.proc)
     if status not in RUNS:
-        return
+        return False
     policy = policy_of(draft, slot)
-    changes = {
-        "HoldReason": quoted(f"Error from {slot.name}: {_reason(policy)}"),
-        "HoldReasonCode": str(HELD_BY_STARTD),
-        "HoldReasonSubCode": str(policy.number("WANT_HOLD_SUBCODE") or 0),
-    }
-    draft.move_jobs(cluster, ranges([activation.proc]), "hold", "held_by_machine", status, changes)
+    subcode = policy.number("WANT_HOLD_SUBCODE") or 0
+    why = Why(HELD_BY_STARTD, round(subcode), f"Error from {slot.name}: {_reason(policy)}")
+    if cluster.transforms_itself(activation.proc):
+        signal_job(draft, activation, how, "held_by_machine", vacated=vacate_reason(why))
+        return True
+    draft.move_jobs(cluster, ranges([activation.proc]), "hold", "held_by_machine", status, hold_reason(why))
+    return False
 
 
 def _reason(policy: PolicyEvaluation) -> str:

@@ -140,8 +140,8 @@ class _Actions:
     def resume_job(self, cause: str) -> None:
         job_signals.resume(self._draft, self._slot, cause)
 
-    def hold_job(self) -> None:
-        job_signals.hold(self._draft, self._slot)
+    def hold_job(self, how: str) -> bool:
+        return job_signals.hold(self._draft, self._slot, how)
 
     def signal_job(self, how: str, cause: str) -> None:
         job_signals.signal(self._draft, self._slot, how, cause)

@@ -21,6 +21,8 @@ LOCAL_UNIVERSE = "12"
 SCHEDULER_UNIVERSE = "7"
 OF_ACCESS_POINT = (LOCAL_UNIVERSE, SCHEDULER_UNIVERSE)
 """The universes whose jobs the access point runs itself, without a slot."""
+ON_EVICT = "TransformOnEvict"
+"""The attribute that names a job's own transforms."""
 _GONE = 0
 _STATUSES = max(STATUS_NUMBERS.values()) + 1
 _UNFOLDED_MOST = 16
@@ -144,6 +146,10 @@ class Cluster:
                 return edited
         spelled = self._spelling(name)
         return self.variants.of(proc)[spelled] if spelled in self.variants.names else self.ad.get(spelled, "")
+
+    def transforms_itself(self, proc: int) -> bool:
+        """Whether a job has transforms of its own, which may change it where a run ends with a hold."""
+        return self.wish(proc, ON_EVICT) not in ("", "undefined")
 
     def agree(self, name: str) -> bool:
         """Whether ``wish`` has the same answer for all of its jobs."""

@@ -53,8 +53,8 @@ class SlotTransitions(Protocol):
 
     def resume_job(self, cause: str) -> None: ...
 
-    def hold_job(self) -> None:
-        """Put the slot's job on hold, as WANT_HOLD asks."""
+    def hold_job(self, how: str) -> bool:
+        """Put the slot's job on hold, as WANT_HOLD asks; True: the hold comes with its end, and it was told to end."""
 
     def signal_job(self, how: str, cause: str) -> None:
         """Tell the slot's job to end, softly or hard."""
@@ -121,7 +121,8 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
         return True
     if slot.policy.marked("preempted") and slot.policy.true("WANT_HOLD"):
         slot.evidence()
-        slot.hold_job()
+        if slot.hold_job(how):
+            return False
     slot.signal_job(how, cause)
     return False
 

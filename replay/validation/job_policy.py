@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, Context
+from ...domain.schedd.evict_transforms import BODY
 from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
+from ...domain.startd.job_signals import HELD_BY_STARTD
 from ...domain.state.cluster import Cluster
 from ...domain.state.expression_cache import expression
 from ...domain.state_machines.hold_codes import DEACTIVATED
@@ -14,11 +16,17 @@ from .judged_pool import JudgedPool
 from .recorded_truth import truth, truth_of, unparsed, value_of
 
 
+def _by_machine(event: e.JobSignalled) -> bool:
+    """Tell whether the machine has such jobs held, and the hold comes with the end of the run."""
+    code = event.vacated.get("VacateReasonCode")
+    return event.cause == "held_by_machine" and not event.evidence and code == str(HELD_BY_STARTD)
+
+
 def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobSignalled) -> None:
     """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
     signal, that it does not say what only a policy's does."""
     if not is_by_policy(event):
-        if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated):
+        if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _by_machine(event):
             words = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
             pool.report_job(cluster.id, proc, "evidence", words)
         return
@@ -94,3 +102,16 @@ def _texts(
         elif policy.row != EVICT or pool.state.dialect.asks_system_periodic_vacate:
             for name in system_names(settings, policy):
                 yield name.lower(), settings[name]
+
+
+def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+    """Check that a job has the transform that is said to have changed it, at the end of a run."""
+    proc = event.procs[0][0]
+    if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
+        pool.report_job(cluster.id, proc, "transform", "a job's own transform changes it alone, at the end of its run")
+    elif not cluster.wish(proc, f"{BODY}{event.transform}"):
+        pool.report_job(cluster.id, proc, "transform", f"it has no transform {event.transform}")
+    for place in event.evidence:
+        if place not in pool.notes:
+            words = f"its evidence is said to be {place}, where the stimulus recorded none"
+            pool.report_job(cluster.id, proc, "evidence", words)

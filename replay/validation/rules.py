@@ -52,9 +52,10 @@ class Outcome(NamedTuple):
 
 OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
     # (outcome, cause): the rows that may follow while the job runs, whether it was told to end
-    ("exited", "exited"): Outcome(("complete", "requeue", "hold", "remove"), False),
+    ("exited", "exited"): Outcome(("complete", "requeue", "hold", "remove", "evict"), False),
     ("evicted", "evicted"): Outcome(("evict",), True),
-    ("evicted", "limit_exceeded"): Outcome(("hold",), None),
+    ("evicted", "limit_exceeded"): Outcome(("hold", "evict"), None),
+    ("evicted", "held_by_machine"): Outcome(("hold", "evict"), True),
     ("failed", "execution_failed"): Outcome(("hold", "evict"), None),
     ("failed", "transfer_failed"): Outcome(("hold", "evict"), None),
     ("evicted", "transfer_failed"): Outcome(("hold", "evict"), None),

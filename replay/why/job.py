@@ -26,6 +26,7 @@ from ..narration.sentences import (
     UnknownThingError,
     advise,
     answer,
+    evidence_facts,
     preferred,
     ranked,
     until,
@@ -291,7 +292,21 @@ class _Life:
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
         self.edits.append((position, event.changes))
-        self._say(position, event, "edited", why=self.context.words(event), changes=changes)
+        if event.transform:
+            self._changed_itself(position, event)
+        else:
+            self._say(position, event, "edited", why=self.context.words(event), changes=changes)
+
+    def _changed_itself(self, position: int, event: e.JobsEdited) -> None:
+        notes = [note for note in map(self.context.noted.get, event.evidence) if note]
+        facts = {
+            "transform": event.transform,
+            "changes": "; ".join(f"{name} = {text} (before: {event.before[name] or 'not there'})"
+                                 for name, text in event.changes.items()) or "nothing",
+            "skipped": "; ".join(event.skipped),
+            "evidence": "; ".join(evidence_facts(note)["evidence"] for note in notes),
+        }  # fmt: skip
+        self._say(position, event, "changed_itself", **facts)
 
     def on_deferred(self, position: int, event: e.JobsDeferred) -> None:
         when = instant(event.until, self.zone)

@@ -23,6 +23,7 @@ from ....domain.state_machines.hold_codes import (
     REMOVED_CODE,
     UNSPECIFIED,
     Why,
+    goes_on_hold,
 )
 from . import event_text
 from .logged_clusters import NOTES, LogFile, LoggedCluster, holds, without
@@ -314,7 +315,7 @@ class UserLogs:
             yield from self._sized(event, run, 0, resident)
         if event.outcome == "exited" and event.row == "remove":
             yield self._one(event, ABORT, event_text.aborted(unquoted(event.changes.get("RemoveReason", ""))))
-        elif event.outcome == "exited" and event.row != "hold":
+        elif event.outcome == "exited" and event.row in ("complete", "requeue"):
             yield self._one(event, *_ended(run, cluster, event, (usage, total, all_moved)))
         else:
             for number, body in _interrupted(run, cluster, event, usage):
@@ -355,8 +356,9 @@ def _interrupted(
     neither error nor eviction, as in the logs of the real pool; nor is there where a policy holds or removes a job that
     runs."""
     hold = _hold_of(event.changes)
-    if hold is not None and (event.outcome == "exited" or hold.code in BY_THE_ACCESS_POINT):
-        yield HOLD, _held(hold)
+    if event.outcome == "exited" or (hold is not None and hold.code in BY_THE_ACCESS_POINT):
+        if hold is not None:
+            yield HOLD, _held(hold)
         return
     if hold is not None and event.cause == "deferral_missed":
         if not run.place.machine:
@@ -370,7 +372,7 @@ def _interrupted(
     if event.outcome == "lost":
         why = LOST
         yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, why.reason)
-    error = hold or unmoved or run.error
+    error = hold or unmoved or run.error or _spared(event)
     if error is not None:
         why = error
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
@@ -384,6 +386,12 @@ def _interrupted(
         )
     if hold is not None:
         yield HOLD, _held(hold)
+
+
+def _spared(event: e.JobExited) -> Why | None:
+    """Return why a job would have been held that waits again, since its own transform has changed it."""
+    found = _vacate_of(event.changes) if event.row == "evict" else None
+    return found if found is not None and goes_on_hold(found.code, found.subcode) else None
 
 
 def _hold_of(changes: e.Ad) -> Why | None:

@@ -1,0 +1,88 @@
+"""The transforms of a job's own, which change it at the end of a run that is to hold it: TransformOnEvict.
+
+So a job that used more memory than it had asked for asks for more, and waits again instead (``retry_request_memory``).
+TransformOnEvict names them in their order; the attribute TransformBody_NAME has the lines of one. The first that
+changes a request which slots are matched by is the last, and the hold is left out. What the others changed stays.
+
+Source: Scheduler::shadowExitCode and TransformOnEvict (schedd.cpp) of the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ..classad import EvaluationError
+from ..decision.draft import Draft, ranges
+from ..events import Ad, JobExited, JobsEdited
+from ..negotiator.autoclusters import significance
+from ..state.cluster import ON_EVICT, Cluster
+from ..state.expression_cache import ad_of, expression
+from ..state.job_ad import at_exit
+from .edit_rights import why_not_edit
+from .job_transforms import Applied, Transform, TransformError, TransformMacros, apply, read_transform
+from .submitted_job import GONE, SubmittedJob
+
+BODY: Final = "TransformBody_"
+_SEPARATOR: Final = "\x1e"
+_REQUEST: Final = "request"
+
+
+def requests_otherwise(draft: Draft, cluster: Cluster, exited: JobExited) -> bool:
+    """Change a job whose run ends with a hold, as ``exited`` tells, by its transforms; return whether it now asks for
+    something else of a slot, so that it need not be held."""
+    proc = exited.proc
+    told = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
+    for name in _names(cluster, proc):
+        ad = at_exit(cluster.attributes(proc), exited) | told
+        transform = _transform(name, cluster.wish(proc, f"{BODY}{name}"))
+        job = SubmittedJob(ad_of(ad), {}, ad)
+        if transform is None or not transform.is_for(job, draft.context):
+            continue
+        try:
+            done = apply(transform, job, TransformMacros(job, {}, draft.context), draft.context)
+        except TransformError:
+            continue
+        changes = {name: text for name, text in job.changes().items() if text != (ad.get(name) or GONE)}
+        refused = [one for one in changes if why_not_edit(one, "", draft.state.settings, is_super=True)]
+        done.skipped += [f"{one} is not a user's to set" for one in refused]
+        _tell(draft, cluster, proc, done, {one: text for one, text in changes.items() if one not in refused}, ad)
+        significant = significance(draft.state, draft.caches).names
+        if any(one.lower().startswith(_REQUEST) and one.lower() in significant for one in changes):
+            return True
+    return False
+
+
+def _names(cluster: Cluster, proc: int) -> list[str]:
+    asked = expression(cluster.wish(proc, ON_EVICT) or "undefined")
+    try:
+        value = None if asked is None else asked.evaluate(ad_of(cluster.attributes(proc)), None)
+    except EvaluationError:
+        value = None
+    return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) and value.strip() else []
+
+
+def _transform(name: str, text: str) -> Transform | None:
+    """The transform that a TransformBody_ has; None: it is none."""
+    asked = expression(text or "undefined")
+    try:
+        lines = None if asked is None else asked.evaluate(ad_of({}), None)
+        return read_transform(name, lines.replace(_SEPARATOR, "\n")) if isinstance(lines, str) else None
+    except (EvaluationError, TransformError):
+        return None
+
+
+def _tell(draft: Draft, cluster: Cluster, proc: int, done: Applied, changes: Ad, before: Ad) -> None:
+    notes = [
+        draft.note(f"{BODY}{done.name} {one.what}".rstrip(), one.text, one.value, dict(one.read))
+        for one in done.evaluations
+    ]
+    draft.emit(
+        JobsEdited(
+            *draft.why("evict_transform"), cluster.id, ranges([proc]), changes,
+            transform=done.name,
+            before={name: before.get(name, "") for name in changes},
+            evidence=tuple(note for note in notes if note),
+            skipped=tuple(done.skipped),
+        )
+    )  # fmt: skip
