@@ -13,8 +13,17 @@ from attrs import define, evolve, field, frozen
 
 from ..domain.names import SlotName
 from ..domain.ports.sensor_readings import NOTHING_READ, Readings
-from ..domain.ports.stimuli import BackfillEnded, BackfillRunning, BenchmarksDone, Ended, Started, Stimulus, Transferred
-from ..domain.ports.world import ClientLaunch, How, Launch
+from ..domain.ports.stimuli import (
+    BackfillEnded,
+    BackfillRunning,
+    BenchmarksDone,
+    Ended,
+    MailHandled,
+    Started,
+    Stimulus,
+    Transferred,
+)
+from ..domain.ports.world import ClientLaunch, How, Launch, Mail
 from ..domain.state.job_ad import unquoted
 
 SECOND = 1_000_000
@@ -106,6 +115,7 @@ class VirtualWorld:
     _runs: dict[str, _VirtualRun] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
+    mails: list[Mail] = field(factory=list)  #: those that a real world would have sent
     _started: list[Stimulus] = field(factory=list)
     _serial: int = 0
     seen: set[str] = field(factory=set)  #: every activation that was ever started here
@@ -141,6 +151,11 @@ class VirtualWorld:
         speed = self.speeds.get(SlotName.parse(slot).machine, Speed())
         done = BenchmarksDone(f"benchmarks-{slot}-{self.clock}", slot, speed.mips, speed.kflops)
         self.plan(self.clock + round(speed.seconds * SECOND), done)
+
+    def send(self, mail: Mail) -> None:
+        """Keep the mail: nobody is there who would get it."""
+        self.mails.append(mail)
+        self._started.append(MailHandled(f"mail-{mail.key}", mail.key))
 
     def plan(self, at: int, stimulus: Stimulus) -> None:
         """Let `stimulus` come in at the instant `at`: an event outside of the pool, other than a job's own end."""

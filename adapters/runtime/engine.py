@@ -146,13 +146,13 @@ class Engine(LogWriter):
         return not (self.busy() or self._cycle_schedules.may_help)
 
     def busy(self) -> bool:
-        """Return whether jobs run or are about to, or slots measure how fast they are, as jobs that wait may get them
-        next; or whether a cycle that may help is still to come."""
+        """Return whether jobs run, cool down or are about to run, mails are on their way, or slots measure how fast
+        they are, as jobs that wait may get them next; or whether a cycle that may help is still to come."""
         state = self.state
         begins = state.activations or state.reserved
         benchmarks = any(one.state_activity == BENCHMARKING for one in state.slots.values())
         cycle = self._cycle_schedules.waits_for_cycle(state) or self._deferrals.next() is not None
-        return bool(begins) or benchmarks or (self.matching and cycle)
+        return bool(begins or state.mails or state.cooling) or benchmarks or (self.matching and cycle)
 
     # The world
 
@@ -175,6 +175,8 @@ class Engine(LogWriter):
         for slot in self.state.slots.values():
             if slot.state_activity == BENCHMARKING:
                 self.world.benchmark(slot.name)
+        for position in self.state.mails:  # some may have been sent before the log could say so
+            self.world.send(self._mail(position))
         self.handle(came)
         self._follow_deferrals(self.now())
         jobs = self._deferrals.scheduled(self.state)

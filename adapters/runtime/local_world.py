@@ -19,14 +19,16 @@ from ...domain.ports.stimuli import (
     BackfillRunning,
     BenchmarksDone,
     Ended,
+    MailHandled,
     Measured,
     Started,
     Stimulus,
     Transferred,
 )
-from ...domain.ports.world import ClientLaunch, How, Launch
+from ...domain.ports.world import ClientLaunch, How, Launch, Mail
 from ..machine import execution
 from ..machine.host import user_name
+from ..machine.mail import Mailer, MailSettings
 from ..machine.sensors import CondorLoad, Sensors, benchmarks, machine_load
 from ..machine.sensors.children import Child
 from ..machine.sensors.cron import Cron, cron_jobs
@@ -108,6 +110,7 @@ class LocalWorld:
         self._cron = Cron(self.watch, self.unwatch, tell)
         self._load = CondorLoad()
         self._benchmarks: dict[str, Child] = {}
+        self._mailer = Mailer(self.watch, self.unwatch, self._mailed)
 
     def now(self) -> int:
         return time.time_ns() // 1000
@@ -127,6 +130,7 @@ class LocalWorld:
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
         self._starter = Starter.configured(configuration, self._folder)
         self.spool.configure(configuration)
+        self._mailer.settings = MailSettings.configured(configuration)
         if self._sensors is not None:
             self._sensors.close()
         self._sensors = sensors
@@ -177,6 +181,12 @@ class LocalWorld:
             self._benchmarks[slot] = child
         except OSError:
             ended()
+
+    def send(self, mail: Mail) -> None:
+        self._mailer.send(mail)
+
+    def _mailed(self, mail: Mail, failure: str) -> None:
+        self._came.append(MailHandled(f"mail-{mail.key}", mail.key, failure))
 
     # Jobs
 
@@ -298,11 +308,15 @@ class LocalWorld:
         if self._watching and self._again_at:
             again = max(0.0, (self._again_at - _ticker()) / 1_000_000)
             timeout = again if timeout is None else min(timeout, again)
+        mailing = self._mailer.next()
+        if mailing is not None:
+            timeout = mailing if timeout is None else min(timeout, mailing)
         if self._came:
             timeout = 0.0
         for key, _ in self._selector.select(timeout):
             key.data()
         self._cron.turn(self.now())
+        self._mailer.turn()
         came, self._came = self._came, []
         return came + self._reports()
 
@@ -400,6 +414,7 @@ class LocalWorld:
 
     def close(self) -> None:
         self._cron.close()
+        self._mailer.close()
         for child in list(self._benchmarks.values()):
             child.kill()
         if self._sensors is not None:

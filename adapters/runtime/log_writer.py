@@ -22,10 +22,10 @@ from attrs import define, field
 from ...domain.decide import Refusal, Tables, decide
 from ...domain.events import Event
 from ...domain.ports import stimuli as s
-from ...domain.ports.effects import Benchmark, Forget, Signal, Start, StartClient, effects
+from ...domain.ports.effects import Benchmark, Forget, Send, Signal, Start, StartClient, effects
 from ...domain.ports.log import Log
 from ...domain.ports.sensor_readings import Readings
-from ...domain.ports.world import ClientLaunch, Launch, World
+from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import AskFirst, Patience
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
@@ -231,6 +231,9 @@ class LogWriter:
                     forget.append(effect.key)
                 elif isinstance(effect, Benchmark):
                     self.world.benchmark(effect.slot)
+                elif isinstance(effect, Send):
+                    if effect.mail in self.state.mails:
+                        self.world.send(self._mail(effect.mail))
                 elif isinstance(effect, Start):
                     activation = self.state.activations.get(effect.key)
                     if activation is not None:
@@ -248,6 +251,10 @@ class LogWriter:
             self.world.start(starts)
         if forget:
             self.world.acknowledge(forget)
+
+    def _mail(self, position: int) -> Mail:
+        due = self.state.mails[position]
+        return Mail(position, due.to, due.subject, due.text)
 
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]

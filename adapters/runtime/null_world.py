@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import Stimulus
-from ...domain.ports.world import ClientLaunch, How, Launch
+from ...domain.ports.world import ClientLaunch, How, Launch, Mail
 
 
 class NullWorld:
@@ -41,6 +41,9 @@ class NullWorld:
         return set()
 
     def benchmark(self, slot: str) -> None:
+        pass
+
+    def send(self, mail: Mail) -> None:
         pass
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ were stopped or go on, is asked at once, as a shadow asks when it hears of that.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import tzinfo
 
@@ -144,8 +145,13 @@ class PolicyPasses:
 
 
 def _few(state: State, number: int, procs: e.Procs) -> list[int]:
-    """Those of the processes that run, or whose run has just ended where it is one alone."""
+    """Those of the processes that run, or whose run has just ended where it is one alone. Of the processes and all runs
+    those are looked through that are fewer."""
     if len(procs) == 1 and procs[0][0] == procs[0][1]:
         return [procs[0][0]]
+    if sum(last - first + 1 for first, last in procs) <= len(state.by_job):
+        several = (proc for first, last in procs for proc in range(first, last + 1))
+        return [proc for proc in several if (number, proc) in state.by_job]
+    begins = [first for first, _ in procs]
     running = (proc for one, proc in state.by_job if one == number)
-    return [proc for proc in running if any(first <= proc <= last for first, last in procs)]
+    return [proc for proc in running if (at := bisect_right(begins, proc)) and proc <= procs[at - 1][1]]

@@ -55,6 +55,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.Started: ("schedd.job_processes", "started"),
     s.Measured: ("schedd.job_processes", "measured"),
     s.Ended: ("schedd.job_processes", "ended"),
+    s.MailHandled: ("schedd.notification", "mail_handled"),
     s.LeaveQueue: ("schedd.leave_queue", "leave"),
     s.ScheduleJobs: ("schedd.deferral", "schedule_jobs"),
     s.EvaluateJobPolicies: ("schedd.periodic_policy", "evaluate_job_policies"),
@@ -106,6 +107,8 @@ def decide(
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
     if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
         _loaded("schedd.deferred_starts", "end_told")(draft)
+    if state.notifying:
+        _loaded("schedd.notification", "notify")(draft)
     if state.factories:
         _loaded("schedd.factories", "materialize")(draft)
     # Else nothing was freed, and nothing is to be told.

@@ -1,13 +1,15 @@
 """What happens because time passes. A timer is state: what is due, and when the next thing will be, is asked of it.
 
 Timers are MATCH_TIMEOUT, the lease of a claim whose holder is silent, the time to which the start of a job is deferred,
-and the time that a job or a backfill client has to end. The rounds of the policy are no timers of the state: whoever
-keeps the pool holds them (``startd/policy_rounds.py``).
+the cool-down of a job, and the time that a job or a backfill client has to end. The rounds of the policy are no timers
+of the state: whoever keeps the pool holds them (``startd/policy_rounds.py``).
 """
 
 from __future__ import annotations
 
 from ..decision.draft import Draft
+from ..schedd import cool_down
+from ..schedd.cool_down import SECOND
 from ..schedd.deferred_starts import deferral_over
 from ..startd import backfill_client
 from ..startd.job_signals import signal_job
@@ -42,6 +44,8 @@ def _due(state: State) -> list[tuple[int, str, str]]:
         )
     for key in state.deferred:
         found.append((max(state.activations[key].deferred, state.activations[key].began), "deferral", key))
+    for (number, proc), last in state.cooling.items():
+        found.append(((last + 1) * SECOND, "cool-down", f"{number}.{proc}"))
     for name in state.clients:
         client = state.machines[name].backfill
         if client is not None and client.told:
@@ -71,6 +75,9 @@ def fire_timers(draft: Draft) -> None:
             deferral_over(draft, state.activations[name])
         elif what == "match" and (name in state.matched or name in state.destined) and slot is not None:
             void(draft, slot, "match_timeout")
+        elif what == "cool-down":
+            number, _, proc = name.partition(".")
+            cool_down.end(draft, int(number), int(proc))
         elif what == "client" and name in state.clients:
             backfill_client.end(draft, state.machines[name], "kill_timeout")
         elif what == "lease" and name in state.silent_claims and slot is not None:

@@ -217,3 +217,32 @@ class JobExited(ClusterEvent):
     left: bool = False  #: in logs of format 1: a job that was Completed or Removed then left the queue with this event
     reasons_kept: bool = False  #: whether its ad counts a hold by its reason (in older logs it does not)
     protocol: str = ""  #: the protocol of URLs by which its files could not be moved (empty: it was not for that)
+
+
+@event("job.cooled_down")
+@frozen
+class JobCooledDown(ClusterEvent):
+    """The cool-down of a job whose run was interrupted is over: it may run again."""
+
+    proc: int  #: the job's process number
+
+
+@event("job.mail_due")
+@frozen
+class MailDue(ClusterEvent):
+    """A mail is to be sent about a job, as its notification asks for. It is sent until the log says that it was."""
+
+    proc: int  #: the job's process number
+    to: tuple[str, ...]  #: the addresses
+    subject: str  #: what stands in its head
+    text: str  #: what it says
+
+
+@event("job.mailed")
+@frozen
+class Mailed(ClusterEvent):
+    """A mail was handed to what sends it, or could not be."""
+
+    proc: int  #: the job's process number
+    mail: int  #: the position of its `MailDue`
+    failure: str = ""  #: why it could not be sent (empty: it was)

@@ -63,13 +63,14 @@ def _idle(cluster: Cluster) -> Iterator[int]:
 
 def idle_procs(cluster: Cluster, state: State) -> Iterator[int]:
     """The processes of a cluster that wait for a slot: not those that have been given one already, nor those of which
-    something is left of an earlier run."""
+    something is left of an earlier run, nor those in a cool-down."""
     return (proc for proc in _idle(cluster) if is_free(cluster, proc, state))
 
 
 def is_free(cluster: Cluster, proc: int, state: State) -> bool:
     """Whether a job that is idle waits for a slot, too."""
-    return (cluster.id, proc) not in state.by_job and (cluster.id, proc) not in state.reserved
+    job = cluster.id, proc
+    return job not in state.by_job and job not in state.reserved and job not in state.cooling
 
 
 @define(eq=False)

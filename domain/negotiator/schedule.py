@@ -21,6 +21,7 @@ from ..events import (
     ClusterSubmitted,
     CycleHeld,
     Event,
+    JobCooledDown,
     JobExecuting,
     JobExited,
     JobsEdited,
@@ -45,7 +46,7 @@ LAST_PAUSE: Final = 60 * SECOND
 """For how long nothing is started behind a start that failed for the machine's fault: at first, and at most; it doubles
 until one succeeds."""
 _NEW = ClusterSubmitted | JobsMaterialized
-_ALWAYS_HELPS = SlotCreated | _NEW | JobsEdited | PoolConfigured | SubmitterEvent | SubmittersReset
+_ALWAYS_HELPS = SlotCreated | _NEW | JobsEdited | JobCooledDown | PoolConfigured | SubmitterEvent | SubmittersReset
 
 
 class Paced(Protocol):

@@ -19,6 +19,7 @@ from ..events import (
     JobExited,
     JobSignalled,
     JobsTransitioned,
+    MailDue,
     SlotTransitioned,
 )
 from ..late_attrs import frozen
@@ -62,7 +63,14 @@ class Benchmark:
     slot: str
 
 
-Effect = Start | StartClient | Signal | Forget | Benchmark
+@frozen
+class Send:
+    """Send the mail whose event stands at this position."""
+
+    mail: int
+
+
+Effect = Start | StartClient | Signal | Forget | Benchmark | Send
 
 BENCHMARKING = "Unclaimed/Benchmarking"
 _ENDINGS: dict[str, How] = {"Held": "hold", "Removed": "remove"}
@@ -104,3 +112,5 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
         yield Signal(event.key, "hard")
     elif isinstance(event, SlotTransitioned) and event.target == BENCHMARKING:
         yield Benchmark(event.slot)
+    elif isinstance(event, MailDue):
+        yield Send(position)

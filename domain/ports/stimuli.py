@@ -385,6 +385,14 @@ class Measured(Stimulus):
 
 
 @frozen
+class MailHandled(Stimulus):
+    """The mail whose `MailDue` stands at this position was handed to what sends it; ``failure``: why it was not."""
+
+    mail: int
+    failure: str = ""
+
+
+@frozen
 class LeaveQueue(Stimulus):
     """See which of these jobs, by their clusters, leave the queue: they have come to their end, or something is new of
     them since, or the time has come to ask again."""

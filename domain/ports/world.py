@@ -40,6 +40,16 @@ class ClientLaunch:
     slot_ad: Ad
 
 
+@frozen
+class Mail:
+    """A mail to be sent; ``key``: the position of its event."""
+
+    key: int
+    to: tuple[str, ...]
+    subject: str
+    text: str
+
+
 class World(Protocol):
     """Where jobs run, and whose clock counts. Instants are microseconds since the epoch, UTC."""
 
@@ -74,5 +84,8 @@ class World(Protocol):
 
     def benchmark(self, slot: str) -> None:
         """Measure how fast the slot's machine is; ``wait`` returns the result."""
+
+    def send(self, mail: Mail) -> None:
+        """Send a mail; ``wait`` tells whether it could be. It may be one that was sent before a restart."""
 
     def close(self) -> None: ...

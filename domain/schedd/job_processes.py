@@ -27,6 +27,7 @@ from ..state_machines.hold_codes import (
     goes_on_hold,
 )
 from .claims import job_ended
+from .cool_down import cooled
 from .deferral import schedule
 from .evict_transforms import requests_otherwise
 from .job_policy import Ending, at_end
@@ -132,6 +133,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
             exited, row=ending.row, source=status, target=target, changes=ending.changes, evidence=ending.evidence,
             reasons_kept=target == "Held",
         )  # fmt: skip
+    exited = cooled(draft, cluster, exited)
     if slot is not None:
         draft.move_claim(slot, "end_job")
     draft.emit(exited)

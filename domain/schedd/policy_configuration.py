@@ -16,6 +16,7 @@ from ..events import Ad
 from ..macros.macros import macros_in
 from ..state import user_maps
 from ..state.schedd_settings import (
+    COOL_DOWN,
     GRACEFULLY,
     GUARDED,
     IGNORE_SECURE,
@@ -26,6 +27,7 @@ from ..state.schedd_settings import (
     MAX_RELEASES,
     MOST_MOVED,
     NAMES,
+    OF_MAILS,
     PERIODIC,
     REASON,
     REQUIREMENT,
@@ -61,6 +63,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
         **_periodic(configuration, warn),
         **_most_moved(configuration),
         **_maps(configuration, warn),
+        **{name: text for name in OF_MAILS if (text := _set_text(configuration, name))},
     }
 
 
@@ -72,6 +75,11 @@ def _given(configuration: Configuration, name: str) -> bool:
 
 def _is_own(used: str, line: int) -> bool:
     return used == _OWN_TEMPLATE and not line
+
+
+def _set_text(configuration: Configuration, name: str) -> str:
+    """What somebody has set; empty: nobody has."""
+    return configuration.get(name).strip() if _given(configuration, name) else ""
 
 
 def _error(configuration: Configuration, name: str, words: str) -> ConfigError:
@@ -194,15 +202,21 @@ def _periodic(configuration: Configuration, warn: Warn) -> Ad:
             for one in (setting, f"{setting}{REASON}", f"{setting}{SUBCODE}"):
                 text = configuration.get(one).strip()
                 if text:
-                    try:
-                        expression_text(text)
-                    except ClassAdSyntaxError as error:
-                        raise _error(configuration, one, f"{text} is no expression: {error}") from None
-                    found[one] = text
+                    found[one] = _expression(configuration, one, text)
         known = [name for name in names if f"{policy}_{name}" in found]
         if known:
             found[f"{policy}{NAMES}"] = ", ".join(known)
+    if text := _set_text(configuration, COOL_DOWN):
+        found[COOL_DOWN] = _expression(configuration, COOL_DOWN, text)
     return found | _periodic_pace(configuration)
+
+
+def _expression(configuration: Configuration, name: str, text: str) -> str:
+    try:
+        expression_text(text)
+    except ClassAdSyntaxError as error:
+        raise _error(configuration, name, f"{text} is no expression: {error}") from None
+    return text
 
 
 def _periodic_pace(configuration: Configuration) -> Ad:

@@ -17,11 +17,11 @@ from .caches import ChangeLog
 from .cluster import Cluster
 from .defrag import polled, switched
 from .defrag_settings import DEFRAG, NAME, SCHEDULE
-from .job_ad import DEFERRAL_TIME, TERMINAL, unquoted
+from .job_ad import DEFERRAL_TIME, EXPIRATION, TERMINAL, unquoted
 from .proc_ads import Variants
 from .settings import as_founded
 from .slot_fold import MACHINE_FOLDS, PUBLISHED, change
-from .state import RUNS, Activation, BackfillClient, Claim, Machine, Slot, State
+from .state import NOTIFICATION, RUNS, Activation, BackfillClient, Claim, Machine, Slot, State
 
 ANSWERS_KEPT = 10_000
 ANSWERS_SIZE = 8_000_000
@@ -419,6 +419,8 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     if event.factory:
         state.factories[event.cluster] = None
     state.clusters[event.cluster] = cluster
+    if not cluster.agree(NOTIFICATION) or cluster.wish(0, NOTIFICATION) not in ("", "0"):
+        state.notifying.add(event.cluster)
     state.submitter(event.submitter, event.factor)
     state.note_cluster(cluster)
     state.unused_cluster_ids.discard(event.cluster)
@@ -440,6 +442,7 @@ def _ends(state: State, cluster: Cluster) -> None:
         return
     state.note_cluster(cluster)
     del state.clusters[cluster.id]
+    state.notifying.discard(cluster.id)
     state.factories.pop(cluster.id, None)
     for rejections in (state.rejections, *state.further_rejections.values()):
         rejections.pop(cluster.id, None)
@@ -490,6 +493,8 @@ def _jobs_edited(state: State, event: e.JobsEdited) -> None:
         cluster.factory.changes.update(event.changes)
     cluster.edited.update(name.lower() for name in event.changes)
     cluster.edits += 1
+    if NOTIFICATION.lower() in cluster.edited:
+        state.notifying.add(cluster.id)
     state.note_cluster(cluster)
 
 
@@ -589,8 +594,25 @@ def _exited(state: State, event: e.JobExited) -> None:
         cluster.end(event.proc)
         _ends(state, cluster)
         return
+    if EXPIRATION in event.changes:
+        state.cooling[event.cluster, event.proc] = int(event.changes[EXPIRATION])
     cluster.edit(event.proc, event, status)
     state.note_idle(cluster, event.proc)
+
+
+def _cooled_down(state: State, event: e.JobCooledDown) -> None:
+    del state.cooling[event.cluster, event.proc]
+    cluster = state.clusters.get(event.cluster)
+    if cluster is not None:
+        state.note_cluster(cluster)
+
+
+def _mail_due(state: State, event: e.MailDue) -> None:
+    state.mails[state.position] = event
+
+
+def _mailed(state: State, event: e.Mailed) -> None:
+    del state.mails[event.mail]
 
 
 FOLDS: dict[type[e.Event], Callable[..., None]] = {
@@ -651,6 +673,9 @@ FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.JobMeasured: _measured,
     e.JobSignalled: _signalled,
     e.JobExited: _exited,
+    e.JobCooledDown: _cooled_down,
+    e.MailDue: _mail_due,
+    e.Mailed: _mailed,
 }
 
 

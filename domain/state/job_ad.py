@@ -44,6 +44,7 @@ _LIVED = (
     "CumulativeRemoteUserCpu CumulativeSlotTime CumulativeSuspensionTime CurrentHosts DiskProvisioned DiskUsage "
     "EnteredCurrentStatus ExitBySignal ExitCode ExitReason ExitSignal ExitStatus FirstJobMatchDate "
     "GPUsProvisioned HoldReason HoldReasonCode HoldReasonSubCode ImageSize InitialJobStatus InitialWaitDuration "
+    "JobCoolDownExpiration NumJobCoolDowns "
     "JobCurrentFinishTransferInputDate JobCurrentFinishTransferOutputDate JobCurrentStartTransferInputDate "
     "JobCurrentStartTransferOutputDate NumInputTransferStarts NumOutputTransferStarts TransferInFinished "
     "TransferInStarted TransferInputFileCounts TransferInputStats TransferOutFinished TransferOutStarted "
@@ -59,6 +60,11 @@ _LIVED = (
 )
 LIVED = frozenset(name.lower() for name in _LIVED.split())
 """The attributes, in small letters, that a job's life changes: all that these folds and the decisions may set."""
+
+
+COOL_DOWNS = "NumJobCoolDowns"
+EXPIRATION = "JobCoolDownExpiration"
+"""The last second of a job's cool-down."""
 
 
 def quoted(text: str) -> str:

@@ -57,6 +57,13 @@ MAX_INTERVAL: Final = "MAX_PERIODIC_EXPR_INTERVAL"
 TIMESLICE: Final = "PERIODIC_EXPR_TIMESLICE"
 MAX_RELEASES: Final = "SYSTEM_MAX_RELEASES"
 GRACEFULLY: Final = "GRACEFULLY_REMOVE_JOBS"
+COOL_DOWN: Final = "SYSTEM_ON_VACATE_COOL_DOWN"
+EMAIL_DOMAIN: Final = "EMAIL_DOMAIN"
+SIGNATURE: Final = "EMAIL_SIGNATURE"
+ADMIN: Final = "CONDOR_ADMIN"
+SUPPORT: Final = "CONDOR_SUPPORT_EMAIL"
+OF_MAILS: Final = (EMAIL_DOMAIN, SIGNATURE, ADMIN, SUPPORT)
+"""What the mails to jobs' users say."""
 PACE: Final[dict[str, str]] = {INTERVAL: "60", MAX_INTERVAL: "1200", TIMESLICE: "0.01"}
 """When periodic policies are asked, with HTCondor's defaults: how far apart two passes are, at least and at most, in
 seconds, and which part of the time they may take."""
@@ -67,7 +74,7 @@ MOST_MOVED: Final[tuple[str, ...]] = (MAX_INPUT, MAX_OUTPUT)
 """Expressions over a job's ad: how many MiB of its files may be moved, where it does not say so itself; below 0, or not
 set: there is no limit."""
 
-_TEXTS: Final = frozenset({TRANSFORMS, REQUIREMENTS, user_maps.NAMES, *GUARDED})
+_TEXTS: Final = frozenset({TRANSFORMS, REQUIREMENTS, user_maps.NAMES, *GUARDED, *OF_MAILS})
 
 
 def schedd_kind(name: str) -> str | None:
@@ -78,7 +85,7 @@ def schedd_kind(name: str) -> str | None:
         return "number"
     if name == TIMESLICE:
         return "part"
-    if name in MOST_MOVED:
+    if name in (*MOST_MOVED, COOL_DOWN):
         return "expression"
     if name == MAX_RELEASES:
         return "whole"

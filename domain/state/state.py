@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..events import Ad, GroupQuota, Unmatched
+from ..events import Ad, GroupQuota, MailDue, Unmatched
 from ..late_attrs import define, field
 from ..names import AccountName
 from ..state_machines import MANUAL, Dialect, match_state
@@ -20,6 +20,7 @@ from .settings import UID_DOMAIN
 from .slot_attributes import SlotAd
 from .user_maps import UserMaps, user_maps
 
+NOTIFICATION = "JobNotification"
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 """The statuses of a job that has processes and has not been told to end."""
 
@@ -327,6 +328,10 @@ class State:
     further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
     """The same of further negotiators, by their names."""
     defrag: Defrag = field(factory=Defrag)  #: what its defragmentation did
+    cooling: dict[tuple[int, int], int] = field(factory=dict)
+    """The jobs that are in a cool-down, each with its last second."""
+    notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users are to be told of them
+    mails: dict[int, MailDue] = field(factory=dict)  #: those that are still to be sent, by their positions
     answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
     answers_size: int = 0  #: how many characters these are
     slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)

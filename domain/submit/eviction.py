@@ -67,7 +67,6 @@ def retry(job: Job, command: str, retries: Retries, rest: str, amount: Amount) -
     most = job.value(retries.most) if retries.most else None
     if rest.strip():
         line, increase, source = rest, None, command
-        job.warn(f"{command}: what it is the next time is kept in the ad and not acted on yet")
     elif (sequence := job.value(retries.sequence)) is not None:
         if increase:
             job.warn(f"{retries.increase} will be ignored because {retries.sequence} was used")

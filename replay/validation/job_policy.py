@@ -11,8 +11,10 @@ from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, 
 from ...domain.startd.job_signals import HELD_BY_STARTD
 from ...domain.state.cluster import Cluster
 from ...domain.state.expression_cache import expression
+from ...domain.state.job_ad import EXPIRATION
+from ...domain.state.schedd_settings import COOL_DOWN
 from ...domain.state_machines.hold_codes import DEACTIVATED
-from .judged_pool import JudgedPool
+from .judged_pool import JudgedPool, rule
 from .recorded_truth import truth, truth_of, unparsed, value_of
 
 
@@ -115,3 +117,53 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
         if place not in pool.notes:
             words = f"its evidence is said to be {place}, where the stimulus recorded none"
             pool.report_job(cluster.id, proc, "evidence", words)
+
+
+@rule(e.MailDue)
+def mail_due(pool: JudgedPool, event: e.MailDue) -> None:
+    if event.cluster not in pool.state.clusters:
+        pool.report_job(event.cluster, event.proc, "reference", "a mail is due about it, but it is not in the queue")
+
+
+@rule(e.Mailed)
+def mailed(pool: JudgedPool, event: e.Mailed) -> None:
+    due = pool.state.mails.get(event.mail)
+    if due is None or (due.cluster, due.proc) != (event.cluster, event.proc):
+        words = f"no mail about it is due that stands at {event.mail}, or it was sent before"
+        pool.report_job(event.cluster, event.proc, "reference", words)
+        pool.folds = None
+
+
+@rule(e.JobCooledDown)
+def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
+    last = pool.state.cooling.get((event.cluster, event.proc))
+    if last is None:
+        pool.report_job(event.cluster, event.proc, "reference", "its cool-down is over, but it is in none")
+        pool.folds = None
+    elif event.at < last * 1_000_000:
+        pool.report_job(event.cluster, event.proc, "order", "its cool-down is over before its time")
+
+
+def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
+    """Check a cool-down: that the access point's expression came to so many seconds."""
+    note, text = pool.notes.get(event.evidence), pool.state.settings.get(COOL_DOWN, "")
+    seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
+    if event.row != "evict" or event.outcome == "exited":
+        words = f"a run that {event.outcome} and is followed by {event.row} has no cool-down"
+    elif note is None and event.evidence:
+        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+    elif unparsed(text) != unparsed(text if note is None else note.expression):
+        words = f"its cool-down is by {'nothing' if note is None else note.expression}, but {COOL_DOWN} is {text}"
+    elif _seconds(text if note is None else note.value) != seconds:
+        words = f"it cools down for {seconds} s, but {COOL_DOWN} was {text if note is None else note.value}"
+    else:
+        return
+    pool.report_job(event.cluster, event.proc, "evidence", words)
+
+
+def _seconds(text: str) -> int | None:
+    """The whole seconds that a literal is; None: it is no number."""
+    try:
+        return int(float(text))
+    except ValueError:
+        return None

@@ -13,13 +13,13 @@ from ...domain.schedd.deferral import deferral_at
 from ...domain.schedd.edit_rights import IDENTITY, IMMUTABLE, OWN, guard
 from ...domain.schedd.factory_limits import LIMIT, MAX_IDLE
 from ...domain.state.cluster import Cluster
-from ...domain.state.job_ad import TERMINAL, unquoted, whole
+from ...domain.state.job_ad import EXPIRATION, TERMINAL, unquoted, whole
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.state import RUNS, Activation, Slot, provides
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting import begins
 from .evidence import own_policy
-from .job_policy import by_policy, changed_itself, is_by_policy
+from .job_policy import by_policy, changed_itself, cools_down, is_by_policy
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule, rule_of
 from .rules import NEEDS, OUTCOMES
 from .submissions import check_number, judge_submission
@@ -504,7 +504,9 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
     pool.end_run(number, proc)
     if event.row:
         _count(pool, event.row)
-    if event.evidence or event.outcome == "exited":
+    if EXPIRATION in event.changes:
+        cools_down(pool, event)
+    elif event.evidence or event.outcome == "exited":
         own_policy(pool, cluster, proc, event)
     after = event.target or _status(status)
     if event.left and after in TERMINAL:

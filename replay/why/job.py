@@ -10,7 +10,7 @@ import attrs
 
 from ...domain import events as e
 from ...domain.negotiator.unmatchable import Misfit, misfit
-from ...domain.state.job_ad import TERMINAL, Changes, fold_job, job_procs, unquoted
+from ...domain.state.job_ad import EXPIRATION, TERMINAL, Changes, fold_job, job_procs, unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import HOLD_CODES, LEFT
 from ...domain.state_machines.hold_codes import VACATE_CODES
@@ -119,6 +119,7 @@ class _Life:
         """The position of a step of its own, and the step of its slot that says the same with the evidence."""
         self.reasons: dict[str, str] = {}  #: why slots that somebody had were matched last
         self.holders: dict[str, str] = {}  #: who has each slot
+        self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
         self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
         self.slots = WholeSlots()
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
@@ -312,6 +313,19 @@ class _Life:
         when = instant(event.until, self.zone)
         self._say(position, event, "deferred", why=self.context.words(event), when=when)
 
+    def on_mailed(self, position: int, event: e.Mailed) -> None:
+        due = self.mails.pop(event.mail, None)
+        if due is not None:
+            code = "not_mailed" if event.failure else "mailed"
+            facts = {"to": ", ".join(due.to), "subject": due.subject, "failure": event.failure}
+            self._say(position, event, code, **facts)
+
+    def on_cooled_down(self, position: int, event: e.JobCooledDown) -> None:
+        self._say(position, event, "cooled_down")
+
+    def on_mail_due(self, position: int, event: e.MailDue) -> None:
+        self.mails[position] = event
+
     def on_due(self, position: int, event: e.JobDue) -> None:
         self.waiting = 0
 
@@ -376,8 +390,11 @@ class _Life:
         if event.target == "Held":
             return f"it is held: {_hold_reason(event.changes)['reason']}"
         if event.target == "Idle":
+            expires = event.changes.get(EXPIRATION, "")
+            until = f", and cools down until {instant((int(expires) + 1) * 1_000_000, self.zone)}" if expires else ""
             not_started = event.cause == "execution_failed"
-            return f"it waits again: {unquoted(event.changes['VacateReason'])}" if not_started else "it waits again"
+            why = f": {unquoted(event.changes['VacateReason'])}" if not_started else ""
+            return f"it waits again{why}{until}"
         if self.gone:
             return "it left the queue"
         return "" if self.status in TERMINAL else f"it stays {self.status}"
@@ -544,6 +561,9 @@ _SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
     e.JobsDeferred: _Life.on_deferred,
     e.JobActivated: _Life.on_activated,
     e.JobDue: _Life.on_due,
+    e.JobCooledDown: _Life.on_cooled_down,
+    e.MailDue: _Life.on_mail_due,
+    e.Mailed: _Life.on_mailed,
     e.JobTransferBegan: _Life.on_transfer_began,
     e.JobTransferEnded: _Life.on_transfer_ended,
     e.JobExecuting: _Life.on_executing,

@@ -124,10 +124,7 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
 @together(
     ("text", "told"),
     [
-        (
-            "SYSTEM_ON_VACATE_COOL_DOWN = 60",
-            "SYSTEM_ON_VACATE_COOL_DOWN is a setting of HTCondor's that Poolbook does not follow",
-        ),
+        ("SCHEDD_ROUND_ATTR_ImageSize = 5%", "is a setting of HTCondor's that Poolbook does not follow"),
         (
             "DAEMON_LIST = MASTER, HAD\nHAD_LIST = a",
             "DAEMON_LIST, HAD_LIST are settings of HTCondor's that Poolbook does not",
@@ -149,7 +146,6 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
         ("STARTD_ATTRS = HasDocker\nSLOT1_HasDocker = true", "HasDocker: slots would advertise"),
         ("START = HasVM", "START reads HasVM, which no slot here has"),
         ("Able = HasVM\nSTART = $(Able)", "START reads HasVM, which no slot here has"),
-        ("JOB_DEFAULT_NOTIFICATION = ERROR", "JOB_DEFAULT_NOTIFICATION is a setting"),
         ("use FEATURE : GPUs", "use FEATURE:GPUs (STARTD_CRON_GPUs_MONITOR_METRICS"),
         ("TRANSFORM_FACTORY_AND_JOB_ADS = true", "TRANSFORM_FACTORY_AND_JOB_ADS is a setting"),
     ],

@@ -27,8 +27,9 @@ FOR_PEOPLE = {
     "AcctGroupUser", "DAGManJobId", "DeferralPrepTime", "EnvDelim", "ExecutableSize", "GPUsMaxCapability",
     "GPUsMinCapability", "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs",
     "ScheddInterval", "TransferErr", "TransferExecutable", "TransferIn", "TransferInputSizeMB", "TransferOut",
-    "WantFTOnCheckpoint", "WantTransferPluginMethods", "JobMaxRetries", "JobSuccessExitCode", "OnExitHoldReason",
-    "OnExitHoldSubCode",
+    "WantFTOnCheckpoint", "WantTransferPluginMethods", "JobMaxRetries", "OnExitHoldReason", "OnExitHoldSubCode",
+    "MaxRequestMemory", "NextRequestMemory", "RetryRequestDisk", "RetryRequestMemory", "TransformBody_RequestDisk",
+    "TransformBody_RequestMemory",
 }  # fmt: skip
 """Attributes that no other code names, and that ask for nothing by themselves."""
 NOT_FOLLOWED = {*attributes("not acted on"), *attributes("no effect")}
@@ -64,7 +65,6 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
         ("stack_size = 5\nnoop_job = true", "noop_job and stack_size are kept in the ad and not acted on yet"),
         ("+StackSize = 5", "+StackSize is kept in the ad"),
         ("should_transfer_files = YES\nencrypt_input_files = a", "no slot has HasPerFileEncryption yet"),
-        ("notification = always", "notification has no effect yet"),
         ("ec2_ami_id = a\nuse_scitokens = true", "ec2_ami_id and use_scitokens have no effect yet"),
         ("requirements = HasVM && HasDocker", "requirements reads HasDocker and HasVM, which no slot here has"),
         ("rank = TARGET.JavaMFlops", "rank reads JavaMFlops, which no slot here has"),
@@ -124,13 +124,14 @@ def test_all_that_is_not_followed_is_named_in_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = "executable = /bin/true\nnoop_job = true\nstack_size = 7\nnotify_user = me\nqueue\n"
+    lines = "executable = /bin/true\nnoop_job = true\nstack_size = 7\nkeep_claim_idle = 5\nqueue\n"
     Path("job.sub").write_text(lines)
     for command in (["submit", "job.sub"], ["run", "job.sub"]):
         assert main(command) == 0
         (line,) = [line for line in capsys.readouterr().err.splitlines() if "noop_job" in line]
         assert line == (
-            "WARNING: noop_job and stack_size are kept in the ad and not acted on yet; notify_user has no effect yet"
+            "WARNING: noop_job and stack_size are kept in the ad and not acted on yet; "
+            "keep_claim_idle has no effect yet"
         )
 
 

@@ -1,0 +1,131 @@
+"""What a mail to a job's user says: subject and fields as HTCondor's mails have them, which filters look for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from ..classad import ClassAd, Context, EvaluationError
+from ..classad.unparse import unparse_old
+from ..state.schedd_settings import ADMIN, SIGNATURE, SUPPORT
+
+_UNITS: Final = ("B ", "KB", "MB", "GB", "TB")
+_LAST_RUN: Final = re.compile(r"SizeBytesLastRun = (\d{1,18})")
+
+
+def subject(cluster: int, proc: int, what: str) -> str:
+    return f"[Condor] Condor Job {cluster}.{proc} {what}".rstrip()
+
+
+def heading(pool: str) -> Iterator[str]:
+    yield f'This mail was written by the pool "{pool}".'
+    yield "Nobody reads answers to it."
+    yield ""
+
+
+def job(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterator[str]:
+    """Which job it is."""
+    yield f"Condor job {cluster}.{proc}"
+    command = " ".join(
+        filter(None, (_text(ad, "Cmd", context), _text(ad, "Arguments", context) or _text(ad, "Args", context)))
+    )
+    if command:
+        yield f"\t{command}"
+    for name, words in (("JobBatchName", "from batch"), ("Iwd", "submitted from directory")):
+        if text := _text(ad, name, context):
+            yield f"\t{words} {text}"
+
+
+def exit(ad: ClassAd, context: Context) -> Iterator[str]:
+    """How a job ended, what it used, and what its EmailAttributes ask for."""
+    yield _ended(ad, context)
+    now, began, queued = context.now or 0, _number(ad, "JobCurrentStartDate", context), _number(ad, "QDate", context)
+    yield from ("", "")
+    yield f"Submitted at:        {_instant(queued, context)}"
+    yield f"Completed at:        {_instant(now, context)}"
+    yield f"Real Time:           {_interval(now - queued)}"
+    yield ""
+    yield f"Virtual Image Size:  {_number(ad, 'ImageSize', context):.0f} Kilobytes"
+    yield ""
+    user, system = (_number(ad, name, context) for name in ("RemoteUserCpu", "RemoteSysCpu"))
+    yield "Statistics from last run:"
+    yield f"Allocation/Run time:     {_interval(now - began if began else 0)}"
+    yield f"Remote User CPU Time:    {_interval(user)}"
+    yield f"Remote System CPU Time:  {_interval(system)}"
+    yield f"Total Remote CPU Time:   {_interval(user + system)}"
+    yield ""
+    yield "Statistics totaled from all runs:"
+    yield f"Allocation/Run time:     {_interval(_number(ad, 'RemoteWallClockTime', context))}"
+    yield ""
+    yield "Network:"
+    for which, amount in (("Run", _last_run), ("Total", _total)):
+        for way, name in (("Received", "Input"), ("Sent", "Output")):
+            yield f"{_size(amount(ad, name, context)):>10} {which} Bytes {way} By Job"
+    yield from _asked_for(ad, context)
+
+
+def signature(settings: Mapping[str, str], pool: str) -> Iterator[str]:
+    yield from ("", "")
+    if settings.get(SIGNATURE):
+        yield settings[SIGNATURE]
+        return
+    yield "-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-="
+    yield f"Whoever runs this pool answers questions: {settings.get(SUPPORT) or settings.get(ADMIN) or f'root@{pool}'}"
+
+
+def _ended(ad: ClassAd, context: Context) -> str:
+    if _value(ad, "ExitBySignal", context) is True:
+        return _text(ad, "ExitReason", context) or f"died on signal {_number(ad, 'ExitSignal', context):.0f}"
+    return f"exited normally with status {_number(ad, 'ExitCode', context):.0f}"
+
+
+def _asked_for(ad: ClassAd, context: Context) -> Iterator[str]:
+    names = [name for name in re.split(r"[,\s]+", _text(ad, "EmailAttributes", context)) if name and name in ad]
+    if names:
+        yield from ("", "")
+        yield from (f"{name} = {unparse_old(ad[name])}" for name in names)
+
+
+def _last_run(ad: ClassAd, way: str, context: Context) -> float:
+    found = _LAST_RUN.search(str(ad.get(f"Transfer{way}Stats", "")))
+    return float(found[1]) if found else 0.0
+
+
+def _total(ad: ClassAd, way: str, context: Context) -> float:
+    return _number(ad, "BytesRecvd" if way == "Input" else "BytesSent", context)
+
+
+def _value(ad: ClassAd, name: str, context: Context) -> object:
+    try:
+        return ad.eval(name, None, context) if name in ad else None
+    except EvaluationError:
+        return None
+
+
+def _text(ad: ClassAd, name: str, context: Context) -> str:
+    value = _value(ad, name, context)
+    return value if isinstance(value, str) else ""
+
+
+def _number(ad: ClassAd, name: str, context: Context) -> float:
+    value = _value(ad, name, context)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _instant(seconds: float, context: Context) -> str:
+    return datetime.fromtimestamp(seconds, context.timezone).ctime()
+
+
+def _interval(seconds: float) -> str:
+    """An interval as HTCondor's format_time has it: days+hours:minutes:seconds."""
+    days, rest = divmod(max(0, int(seconds)), 86400)
+    return f"{days:3}+{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+
+
+def _size(size: float) -> str:
+    power = 0
+    while size > 1024 and power < len(_UNITS) - 1:
+        size, power = size / 1024, power + 1
+    return f"{size:.1f} {_UNITS[power]}"

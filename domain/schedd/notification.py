@@ -1,0 +1,131 @@
+"""Mail to a job's user: when it is due, to whom, and what it says (``mail_text``).
+
+``notification`` (JobNotification) says of what the user is told: of a job's end, of a hold or removal by a policy or
+for a failure, of its first start. What a user does to a job is told to nobody: in HTCondor the shadow sends these
+mails, and it does not hear of that.
+
+Source: Email::shouldSend (email_cpp.cpp) of the reference and the manual's ``notification``; what a real pool of
+version 25.14 sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from attrs import frozen
+
+from ..classad import ClassAd
+from ..decision.draft import Draft
+from ..events import Event, JobExecuting, JobExited, JobsTransitioned, MailDue, Mailed
+from ..ports.stimuli import MailHandled
+from ..startd.evaluation import integer
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of
+from ..state.job_ad import unquoted
+from ..state.schedd_settings import EMAIL_DOMAIN
+from ..state.state import NOTIFICATION, RUNS
+from . import mail_text
+from .job_policy import HELD_BY_POLICY
+
+NEVER, ALWAYS, COMPLETE, ERROR, START = range(5)
+EXIT, HOLD, REMOVE, BEGIN = "exit", "put on hold", "removed", "start"
+_ASKED_FOR: Final = frozenset({1, HELD_BY_POLICY, 15})
+"""HoldReasonCodes of holds that are no failure: by a user, by the job's policy, by its submission."""
+_BY_USERS: Final = frozenset({"user_hold", "user_remove"})
+
+
+@frozen
+class _Occasion:
+    """Something of which a job's user may be told. ``reason``: why it is held or removed."""
+
+    what: str
+    cluster: Cluster
+    proc: int
+    reason: str = ""
+
+
+def notify(draft: Draft) -> None:
+    """Write down the mails that are due because of what has been decided."""
+    for event in tuple(draft.events):
+        for occasion in _occasions(draft, event):
+            ad = ad_of(occasion.cluster.attributes(occasion.proc))
+            if _wanted(draft, occasion, ad):
+                _due(draft, occasion, ad)
+
+
+def mail_handled(draft: Draft, stimulus: MailHandled) -> None:
+    """Note that a mail was sent, or why it could not be: it is not sent again."""
+    mail = draft.state.mails.get(stimulus.mail)
+    if mail is not None:
+        draft.emit(Mailed(*draft.why("mailed"), mail.cluster, mail.proc, stimulus.mail, stimulus.failure))
+
+
+def _occasions(draft: Draft, event: Event) -> Iterator[_Occasion]:
+    number = getattr(event, "cluster", 0)
+    cluster = draft.state.clusters.get(number) if number in draft.state.notifying else None
+    if cluster is None:
+        return
+    if isinstance(event, JobExited):
+        what = {"Completed": EXIT, "Held": HOLD, "Removed": REMOVE}.get(event.target, "")
+        if event.row and what:
+            yield _Occasion(what, cluster, event.proc, _reason(event.changes, what))
+    elif isinstance(event, JobsTransitioned):
+        what = {"Held": HOLD, "Removed": REMOVE}.get(event.target, "")
+        if what and event.source in RUNS and event.cause not in _BY_USERS:
+            for first, last in event.procs:
+                yield from (
+                    _Occasion(what, cluster, proc, _reason(event.changes, what)) for proc in range(first, last + 1)
+                )
+    elif isinstance(event, JobExecuting) and cluster.value(event.proc, "NumJobStarts") == "1":
+        yield _Occasion(BEGIN, cluster, event.proc)
+
+
+def _reason(changes: dict[str, str], what: str) -> str:
+    return unquoted(changes.get("HoldReason" if what == HOLD else "RemoveReason", ""))
+
+
+def _wanted(draft: Draft, occasion: _Occasion, ad: ClassAd) -> bool:
+    """Whether the job's user is to be told."""
+
+    def number(name: str) -> int:
+        asked = ad.get(name)
+        return (None if asked is None else integer(asked, ad, None, draft.context)) or 0
+
+    how, what = number(NOTIFICATION), occasion.what
+    if how == START or what == BEGIN:
+        return how == START and what == BEGIN
+    if how == ERROR:
+        by_signal = what == EXIT and bool(number("ExitBySignal"))
+        failure = what == HOLD and number("HoldReasonCode") not in _ASKED_FOR
+        return by_signal or failure or number("ExitCode") != number("JobSuccessExitCode")
+    return what == EXIT if how == COMPLETE else how != NEVER
+
+
+def _due(draft: Draft, occasion: _Occasion, ad: ClassAd) -> None:
+    number, proc = occasion.cluster.id, occasion.proc
+    subject = mail_text.subject(number, proc, "" if occasion.what in (EXIT, BEGIN) else occasion.what)
+    lines = [*mail_text.heading(draft.state.name), *mail_text.job(number, proc, ad, draft.context)]
+    if occasion.what == EXIT:
+        lines += mail_text.exit(ad, draft.context)
+    elif occasion.what == BEGIN:
+        lines += ["", f"has started on {_text(draft, ad, 'RemoteHost')}", ""]
+    else:
+        lines += ["", f"is being {occasion.what}.", "", occasion.reason]
+    lines += mail_text.signature(draft.state.settings, draft.state.name)
+    to = tuple(_addresses(draft, ad))
+    draft.emit(MailDue(*draft.why("notified"), number, proc, to, subject, "\n".join(lines) + "\n"))
+
+
+def _addresses(draft: Draft, ad: ClassAd) -> Iterator[str]:
+    """To whom a job's mail goes: NotifyUser, or its owner; with a domain behind the first that has none."""
+    names = _text(draft, ad, "NotifyUser") or _text(draft, ad, "Owner")
+    settings = draft.state.settings
+    if "@" not in names:
+        names = f"{names}@{settings.get(EMAIL_DOMAIN) or _text(draft, ad, 'UidDomain') or draft.state.uid_domain}"
+    yield from filter(None, names.replace(",", " ").split())
+
+
+def _text(draft: Draft, ad: ClassAd, name: str) -> str:
+    value = ad.eval(name, None, draft.context) if name in ad else None
+    return value if isinstance(value, str) else ""

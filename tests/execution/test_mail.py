@@ -1,0 +1,142 @@
+"""Property: a mail is handed to the program or server of the configuration, and nothing that these do stops a pool."""
+
+from __future__ import annotations
+
+import os
+import socketserver
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.machine.mail import Mailer, MailSettings
+from poolbook.adapters.runtime.local_world import LocalWorld
+from poolbook.domain.config import read
+from poolbook.domain.ports.stimuli import MailHandled
+from poolbook.domain.ports.world import Mail
+
+from ..schedd.policy_pool import TextFiles
+
+MAIL = Mail(7, ("alice@example.org", "bob@there"), "[Condor] Condor Job 1.0", "It ended.\n.\nYours\n")
+HEAD = "From: pool@example.org\nSubject: [Condor] Condor Job 1.0\nTo: alice@example.org, bob@there\n\n"
+
+
+def program(folder: Path, lines: str) -> Path:
+    path = folder / "program"
+    path.write_text(f"#!/bin/sh\n{lines}\n")
+    path.chmod(0o755)
+    return path
+
+
+def handled(folder: Path, config: str, *mails: Mail, patience: float = 20.0) -> list[MailHandled]:
+    """What a world that is configured so says of mails that it is to send."""
+    world = LocalWorld(folder / "world")
+    try:
+        world.configure(read(config, files=TextFiles({})))
+        world._mailer.patience = patience
+        for mail in mails:
+            world.send(mail)
+        came: list[MailHandled] = []
+        while len(came) < len(mails):
+            came += [one for one in world.wait(None) if isinstance(one, MailHandled)]
+        return came
+    finally:
+        world.close()
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("SENDMAIL", f"-t -i\n{HEAD}{MAIL.text}"),
+        ("MAIL", f"-s {MAIL.subject} -r pool@example.org alice@example.org bob@there\n{MAIL.text}"),
+    ],
+)
+def test_a_program_gets_the_mail(tmp_path: Path, setting: str, expected: str) -> None:
+    path = program(tmp_path, f'{{ echo "$@"; cat; }} > {tmp_path}/got')
+    config = f"SENDMAIL = /none\nMAIL = /none\n{setting} = {path}\nMAIL_FROM = pool@example.org\n"
+    assert handled(tmp_path, config, MAIL) == [MailHandled("mail-7", 7)]
+    assert (tmp_path / "got").read_text() == expected
+
+
+class _Session(socketserver.StreamRequestHandler):
+    """An SMTP server's side of one connection."""
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 here\r\n")
+        data = False
+        for line in self.rfile:
+            self.server.heard.append(line.decode().rstrip("\r\n"))  # type: ignore[attr-defined]
+            data = line != b".\r\n" if data else line.upper().startswith(b"DATA")
+            word = line[:4].upper()
+            if data:
+                if word == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                continue
+            self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 ok\r\n")
+
+
+@pytest.fixture
+def server() -> Iterator[socketserver.TCPServer]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Session) as found:
+        found.heard = []  # type: ignore[attr-defined]
+        threading.Thread(target=found.serve_forever, daemon=True).start()
+        yield found
+        found.shutdown()
+
+
+def test_an_smtp_server_gets_the_mail(tmp_path: Path, server: socketserver.TCPServer) -> None:
+    config = f"SMTP_SERVER = 127.0.0.1:{server.server_address[1]}\nMAIL_FROM = pool@example.org\n"
+    assert handled(tmp_path, config, MAIL) == [MailHandled("mail-7", 7)]
+    heard = server.heard  # type: ignore[attr-defined]
+    assert [line for line in heard if line.startswith(("mail FROM", "rcpt TO"))] == [
+        "mail FROM:<pool@example.org>", "rcpt TO:<alice@example.org>", "rcpt TO:<bob@there>",
+    ]  # fmt: skip
+    begin = heard.index("data") + 1
+    assert heard[begin : heard.index(".", begin)] == [*HEAD.split("\n")[:-1], "It ended.", "..", "Yours"]
+
+
+def test_what_cannot_be_sent_is_told_in_words(tmp_path: Path) -> None:
+    failing = program(tmp_path, "echo no such domain; exit 3")
+    (told,) = handled(tmp_path, f"SENDMAIL = {failing}\n", MAIL)
+    assert told.failure == f"{failing} ended with 3: no such domain"
+    (told,) = handled(tmp_path, "SENDMAIL = /none\nMAIL = /none\n", MAIL)
+    assert told.failure.startswith("there is no mail program")
+    (told,) = handled(tmp_path, "SMTP_SERVER = 127.0.0.1:1\n", MAIL)
+    assert "127.0.0.1:1: " in told.failure
+
+
+@pytest.mark.parametrize("to", [(), ("-oQ/tmp",), ("alice@example.org", "-bs")])
+def test_what_is_no_address_reaches_no_program(tmp_path: Path, to: tuple[str, ...]) -> None:
+    path = program(tmp_path, f"touch {tmp_path}/ran")
+    (told,) = handled(tmp_path, f"SENDMAIL = {path}\n", Mail(1, to, "s", "t"))
+    assert "is no address" in told.failure
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_line_of_a_subject_becomes_a_head_of_its_own() -> None:
+    settings = MailSettings(sendmail="/bin/cat")
+    head = settings.content(Mail(1, ("a@b\nBcc: c@d",), "x\r\nBcc: e@f", "t")).decode().partition("\n\n")[0]
+    assert [line.partition(":")[0] for line in head.split("\n")] == ["Subject", "To"]
+
+
+def test_a_program_that_hangs_is_killed_with_what_it_started_and_those_behind_it_are_given_up(tmp_path: Path) -> None:
+    path = program(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/pid; wait")
+    first, second = handled(tmp_path, f"SENDMAIL = {path}\n", MAIL, Mail(8, MAIL.to, "s", "t"), patience=0.5)
+    assert (first.failure, second.failure) == (
+        f"{path} did not end within 0 s", "the mail before it did not go out in time",
+    )  # fmt: skip
+    started = int((tmp_path / "pid").read_text())
+    assert not Path(f"/proc/{started}").exists() or "Z" in Path(f"/proc/{started}/stat").read_text().split()[2]
+
+
+def test_a_pool_that_is_closed_leaves_a_mail_on_its_way_alone(tmp_path: Path) -> None:
+    path = program(tmp_path, f"sleep 0.2; cat > {tmp_path}/part; mv {tmp_path}/part {tmp_path}/got")
+    watched: dict[int, object] = {}
+    mailer = Mailer(watched.__setitem__, watched.pop, lambda mail, failure: None, MailSettings(sendmail=str(path)))  # type: ignore[arg-type]
+    mailer.send(MAIL)
+    pid = mailer._running.process.pid  # type: ignore[union-attr]
+    mailer.close()
+    os.waitpid(pid, 0)
+    assert (tmp_path / "got").exists()
+    assert not watched

@@ -1,0 +1,105 @@
+"""Golden: a job whose run was interrupted rests for as long as SYSTEM_ON_VACATE_COOL_DOWN says, as in a real pool of
+version 25.14."""
+
+from __future__ import annotations
+
+from poolbook.domain import events as e
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.replay.why import why_job
+
+from ..domain.pools import TestPool
+from ..together import together
+
+
+def pool_of(expression: str, behaviour: Behaviour | None = None) -> TestPool:
+    pool = TestPool(
+        behave=lambda launch: behaviour or Behaviour(600), settings={"SYSTEM_ON_VACATE_COOL_DOWN": expression}
+    )
+    pool.machine()
+    pool.submit(1)
+    pool.advance(10)
+    return pool
+
+
+def began(pool: TestPool) -> list[int]:
+    first = pool.events()[0].at
+    return [(event.at - first) // SECOND for event in pool.events() if isinstance(event, e.JobActivated)]
+
+
+@together(
+    ("expression", "rests"),
+    [
+        ("37", 37), ("37.9", 37), ("ifThenElse(VacateReasonCode == 1022, 20, 0)", 20), ("NumJobStarts * 10", 10),
+        ("0", 0), ("-5", 0), ("undefined", 0), ("1/0", 0), ("true", 0), ('"60"', 0),
+        ("ifThenElse(VacateReasonCode == 1010, 20, 0)", 0),
+    ],
+)  # fmt: skip
+def test_a_vacated_job_gets_no_slot_in_its_cool_down(expression: str, rests: int) -> None:
+    pool = pool_of(expression)
+    pool.act("vacate", "1.0")
+    pool.advance(100)
+    _, again = began(pool)
+    assert again == (11 + rests if rests else 10)
+    ad = pool.state.clusters[1].attributes(0)
+    assert (ad.get("NumJobCoolDowns"), ad.get("JobCoolDownExpiration")) == (
+        ("1", str(1_800_000_010 + rests)) if rests else (None, None)
+    )
+    assert not pool.state.cooling
+    assert not examine(pool.log.read()).violations
+
+
+def test_each_interruption_counts() -> None:
+    pool = pool_of("10 * (1 + (NumJobCoolDowns ?: 0))")
+    for _ in range(3):
+        pool.act("vacate", "1.0")
+        pool.advance(60)
+    assert pool.state.clusters[1].attributes(0)["NumJobCoolDowns"] == "3"
+    assert began(pool) == [0, 21, 91, 161]
+
+
+@together(("action", "behaviour"), [("hold", Behaviour(600)), ("remove", Behaviour(600)), ("", Behaviour(20))])
+def test_a_job_that_is_held_or_removed_or_ends_by_itself_does_not_cool_down(action: str, behaviour: Behaviour) -> None:
+    pool = pool_of("60", behaviour)
+    if action:
+        pool.act(action, "1.0")
+    pool.advance(30)
+    assert not pool.state.cooling
+
+
+def test_another_job_of_its_submitter_takes_the_slot_meanwhile() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(600), settings={"SYSTEM_ON_VACATE_COOL_DOWN": "300"})
+    pool.machine(static=1, cpus=1)
+    pool.submit(2)
+    pool.advance(10)
+    pool.act("vacate", "1.0")
+    pool.advance(100)
+    assert (pool.status("1.0"), pool.status("1.1")) == ("Idle", "Running")
+
+
+def test_a_job_that_leaves_the_queue_in_its_cool_down_is_forgotten() -> None:
+    pool = pool_of("60")
+    pool.act("vacate", "1.0")
+    pool.advance(5)
+    pool.act("remove", "1.0")
+    pool.advance(100)
+    assert not pool.state.cooling
+    assert not examine(pool.log.read()).violations
+
+
+def test_a_pool_with_nothing_but_a_cooling_job_is_not_done() -> None:
+    pool = pool_of("60")
+    pool.act("vacate", "1.0")
+    pool.advance(5)
+    assert pool.engine.busy()
+
+
+def test_why_tells_until_when_it_cools_down() -> None:
+    pool = pool_of("ifThenElse(VacateReasonCode == 1022, 20, 0)")
+    pool.act("vacate", "1.0")
+    pool.advance(40)
+    life = [one.full for one in why_job(pool.log.read(), 1, 0).life]
+    (said,) = [text for text in life if "cools down" in text]
+    assert "it waits again, and cools down until 2027-01-15 08:00:31" in said
+    assert "SYSTEM_ON_VACATE_COOL_DOWN = ifThenElse(VacateReasonCode == 1022,20,0) was 20" in said
+    assert "Job 1.0 had cooled down." in life

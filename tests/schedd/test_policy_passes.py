@@ -1,0 +1,94 @@
+"""Property: how far passes over jobs' policies are apart follows from how long they take (PERIODIC_EXPR_TIMESLICE,
+MAX_PERIODIC_EXPR_INTERVAL), and an event about many jobs costs what these cost."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.adapters.runtime.policy_passes import PolicyPasses, _few
+from poolbook.domain.decision.draft import ranges
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.state import Activation, State
+from poolbook.replay.virtual_world import SECOND
+
+from ..domain.pools import TestPool
+from ..together import together
+
+MILLISECOND = SECOND // 1000
+BEGIN = 1_800_000_000
+
+
+@together(
+    ("settings", "lengths", "rests"),
+    [
+        # the first pass's length counts; of those that follow, 0.4 of the last and 0.6 of what was before
+        ({}, [100], 60), ({}, [1_000], 120), ({}, [1_000, 2_000], 180), ({}, [2_000, 1_000, 1_000], 180),
+        # the default of the longest interval is 1200 s
+        ({}, [20_000], 1200), ({"MAX_PERIODIC_EXPR_INTERVAL": "300"}, [20_000], 300),
+        ({"MAX_PERIODIC_EXPR_INTERVAL": "0"}, [20_000], 2040),
+        ({"PERIODIC_EXPR_TIMESLICE": "0.1"}, [20_000], 240), ({"PERIODIC_EXPR_TIMESLICE": "0"}, [20_000], 60),
+        ({"PERIODIC_EXPR_TIMESLICE": "0.1", "PERIODIC_EXPR_INTERVAL": "300"}, [20_000], 300),
+    ],
+)  # fmt: skip
+def test_passes_that_take_long_are_further_apart(settings: dict[str, str], lengths: list[int], rests: int) -> None:
+    """``lengths`` in milliseconds, ``rests`` in seconds."""
+    pool = TestPool(settings=settings)
+    pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
+    passes, now = PolicyPasses(), BEGIN * SECOND
+    passes.reset(pool.state)
+    asked = s.EvaluateJobPolicies("", (1,))
+    for length in lengths:
+        passes.took(pool.state, asked, now, length * MILLISECOND)
+    passes.asked(pool.state, asked, now, pool.engine.zone)
+    pool.edit("1.0", Other="1")
+    passes.note(pool.state, pool.events()[-2:], now + 1)
+    due = passes.next()
+    assert due is not None
+    step = int(settings.get("PERIODIC_EXPR_INTERVAL", "60"))
+    assert step * -(-(due // SECOND - BEGIN) // step) == rests
+
+
+def test_a_pass_over_jobs_that_run_alone_makes_nobody_wait() -> None:
+    pool = TestPool()
+    pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
+    passes, now = PolicyPasses(), BEGIN * SECOND
+    passes.took(pool.state, s.EvaluateJobPolicies("", (), ((1, 0),)), now, 20_000 * MILLISECOND)
+    passes.reset(pool.state)
+    assert passes.next() == now + 60 * SECOND
+
+
+PROCS = st.sets(st.integers(0, 60), min_size=1)
+
+
+@given(PROCS, PROCS, st.sets(st.integers(0, 60)))
+def test_of_many_jobs_those_that_run_are_found(batch: set[int], running: set[int], others: set[int]) -> None:
+    state = State()
+    for number, procs in ((1, running), (2, others)):
+        for proc in procs:
+            state.by_job[number, proc] = Activation("", number, proc, "", 0)
+    expected = batch if len(batch) == 1 else batch & running
+    assert sorted(_few(state, 1, ranges(sorted(batch)))) == sorted(expected)
+
+
+class _Counting(dict):  # type: ignore[type-arg]
+    """Runs of which is counted how many are looked at."""
+
+    looked = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.looked += 1
+        return super().__contains__(key)
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        for key in super().__iter__():
+            self.looked += 1
+            yield key
+
+
+@together(("batch", "runs"), [(2, 10_000), (10_000, 2), (10_000, 10_000)])
+def test_a_batch_costs_no_more_than_its_jobs_and_no_more_than_the_runs(batch: int, runs: int) -> None:
+    state = State()
+    state.by_job = _Counting({(1, proc): Activation("", 1, proc, "", 0) for proc in range(runs)})
+    assert len(_few(state, 1, ((0, batch - 1),))) == min(batch, runs)
+    assert state.by_job.looked <= min(batch, runs)
