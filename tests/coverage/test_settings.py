@@ -211,11 +211,11 @@ def test_a_pool_does_not_start_under_what_it_would_not_keep(
 def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "pool.conf").write_text("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1\nSYSTEM_ON_VACATE_COOL_DOWN = 60\n")
+    (folder / "pool.conf").write_text("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1\nSCHEDD_ROUND_ATTR_ImageSize = 5\n")
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
     told = "".join(capsys.readouterr())
-    assert told.count("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") == told.count("SYSTEM_ON_VACATE_COOL_DOWN") == 1
+    assert told.count("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") == told.count("SCHEDD_ROUND_ATTR_ImageSize") == 1
 
 
 def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:

@@ -121,13 +121,16 @@ def test_no_line_of_a_subject_becomes_a_head_of_its_own() -> None:
 
 
 def test_a_program_that_hangs_is_killed_with_what_it_started_and_those_behind_it_are_given_up(tmp_path: Path) -> None:
-    path = program(tmp_path, f"sleep 1000 & echo $! > {tmp_path}/pid; wait")
+    os.mkfifo(tmp_path / "alive")
+    alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+    path = program(tmp_path, f"exec 3>{tmp_path}/alive; echo >&3; sleep 1000 & wait")
     first, second = handled(tmp_path, f"SENDMAIL = {path}\n", MAIL, Mail(8, MAIL.to, "s", "t"), patience=0.5)
     assert (first.failure, second.failure) == (
         f"{path} did not end within 0 s", "the mail before it did not go out in time",
     )  # fmt: skip
-    started = int((tmp_path / "pid").read_text())
-    assert not Path(f"/proc/{started}").exists() or "Z" in Path(f"/proc/{started}/stat").read_text().split()[2]
+    os.set_blocking(alive, True)
+    assert (os.read(alive, 1), os.read(alive, 1)) == (b"\n", b""), "all that had it open are gone"
+    os.close(alive)
 
 
 def test_a_pool_that_is_closed_leaves_a_mail_on_its_way_alone(tmp_path: Path) -> None:
