@@ -91,7 +91,7 @@ class JobsEdited(ClusterEvent):
     changes: Ad  #: what their ads say from here on
     transform: str = ""  #: the transform, as in TransformOnEvict (empty: a user changed them)
     before: Ad = Factory(dict)  #: what these attributes were before a transform (empty: they were not there)
-    evidence: tuple[int, ...] = ()  #: where the log has what a transform evaluated
+    noted: tuple[int, ...] = ()  #: where the log has what a transform evaluated
     skipped: tuple[str, ...] = ()  #: a transform's statements that had no effect, and why
 
 

@@ -82,7 +82,7 @@ def _tell(draft: Draft, cluster: Cluster, proc: int, done: Applied, changes: Ad,
             *draft.why("evict_transform"), cluster.id, ranges([proc]), changes,
             transform=done.name,
             before={name: before.get(name, "") for name in changes},
-            evidence=tuple(note for note in notes if note),
+            noted=tuple(note for note in notes if note),
             skipped=tuple(done.skipped),
         )
     )  # fmt: skip

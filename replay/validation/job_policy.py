@@ -113,7 +113,7 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
         pool.report_job(cluster.id, proc, "transform", "a job's own transform changes it alone, at the end of its run")
     elif not cluster.wish(proc, f"{BODY}{event.transform}"):
         pool.report_job(cluster.id, proc, "transform", f"it has no transform {event.transform}")
-    for place in event.evidence:
+    for place in event.noted:
         if place not in pool.notes:
             words = f"its evidence is said to be {place}, where the stimulus recorded none"
             pool.report_job(cluster.id, proc, "evidence", words)

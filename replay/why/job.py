@@ -299,7 +299,7 @@ class _Life:
             self._say(position, event, "edited", why=self.context.words(event), changes=changes)
 
     def _changed_itself(self, position: int, event: e.JobsEdited) -> None:
-        notes = [note for note in map(self.context.noted.get, event.evidence) if note]
+        notes = [note for note in map(self.context.noted.get, event.noted) if note]
         facts = {
             "transform": event.transform,
             "changes": "; ".join(f"{name} = {text} (before: {event.before[name] or 'not there'})"

@@ -47,6 +47,7 @@ SINCE = {
     *(e.JobsTransformed, e.SubmissionRefused),
     *(e.JobTransferBegan, e.JobTransferEnded),
     *(e.JobsDeferred, e.JobDue, e.JobsMaterialized, e.FactoryTransitioned),
+    *(e.JobCooledDown, e.MailDue, e.Mailed),
 }
 """The kinds of event that are newer: the logs of the next release will have them."""
 
