@@ -37,6 +37,7 @@ class Starter:
     """By schemes of URLs the commands that move their files."""
     plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
     accounts: Accounts = field(factory=Accounts)  #: as whom jobs run
+    chirp: bool = True  #: ENABLE_CHIRP and ENABLE_CHIRP_IO
 
     @classmethod
     def configured(cls, configuration: Configuration, folder: Path) -> Starter:
@@ -59,6 +60,7 @@ class Starter:
             plugins=plugins_by_method(configuration),
             plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
             accounts=Accounts.configured(configuration),
+            chirp=configuration.boolean("ENABLE_CHIRP", True) and configuration.boolean("ENABLE_CHIRP_IO", True),
         )
 
     def nice(self, job: Ad) -> int:

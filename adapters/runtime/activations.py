@@ -142,6 +142,7 @@ def activation(
         account=account,
         files=files,
         core_bytes=job.number("CoreSize") or 0,
+        chirp=starter.chirp and job.value("WantIOProxy") is True and not _at_the_access_point(job),
     )
 
 
@@ -193,7 +194,7 @@ def file_transfer(
     shared = job.text("FileSystemDomain").lower() == slot.text("FileSystemDomain").lower()
     if should not in ("YES", "IF_NEEDED") or (should == "IF_NEEDED" and shared):
         return None
-    if job.number("JobUniverse") in _AT_THE_ACCESS_POINT:
+    if _at_the_access_point(job):
         return None
     copied = [
         (name, stream)
@@ -234,6 +235,10 @@ def _most(job: ReadAd, name: str, setting: str | None) -> int | None:
     own = job.number(name)
     value = job.value(setting) if own is None and setting else own
     return int(value) if isinstance(value, int | float) else None
+
+
+def _at_the_access_point(job: ReadAd) -> bool:
+    return job.number("JobUniverse") in _AT_THE_ACCESS_POINT
 
 
 def _checkpoint(job: ReadAd) -> dict[str, int] | None:

@@ -137,6 +137,7 @@ class Activation:
     files: Account | None = None  #: whose are the files where it was submitted, if not the pool's own user's
     core_bytes: int = 0  #: how large a core file may become; below 0: as large as the pool's own may
     transfer: FileTransfer | None = None  #: how its files are transferred; None: it finds them where they are
+    chirp: bool = False  #: whether its condor_chirp is answered
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
 
 

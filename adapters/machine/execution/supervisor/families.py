@@ -54,6 +54,10 @@ class Families:
         self._of[key] = set()
         self._join(pid, started, key)
 
+    def leave_alone(self, pid: int, started: int) -> None:
+        """A child of one's own is no job's process."""
+        self._foreign[pid] = started
+
     def end(self, key: str) -> None:
         """Remove a job without living processes."""
         for pid in self._of.pop(key):
@@ -95,7 +99,7 @@ class Families:
 
     def owner(self, pid: int) -> str | None:
         """Return the job of an ended child that is not yet reaped."""
-        if pid not in self._members:
+        if pid not in self._members and pid not in self._foreign:
             self._place(pid)
         return self._members[pid][1] if pid in self._members else None
 

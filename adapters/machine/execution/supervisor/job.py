@@ -45,6 +45,7 @@ class Job:
         self.number = number
         self.directory = directory
         self.mover: Mover | None = None
+        self.chirp: Process | None = None  # what answers its condor_chirp
         self.moves: list[Record] = []
         self.failure: Record | None = None  # of a transfer
         self.outcome: Record | None = None  # the record of its end, if it did not come to its own

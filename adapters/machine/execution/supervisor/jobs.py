@@ -13,7 +13,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import inherit, launch, mover, processes, rights, spool, tally, transfer
+from . import chirp, inherit, launch, mover, processes, rights, spool, tally, transfer
 from .families import Families
 from .job import Job, clock, files_kb, ticker
 from .launch import Order, StartError
@@ -196,6 +196,7 @@ class Jobs:
             if _advance(job.final, _MEASURE_STEPS):
                 continue
             del self._ending[job.key]
+            self._end_chirp(job)
             self._families.end(job.key)
             self._unwritten[job.key] = job.outcome or job.record(floor_kb)
 
@@ -334,6 +335,38 @@ class Jobs:
             raise StartError("scratch", 0, f"scratch: an ad cannot be written: {error}") from None
 
     def _launch(self, job: Job, order: Order) -> None:
+        """Start a job's own process, and before that what answers its condor_chirp."""
+        if order.get("chirp") and job.chirp is None:
+            self._begin_chirp(job, order)
+        try:
+            self._begin(job, order)
+        except StartError:
+            self._end_chirp(job)
+            raise
+
+    def _begin_chirp(self, job: Job, order: Order) -> None:
+        iwd = (job.order or order)["iwd"]
+        try:
+            with rights.acting(job.account):
+                listener, cookie = chirp.listen(job.directory)
+            user = job.files if job.order else job.account
+            processes.bequeath(0)
+            with listener:
+                pid = chirp.fork(
+                    listener, cookie, iwd, order["job_ad"], lambda: None if user is None else rights.become(user)
+                )
+        except OSError as error:
+            raise launch.failure("scratch", error, "condor_chirp's port") from None
+        job.chirp = processes.read(pid)
+        assert job.chirp is not None, "a child that is not reaped is always there"
+        self._families.leave_alone(pid, job.chirp.started)
+
+    def _end_chirp(self, job: Job) -> None:
+        if job.chirp is not None:
+            processes.send(job.chirp.pid, job.chirp.started, signal.SIGKILL)
+            job.chirp = None
+
+    def _begin(self, job: Job, order: Order) -> None:
         """Start a job's own process."""
         if job.account is not None:
             pid, at, output_kb = self._launch_as(job.account, job, order)

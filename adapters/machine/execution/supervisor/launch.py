@@ -98,6 +98,7 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
         **(dict.fromkeys(_SCRATCH_PATHS, scratch) if entered else {}),
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
+        **({"_CONDOR_CHIRP_CONFIG": f"{scratch}/.chirp.config"} if order.get("chirp") else {}),
         "_CONDOR_JOB_IWD": order["iwd"],
         "_CONDOR_JOB_PIDS": "",
         "_CONDOR_MACHINE_AD": f"{scratch}/.machine.ad",

@@ -1,0 +1,395 @@
+"""Answer a job's condor_chirp: files of its initial directory, and the attributes of its ad.
+
+A process of its own serves a job, with the rights of the user whose its files are, on a port of the loopback interface.
+``.chirp.config`` in the scratch directory has the port and a cookie, with which each connection begins. Nothing outside
+of the initial directory is touched, whatever links lead there.
+
+Source: the chirp protocol as HTCondor's client speaks it (chirp_client.c, io_proxy_handler.cpp).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import pwd
+import signal
+import socket
+import time
+from collections.abc import Callable
+from typing import BinaryIO
+
+from .scratch import STAGING, remove
+
+CONFIG = ".chirp.config"
+VERSION = 2
+_LINE = 5120  #: bytes of a request's line, at most
+_MOST = 1 << 26  #: bytes that one request may read or write
+_ERRORS = {
+    errno.EPERM: -2, errno.EACCES: -2, errno.ENOENT: -3, errno.EEXIST: -4, errno.EFBIG: -5, errno.ENOSPC: -6,
+    errno.ENOMEM: -7, errno.EINVAL: -8, errno.E2BIG: -8, errno.ENFILE: -9, errno.EMFILE: -9, errno.EBUSY: -10,
+    errno.ETXTBSY: -10, errno.EAGAIN: -11, errno.EINTR: -11, errno.EBADF: -12, errno.EISDIR: -13, errno.ENOTDIR: -14,
+    errno.ENOTEMPTY: -15, errno.EXDEV: -16, errno.ETIMEDOUT: -18,
+}  # fmt: skip
+_NOT_AUTHENTICATED, _TOO_BIG, _INVALID, _UNKNOWN = -1, -5, -8, -127
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+def listen(scratch: str) -> tuple[socket.socket, str]:
+    """Begin to listen, and write into the scratch directory where, and the cookie; return both. Raise `OSError`."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    cookie = os.urandom(16).hex()
+    path = f"{scratch}/{CONFIG}"
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"127.0.0.1 {listener.getsockname()[1]} {cookie}\n")
+    except OSError:
+        listener.close()
+        raise
+    return listener, cookie
+
+
+def serve(listener: socket.socket, cookie: str, iwd: str, ad: str) -> None:
+    """Answer until this process is killed; each connection has a thread."""
+    from threading import Thread  # the supervisor itself has no need of it
+
+    attributes = {}
+    for line in ad.splitlines():
+        name, _, text = line.partition(" = ")
+        attributes[name.lower()] = text
+    while True:
+        with contextlib.suppress(OSError):
+            connection, _ = listener.accept()
+            Thread(target=Session(connection, cookie, iwd, attributes).run, daemon=True).start()
+
+
+def fork(listener: socket.socket, cookie: str, iwd: str, ad: str, become: Callable[[], None]) -> int:
+    """Start the process that serves, with the rights that ``become`` takes; return its pid. Raise `OSError`."""
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        kept = listener.fileno()
+        os.closerange(3, kept)
+        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+        become()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == parent:
+            serve(listener, cookie, iwd, ad)
+    finally:
+        os._exit(1)
+
+
+class Session:
+    """One connection: its open files, and what it asks."""
+
+    def __init__(self, connection: socket.socket, cookie: str, iwd: str, attributes: dict[str, str]) -> None:
+        self._stream = connection.makefile("rwb")
+        self._connection = connection
+        self._cookie, self._attributes = cookie, attributes
+        self._home = os.path.realpath(iwd)
+        self._files: dict[int, BinaryIO] = {}
+
+    def run(self) -> None:
+        known = False
+        with contextlib.suppress(OSError, ValueError, _BrokenError), self._connection, self._stream:
+            while line := self._stream.readline(_LINE + 1):
+                if len(line) > _LINE:
+                    self._say(_TOO_BIG)
+                    break
+                words = _words(os.fsdecode(line))
+                if known:
+                    self._answer(words)
+                    continue
+                known = len(words) == 2 and words[0] == "cookie" and words[1] == self._cookie
+                if not known:
+                    time.sleep(1)
+                self._say(0 if known else _NOT_AUTHENTICATED)
+        for file in self._files.values():
+            file.close()
+
+    def _say(self, number: int, more: bytes = b"") -> None:
+        self._stream.write(b"%d\n" % number + more)
+        self._stream.flush()
+
+    def _answer(self, words: list[str]) -> None:
+        known = _COMMANDS.get(words[0]) if words else None
+        try:
+            if known is None or len(words) - 1 != len(known[1]):
+                raise ValueError
+            values = [int(word) if kind == "d" else word for kind, word in zip(known[1], words[1:], strict=True)]
+            said = known[0](self, *values)
+        except OSError as error:
+            self._say(_ERRORS.get(error.errno or 0, _UNKNOWN))
+        except (ValueError, OverflowError):
+            self._say(_INVALID)
+        else:
+            number, more = said if isinstance(said, tuple) else (said or 0, b"")
+            if said is not _SAID:
+                self._say(number, more)
+
+    # Paths and files
+
+    def _at(self, path: str, follow: bool = True) -> str:
+        """Return where a path leads. Raise `OSError` if that is not in the initial directory; without ``follow`` the
+        last part of it may be a link."""
+        whole = os.path.join(self._home, path)
+        folder, name = os.path.split(whole)
+        true = os.path.realpath(whole)
+        if not follow and name not in ("", os.curdir, os.pardir):
+            true = f"{os.path.realpath(folder)}/{name}"
+        if os.path.commonpath((self._home, true)) != self._home:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return true
+
+    def _own(self, path: str) -> str:
+        return self._at(path, follow=False)
+
+    def _file(self, number: int) -> int:
+        if number not in self._files:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._files[number].fileno()
+
+    def open(self, path: str, letters: str, mode: int) -> tuple[int, bytes]:
+        flags = os.O_RDONLY
+        if "w" in letters:
+            flags = os.O_RDWR if "r" in letters else os.O_WRONLY
+        for letter, flag in {"c": os.O_CREAT, "t": os.O_TRUNC, "x": os.O_EXCL, "a": os.O_APPEND}.items():
+            flags |= flag if letter in letters else 0
+        descriptor = os.open(self._at(path), flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode & 0o777)
+        number = next(number for number in range(len(self._files) + 1) if number not in self._files)
+        self._files[number] = os.fdopen(descriptor, "rb" if flags & 3 == os.O_RDONLY else "wb", buffering=0)
+        return number, _stat(os.fstat(descriptor))
+
+    def close(self, number: int) -> None:
+        self._file(number)
+        self._files.pop(number).close()
+
+    def read(self, number: int, length: int) -> tuple[int, bytes]:
+        data = os.read(self._file(number), _bounded(length))
+        return len(data), data
+
+    def pread(self, number: int, length: int, offset: int) -> tuple[int, bytes]:
+        data = os.pread(self._file(number), _bounded(length), offset)
+        return len(data), data
+
+    def sread(self, number: int, length: int, offset: int, piece: int, skip: int) -> tuple[int, bytes]:
+        found = b""
+        for at, part in _pieces(length, offset, piece, skip):
+            data = os.pread(self._file(number), part, at)
+            found += data
+            if len(data) < part:
+                break
+        return len(found), found
+
+    def _taken(self, length: int) -> bytes:
+        data = self._stream.read(_bounded(length))
+        if len(data) < length:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return data
+
+    def write(self, number: int, length: int) -> int:
+        data = self._taken(length)
+        return os.write(self._file(number), data)
+
+    def pwrite(self, number: int, length: int, offset: int) -> int:
+        data = self._taken(length)
+        return os.pwrite(self._file(number), data, offset)
+
+    def swrite(self, number: int, length: int, offset: int, piece: int, skip: int) -> int:
+        data, done = self._taken(length), 0
+        for at, part in _pieces(length, offset, piece, skip):
+            done += os.pwrite(self._file(number), data[done : done + part], at)
+        return done
+
+    def getfile(self, path: str) -> tuple[int, bytes]:
+        with open(self._at(path), "rb", opener=_never_waiting) as file:
+            size = os.fstat(file.fileno()).st_size
+            self._say(size)
+            left = size
+            while left and (data := file.read(min(left, 1 << 20))):
+                self._stream.write(data)
+                left -= len(data)
+        if left:
+            raise _BrokenError  # it was cut meanwhile: the client must not take what follows for the rest
+        self._stream.flush()
+        return _SAID
+
+    def putfile(self, path: str, mode: int, length: int) -> int:
+        """Take a whole file: it gets its name when all of it is there."""
+        target = self._at(path)
+        if os.path.isdir(target):
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        staged = f"{os.path.dirname(target)}/{STAGING}{os.urandom(8).hex()}"
+        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode & 0o777)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                left = length
+                if left:
+                    self._say(0)
+                while left and (data := self._stream.read(min(left, 1 << 20))):
+                    file.write(data)
+                    left -= len(data)
+                if left:
+                    raise _BrokenError
+            os.replace(staged, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(staged)
+            raise
+        return length
+
+    def getdir(self, path: str) -> tuple[int, bytes]:
+        names = b"".join(os.fsencode(name) + b"\n" for name in sorted(os.listdir(self._at(path))))
+        return len(names), names
+
+    def getlongdir(self, path: str) -> tuple[int, bytes]:
+        folder = self._at(path)
+        lines = (os.fsencode(name) + b"\n" + _stat(os.lstat(f"{folder}/{name}")) for name in sorted(os.listdir(folder)))
+        said = b"".join(lines)
+        return len(said), said
+
+    def readlink(self, path: str, length: int) -> tuple[int, bytes]:
+        target = os.fsencode(os.readlink(self._own(path)))[: _bounded(length)]
+        return len(target), target
+
+    def symlink(self, target: str, path: str) -> None:
+        self._at(os.path.join(os.path.dirname(path), target))
+        os.symlink(target, self._own(path))
+
+    def access(self, path: str, mode: int) -> None:
+        if not os.access(self._at(path), mode & 7):
+            raise OSError(errno.EACCES if os.path.lexists(self._at(path)) else errno.ENOENT, "")
+
+    def rmall(self, path: str) -> None:
+        place = self._own(path)
+        if place == self._home:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        if os.path.isdir(place) and not os.path.islink(place):
+            for _ in remove(place):
+                pass
+            if os.path.lexists(place):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        else:
+            os.unlink(place)
+
+    # Attributes
+
+    def get_job_attr(self, name: str) -> tuple[int, bytes]:
+        text = os.fsencode(self._attributes.get(name.lower(), "UNDEFINED"))
+        return len(text), text
+
+    def whoami(self, length: int) -> tuple[int, bytes]:
+        try:
+            name = os.fsencode(pwd.getpwuid(os.geteuid()).pw_name)
+        except KeyError:
+            name = b"%d" % os.geteuid()
+        return len(name[: _bounded(length)]), name[: _bounded(length)]
+
+
+_SAID = (-1, b"")  #: of an answer that was given already
+
+
+class _BrokenError(Exception):
+    """The connection cannot go on: its two ends would not agree on what follows."""
+
+
+def _never_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _bounded(length: int) -> int:
+    if not 0 <= length <= _MOST:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    return length
+
+
+def _pieces(length: int, offset: int, piece: int, skip: int) -> list[tuple[int, int]]:
+    """Return where the pieces of a strided access stand, and how long each is."""
+    if piece <= 0 or skip < piece:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+    starts = range(0, _bounded(length), piece)
+    return [(offset + skip * index, min(piece, length - start)) for index, start in enumerate(starts)]
+
+
+def _words(line: str) -> list[str]:
+    """Cut a request at its blanks; a backslash takes their meaning from what follows it."""
+    words, word, escaped = [], "", False
+    begun = False
+    for letter in line.rstrip("\r\n"):
+        if not escaped and letter == "\\":
+            escaped = begun = True
+        elif not escaped and letter.isspace():
+            words += [word] if begun else []
+            word, begun = "", False
+        else:
+            word, begun, escaped = word + letter, True, False
+    return [*words, word] if begun else words
+
+
+def _stat(found: os.stat_result) -> bytes:
+    numbers = (
+        found.st_dev, found.st_ino, found.st_mode, found.st_nlink, found.st_uid, found.st_gid, found.st_rdev,
+        found.st_size, found.st_blksize, found.st_blocks, int(found.st_atime), int(found.st_mtime), int(found.st_ctime),
+    )  # fmt: skip
+    return " ".join(map(str, numbers)).encode() + b"\n"
+
+
+def _statfs(found: os.statvfs_result) -> bytes:
+    numbers = (0, found.f_bsize, found.f_blocks, found.f_bfree, found.f_bavail, found.f_files, found.f_ffree)
+    return " ".join(map(str, numbers)).encode() + b"\n"
+
+
+_Answer = int | tuple[int, bytes] | None
+_COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
+    "open": (Session.open, "ssd"),
+    "close": (Session.close, "d"),
+    "read": (Session.read, "dd"),
+    "pread": (Session.pread, "ddd"),
+    "sread": (Session.sread, "ddddd"),
+    "write": (Session.write, "dd"),
+    "pwrite": (Session.pwrite, "ddd"),
+    "swrite": (Session.swrite, "ddddd"),
+    "lseek": (lambda self, number, offset, whence: os.lseek(self._file(number), offset, whence), "ddd"),
+    "fsync": (lambda self, number: os.fsync(self._file(number)), "d"),
+    "fstat": (lambda self, number: (0, _stat(os.fstat(self._file(number)))), "d"),
+    "fstatfs": (lambda self, number: (0, _statfs(os.fstatvfs(self._file(number)))), "d"),
+    "fchown": (lambda self, number, uid, gid: os.fchown(self._file(number), uid, gid), "ddd"),
+    "fchmod": (lambda self, number, mode: os.fchmod(self._file(number), mode & 0o777), "dd"),
+    "ftruncate": (lambda self, number, length: os.ftruncate(self._file(number), length), "dd"),
+    "getfile": (Session.getfile, "s"),
+    "putfile": (Session.putfile, "sdd"),
+    "getdir": (Session.getdir, "s"),
+    "getlongdir": (Session.getlongdir, "s"),
+    "unlink": (lambda self, path: os.unlink(self._own(path)), "s"),
+    "rename": (lambda self, path, other: os.rename(self._own(path), self._own(other)), "ss"),
+    "mkdir": (lambda self, path, mode: os.mkdir(self._own(path), mode & 0o777), "sd"),
+    "rmdir": (lambda self, path: os.rmdir(self._own(path)), "s"),
+    "rmall": (Session.rmall, "s"),
+    "link": (lambda self, path, other: os.link(self._at(path), self._own(other)), "ss"),
+    "symlink": (Session.symlink, "ss"),
+    "readlink": (Session.readlink, "sd"),
+    "stat": (lambda self, path: (0, _stat(os.stat(self._at(path)))), "s"),
+    "lstat": (lambda self, path: (0, _stat(os.lstat(self._own(path)))), "s"),
+    "statfs": (lambda self, path: (0, _statfs(os.statvfs(self._at(path)))), "s"),
+    "access": (Session.access, "sd"),
+    "chmod": (lambda self, path, mode: os.chmod(self._at(path), mode & 0o777), "sd"),
+    "chown": (lambda self, path, uid, gid: os.chown(self._at(path), uid, gid), "sdd"),
+    "lchown": (lambda self, path, uid, gid: os.lchown(self._own(path), uid, gid), "sdd"),
+    "truncate": (lambda self, path, length: os.truncate(self._at(path), length), "sd"),
+    "utime": (lambda self, path, access, change: os.utime(self._at(path), (access, change)), "sdd"),
+    "get_job_attr": (Session.get_job_attr, "s"),
+    "get_job_attr_delayed": (Session.get_job_attr, "s"),
+    "whoami": (Session.whoami, "d"),
+    "version": (lambda self: VERSION, ""),
+}
+"""By its name each request, and of its words whether they are numbers (d) or texts (s)."""

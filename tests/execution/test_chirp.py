@@ -1,0 +1,137 @@
+"""Golden: a job's condor_chirp reaches the files of its initial directory and its ad, with the cookie, and nothing
+else."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.machine.execution import FileTransfer, Started
+
+from .bench import Bench, runs, wait
+
+AD = 'Owner = "alice"\nRequestCpus = 1\n'
+
+
+class Client:
+    """A connection, with the cookie said."""
+
+    def __init__(self, config: Path) -> None:
+        host, port, self.cookie = config.read_text().split()
+        self._socket = socket.create_connection((host, int(port)))
+        self._stream = self._socket.makefile("rwb")
+
+    def close(self) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def say(self, line: str, data: bytes = b"") -> int:
+        self._stream.write(os.fsencode(line) + b"\n" + data)
+        self._stream.flush()
+        return self.number()
+
+    def say_more(self, data: bytes) -> int:
+        self._stream.write(data)
+        self._stream.flush()
+        return self.number()
+
+    def number(self) -> int:
+        return int(self._stream.readline())
+
+    def line(self) -> list[int]:
+        return [int(word) for word in self._stream.readline().split()]
+
+    def take(self, length: int) -> bytes:
+        return self._stream.read(length)
+
+    def fetched(self, line: str) -> bytes:
+        return self.take(self.say(line))
+
+
+@pytest.fixture
+def job(bench: Bench) -> Iterator[Client]:
+    """A job at work, whose initial directory has a file ``a``, a link ``out`` that leads out, and one that does not."""
+    iwd = bench.home / "iwd"
+    (iwd / "folder").mkdir(parents=True)
+    (iwd / "a").write_text("alpha beta\n")
+    (bench.home / "secret").write_text("secret\n")
+    (iwd / "out").symlink_to(bench.home / "secret")
+    (iwd / "up").symlink_to("..")
+    (iwd / "in").symlink_to("a")
+    script = 'test "$_CONDOR_CHIRP_CONFIG" = "$_CONDOR_SCRATCH_DIR/.chirp.config" && touch ready; sleep 100'
+    transfer = FileTransfer(executable=False)
+    bench.sh("1", script, iwd=str(iwd), transfer=transfer, chirp=True, job_ad=AD)
+    bench.until(lambda: bench.of("1", Started))
+    scratch = bench.folder / "execute/dir_1/scratch"
+    wait(lambda: (scratch / "ready").exists())
+    with closing(Client(scratch / ".chirp.config")) as client:
+        yield client
+
+
+def test_files_are_fetched_put_read_and_written(bench: Bench, job: Client) -> None:
+    iwd = bench.home / "iwd"
+    assert job.say(f"cookie {job.cookie}") == 0
+    assert job.fetched("getfile a") == job.fetched("getfile in") == b"alpha beta\n"
+    assert job.say("putfile folder/new 416 5") == 0
+    assert job.say_more(b"made\n") == 5
+    assert ((iwd / "folder/new").read_text(), (iwd / "folder/new").stat().st_mode & 0o777) == ("made\n", 0o640)
+    assert job.say("putfile empty 384 0") == 0
+    assert (iwd / "empty").read_bytes() == b""
+    assert job.say("open a rw 0") == 0
+    assert job.line()[7] == 11
+    assert job.fetched("read 0 5") == b"alpha"
+    assert job.fetched("pread 0 4 6") == b"beta"
+    assert job.fetched("sread 0 4 0 2 6") == b"albe"
+    assert job.say("pwrite 0 4 6", b"GAMM") == 4
+    assert (job.say("lseek 0 0 0"), job.say("close 0"), job.say("close 0")) == (0, 0, -12)
+    assert (iwd / "a").read_text() == "alpha GAMM\n"
+    assert job.fetched("getdir folder") == b"new\n"
+    assert (job.say("rename folder/new b"), job.say("unlink b"), job.say("unlink b"), job.say("rmdir folder")) == (
+        0,
+        0,
+        -3,
+        0,
+    )
+    assert (job.say("mkdir m 448"), job.say("symlink a m/l"), job.say("rmall m")) == (0, 0, 0)
+    assert job.say("truncate a 3") == 0
+    assert (job.say("stat a"), job.line()[7]) == (0, 3)
+    assert (job.say("access a 4"), job.say("access a 1"), job.say("chmod a 384")) == (0, -2, 0)
+    assert job.fetched("get_job_attr owner") == b'"alice"'
+    assert job.fetched("get_job_attr NoSuch") == b"UNDEFINED"
+    assert (job.say("version"), job.say("set_job_attr A 1"), job.say("nonsense"), job.say("read x y")) == (
+        2,
+        -8,
+        -8,
+        -8,
+    )
+    assert not list(iwd.glob(".poolbook-*"))
+
+
+OUTSIDE = (
+    *("getfile out", "getfile up/secret", "getfile ../secret", "getfile /etc/passwd", "open out w 384", "stat out"),
+    *("putfile up/secret 384 1", "unlink up/secret", "rename a up/b", "link up/secret c", "symlink ../secret c"),
+    *("rmall .", "rmall ..", "lstat .."),
+)
+
+
+def test_nothing_outside_of_the_initial_directory_is_reached(bench: Bench, job: Client) -> None:
+    assert job.say(f"cookie {job.cookie}") == 0
+    assert {request: job.say(request) for request in OUTSIDE} == dict.fromkeys(OUTSIDE, -2)
+    assert (bench.home / "secret").read_text() == "secret\n"
+    assert not (bench.home / "b").exists()
+
+
+def test_without_the_cookie_nothing_is_answered_and_the_server_ends_with_its_job(bench: Bench, job: Client) -> None:
+    assert job.say("getfile a") == -1
+    assert job.say("cookie wrong") == -1
+    supervisor = bench.pid()
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    assert len(children) == 2
+    bench.supervisor.signal("1", "hard")
+    bench.end("1")
+    wait(lambda: not any(runs(int(child)) for child in children))
