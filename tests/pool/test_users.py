@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -292,3 +293,19 @@ def test_a_place_that_others_cannot_come_to_serves_none_of_them(tmp_path: Path) 
     closed.mkdir(mode=0o700)
     done = forked.run([*POOLBOOK, "serve", "-users"], cwd=closed, env=environment(), timeout=PATIENCE)
     assert "cannot serve all users: nobody else may go through" in done.stderr
+
+
+def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: ForAll) -> None:
+    """Its successor ends the job's processes, removes the scratch directory of the user, and starts the job again."""
+    script = "echo $_CONDOR_SCRATCH_DIR >> places; mkdir -m 0 $_CONDOR_SCRATCH_DIR/d; test -s again || exec sleep 1000"
+    cluster = pool.submit(OWNER, script)
+    places = pool.home(OWNER) / "places"
+    pool.wait_for(lambda: places.exists() and places.read_text())
+    (first,) = places.read_text().split()
+    pool.wait_for(lambda: Path(f"{first}/d").exists())
+    (pool.home(OWNER) / "again").write_text("yes")
+    os.kill(int((pool.path / "pool.db.d" / "lock").read_text()), signal.SIGKILL)
+    assert pool.ends(cluster) == ""
+    _, second = places.read_text().split()
+    pool.wait_for(lambda: not Path(first).parent.exists() and not Path(second).parent.exists())
+    assert "sound" in pool.says(None, "verify")
