@@ -271,6 +271,26 @@ def test_nobody_but_root_looks_into_what_the_pool_keeps(pool: ForAll) -> None:
     assert found == modes
 
 
+def test_roots_own_pool_runs_its_jobs_as_slot_users_if_they_may_not_run_as_root() -> None:
+    with folder_of_all() as folder:
+        folder.path.chmod(0o755)
+        folder.write("pool.conf", f"{CONF}{SLOT_USERS}")
+        script = "-c 'id -u > mine; id -u; stat -c %u .'"
+        folder.write(
+            "job.sub",
+            f'executable = /bin/sh\narguments = "{script}"\nshould_transfer_files = YES\n{HEAD}'
+            "transfer_executable = false\noutput = out\nqueue\n",
+        )
+        with folder.served("-config", "pool.conf"):
+            folder.call("submit", "job.sub")
+            folder.wait_for((folder.path / "out").exists)
+        uid = str(SLOTS.pw_uid)
+        assert (folder.path / "out").read_text().split() == [uid, uid]
+        assert (folder.path / "mine").read_text() == f"{uid}\n"
+        assert (folder.path / "mine").stat().st_uid == 0
+        folder.wait_for(lambda: not os.listdir(folder.path / "pool.db.execute"))
+
+
 def test_root_has_no_jobs_there(pool: ForAll) -> None:
     pool.write("root.sub", f"executable = /bin/true\n{HEAD}queue\n")
     said = pool.says(None, "submit", "root.sub")

@@ -20,7 +20,7 @@ from .launch import Order, StartError
 from .records import Claim, Claims, Journal, Record
 from .rights import Rights
 from .sandbox import inside
-from .scratch import Scratch, hand_over
+from .scratch import Scratch
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
 _MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
@@ -221,8 +221,6 @@ class Jobs:
             if way == "run":
                 self._launch(job, inside(order, job.directory, again=bool(job.checkpoints)))
             else:
-                if job.files != job.account:
-                    self._hand_over(job, job.account, job.files)
                 self._move(job, "output" if way == "evict" else way, self._work(job, order, way), kept=way == "evict")
         except StartError as error:
             self._families.begin(job.key, job.pid, job.started, job.number)
@@ -327,7 +325,9 @@ class Jobs:
     def _made(self, order: Order) -> str:
         """Make a job's scratch directory; return its path."""
         try:
-            user = None if order["attended"] else rights.of(order.get("files" if order["transfer"] else "account"))
+            user = None if order["attended"] else rights.of(order.get("account"))
+            if user is not None and order["transfer"]:
+                user = rights.of(order.get("files")) or Rights(os.geteuid(), os.getegid())
             return self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"], user)
         except OSError as error:
             raise launch.failure("scratch", error, str(error.filename2 or error.filename)) from None
@@ -387,27 +387,18 @@ class Jobs:
 
     def _launch_as(self, account: Rights, job: Job, order: Order) -> tuple[int, int, int]:
         """Start a job's own process as another user; return its pid, when, and what its outputs had on the disk."""
-        if order["transfer"] and job.files != account:
-            self._hand_over(job, job.files, account)
         with rights.acting(account):
             output_kb = files_kb(launch.outputs(order, kept=True))
         at = clock()
         processes.bequeath(job.number)
         return launch.begin_as(account, order, job.directory, self.execute), at, output_kb
 
-    def _hand_over(self, job: Job, giver: Rights | None, taker: Rights | None) -> None:
-        """Give a job's scratch directory from the user whose files are in it to the one that it runs as, or back."""
-        own = Rights(os.geteuid(), os.getegid())
-        try:
-            hand_over(job.directory, giver or own, taker or own)
-        except OSError as error:
-            raise launch.failure("scratch", error, job.directory) from None
-
     def _move(self, job: Job, way: str, work: Callable[[], tally.Result], kept: bool = False) -> None:
         """Start the transfer of a job's files."""
         processes.bequeath(job.number)
+        hands = mover.Hands(job.directory, job.files, job.account) if job.files or job.account else None
         try:
-            began = mover.fork(way, tally.FAILED[way], clock(), work, job.files)
+            began = mover.fork(way, tally.FAILED[way], clock(), work, hands)
         except OSError as error:
             raise launch.failure("scratch", error, f"transfer of its {way} files") from None
         process = processes.read(began.pid)

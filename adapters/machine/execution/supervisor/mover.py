@@ -11,9 +11,10 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from .rights import Rights, become
+from .scratch import hand_over
 from .tally import RECEIVING, Result
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -37,9 +38,18 @@ class Mover:
         return json.loads(text) if text else None
 
 
-def fork(way: str, code: int, began: int, work: Callable[[], Result], user: Rights | None = None) -> Mover:
-    """Start a process that does the work, as another user if one is given. ``code``: the hold code of a failure. Raise
-    `OSError` if there can be none."""
+class Hands(NamedTuple):
+    """A scratch directory, the user whose files move, and the one that the job runs as; None: this process's user."""
+
+    scratch: str
+    files: Rights | None
+    account: Rights | None
+
+
+def fork(way: str, code: int, began: int, work: Callable[[], Result], hands: Hands | None = None) -> Mover:
+    """Start a process that does the work, with the rights of the user whose files move. Where the job runs as another
+    one, the scratch directory changes hands behind its inputs, and before what comes after the job. ``code``: the hold
+    code of a failure. Raise `OSError` if there can be none."""
     said, tell = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     try:
@@ -53,7 +63,7 @@ def fork(way: str, code: int, began: int, work: Callable[[], Result], user: Righ
         return Mover(way, pid, said, began)
     try:
         _leave(parent, tell)
-        os.write(tell, json.dumps(_done(code, lambda: _worked(parent, work, user))).encode()[:_MOST])
+        os.write(tell, json.dumps(_done(code, lambda: _worked(parent, way, code, work, hands))).encode()[:_MOST])
     finally:
         os._exit(0)
 
@@ -75,15 +85,50 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _worked(parent: int, work: Callable[[], Result], user: Rights | None) -> Result:
-    """Do the work with the rights of a user, to whom this process's environment is none of its business. Who becomes
-    another user is no longer ended with its parent until it asks again."""
+def _worked(parent: int, way: str, code: int, work: Callable[[], Result], hands: Hands | None) -> Result:
+    if hands is None:
+        return work()
+    own = Rights(os.geteuid(), os.getegid())
+    files, account = hands.files or own, hands.account or own
+    if files == account or way != "input":
+        if files != account:
+            hand_over(hands.scratch, account, files)
+        return _work_as(parent, hands.files, work)
+    here = os.getpid()
+    result = _apart(code, lambda: _work_as(here, hands.files, work))
+    if "failure" not in result:
+        hand_over(hands.scratch, files, account)
+    return result
+
+
+def _work_as(parent: int, user: Rights | None, work: Callable[[], Result]) -> Result:
+    """Do the work with the rights of a user, who has no business with this process's environment. Who becomes another
+    user is no longer ended with its parent until it asks again."""
     if user is not None:
         become(user)
         for name in os.environ.keys() - _FOR_ALL:
             del os.environ[name]
         _end_with(parent)
     return work()
+
+
+def _apart(code: int, work: Callable[[], Result]) -> Result:
+    """Do the work in a process of its own, so that this one keeps its rights. Raise `OSError` if it fails."""
+    said, tell = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if not pid:
+        try:
+            os.write(tell, json.dumps(_done(code, work)).encode()[:_MOST])
+        finally:
+            os._exit(0)
+    os.close(tell)
+    with open(said, "rb") as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    if not text:
+        raise OSError(errno.ECANCELED, "their transfer was ended")
+    result: Result = json.loads(text)
+    return result
 
 
 def _done(code: int, work: Callable[[], Result]) -> dict[str, Any]:
