@@ -499,7 +499,7 @@ def test_clients_that_do_not_read_or_are_too_many_harm_nobody(folder: Folder) ->
         assert server.poll() is None
 
 
-def test_another_users_job_is_not_run_with_our_rights(folder: Folder) -> None:
+def test_a_job_is_of_who_submits_it_whatever_the_request_says(folder: Folder) -> None:
     import sys
 
     from .real import environment
@@ -509,7 +509,8 @@ def test_another_users_job_is_not_run_with_our_rights(folder: Folder) -> None:
     (folder.path / "x").mkdir()
     with folder.served():
         (folder.path / "pool.db.sock").chmod(0o666)
-        request = {"kind": "Submit", "id": "x", "user": "root", "cluster": 0, "ad": {}, "count": 1, "columns": []}
+        request = {"kind": "Submit", "id": "x", "user": "root", "cluster": 0, "count": 1, "columns": []}
+        request["ad"] = {"JobStatus": "5"}
         code = (
             "import os, socket, sys; os.setgid(65534); os.setuid(65534); c = socket.socket(socket.AF_UNIX);"
             "c.connect(sys.argv[1]); c.sendall(sys.argv[2].encode() + b'\\n'); print(c.recv(9999).decode())"
@@ -518,7 +519,8 @@ def test_another_users_job_is_not_run_with_our_rights(folder: Folder) -> None:
             [sys.executable, "-c", code, str(folder.path / "pool.db.sock"), json.dumps(request)],
             env=environment(), capture_output=True, text=True, timeout=30,
         )  # fmt: skip
-        assert "takes jobs of no other user" in said.stdout, said.stderr
+        assert json.loads(said.stdout) == {"answer": {"cluster": 1, "count": 1}}, said.stderr
+        assert folder.call("q", "-allusers", "-af", "Owner") == "nobody\n"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ MB = 1 << 20
         ("Submit", True, 9 * MB, True),
         ("SubmitDescription", True, 9 * MB, True),
         ("Submit", True, 64 * MB + 2, False),
-        ("Submit", False, 9 * MB, False),
+        ("Submit", False, 9 * MB, os.geteuid() == 0),  # root takes the jobs of others
         ("Nothing", True, 9 * MB, False),
     ],
 )
