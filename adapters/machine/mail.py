@@ -8,6 +8,7 @@ hangs costs the pool nothing. Which programs run is never read from a log: anoth
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,8 @@ from .sensors.children import Unwatch, Watch
 
 PATIENCE = 20.0  #: seconds that a mail may take
 REST = 60.0  #: seconds in which none is tried after one that took longer
+_ESCAPE = re.compile("^~", re.MULTILINE)
+"""How a line begins by which some programs like mail are told to run a command; who writes it is any user."""
 _SAID = 300  #: bytes that are told of what a program said when it failed
 
 
@@ -62,7 +65,7 @@ class MailSettings:
     def content(self, mail: Mail) -> bytes:
         """What such a program reads."""
         if self.mail and not (self.smtp or self.sendmail):
-            return mail.text.encode()
+            return _ESCAPE.sub(" ~", mail.text).encode()
         heads = [("From", self.sender), ("Subject", mail.subject), ("To", ", ".join(mail.to))]
         kind = "" if mail.text.isascii() and mail.subject.isascii() else "Content-Type: text/plain; charset=utf-8\n"
         lines = "".join(f"{name}: {_on_one_line(value)}\n" for name, value in heads if value)

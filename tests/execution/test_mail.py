@@ -120,6 +120,12 @@ def test_no_line_of_a_subject_becomes_a_head_of_its_own() -> None:
     assert [line.partition(":")[0] for line in head.split("\n")] == ["Subject", "To"]
 
 
+def test_no_line_tells_a_mail_program_to_run_a_command() -> None:
+    text = "~! touch /tmp/x\nof ~\n~| cat\n"
+    content = MailSettings(mail="/usr/bin/mail").content(Mail(1, ("a@b",), "s", text))
+    assert content == b" ~! touch /tmp/x\nof ~\n ~| cat\n"
+
+
 def test_a_program_that_hangs_is_killed_with_what_it_started_and_those_behind_it_are_given_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "alive")
     alive = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
