@@ -110,9 +110,15 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
     """Check that a job has the transform that is said to have changed it, at the end of a run."""
     proc = event.procs[0][0]
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
-        pool.report_job(cluster.id, proc, "transform", "a job's own transform changes it alone, at the end of its run")
+        pool.report_job(cluster.id, proc, "activation", "a job's own transform changes it alone, at the end of its run")
     elif not cluster.wish(proc, f"{BODY}{event.transform}"):
-        pool.report_job(cluster.id, proc, "transform", f"it has no transform {event.transform}")
+        pool.report_job(cluster.id, proc, "reference", f"it has no transform {event.transform}")
+    for name, text in event.before.items():
+        if name not in event.changes or text != cluster.value(proc, name):
+            words = (
+                f"{name} is said to have been {text or 'not there'}, but it was {cluster.value(proc, name) or 'not'}"
+            )
+            pool.report_job(cluster.id, proc, "value", words)
     for place in event.noted:
         if place not in pool.notes:
             words = f"its evidence is said to be {place}, where the stimulus recorded none"

@@ -267,7 +267,7 @@ def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
         gone = cluster.status.find(0, first, behind)
         if gone >= 0:
             pool.report_job(cluster.id, gone, "reference", "it is edited, but not in the queue")
-    if event.transform:
+    if event.transform or event.before or event.noted or event.skipped:
         changed_itself(pool, cluster, event)
     for name in event.changes:
         if name.lower() in IDENTITY | OWN or guard(name, pool.state.settings) == IMMUTABLE:
@@ -298,6 +298,8 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
     slot = pool.state.slots.get(event.slot)
     if cluster is None:
         return
+    if (number, proc) in pool.state.cooling:
+        pool.report_job(number, proc, "order", "it is started in its cool-down")
     if slot is None and not (cluster.local and event.slot.startswith("local@")):
         pool.report_job(number, proc, "reference", f"there is no slot {event.slot}")
     if proc not in cluster:

@@ -64,6 +64,12 @@ hold alice 11
 run 1 min
 release alice 11
 run 1 h
+submit alice 1 seconds=30 JobNotification=1 CoolFor=20 TransformOnEvict="A" TransformBody_A="SET\\tRequestMemory\\t130"
+run 5 s
+exceed 12.0
+run 5 s
+vacate root slot1_1@h
+run 2 min
 leave k
 """
 
@@ -76,7 +82,7 @@ OF_GROUPS: frozenset[type[e.Event]] = frozenset({e.QuotasAssigned})
 
 @cache
 def sound(dialect: str) -> tuple[e.Event, ...]:
-    pool = Pool(dialect)
+    pool = Pool(dialect, SYSTEM_ON_VACATE_COOL_DOWN="CoolFor")
     for line in HISTORY.strip().splitlines():
         pool.say(line)
     pool.log.raise_epoch("another", pool.engine.world.now(), "serve")
@@ -107,6 +113,7 @@ LEFT_OUT_UNSEEN: dict[type[e.Event], str] = {
     e.MachineLeft: "a machine may be without slots",
     e.JobsEdited: "no event repeats what a job's ad says",
     e.JobExecuting: "a job may end before anybody saw it begin",
+    e.Mailed: "a mail may be on its way for long",
     e.JobMeasured: "a job need not be measured",
     e.PrioritiesUpdated: "the next one may come to the same, as where all have the least",
     **dict.fromkeys((e.SubmitterSet, e.SubmittersReset, e.SubmitterDeleted), "only the answer repeats it, for people"),
@@ -118,6 +125,7 @@ TWICE_UNSEEN: dict[type[e.Event], str] = {
     e.CycleHeld: "without a match it changes nothing",
     e.JobMeasured: "a job may be measured any number of times",
     e.JobsEdited: "the values are those that it has",
+    e.MailDue: "there may be any number",
     e.JobsDeferred: "the time is that which it has",
     e.SubmitterSet: "the values are those that it has",
     e.SubmittersReset: "what is reset may be reset",
@@ -155,6 +163,8 @@ TRANSFERS = (e.JobTransferBegan, e.JobTransferEnded)
 
 CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured)},
+    **{(kind, "at"): NO_BOUND for kind in (e.JobCooledDown, e.Mailed)},
+    (e.JobExited, "protocol"): SAID,
     (e.PrioritiesUpdated, "at"): "where all have the least, at any instant",
     **{
         (kind, "stimulus"): NAME
@@ -193,7 +203,10 @@ CHANGED_UNSEEN: dict[tuple[type[e.Event], str], str] = {
     (e.JobActivated, "expanded"): ADS,
     (e.JobsEdited, "changes"): ADS,
     (e.JobsDeferred, "until"): "until a job begins by it, no event repeats it",
-    (e.JobDue, "stimulus"): NAME,
+    **{(kind, "stimulus"): NAME for kind in (e.JobDue, e.JobCooledDown, e.MailDue, e.Mailed)},
+    **{(e.MailDue, field): SAID for field in ("to", "subject", "text")},
+    (e.Mailed, "failure"): SAID,
+    (e.JobsEdited, "skipped"): SAID,
     (e.JobsMaterialized, "stimulus"): NAME,
     (e.FactoryTransitioned, "reason"): SAID,
     **{(e.JobTransferEnded, f): MEASURED for f in ("files", "size", "listed", "failed", "ended")},

@@ -4,6 +4,7 @@ version 25.14."""
 from __future__ import annotations
 
 from poolbook.domain import events as e
+from poolbook.domain.ports import stimuli as s
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND, Behaviour
 from poolbook.replay.why import why_job
@@ -65,6 +66,18 @@ def test_a_job_that_is_held_or_removed_or_ends_by_itself_does_not_cool_down(acti
         pool.act(action, "1.0")
     pool.advance(30)
     assert not pool.state.cooling
+
+
+def test_a_job_that_its_transform_spares_a_hold_runs_again_at_once() -> None:
+    body = {"TransformOnEvict": '"A"', "TransformBody_A": '"SET RequestMemory 130"'}
+    pool = TestPool(behave=lambda launch: Behaviour(600), settings={"SYSTEM_ON_VACATE_COOL_DOWN": "60"})
+    pool.machine()
+    pool.submit(1, **body)
+    pool.advance(10)
+    ((key, _),) = pool.state.activations.items()
+    pool.handle(s.Ended("end", key, pool.world.clock, hold_reason="too much", hold_code=34, hold_subcode=102))
+    pool.advance(5)
+    assert (pool.status("1.0"), pool.state.cooling) == ("Running", {})
 
 
 def test_another_job_of_its_submitter_takes_the_slot_meanwhile() -> None:
