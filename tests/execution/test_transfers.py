@@ -358,3 +358,65 @@ def test_a_pool_that_comes_later_is_told_how_far_a_transfer_is(
     while len(ends) < 2:
         ends |= {report.key: report for report in later.poll(0.1) if isinstance(report, Exited)}
     assert ends["1"].undelivered and [move.way for move in ends["2"].moves] == ["input", "output"]
+
+
+# Outputs that are moved
+
+
+def inodes(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_ino for path in folder.iterdir()}
+
+
+STAYS = {
+    "a hard link": "echo new > made; ln made other",
+    "a link": "echo new > real; ln -s real made",
+    "unusual rights": "echo new > made; chmod 4755 made",
+    "a directory that cannot be written": "mkdir d; echo new > d/made; chmod 500 d",
+}
+
+
+@pytest.mark.parametrize("script", ["echo new > made", *STAYS.values()])
+def test_an_output_is_moved_where_a_copy_would_be_the_same(bench: Bench, iwd: Path, script: str) -> None:
+    outputs = ("d/made",) if "mkdir" in script else ("made",)
+    start(bench, iwd, f"{script}; ls -Li {outputs[0]} | cut -d' ' -f1", outputs=outputs)
+    end = bench.end("1")
+    inode = int((iwd / "out").read_text())
+    moves = script not in STAYS.values() or ("mkdir" in script and os.geteuid() == 0)
+    assert (end.code, end.undelivered, (iwd / "made").read_text()) == (0, False, "new\n")
+    assert (inodes(iwd)["made"] == inode) is moves and not list(iwd.glob(".poolbook-*"))
+    assert (end.moves[-1].files, end.moves[-1].size, stat.S_IMODE((iwd / "made").stat().st_mode) & 0o7000) == (
+        2,
+        4 + len(f"{inode}\n"),
+        0,
+    )
+
+
+@pytest.mark.parametrize("place", ["a group of its own", "another disk"])
+def test_an_output_is_copied_where_its_place_gives_it_more(bench: Bench, iwd: Path, place: str) -> None:
+    where = iwd / "there"
+    if place == "another disk":
+        where = Path("/dev/shm") / f"poolbook-{os.getpid()}"
+    where.mkdir()
+    if place == "a group of its own":
+        where.chmod(0o2777)
+    start(bench, iwd, "echo new > made; ls -i made | cut -d' ' -f1", remaps={"made": f"{where}/made"})
+    try:
+        assert bench.end("1").undelivered is False
+        assert inodes(where)["made"] != int((iwd / "out").read_text()) and (where / "made").read_text() == "new\n"
+        assert list(inodes(where)) == ["made"]
+    finally:
+        for path in where.iterdir():
+            path.unlink()
+        where.rmdir()
+
+
+def test_an_output_that_is_wanted_twice_comes_twice(bench: Bench, iwd: Path) -> None:
+    outputs = ("made", "./made", "d", "d/")
+    start(bench, iwd, "echo new > made; mkdir d; echo in > d/in", outputs=outputs, remaps={"./made": "again"})
+    assert bench.end("1").undelivered is False
+    assert [(iwd / name).read_text() for name in ("made", "d/in", "in")] == ["new\n", "in\n", "in\n"]
+
+
+def test_the_disk_that_a_job_used_counts_what_was_moved(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, "head -c 3000000 /dev/urandom > made")
+    assert bench.end("1").disk_kb >= 2900

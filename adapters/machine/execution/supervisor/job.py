@@ -63,7 +63,7 @@ class Job:
         self.system_us = 0
         self.peak_kb = 0
         self.largest_rss_kb = 0  # of a process that was reaped
-        self.disk_kb = 0
+        self.disk_kb = self.moved_kb = 0
         self.measuring = False
         self.measure_at = 0
         self.status = 0
@@ -91,6 +91,7 @@ class Job:
         self.mover = None
         if result is not None:
             failure = result.pop("failure", None)
+            self.moved_kb = result.pop("moved_kb", 0)
             if not self.moves[-1].get("kept"):  # a run that begins anew is no reason for a hold
                 self.failure = failure
             self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))
@@ -149,7 +150,7 @@ class Job:
         steps = size_kb(self.directory)
         inside = yield from (steps if self.account is None else rights.in_steps(self.account, steps))
         with rights.acting(self.account):
-            self.disk_kb = inside + max(0, files_kb(self.outputs) - self.output_kb)
+            self.disk_kb = inside + self.moved_kb + max(0, files_kb(self.outputs) - self.output_kb)
         self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
         self.measuring = False
 

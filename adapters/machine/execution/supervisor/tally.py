@@ -13,8 +13,8 @@ FAILED = {"input": 13, "output": 12, "checkpoint": 36}
 """TransferInputError, TransferOutputError, FailedToCheckpoint."""
 
 Result = dict[str, Any]
-"""What became of a transfer: files, size, listed; ``urls``: of each protocol how many were listed and have moved, and
-their bytes; of a failure code, errno, end, words and protocol."""
+"""What became of a transfer: files, size, listed; ``moved_kb``: what the scratch directory has lost; ``urls``: of each
+protocol how many were listed and have moved, and their bytes; of a failure code, errno, end, words and protocol."""
 
 _MEGABYTE = 1 << 20
 
@@ -51,7 +51,7 @@ class Tally:
     def __init__(self, way: str, limit_mb: int | None) -> None:
         self._way = way
         self._limit = None if limit_mb is None or limit_mb < 0 else limit_mb * _MEGABYTE
-        self.listed = self.files = self.size = self.failures = 0
+        self.listed = self.files = self.size = self.moved_kb = self.failures = 0
         self.urls: dict[str, list[int]] = {}  # of each protocol: how many were listed, have moved, their bytes
         self.first: TransferError | None = None
 
@@ -63,6 +63,12 @@ class Tally:
                 f"(max={self._limit // _MEGABYTE} MB, this file={size // _MEGABYTE} MB)"
             )
             raise TransferError(SENDING, 0, words, TOO_LARGE[self._way])
+
+    def moved(self, found: os.stat_result) -> None:
+        """Count a file that was not copied: it is in the scratch directory no more."""
+        self.files += 1
+        self.size += found.st_size
+        self.moved_kb += found.st_blocks // 2
 
     def failed(self, error: TransferError) -> None:
         self.failures += 1
@@ -84,6 +90,8 @@ class Tally:
 
     def result(self) -> Result:
         said: Result = {"files": self.files, "size": self.size, "listed": self.listed}
+        if self.moved_kb:
+            said["moved_kb"] = self.moved_kb
         if self.urls:
             said["urls"] = [[protocol, *counts] for protocol, counts in self.urls.items()]
         if self.first is not None:

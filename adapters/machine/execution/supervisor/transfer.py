@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from .channel import Channel, LocalChannel
 from .launch import Order
+from .movable import Movable
 from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import CATALOG, STAGED, STAGING, remove
@@ -318,14 +319,16 @@ def _destination(order: Order, name: str) -> str:
 
 
 class Staging:
-    """Outputs on their way: copied into a directory of their own on the disk where they belong, and all given their
-    names when all were copied. What a killed transfer leaves of it is removed with the scratch directory."""
+    """Outputs on their way: those that cannot be moved are copied into a directory of their own on the disk where they
+    belong, and all are given their names when all were copied. What a killed transfer leaves of it is removed with the
+    scratch directory."""
 
     def __init__(self, key: str, iwd: str, scratch: str, channel: Channel) -> None:
         self._name = f"{STAGING}{key}"
         self._iwd, self._scratch, self._channel = iwd, scratch, channel
+        self._movable = Movable(scratch)
         self._folders: dict[int, str] = {}
-        self._places: dict[str, tuple[str, str]] = {}
+        self._places: dict[str, tuple[str, str, bool]] = {}
         self._files: list[tuple[str, str]] = []
         self._directories: list[str] = []
 
@@ -338,12 +341,15 @@ class Staging:
         try:
             if os.path.islink(target):
                 target = os.path.realpath(target)
-            where, staging = self._place(os.path.dirname(target))
+            where, there, suits = self._place(os.path.dirname(target))
             target = f"{where}/{os.path.basename(target)}"
             if not os.path.isfile(target) and os.path.lexists(target):
                 self._write_into(file.source, target, tally)
                 return
-            staged = f"{staging}/{len(self._files)}"
+            if found := self._movable.take(file.source, suits):
+                self._moves(file.source, target, found, tally)
+                return
+            staged = f"{self._folder(there)}/{len(self._files)}"
         except OSError as error:
             raise unwritable(target, error) from None
         try:
@@ -352,6 +358,17 @@ class Staging:
             error.words = error.words.replace(staged, target)
             raise
         self._files.append((staged, target))
+
+    def _moves(self, source: str, target: str, found: os.stat_result, tally: Tally) -> None:
+        tally.admit(source, found.st_size)
+        if len(self._files) < SYNCED_ALONE:
+            descriptor = os.open(source, os.O_RDONLY | _NEVER_WAIT)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self._files.append((source, target))
+        tally.moved(found)
 
     def _write_into(self, source: str, target: str, tally: Tally) -> None:
         """Write to what is no file, a device perhaps: it cannot be replaced."""
@@ -370,15 +387,18 @@ class Staging:
         tally.files += 1
         tally.size += size
 
-    def _place(self, folder: str) -> tuple[str, str]:
-        """Return the true path of a directory, and the directory in which files for it are staged."""
+    def _place(self, folder: str) -> tuple[str, str, bool]:
+        """Return the true path of a directory, that of the nearest one that is there, and whether files can be moved
+        into it."""
         if folder not in self._places:
             true = os.path.realpath(folder)
-            self._places[folder] = true, self._folder(_nearest(true))
+            there = _nearest(true)
+            suits = os.access(there, os.W_OK | os.X_OK) and self._movable.suits(there)
+            self._places[folder] = true, there, suits
         return self._places[folder]
 
     def _folder(self, there: str) -> str:
-        """Return the directory for files that go to this disk."""
+        """Return the directory for files that are copied to this disk."""
         device = os.stat(there).st_dev
         if device not in self._folders:
             here = os.stat(self._iwd).st_dev == device and os.access(self._iwd, os.W_OK | os.X_OK)
@@ -396,7 +416,7 @@ class Staging:
     def commit(self, tally: Tally) -> None:
         """Give all their names."""
         if len(self._files) > SYNCED_ALONE:
-            sync_disks(self._folders.values())
+            sync_disks([self._scratch, *self._folders.values()])
         for target in self._directories:
             try:
                 os.makedirs(target, 0o700, exist_ok=True)
