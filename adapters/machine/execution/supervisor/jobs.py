@@ -241,7 +241,7 @@ class Jobs:
         """Return what a mover does after a job's process."""
         if way == "output":
             failed = job.failed
-            return lambda: transfer.take_back(order, job.directory, failed)
+            return lambda: transfer.take_back(order, job.directory, failed, moves=True)
         return lambda: spool.keep(order, job.directory, checkpoint=way == "checkpoint")
 
     def _stops(self, job: Job) -> None:

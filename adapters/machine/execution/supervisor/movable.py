@@ -45,7 +45,10 @@ class Movable:
         """Tell whether a file that is moved into a directory is there as a new one would be."""
         try:
             shared = os.stat(folder).st_mode & stat.S_ISGID
-            return not shared and _mount(folder) == self._mount and _DEFAULT_RIGHTS not in _attributes(folder)
+            writable = os.access(folder, os.W_OK | os.X_OK)
+            return (
+                writable and not shared and _mount(folder) == self._mount and _DEFAULT_RIGHTS not in _attributes(folder)
+            )
         except OSError:
             return False
 

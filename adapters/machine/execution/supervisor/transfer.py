@@ -207,12 +207,14 @@ def _note(scratch: str, name: str, text: str) -> None:
 # Output
 
 
-def take_back(order: Order, scratch: str, failed: bool, channel: Channel | None = None) -> Result:
+def take_back(order: Order, scratch: str, failed: bool, channel: Channel | None = None, moves: bool = False) -> Result:
     """Copy a job's outputs to where they belong. ``failed``: it did not succeed, and its outputs are wanted ON_SUCCESS:
-    then only its standard output and error come back."""
+    then only its standard output and error come back. ``moves``: the scratch directory goes afterwards, so files may be
+    taken out of it."""
     transfer: Transfer = order["transfer"]
     tally = Tally("output", transfer["max_output_mb"])
-    staging = Staging(order["key"], order["iwd"], scratch, channel or LocalChannel())
+    movable = Movable(scratch) if moves else None
+    staging = Staging(order["key"], order["iwd"], scratch, channel or LocalChannel(), movable)
     plugins = Plugins(order, scratch, upload=True)
     own = _streams(order, scratch)
     for name in [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own}):
@@ -323,10 +325,10 @@ class Staging:
     belong, and all are given their names when all were copied. What a killed transfer leaves of it is removed with the
     scratch directory."""
 
-    def __init__(self, key: str, iwd: str, scratch: str, channel: Channel) -> None:
+    def __init__(self, key: str, iwd: str, scratch: str, channel: Channel, movable: Movable | None) -> None:
         self._name = f"{STAGING}{key}"
         self._iwd, self._scratch, self._channel = iwd, scratch, channel
-        self._movable = Movable(scratch)
+        self._movable = movable
         self._folders: dict[int, str] = {}
         self._places: dict[str, tuple[str, str, bool]] = {}
         self._files: list[tuple[str, str]] = []
@@ -346,7 +348,7 @@ class Staging:
             if not os.path.isfile(target) and os.path.lexists(target):
                 self._write_into(file.source, target, tally)
                 return
-            if found := self._movable.take(file.source, suits):
+            if self._movable and (found := self._movable.take(file.source, suits)):
                 self._moves(file.source, target, found, tally)
                 return
             staged = f"{self._folder(there)}/{len(self._files)}"
@@ -393,7 +395,7 @@ class Staging:
         if folder not in self._places:
             true = os.path.realpath(folder)
             there = _nearest(true)
-            suits = os.access(there, os.W_OK | os.X_OK) and self._movable.suits(there)
+            suits = self._movable is not None and self._movable.suits(there)
             self._places[folder] = true, there, suits
         return self._places[folder]
 
