@@ -3,6 +3,7 @@ all of it, or what was kept before."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from poolbook.adapters.machine.execution import Exited, FileTransfer, Started
 from poolbook.adapters.machine.execution.supervisor import spool as supervisor_spool
 
+from ..pool.test_full_disks import disk
 from .bench import Bench, wait
 from .test_transfers import files
 
@@ -108,6 +110,23 @@ def test_an_eviction_keeps_what_was_kept_before_where_an_output_is_missing(bench
     assert (end.failure, end.moves[-1].failed, end.undelivered) == (None, True, False)
     assert kept(bench) == before
     assert not Path(spool(bench) + ".tmp").exists()
+
+
+def test_a_full_disk_leaves_what_was_kept_before(bench: Bench, iwd: Path) -> None:
+    with disk(bench.home / "spool", "size=1m") as place:
+        start(bench, iwd, "1", on_evict=True, outputs=("state",))
+        evict(bench, "1")
+        before = kept(bench)
+        large = "dd if=/dev/zero of=large bs=1k count=2000 2>/dev/null; " + WAITS
+        start(bench, iwd, "2", large, on_evict=True, outputs=("state", "large"))
+        end = evict(bench, "2")
+        assert (end.failure, end.moves[-1].failed) == (None, True)
+        assert kept(bench) == before
+        assert not list(place.rglob("large"))
+        checkpoint: dict[str, Any] = {"checkpoint": CHECKPOINT, "checkpoint_files": ("state", "large")}
+        start(bench, iwd, "3", large.replace(WAITS, "exit 85"), **checkpoint)
+        assert (bench.end("3").failure.code, bench.end("3").failure.errno) == (36, errno.ENOSPC)
+        assert kept(bench) == before
 
 
 def test_directories_and_links_are_kept_and_no_link_leads_out_of_the_scratch_directory(bench: Bench, iwd: Path) -> None:

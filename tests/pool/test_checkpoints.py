@@ -3,6 +3,7 @@ of them. What the supervisor keeps, and when: tests/execution/test_spool.py."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from .real import Folder
@@ -45,7 +46,8 @@ def log(folder: Folder) -> str:
 def spooled(folder: Folder) -> list[str]:
     """What is below the pool's spool."""
     root = folder.path / "pool.db.d/spool"
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+    found = (os.path.join(place, name) for place, _, names in os.walk(root) for name in names)
+    return sorted(os.path.relpath(path, root) for path in found)
 
 
 HOME = "1/0/cluster1.proc0.subproc0"

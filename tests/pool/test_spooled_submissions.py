@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .real import Folder
+from .test_checkpoints import spooled
 from .test_transfers import ad
 
 JOB = """
@@ -53,7 +54,7 @@ def test_files_go_to_the_spool_at_submission_and_come_from_there_when_they_are_f
         folder.wait_for(lambda: folder.call("q", "-af", "ProcId").split() == ["1"])
         folder.call("condor_transfer_data", "-all")
         folder.wait_for(lambda: folder.call("q", "-af", "ProcId") == "")
-        folder.wait_for(lambda: not list((folder.path / "pool.db.d/spool").rglob("*")))
+        folder.wait_for(lambda: not spooled(folder))
     assert "sound" in folder.call("verify")
 
 

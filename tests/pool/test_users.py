@@ -263,6 +263,26 @@ def test_links_in_a_scratch_directory_are_neither_followed_nor_given_away(pool: 
     pool.wait_for(lambda: not os.listdir(pool.path / "pool.db.execute"))
 
 
+def test_what_an_evicted_job_has_made_is_kept_for_its_owner_alone(pool: ForAll) -> None:
+    pool.configure(SLOT_USERS)
+    home = pool.home(OWNER)
+    script = "trap 'exit 9' TERM; test -e made && cat made && exit 0; id -u > made; sleep 60 & wait"
+    more = "should_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT_OR_EVICT\ntransfer_output_files = made"
+    cluster = pool.submit(OWNER, script, more)
+    name = pool.name
+    place = pool.path / f"pool.db.spool/{OWNER.pw_uid}/{cluster}/0/cluster{cluster}.proc0.subproc0"
+    pool.wait_for(lambda: "001 (" in (home / f"{name}.log").read_text())
+    pool.wait_for(lambda: list(pool.path.glob("pool.db.execute/dir_*/scratch/made")))
+    pool.says(OWNER, "vacate", str(cluster))
+    pool.wait_for(lambda: (place / "made").exists())
+    assert {path.stat().st_uid for path in (place, place / "made")} == {OWNER.pw_uid}
+    assert stat.S_IMODE(place.parent.parent.parent.stat().st_mode) == 0o700
+    assert pool.ends(cluster) == ""
+    assert (home / f"{name}.out").read_text() == f"{SLOTS.pw_uid}\n"
+    pool.wait_for(lambda: not place.exists())
+    pool.configure("")
+
+
 def test_nobody_but_root_looks_into_what_the_pool_keeps(pool: ForAll) -> None:
     modes = {
         "pool.db": 0o644, "pool.db.lock": 0o644, "pool.db.sock": 0o666, "pool.db.d": 0o700, "pool.db.execute": 0o711,
