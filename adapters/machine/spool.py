@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -22,6 +23,7 @@ from ...domain.config import ConfigError, Configuration
 from ...domain.events import Event, JobsTransitioned, Procs
 from ...domain.state_machines.job import LEFT
 from .execution import Account
+from .execution.supervisor.rights import Rights, acting
 from .starter import make_execute, own_part
 
 SPOOL: Final = "SPOOL"
@@ -131,13 +133,24 @@ class Spool:
 
     def _remove(self) -> None:
         while True:
-            path = self._waste.get()
+            self.remove(self._waste.get())
+
+    def remove(self, path: str) -> None:
+        """Remove a job's directory, and those around it that are empty then: with the rights of the user whose it is,
+        who may have put links into its path."""
+        with suppress(OSError), acting(self._rights_for(path)):
             shutil.rmtree(path, ignore_errors=True)
             for above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
-                try:
-                    os.rmdir(above)
-                except OSError:
-                    break  # another job's stands there
+                os.rmdir(above)  # fails if another job's stands there
+
+    def _rights_for(self, path: str) -> Rights | None:
+        """Return whose rights a directory is removed with; None: those of this process."""
+        try:
+            own = self.of_users / Path(path).relative_to(self.of_users).parts[0]
+        except ValueError:
+            return None
+        found = own.stat(follow_symlinks=False)
+        return Rights(found.st_uid, found.st_gid) if found.st_uid != os.geteuid() else None
 
 
 def _entries(folder: str | Path) -> list[str]:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.machine.execution import Account
+from poolbook.adapters.machine.spool import Spool
+
 from .. import forked
 from .real import PATIENCE, POOLBOOK, environment
 from .test_strangers import Shared, folder_of_all
@@ -349,3 +352,26 @@ def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: Fo
     _, second = places.read_text().split()
     pool.wait_for(lambda: not Path(first).parent.exists() and not Path(second).parent.exists())
     assert "sound" in pool.says(None, "verify")
+
+
+def test_a_user_s_spool_is_removed_with_the_user_s_rights_whatever_link_leads_to_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for above in tmp_path.parents[:2]:
+        above.chmod(0o755)
+    spool = Spool(tmp_path / "pool.db.d")
+    paths = {
+        user.pw_name: Path(spool.path(1, 0, Account(user.pw_name, user.pw_uid, user.pw_gid))) for user in (OWNER, OTHER)
+    }
+    for user in (OWNER, OTHER):
+        path = paths[user.pw_name]
+        path.mkdir(parents=True)
+        (path / "kept").touch()
+        for each in (path, *path.parents[:2], path / "kept"):
+            os.chown(each, user.pw_uid, user.pw_gid)
+    mine, others = paths["games"], paths["news"]
+    own = mine.parents[2]
+    spool.remove(str(mine))
+    assert list(own.iterdir()) == []
+    (own / "1").symlink_to(others.parents[1])
+    spool.remove(str(mine))
+    assert (others / "kept").exists()
