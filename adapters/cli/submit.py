@@ -43,9 +43,8 @@ def submit(argv: Sequence[str]) -> int:
         print_warnings([*refused.warnings, refused_by_policy(str(refused))])
         return 1
     print_warnings([*done.warnings, *warned_by_policy(done.warning)])
-    print(told, end="")
-    tell_who_runs_them(arguments)
-    return 0
+    print(told, end="", flush=True)
+    return ended(arguments, done)
 
 
 def asks(arguments: Arguments) -> bool:
@@ -67,6 +66,9 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
     """Queue the jobs, and return the message about them. Raise as ``commands.submit``, and `UsageError` or `Refusal` if
     the command line is wrong."""
     _check_pool(arguments)
+    if arguments.has("interactive") and not is_served(log_of(arguments)):
+        way_out = f"`poolbook serve{log_option(log_of(arguments))}` begins to run its jobs"
+        raise Refusal(f"ERROR: -interactive waits for its job to run, and nobody serves the log: {way_out}")
     description = description_of(arguments)
     verbose = _is_verbose(arguments, description)
     done = commands.submit(log_of(arguments), description, keep=verbose)
@@ -77,12 +79,18 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
     return done, announced(arguments, done, description.file, verbose)
 
 
-def tell_who_runs_them(arguments: Arguments) -> None:
-    """Say on standard error how the jobs come to run, if nobody serves the log."""
+def ended(arguments: Arguments, done: Submitted) -> int:
+    """Do what comes behind a submission, and return the exit code: an interactive job gets its user; else it is said on
+    standard error how the jobs come to run, if nobody serves the log."""
+    if arguments.has("interactive"):
+        from .interactive import attended
+
+        return attended(log_of(arguments), done.cluster)
     if not is_served(log_of(arguments)):
         ending = log_option(log_of(arguments))
         ways = f"`poolbook resume{ending}` runs the jobs and ends, `poolbook serve{ending}` goes on running"
         print(f"The pool is not running: {ways}.", file=sys.stderr)
+    return 0
 
 
 def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:

@@ -29,7 +29,14 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     if len(files) > 1:
         raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
     queue = _queue_of(arguments)
-    if files and files[0] != STANDARD_INPUT:
+    interactive = arguments.has("interactive")
+    if interactive and arguments.has("factory"):
+        raise UsageError("-interactive is for one job, which a -factory does not make at once", told=_NOT_LATE)
+    if interactive and not files:
+        from .interactive import DESCRIPTION
+
+        name, text, queue = "", DESCRIPTION, queue or "1"
+    elif files and files[0] != STANDARD_INPUT:
         name, text = files[0], _text_of(files[0])
     elif not files and queue is not None and (macros or arguments.has("append")):
         name, text = "", ""  # all is said on the command line
@@ -43,7 +50,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         file=name,
         folder=os.getcwd(),
         macros=macros,
-        append=[*arguments.values("append"), *_named(arguments)],
+        append=[*arguments.values("append"), *_named(arguments), *(_interactive(text) if interactive else ())],
         queue=queue,
         environment=dict(os.environ),
         most_jobs=last_number(SUBMIT, arguments, "maxjobs", least=-1) or 0,
@@ -51,6 +58,15 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         crlf_scripts=arguments.has("allow-crlf-script"),
         spool=arguments.has("spool"),
     )
+
+
+_NOT_LATE = "\nERROR: Interactive jobs cannot be materialized late\n"
+
+
+def _interactive(text: str) -> Iterator[str]:
+    from .interactive import lines_of
+
+    return lines_of(text)
 
 
 def _text_of(name: str) -> str:

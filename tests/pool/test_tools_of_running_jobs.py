@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from .. import forked
 from ..tools.captures import capture
-from .real import Folder
+from .real import PATIENCE, POOLBOOK, Folder, environment
 
 JOB = """\
 #!/bin/sh
@@ -45,9 +46,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
 
 def called(folder: Folder, tool: str, *words: str) -> tuple[str, int]:
     """What a tool prints, and its exit code."""
-    from .. import forked
-    from .real import PATIENCE, POOLBOOK, environment
-
     done = forked.run([*POOLBOOK, f"condor_{tool}", *words], cwd=folder.path, env=environment(), timeout=PATIENCE)
     return done.stdout + done.stderr, done.returncode
 
@@ -157,12 +155,24 @@ def test_nothing_is_left_to_fetch(folder: Folder) -> None:
 
 
 def test_a_file_is_followed_until_its_job_ends(folder: Folder) -> None:
-    from .. import forked
-    from .real import PATIENCE, POOLBOOK, environment
-
     folder.write("talks.sh", "echo one; sleep 1; echo two\n")
     folder.write("talks.sub", "executable = /bin/sh\narguments = talks.sh\noutput = talks.out\nqueue\n")
     job = re.findall(r"\d+", folder.call("submit", "-terse", "talks.sub"))[0]
     words = [*POOLBOOK, "condor_tail", "-f", job]
     done = forked.run(words, cwd=folder.path, env=environment(), timeout=PATIENCE)
     assert (done.stdout, done.returncode) == ("one\ntwo\n", 0)
+
+
+def test_an_interactive_job_gives_its_user_a_shell_in_its_directory(folder: Folder) -> None:
+    typed = "pwd; ls -a; echo $_CONDOR_SLOT $TMOUT; exit 3\n"
+    done = forked.run(
+        [*POOLBOOK, "condor_submit", "-interactive"], cwd=folder.path, env=environment(), timeout=PATIENCE, typed=typed
+    )
+    said = done.stdout + done.stderr
+    number = re.search(r"submitted to cluster (\d+)\.", said)
+    assert done.returncode == 3 and number, said
+    assert "Welcome to slot1" in said and "/scratch\n" in said and ".condor_ssh_to_job_1\n" in said
+    assert re.search(r"^slot1_\d+ 7200$", done.stdout, re.MULTILINE) and "condor_watch_q" not in said
+    ad = folder.json("q", number[1], "-long")[0]
+    assert (ad["InteractiveJob"], ad["Cmd"], ad["JobDescription"]) == (True, "/bin/sh", "interactive job")
+    folder.call("rm", number[1])

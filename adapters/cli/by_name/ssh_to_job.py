@@ -12,9 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
+from ..interactive import session
 from .jobs import POOL, job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ TOOL = Tool(
     wrong=2,
     words_end_it=True,
 )
-_PAUSE: Final = 5.0  #: seconds between two looks with -auto-retry, as condor_ssh_to_job takes them
+_FIRST_PAUSE: Final = 0.1  #: seconds until the second look with -auto-retry; each further pause is twice as long
+_PAUSE: Final = 5.0  #: and this at most, as condor_ssh_to_job takes it
 _HELD: Final = 5  #: the JobStatus of a job that is held
 
 
@@ -53,12 +56,14 @@ def ssh_to_job(argv: Sequence[str]) -> int:
     if job is None:
         raise TOOL.ended("Invalid job id: {word}\n", word=word)
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
-    run = _running(url, job)
+    run, attended = _running(url, job)
     if run is None and arguments.has("auto-retry"):
         print("Waiting for job to start...", file=sys.stderr)
+        pause = _FIRST_PAUSE
         while run is None:
-            time.sleep(_PAUSE)
-            run = _running(url, job)
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSE)
+            run, attended = _running(url, job)
     if run is None:
         raise ToolEnded(1, "(Use -auto-retry to keep trying periodically.)\n")
     environment = {**_environment(run), "TERM": os.environ.get("TERM", "dumb")}
@@ -67,17 +72,20 @@ def ssh_to_job(argv: Sequence[str]) -> int:
         print(f"Welcome to {run.slot}!\nYour condor job is running with pid(s) {run.pid}.", flush=True)
     words = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
     removes = arguments.has("remove-on-interrupt")
-    return _ended(subprocess.Popen(words, cwd=run.scratch, env=environment), word if removes else "")
+    with session(run.scratch) if attended else nullcontext():
+        return _ended(subprocess.Popen(words, cwd=run.scratch, env=environment), word if removes else "")
 
 
-def _running(url: str, job: tuple[int, int]) -> Run | None:
-    """Return the run of a job; None if it does not run yet. Raise ``ToolEnded`` if it is not in the queue, or held."""
+def _running(url: str, job: tuple[int, int]) -> tuple[Run | None, bool]:
+    """Return the run of a job (None: it does not run yet), and whether it waits for its user. Raise ``ToolEnded`` if it
+    is not in the queue, or held."""
     ad, run = looked_up(url, job)
     if ad is None:
         raise ToolEnded(1, "Unable to fetch job ad; is it still in the queue?\n")
     if ad.eval("JobStatus") == _HELD:
         raise ToolEnded(1, f'The job is on hold: "{ad.eval("HoldReason")}".\n')
-    return run if run is not None and run.pid and run.scratch else None
+    running = run is not None and bool(run.pid and run.scratch)
+    return run if running else None, ad.eval("InteractiveJob") is True
 
 
 def _environment(run: Run) -> dict[str, str]:

@@ -13,7 +13,7 @@ from ....domain.errors import PoolbookError
 from ...condor_tools.options import Arguments, Help, Refusal, UsageError, parse
 from ...condor_tools.tool_options import ToolEnded, usage_of
 from ...runtime.requests import Refused
-from ..submit import BY_POLICY, answered, asks, queued, refused_by_policy, tell_who_runs_them, warned_by_policy
+from ..submit import BY_POLICY, answered, asks, ended, queued, refused_by_policy, warned_by_policy
 from ..submit_description import SUBMIT, print_warnings
 
 _BEGUN = "Submitting job(s)"
@@ -52,11 +52,10 @@ def _submit(arguments: Arguments) -> int:
     except (PoolbookError, Refused) as error:
         raise ToolEnded(1, _failed(error), "" if quiet else _BEGUN) from None
     print(told, end="", flush=True)
-    if not quiet and told.endswith(f" to cluster {done.cluster}.\n"):
+    if not (quiet or arguments.has("interactive")) and told.endswith(f" to cluster {done.cluster}.\n"):
         print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
     print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
-    tell_who_runs_them(arguments)
-    return 0
+    return ended(arguments, done)
 
 
 def _failed(error: PoolbookError | Refused) -> str:
