@@ -83,7 +83,7 @@ def ended(arguments: Arguments, done: Submitted) -> int:
     """Do what comes behind a submission, and return the exit code: an interactive job gets its user; else it is said on
     standard error how the jobs come to run, if nobody serves the log."""
     if arguments.has("interactive"):
-        from .interactive import attended
+        from .by_name.interactive import attended
 
         return attended(log_of(arguments), done.cluster)
     if not is_served(log_of(arguments)):

@@ -33,7 +33,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     if interactive and arguments.has("factory"):
         raise UsageError("-interactive is for one job, which a -factory does not make at once", told=_NOT_LATE)
     if interactive and not files:
-        from .interactive import DESCRIPTION
+        from .by_name.interactive import DESCRIPTION
 
         name, text, queue = "", DESCRIPTION, queue or "1"
     elif files and files[0] != STANDARD_INPUT:
@@ -64,7 +64,7 @@ _NOT_LATE = "\nERROR: Interactive jobs cannot be materialized late\n"
 
 
 def _interactive(text: str) -> Iterator[str]:
-    from .interactive import lines_of
+    from .by_name.interactive import lines_of
 
     return lines_of(text)
 

@@ -134,8 +134,8 @@ def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
 
 
 def _stop(url: str) -> int:
-    from ..machine.sockets import connect, process_of
     from ..runtime.commands import is_written
+    from ..sockets import connect, process_of
     from ..stores.log_paths import log_paths
 
     place = log_paths(url)

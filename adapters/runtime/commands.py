@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ...domain.ports.log import LogError
 from ..machine.host import user_name
-from ..machine.sockets import connect, peer_of
+from ..sockets import connect, peer_of
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
 from .requests import LONGEST_DESCRIPTION, Refused, Request, SubmitDescription, Submitted, Terms
 

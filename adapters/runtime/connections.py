@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
-from ..machine.sockets import peer_of
+from ..sockets import peer_of
 
 LONGEST_REQUEST = 4 << 20  #: bytes of a request: more than a command line can hold
 LONGEST_SUBMIT = 64 << 20  #: bytes of one that brings jobs along

@@ -27,7 +27,7 @@ from ...domain.schedd.constraints import Patience
 from ...domain.state import negotiators
 from ..machine.host import user_name
 from ..machine.local_time import local_time
-from ..machine.sockets import listen, make_private
+from ..sockets import listen, make_private
 from ..stores.log_paths import WriterLock, log_paths
 from ..stores.sqlite_files import mode_like
 from .asked_ahead import MOST, RequestsAhead, Waiting

@@ -21,8 +21,8 @@ from ..machine.execution.supervisor import transfer
 from ..machine.execution.supervisor.plugins import scheme
 from ..machine.execution.supervisor.sandbox import STREAMS
 from ..machine.execution.supervisor.scratch import CATALOG
-from ..machine.sockets import make_private
 from ..machine.spool import Spool
+from ..sockets import make_private
 from .activations import ReadAd, remaps
 
 BROUGHT: Final = ".poolbook-brought"  #: in the spool directory: what was put there, with sizes and times

@@ -36,7 +36,7 @@ class LogPaths(NamedTuple):
 
     @property
     def socket(self) -> Path:
-        """Return the path of the server's socket. It may be longer than a socket's address: see ``machine.sockets``."""
+        """Return the path of the server's socket. It may be longer than an address: see ``adapters.sockets``."""
         return self.base.with_name(self.base.name + ".sock")
 
     def trusted(self) -> frozenset[int]:

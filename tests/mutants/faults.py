@@ -27,7 +27,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "execution": ("adapters/machine/execution",),
     "permissions": (
         "adapters/runtime/ownership.py", "adapters/runtime/requests.py", "adapters/runtime/connections.py",
-        "adapters/machine/sockets.py", "domain/schedd/job_commands.py", "domain/schedd/slot_commands.py",
+        "adapters/sockets.py", "domain/schedd/job_commands.py", "domain/schedd/slot_commands.py",
         "domain/negotiator/submitter_commands.py", "adapters/stores/sqlite_files.py",
         "adapters/machine/execution/supervisor/server.py",
     ),

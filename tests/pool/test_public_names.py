@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
+    "AskFirst": "the server catches it: it asks the jobs, and decides again",
     "CannotExpandError": "the schedd catches it: the job is held",
     "CircleError": "the readers of submit descriptions and configurations catch it",
     "EditError": "the command prints it",
@@ -28,11 +29,15 @@ INSIDE = {
     "LeftToClientError": "the server answers that the client has to read its file",
     "LogBeginsLater": "the commands print it",
     "MacroError": "the readers of submit descriptions and configurations catch it",
+    "NoAccount": "whoever starts jobs catches it: the job is held, or waits",
     "NoNegotiator": "the commands print it",
     "NotAllowed": "a decision that the tables do not allow is a defect",
     "NotRecorded": "the commands print it",
+    "NotRun": "the server catches it: the job is held",
     "Open": "the reader of submit descriptions catches it",
     "PlayError": "`poolbook play` prints it",
+    "PluginError": "the transfer catches it: it counts as one of its failures",
+    "SpoolError": "the tools print it",
     "TransferError": "the transfer that raises it counts it, and goes on with the other files",
     "QuotingError": "the readers of submit descriptions and configurations catch it",
     "Refused": "the commands print it",
@@ -45,6 +50,8 @@ INSIDE = {
     "Unsupported": "the evaluation over columns catches it",
     "UsageError": "the commands print it",
     "UserLogError": "whoever keeps the views and the jobs' logs catches it",
+    "_BrokenError": "the process that answers a job's condor_chirp ends the connection",
+    "_Failed": "the plugin for URLs reports it, and ends with exit code 1",
     "_Open": "the evaluation over columns catches it",
     "_Refused": "the parser catches it",
     "TooMuchError": "the importer reads no more of the file, and says so",

@@ -354,13 +354,10 @@ def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: Fo
     assert "sound" in pool.says(None, "verify")
 
 
-def test_a_user_s_spool_is_removed_with_the_user_s_rights_whatever_link_leads_to_it(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    for above in tmp_path.parents[:2]:
-        above.chmod(0o755)
-    spool = Spool(tmp_path / "pool.db.d")
+def test_a_user_s_spool_is_removed_with_the_user_s_rights_whatever_link_leads_to_it(pool: ForAll) -> None:
+    spool = Spool(pool.path / "other.d")
     paths = {
-        user.pw_name: Path(spool.path(1, 0, Account(user.pw_name, user.pw_uid, user.pw_gid))) for user in (OWNER, OTHER)
+        user.pw_name: Path(spool.path(0, 0, Account(user.pw_name, user.pw_uid, user.pw_gid))) for user in (OWNER, OTHER)
     }
     for user in (OWNER, OTHER):
         path = paths[user.pw_name]

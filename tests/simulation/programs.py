@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from poolbook.adapters.machine import sockets
+from poolbook.adapters import sockets
 from poolbook.adapters.machine.execution import SupervisorError, client
 from poolbook.adapters.machine.execution.supervisor import (
     families,

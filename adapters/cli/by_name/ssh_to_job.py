@@ -11,12 +11,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
-from ..interactive import session
 from .jobs import POOL, job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ TOOL = Tool(
 )
 _FIRST_PAUSE: Final = 0.1  #: seconds until the second look with -auto-retry; each further pause is twice as long
 _PAUSE: Final = 5.0  #: and this at most, as condor_ssh_to_job takes it
+SESSION: Final = ".condor_ssh_to_job_1"  #: what is in a job's directory for as long as its user is there
 _HELD: Final = 5  #: the JobStatus of a job that is held
 
 
@@ -72,8 +72,20 @@ def ssh_to_job(argv: Sequence[str]) -> int:
         print(f"Welcome to {run.slot}!\nYour condor job is running with pid(s) {run.pid}.", flush=True)
     words = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
     removes = arguments.has("remove-on-interrupt")
-    with session(run.scratch) if attended else nullcontext():
+    with _session(run.scratch) if attended else nullcontext():
         return _ended(subprocess.Popen(words, cwd=run.scratch, env=environment), word if removes else "")
+
+
+@contextmanager
+def _session(scratch: str) -> Iterator[None]:
+    """Let the job wait for as long as its user is there."""
+    folder = os.path.join(scratch, SESSION)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the job has ended, and its directory with it
+            os.rmdir(folder)
 
 
 def _running(url: str, job: tuple[int, int]) -> tuple[Run | None, bool]:

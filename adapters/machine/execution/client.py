@@ -22,7 +22,7 @@ from attrs import asdict, define
 
 from ....domain.errors import PoolbookError
 from ....domain.ports.world import How
-from ..sockets import connect, make_private
+from ...sockets import connect, make_private
 from .activation import REPORTS, Activation, Exited, Failed, Lost, Report, Running, Started, Transferring
 
 Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import Final
 
-_SESSION: Final = ".condor_ssh_to_job_1"
-_WAITS: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{_SESSION}; do /bin/sleep 3; done"
+from .ssh_to_job import SESSION, ssh_to_job
+
+_WAITS: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{SESSION}; do /bin/sleep 3; done"
 DESCRIPTION: Final = "environment = TMOUT=7200\nnotification = never\npriority = 1000\nrequest_memory = 512m\n"
 """The job of somebody who names no submit file."""
 _DESCRIBED: Final = re.compile(r"^\s*(description|(\+|MY\.)JobDescription)\s*=", re.MULTILINE | re.IGNORECASE)
@@ -29,21 +29,7 @@ def lines_of(description: str) -> Iterator[str]:
         yield "description = interactive job"
 
 
-@contextmanager
-def session(scratch: str) -> Iterator[None]:
-    """Let the job wait for as long as its user is there."""
-    folder = os.path.join(scratch, _SESSION)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # the job has ended, and its directory with it
-            os.rmdir(folder)
-
-
 def attended(log: str, cluster: int) -> int:
     """Give the user a shell in the job, as soon as it runs; return the shell's exit code."""
-    from .by_name.ssh_to_job import ssh_to_job
-
     os.environ["POOLBOOK_LOG"] = log
     return ssh_to_job(["-auto-retry", "-remove-on-interrupt", f"{cluster}.0"])
