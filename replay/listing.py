@@ -144,6 +144,11 @@ def _exited(event: e.JobExited) -> _Part:
     return _Part(event.row or "exit", ", ".join(said), event.source, event.target)
 
 
+def _edited(event: e.JobsEdited) -> _Part:
+    said = [_ad(event.changes)] if event.changes else []
+    return _Part("edited", "; ".join([*said, *map(shortened, event.notes)]))
+
+
 def _measured(event: e.JobMeasured) -> _Part:
     cpu = interval(event.user_cpu + event.system_cpu)
     return _Part("measured", f"memory {memory(event.resident)}, disk {memory(event.disk)}, CPU {cpu}")
@@ -181,7 +186,7 @@ _OF_JOBS: dict[type[e.Event], Callable[[Any], _Part]] = {
     e.JobsTransformed: _transformed,
     e.JobsMaterialized: lambda event: _Part("made", "", "Unsubmitted", event.status),
     e.JobsTransitioned: _moved,
-    e.JobsEdited: lambda event: _Part("edited", _ad(event.changes)),
+    e.JobsEdited: _edited,
     e.JobsDeferred: lambda event: _Part("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _activated,
     e.JobDue: lambda event: _Part("due"),

@@ -14,15 +14,34 @@ from attrs import field, frozen
 from ...domain.classad import EvaluationError, Expression
 from ...domain.config import ConfigError, Configuration
 from ...domain.events import Ad
+from ...domain.schedd.edit_rights import unsettable
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.expression_cache import ad_of
+from ...domain.state.schedd_settings import GUARDED
 from .accounts import Accounts
+from .execution import Chirp
 from .transfer_plugins import ENABLED, plugins_by_method
 
 RENICE: Final = "JOB_RENICE_INCREMENT"
 _NICEST = 19
 _CLOSED, _PASSABLE = 0o700, 0o711
 _NO_NUMBER = 10  #: the increment where the expression gives no number, as in HTCondor
+
+
+_PLAIN_CHIRP: Final = Chirp(True, ("Chirp*",), 100, tuple(sorted(unsettable({}))))
+
+
+def _chirp(configuration: Configuration) -> Chirp | None:
+    if not (configuration.boolean("ENABLE_CHIRP", True) and configuration.boolean("ENABLE_CHIRP_IO", True)):
+        return None
+    delayed = configuration.boolean("ENABLE_CHIRP_DELAYED", True)
+    prefixes = configuration.get("CHIRP_DELAYED_UPDATE_PREFIX", "Chirp*").replace(",", " ").split()
+    return Chirp(
+        updates=configuration.boolean("ENABLE_CHIRP_UPDATES", True),
+        delayed=tuple(prefixes) if delayed else (),
+        most=configuration.integer("CHIRP_DELAYED_UPDATE_MAX_ATTRS", 100),
+        refused=tuple(sorted(unsettable({name: configuration.get(name, text) for name, text in GUARDED.items()}))),
+    )
 
 
 @frozen
@@ -37,7 +56,8 @@ class Starter:
     """By schemes of URLs the commands that move their files."""
     plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
     accounts: Accounts = field(factory=Accounts)  #: as whom jobs run
-    chirp: bool = True  #: ENABLE_CHIRP and ENABLE_CHIRP_IO
+    chirp: Chirp | None = _PLAIN_CHIRP
+    """What jobs may do with condor_chirp, by ENABLE_CHIRP_<setting> and CHIRP_<setting>; None: it is not answered."""
 
     @classmethod
     def configured(cls, configuration: Configuration, folder: Path) -> Starter:
@@ -60,7 +80,7 @@ class Starter:
             plugins=plugins_by_method(configuration),
             plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
             accounts=Accounts.configured(configuration),
-            chirp=configuration.boolean("ENABLE_CHIRP", True) and configuration.boolean("ENABLE_CHIRP_IO", True),
+            chirp=_chirp(configuration),
         )
 
     def nice(self, job: Ad) -> int:

@@ -7,6 +7,8 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
+
 from ...domain.classad import ClassAd, EvaluationError, parse
 from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
@@ -142,7 +144,20 @@ def activation(
         account=account,
         files=files,
         core_bytes=job.number("CoreSize") or 0,
-        chirp=starter.chirp and job.value("WantIOProxy") is True and not _at_the_access_point(job),
+        chirp=_chirp(job, starter, ours=bool(launch.cluster)),
+    )
+
+
+def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
+    """What the job may do with condor_chirp; None: it asks for none, or gets none. ``ours``: it is of this pool's
+    queue, where what it writes is kept."""
+    chirp = starter.chirp
+    if chirp is None or job.value("WantIOProxy") is not True or _at_the_access_point(job):
+        return None
+    return evolve(
+        chirp,
+        updates=ours and chirp.updates and job.value("WantRemoteUpdates") is not False,
+        delayed=chirp.delayed if ours and job.value("WantDelayedUpdates") is not False else (),
     )
 
 

@@ -18,6 +18,7 @@ from ...domain.ports.stimuli import (
     BackfillEnded,
     BackfillRunning,
     BenchmarksDone,
+    Chirped,
     Ended,
     MailHandled,
     Measured,
@@ -69,6 +70,11 @@ def _check_owner(configuration: Configuration) -> None:
 
 
 _MOVELESS = (execution.Usage, execution.Lost)
+
+
+def _chirped(key: str, writes: Sequence[execution.Write]) -> Chirped:
+    told = tuple((write.number, write.kind, write.name, write.text) for write in writes)
+    return Chirped(f"chirp-{key}-{told[-1][0]}", key, told)
 
 
 def _transferred(key: str, move: execution.Move) -> Transferred:
@@ -327,6 +333,9 @@ class LocalWorld:
                 if said is not None:
                     yield said
                 continue
+            if isinstance(report, execution.Chirped):
+                yield _chirped(report.key, report.writes)
+                continue
             moves = {} if isinstance(report, _MOVELESS) else {move.way: move for move in report.moves}
             if "input" in moves:
                 yield _transferred(report.key, moves["input"])
@@ -337,6 +346,8 @@ class LocalWorld:
             for way in ("checkpoint", "output"):
                 if way in moves:
                     yield _transferred(report.key, moves[way])
+            if isinstance(report, execution.Running | execution.Failed | execution.Exited) and report.writes:
+                yield _chirped(report.key, report.writes)
             if not isinstance(report, execution.Started | execution.Running | execution.Transferring):
                 yield self._stimulus(report)
 
@@ -349,8 +360,8 @@ class LocalWorld:
         if isinstance(report, execution.Usage):
             self._load.measured(key, report.at, report.user_us + report.system_us)
             return None
-        if isinstance(report, execution.Transferring):
-            return None  # it has no files
+        if isinstance(report, execution.Transferring | execution.Chirped):
+            return None  # it has no files, and no condor_chirp
         if isinstance(report, execution.Failed):
             return BackfillEnded(f"end-{key}", key, report.at, failure=report.reason)
         if isinstance(report, execution.Lost):

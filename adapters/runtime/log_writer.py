@@ -36,7 +36,7 @@ from ...domain.state.state import Activation, BackfillClient, State
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
 _REPORTED_ONCE = (
-    s.Started | s.Measured | s.Ended | s.BenchmarksDone | s.BackfillRunning | s.BackfillEnded
+    s.Started | s.Chirped | s.Measured | s.Ended | s.BenchmarksDone | s.BackfillRunning | s.BackfillEnded
 )  #: what the world says once and will not say again
 
 

@@ -54,6 +54,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.Transferred: ("schedd.job_processes", "transferred"),
     s.Started: ("schedd.job_processes", "started"),
     s.Measured: ("schedd.job_processes", "measured"),
+    s.Chirped: ("schedd.job_processes", "chirped"),
     s.Ended: ("schedd.job_processes", "ended"),
     s.MailHandled: ("schedd.notification", "mail_handled"),
     s.LeaveQueue: ("schedd.leave_queue", "leave"),

@@ -33,7 +33,7 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "deferral_missed", "transfer_failed", "invalid_schedule", "materialized", "job_duration", "execute_duration",
     "timer_remove", "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove", "periodic_vacate",
     "system_periodic_hold", "system_periodic_release", "system_periodic_remove", "system_periodic_vacate",
-    "evict_transform", "notified", "mailed", "cooled_down",
+    "evict_transform", "chirp", "notified", "mailed", "cooled_down",
     # what was read of a real pool
     "reported", "read", "refused",
 })  # fmt: skip

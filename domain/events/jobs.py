@@ -85,14 +85,18 @@ class JobsTransitioned(ClusterEvent):
 @event("jobs.edited")
 @frozen
 class JobsEdited(ClusterEvent):
-    """Somebody changed attributes of these jobs, or a transform of a job's own did, at the end of a run."""
+    """Somebody changed attributes of these jobs, or a transform of a job's own did, at the end of a run; or a job that
+    runs did itself, or wrote into its log, with condor_chirp."""
 
     procs: Procs  #: their process numbers, in ranges
     changes: Ad  #: what their ads say from here on
-    transform: str = ""  #: the transform, as in TransformOnEvict (empty: a user changed them)
-    before: Ad = Factory(dict)  #: what these attributes were before a transform (empty: they were not there)
+    transform: str = ""  #: the transform, as in TransformOnEvict (empty: none did)
+    before: Ad = Factory(dict)  #: what these attributes were before a transform or the job set them (empty: not there)
     noted: tuple[int, ...] = ()  #: where the log has what a transform evaluated
-    skipped: tuple[str, ...] = ()  #: a transform's statements that had no effect, and why
+    skipped: tuple[str, ...] = ()  #: a transform's statements, or a job's writes, that had no effect, and why
+    number: int = 0  #: of what a job wrote itself: how many writes of its run there are up to here
+    delayed: tuple[str, ...] = ()  #: the attributes among them of which its log is not told (set_job_attr_delayed)
+    notes: tuple[str, ...] = ()  #: the lines that it wrote into its log
 
 
 @event("jobs.deferred")

@@ -375,6 +375,15 @@ class Started(Stimulus):
 
 
 @frozen
+class Chirped(Stimulus):
+    """A job wrote with condor_chirp: number, kind (set, delayed or note), attribute and text of each,
+    ascending. A number that was told before is told again after a restart."""
+
+    key: str
+    writes: tuple[tuple[int, str, str, str], ...]
+
+
+@frozen
 class Measured(Stimulus):
     key: str
     image: int

@@ -73,6 +73,12 @@ def why_not_edit(name: str, user: str, settings: Mapping[str, str], *, is_super:
     return ""
 
 
+def unsettable(settings: Mapping[str, str]) -> frozenset[str]:
+    """The attributes, in small letters, that a job may not set of itself: those that its owner may not edit."""
+    guarded = _guards(tuple(settings.get(each, default) for each, default in GUARDED.items()))
+    return OWN | IDENTITY | {_GROUP} | guarded.keys()
+
+
 def ignores_secure(settings: Mapping[str, str]) -> bool:
     """Whether attempts to set secure attributes are passed over."""
     return settings.get(IGNORE_SECURE, "true").strip().lower() != "false"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from attrs import evolve
 
 from ..decision.draft import Draft
-from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobTransferBegan, JobTransferEnded
-from ..ports.stimuli import Ended, Measured, Started, Transferred
+from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTransferBegan, JobTransferEnded
+from ..ports.stimuli import Chirped, Ended, Measured, Started, Transferred
 from ..startd.claiming import charge_badput
 from ..startd.job_signals import HELD_BY_STARTD
 from ..state.cluster import Cluster
@@ -29,6 +29,7 @@ from ..state_machines.hold_codes import (
 from .claims import job_ended
 from .cool_down import cooled
 from .deferral import schedule
+from .edit_rights import unsettable
 from .evict_transforms import requests_otherwise
 from .job_policy import Ending, at_end
 
@@ -78,6 +79,35 @@ def measured(draft: Draft, stimulus: Measured) -> None:
             stimulus.disk, stimulus.user_cpu, stimulus.system_cpu,
         )
     )  # fmt: skip
+
+
+def chirped(draft: Draft, stimulus: Chirped) -> None:
+    """A job set attributes of its own, or wrote into its log. What its owner may not edit, it may not set."""
+    activation = draft.state.activations.get(stimulus.key)
+    if activation is None or activation.cluster not in draft.state.clusters:
+        return
+    new = [write for write in stimulus.writes if write[0] > activation.chirped]
+    if not new:
+        return  # told again: it stands in the log already
+    refused = unsettable(draft.state.settings)
+    proc, cluster = activation.proc, draft.state.clusters[activation.cluster]
+    spelled = {name.lower(): name for name in (*cluster.ad, *cluster.variants.names, *cluster.changes(proc))}
+    sets: dict[str, tuple[str, str]] = {}
+    for _, kind, name, text in new:
+        if kind != "note":
+            sets[spelled.setdefault(name.lower(), name)] = kind, text
+    done = {name: text for name, (_, text) in sets.items() if name.lower() not in refused}
+    edited = JobsEdited(*draft.why("chirp"), activation.cluster, ((proc, proc),), done)
+    draft.emit(
+        evolve(
+            edited,
+            before={name: cluster.value(proc, name) for name in done},
+            skipped=tuple(f"{name} = {sets[name][1]}: no job may set it" for name in sets if name not in done),
+            number=new[-1][0],
+            delayed=tuple(name for name in done if sets[name][0] == "delayed"),
+            notes=tuple(text for _, kind, _, text in new if kind == "note"),
+        )
+    )
 
 
 MEASURED_EVERY = 300_000_000

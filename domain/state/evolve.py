@@ -496,6 +496,8 @@ def _jobs_edited(state: State, event: e.JobsEdited) -> None:
     if NOTIFICATION.lower() in cluster.edited:
         state.notifying.add(cluster.id)
     state.note_cluster(cluster)
+    if event.number:
+        state.by_job[event.cluster, event.procs[0][0]].chirped = event.number
 
 
 def _deferred(state: State, event: e.JobsDeferred) -> None:

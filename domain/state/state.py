@@ -80,6 +80,7 @@ class Activation:
     transfer: str = ""
     """How far the transfer of its files is: one of `TRANSFER_STEPS` (empty: none has begun)."""
     checkpoints: int = 0  #: the number of the last checkpoint that came to its end (0: none did)
+    chirped: int = 0  #: how many writes of its condor_chirp the log has
     halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
     vacated: Ad = field(factory=dict)  #: what the job's ad will say of why it was ended, where a policy ended it
 

@@ -113,16 +113,37 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
         pool.report_job(cluster.id, proc, "activation", "a job's own transform changes it alone, at the end of its run")
     elif not cluster.wish(proc, f"{BODY}{event.transform}"):
         pool.report_job(cluster.id, proc, "reference", f"it has no transform {event.transform}")
+    _was_so(pool, cluster, event)
+    for place in event.noted:
+        if place not in pool.notes:
+            words = f"its evidence is said to be {place}, where the stimulus recorded none"
+            pool.report_job(cluster.id, proc, "evidence", words)
+
+
+def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+    """Check that a job that is said to have set its own attributes runs, and that nothing counts twice."""
+    proc = event.procs[0][0]
+    run = pool.state.by_job.get((cluster.id, proc))
+    if event.procs != ((proc, proc),) or run is None:
+        pool.report_job(cluster.id, proc, "activation", "a job writes with condor_chirp for itself, while it runs")
+        pool.folds = None
+    elif event.number < run.chirped + max(len(event.notes), 1):
+        words = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
+        pool.report_job(cluster.id, proc, "value", words)
+    if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
+        pool.report_job(cluster.id, proc, "value", "what it wrote itself is told as something else as well")
+    _was_so(pool, cluster, event)
+
+
+def _was_so(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+    """Check what attributes are said to have been before."""
+    proc = event.procs[0][0]
     for name, text in event.before.items():
         if name not in event.changes or text != cluster.value(proc, name):
             words = (
                 f"{name} is said to have been {text or 'not there'}, but it was {cluster.value(proc, name) or 'not'}"
             )
             pool.report_job(cluster.id, proc, "value", words)
-    for place in event.noted:
-        if place not in pool.notes:
-            words = f"its evidence is said to be {place}, where the stimulus recorded none"
-            pool.report_job(cluster.id, proc, "evidence", words)
 
 
 @rule(e.MailDue)

@@ -19,7 +19,7 @@ from ...domain.state.state import RUNS, Activation, Slot, provides
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting import begins
 from .evidence import own_policy
-from .job_policy import by_policy, changed_itself, cools_down, is_by_policy
+from .job_policy import by_policy, changed_itself, cools_down, is_by_policy, wrote_itself
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule, rule_of
 from .rules import NEEDS, OUTCOMES
 from .submissions import check_number, judge_submission
@@ -267,7 +267,9 @@ def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
         gone = cluster.status.find(0, first, behind)
         if gone >= 0:
             pool.report_job(cluster.id, gone, "reference", "it is edited, but not in the queue")
-    if event.transform or event.before or event.noted or event.skipped:
+    if event.cause == "chirp" or event.number or event.notes or event.delayed:
+        wrote_itself(pool, cluster, event)
+    elif event.transform or event.before or event.noted or event.skipped:
         changed_itself(pool, cluster, event)
     for name in event.changes:
         if name.lower() in IDENTITY | OWN or guard(name, pool.state.settings) == IMMUTABLE:

@@ -295,6 +295,9 @@ class _Life:
         self.edits.append((position, event.changes))
         if event.transform:
             self._changed_itself(position, event)
+        elif event.number:
+            lines = "; ".join(event.notes)
+            self._say(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
         else:
             self._say(position, event, "edited", why=self.context.words(event), changes=changes)
 

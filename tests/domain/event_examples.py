@@ -102,6 +102,18 @@ EXAMPLES: list[e.Event] = [
     e.StarterSignalled(AT, "kill", "x", "slot1@h", "hard", 0),
     e.ClaimHolderSilent(AT, "lease_over", "x", "slot1@h", "c", AT),
     e.MatchVoided(AT, "match_void", "x", "slot1@h", "1.0"),
+    e.JobsEdited(
+        AT,
+        "chirp",
+        "x",
+        1,
+        ((0, 0),),
+        {"ChirpDone": "5"},
+        before={"ChirpDone": ""},
+        number=3,
+        delayed=("ChirpDone",),
+        notes=("half of it",),
+    ),
     e.JobsEdited(AT, "user_edit", "x", 1, ((0, 0),), {"JobPrio": "1"}),
     e.JobsTransformed(
         AT, "submitted", "x", 2, "AssignGroup", ((0, 1),), {"Group": '"a"'}, {"Group": ""}, evidence=(3,)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.execution import FileTransfer, Started
+from poolbook.adapters.machine.execution import Chirp, Chirped, FileTransfer, Running, Started, Write
 
 from .bench import Bench, runs, wait
 
+RULES = Chirp(updates=True, delayed=("chirp*",), most=3, refused=("owner",))
 AD = 'Owner = "alice"\nRequestCpus = 1\n'
 
 
@@ -65,7 +66,7 @@ def job(bench: Bench) -> Iterator[Client]:
     (iwd / "in").symlink_to("a")
     script = 'test "$_CONDOR_CHIRP_CONFIG" = "$_CONDOR_SCRATCH_DIR/.chirp.config" && touch ready; sleep 100'
     transfer = FileTransfer(executable=False)
-    bench.sh("1", script, iwd=str(iwd), transfer=transfer, chirp=True, job_ad=AD)
+    bench.sh("1", script, iwd=str(iwd), transfer=transfer, chirp=RULES, job_ad=AD)
     bench.until(lambda: bench.of("1", Started))
     scratch = bench.folder / "execute/dir_1/scratch"
     wait(lambda: (scratch / "ready").exists())
@@ -103,7 +104,7 @@ def test_files_are_fetched_put_read_and_written(bench: Bench, job: Client) -> No
     assert (job.say("access a 4"), job.say("access a 1"), job.say("chmod a 384")) == (0, -2, 0)
     assert job.fetched("get_job_attr owner") == b'"alice"'
     assert job.fetched("get_job_attr NoSuch") == b"UNDEFINED"
-    assert (job.say("version"), job.say("set_job_attr A 1"), job.say("nonsense"), job.say("read x y")) == (
+    assert (job.say("version"), job.say("whoareyou x 9"), job.say("nonsense"), job.say("read x y")) == (
         2,
         -8,
         -8,
@@ -124,6 +125,57 @@ def test_nothing_outside_of_the_initial_directory_is_reached(bench: Bench, job: 
     assert {request: job.say(request) for request in OUTSIDE} == dict.fromkeys(OUTSIDE, -2)
     assert (bench.home / "secret").read_text() == "secret\n"
     assert not (bench.home / "b").exists()
+
+
+WRITES = (
+    ("set_job_attr Step 7", 0),
+    ('set_job_attr Text "half\\ done"', 0),
+    ("set_job_attr_delayed ChirpShare 0.5", 0),
+    ("set_job_attr step 8", 0),
+    ("ulog half\\ of\\ it", 0),
+    ("set_job_attr Fourth 1", -6),
+    ("set_job_attr Owner 1", -2),
+    ("set_job_attr_delayed Step 1", -2),
+    ("set_job_attr Step 1+", -8),
+    ("set_job_attr 1Step 1", -8),
+    (f"set_job_attr Text {'9' * 994}", -5),
+    ("get_job_attr_delayed NoSuch", -3),
+)
+
+
+def test_what_a_job_writes_is_reported_once_as_it_does_so_and_all_of_it_with_its_end(bench: Bench, job: Client) -> None:
+    assert job.say(f"cookie {job.cookie}") == 0
+    assert [(line, job.say(line)) for line, _ in WRITES] == list(WRITES)
+    assert job.fetched("get_job_attr STEP") == b"8"
+    assert job.fetched("get_job_attr_delayed chirpshare") == b"0.5"
+    said = [
+        Write(1, "set", "Step", "7"), Write(2, "set", "Text", '"half done"'), Write(3, "delayed", "ChirpShare", "0.5"),
+        Write(4, "set", "step", "8"), Write(5, "note", "", "half of it"),
+    ]  # fmt: skip
+
+    def told() -> list[Write]:
+        return [write for report in bench.of("1", Chirped) for write in report.writes]
+
+    bench.until(lambda: len(told()) == len(said))
+    assert told() == said
+    (running,) = bench.supervisor.recover(["1"]).values()
+    assert isinstance(running, Running)
+    assert running.writes == tuple(said[1:])
+    assert job.say("set_job_attr Step 9") == 0
+    bench.supervisor.signal("1", "hard")
+    assert bench.end("1").writes == (*said[1:3], said[4], Write(6, "set", "Step", "9"))
+
+
+NOTHING_ALLOWED = ("set_job_attr A 1", "set_job_attr_delayed ChirpA 1", "get_job_attr_delayed Owner", "ulog x")
+
+
+def test_a_job_that_may_write_nothing_still_reads_its_ad(bench: Bench) -> None:
+    bench.sh("1", "sleep 100", chirp=Chirp(), job_ad=AD)
+    bench.until(lambda: bench.of("1", Started))
+    with closing(Client(bench.folder / "execute/dir_1/scratch/.chirp.config")) as client:
+        assert client.say(f"cookie {client.cookie}") == 0
+        assert {request: client.say(request) for request in NOTHING_ALLOWED} == dict.fromkeys(NOTHING_ALLOWED, -8)
+        assert client.fetched("get_job_attr Owner") == b'"alice"'
 
 
 def test_without_the_cookie_nothing_is_answered_and_the_server_ends_with_its_job(bench: Bench, job: Client) -> None:

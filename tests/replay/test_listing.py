@@ -315,6 +315,7 @@ def test_every_kind_of_event_has_a_line() -> None:
         "unheard",
         "match void",
         "edited",
+        "edited",
         "transformed",
         "transformed",
         "refused",

@@ -518,3 +518,15 @@ def test_htcondor_reads(
     assert len(events) == len(pool.numbers())
     event = next(event for event in events if int(event.type) == number)
     assert {name: event.get(name) for name in attributes} == attributes
+
+
+def test_of_what_a_job_writes_with_condor_chirp_what_is_set_with_delay_is_not_told(tmp_path: Path) -> None:
+    pool = running()
+    key = pool.engine.state.by_job[JOB_1].key
+    writes = ((1, "set", "Step", "7"), (2, "delayed", "ChirpShare", "0.5"), (3, "note", "", "half of it"))
+    pool.ask(s.Chirped(pool.next_id(), key, writes), s.Chirped(pool.next_id(), key, ((4, "set", "Step", "8"),)))
+    assert pool.numbers()[-3:] == ["033 1.0", "008 1.0", "033 1.0"]
+    assert body(pool, "033", -2) == "Setting job attribute Step to 7\n"
+    assert body(pool, "033") == "Changing job attribute Step from 7 to 8\n"
+    assert body(pool, "008") == "half of it\n"
+    assert read(pool, tmp_path)[-2].type == htcondor2.JobEventType.GENERIC

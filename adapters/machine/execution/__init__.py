@@ -9,6 +9,8 @@ from .activation import (
     VIOLATION_HOLD_CODES,
     Account,
     Activation,
+    Chirp,
+    Chirped,
     Exited,
     Failed,
     FileTransfer,
@@ -21,6 +23,7 @@ from .activation import (
     TransferFailure,
     Transferring,
     Usage,
+    Write,
 )
 from .client import ReplacedError, Supervisor, SupervisorError
 
@@ -29,6 +32,8 @@ __all__ = [
     "VIOLATION_HOLD_CODES",
     "Account",
     "Activation",
+    "Chirp",
+    "Chirped",
     "Exited",
     "Failed",
     "FileTransfer",
@@ -44,4 +49,5 @@ __all__ = [
     "TransferFailure",
     "Transferring",
     "Usage",
+    "Write",
 ]

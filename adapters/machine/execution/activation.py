@@ -42,6 +42,26 @@ FAILURE_VACATE_CODES: Mapping[str, int] = {
 
 
 @frozen
+class Chirp:
+    """What a job may do with condor_chirp beside reaching files and reading its ad."""
+
+    updates: bool = False  #: whether it may set attributes at once, and write into its log
+    delayed: Sequence[str] = ()  #: patterns of the names that it may set with delay
+    most: int = 0  #: how many attributes it may set, at most
+    refused: Sequence[str] = ()  #: in small letters the attributes that no job may set
+
+
+@frozen
+class Write:
+    """What a job wrote with condor_chirp: an attribute, ``set`` at once or ``delayed``, or a ``note`` for its log."""
+
+    number: int  #: counted from 1 in each run
+    kind: str
+    name: str  #: the attribute's; empty for a note
+    text: str
+
+
+@frozen
 class Limits:
     """The limits whose violation kills a job; None enforces nothing."""
 
@@ -137,7 +157,7 @@ class Activation:
     files: Account | None = None  #: whose are the files where it was submitted, if not the pool's own user's
     core_bytes: int = 0  #: how large a core file may become; below 0: as large as the pool's own may
     transfer: FileTransfer | None = None  #: how its files are transferred; None: it finds them where they are
-    chirp: bool = False  #: whether its condor_chirp is answered
+    chirp: Chirp | None = None  #: what its condor_chirp may do; None: it is not answered
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
 
 
@@ -181,6 +201,18 @@ def _failure(said: TransferFailure | Mapping[str, Any] | None) -> TransferFailur
     return said if said is None or isinstance(said, TransferFailure) else TransferFailure(**said)
 
 
+def _writes(said: Sequence[Write | Sequence[Any]]) -> tuple[Write, ...]:
+    return tuple(each if isinstance(each, Write) else Write(*each) for each in said)
+
+
+@frozen
+class Chirped:
+    """The job wrote with condor_chirp."""
+
+    key: str
+    writes: tuple[Write, ...] = field(converter=_writes)
+
+
 @frozen
 class Transferring:
     """The job's files are on their way, or have come."""
@@ -211,6 +243,7 @@ class Failed:
     machine: bool = False  #: whether the fault is the machine's, as a full disk is: the job is to be tried again
     moves: tuple[Move, ...] = field(default=(), converter=_moves)
     failure: TransferFailure | None = field(default=None, converter=_failure)
+    writes: tuple[Write, ...] = field(default=(), converter=_writes)  #: what it wrote with condor_chirp
 
     @property
     def hold_code(self) -> int:
@@ -253,6 +286,7 @@ class Exited:
     began: int = 0  #: of a job with moves: when that was started (0: it never was; code and signal are None)
     undelivered: bool = False  #: whether its files did not all come to where they belong
     failure: TransferFailure | None = field(default=None, converter=_failure)
+    writes: tuple[Write, ...] = field(default=(), converter=_writes)  #: what it wrote with condor_chirp
 
 
 @frozen
@@ -272,11 +306,12 @@ class Running:
     pid: int
     at: int
     moves: tuple[Move, ...] = field(default=(), converter=_moves)
+    writes: tuple[Write, ...] = field(default=(), converter=_writes)  #: what it wrote with condor_chirp
 
 
-Report: TypeAlias = Transferring | Started | Failed | Usage | Exited | Lost
+Report: TypeAlias = Transferring | Started | Chirped | Failed | Usage | Exited | Lost
 
 # By the supervisor's name of the report. A record on disk has the same form.
 REPORTS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Transferring, Started, Failed, Usage, Exited, Lost, Running)
+    kind.__name__.lower(): kind for kind in (Transferring, Started, Chirped, Failed, Usage, Exited, Lost, Running)
 }

@@ -23,7 +23,7 @@ from attrs import asdict, define
 from ....domain.errors import PoolbookError
 from ....domain.ports.world import How
 from ...sockets import connect, make_private
-from .activation import REPORTS, Activation, Exited, Failed, Lost, Report, Running, Started, Transferring
+from .activation import REPORTS, Activation, Chirped, Exited, Failed, Lost, Report, Running, Started, Transferring
 
 Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost
 
@@ -254,6 +254,8 @@ class Supervisor:
             if isinstance(what, Running):
                 if not begun.started:
                     self._take(Started(key, what.pid, what.at, what.moves))
+                if what.writes:
+                    self._take(Chirped(key, what.writes))
             elif what != "unknown":
                 self._take(what)
             elif begun.activation is None or begun.started:
@@ -362,7 +364,7 @@ class Supervisor:
 
 
 def _start(activation: Activation) -> dict[str, Any]:
-    parts = {name: getattr(activation, name) for name in ("limits", "transfer", "account", "files")}
+    parts = {name: getattr(activation, name) for name in ("limits", "transfer", "account", "files", "chirp")}
     order = asdict(activation, recurse=False) | {name: part and asdict(part) for name, part in parts.items()}
     return {"do": "start", "order": order}
 

@@ -182,6 +182,11 @@ def reconnect_failed(slot: str, reason: str) -> str:
     return f"Job reconnection failed\n    {one_line(reason)}\n    Can not reconnect to {slot}, rescheduling job\n"
 
 
+def generic(note: str) -> str:
+    """008."""
+    return f"{one_line(note)}\n"
+
+
 def attribute_changed(name: str, before: str, after: str) -> str:
     """033."""
     if not before:

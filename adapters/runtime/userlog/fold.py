@@ -37,6 +37,7 @@ FACTORY = ((-1, -1),)
 """The process number of a cluster itself."""
 CLUSTER_SUBMIT, CLUSTER_REMOVE, FACTORY_PAUSED, FACTORY_RESUMED = 35, 36, 37, 38
 SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
+GENERIC = 8
 HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE, TRANSFER = 12, 13, 21, 24, 33, 40
 
 PRIORITY = "JobPrio"  #: the one attribute whose change is logged (033): a command of its own changes it
@@ -222,7 +223,9 @@ class UserLogs:
         cluster = self._clusters.get(event.cluster)
         if cluster is None:
             return
-        after = event.changes.get(PRIORITY, "")
+        if event.number:
+            yield from self._chirped(cluster, event)
+        after = "" if event.number else event.changes.get(PRIORITY, "")
         if after:
             alike = cluster.alike(PRIORITY)
             procs = [0] if alike else [proc for first, last in event.procs for proc in range(first, last + 1)]
@@ -233,6 +236,15 @@ class UserLogs:
 
             yield cluster, event.procs, ATTRIBUTE, body(0) if alike else body
         cluster.edit(event.procs, event.changes)
+
+    def _chirped(self, cluster: LoggedCluster, event: e.JobsEdited) -> Iterator[Entry]:
+        """What a job wrote itself. HTCondor's log is told of what is set at once, and not of what is set with delay."""
+        for name, text in event.changes.items():
+            if name not in event.delayed:
+                body = event_text.attribute_changed(name, event.before.get(name, ""), text)
+                yield cluster, event.procs, ATTRIBUTE, body
+        for note in event.notes:
+            yield cluster, event.procs, GENERIC, event_text.generic(note)
 
     # Jobs that run
 

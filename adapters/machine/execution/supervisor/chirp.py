@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import BinaryIO
 
+from .chirp_writes import Desk
 from .scratch import STAGING, remove
 
 CONFIG = ".chirp.config"
@@ -53,38 +54,45 @@ def listen(scratch: str) -> tuple[socket.socket, str]:
     return listener, cookie
 
 
-def serve(listener: socket.socket, cookie: str, iwd: str, ad: str) -> None:
+def serve(listener: socket.socket, cookie: str, iwd: str, desk: Desk) -> None:
     """Answer until this process is killed; each connection has a thread."""
     from threading import Thread  # the supervisor itself has no need of it
 
-    attributes = {}
-    for line in ad.splitlines():
-        name, _, text = line.partition(" = ")
-        attributes[name.lower()] = text
     while True:
         with contextlib.suppress(OSError):
             connection, _ = listener.accept()
-            Thread(target=Session(connection, cookie, iwd, attributes).run, daemon=True).start()
+            Thread(target=Session(connection, cookie, iwd, desk).run, daemon=True).start()
 
 
-def fork(listener: socket.socket, cookie: str, iwd: str, ad: str, become: Callable[[], None]) -> int:
-    """Start the process that serves, with the rights that ``become`` takes; return its pid. Raise `OSError`."""
+def fork(
+    listener: socket.socket, cookie: str, iwd: str, desk: Callable[[socket.socket], Desk], become: Callable[[], None]
+) -> tuple[int, socket.socket]:
+    """Start the process that serves, with the rights that ``become`` takes; return its pid, and where it says what the
+    job writes. Raise `OSError`."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     parent = os.getpid()
-    pid = os.fork()
+    try:
+        pid = os.fork()
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
     if pid:
-        return pid
+        theirs.close()
+        return pid, ours
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
-        kept = listener.fileno()
-        os.closerange(3, kept)
-        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+        first, second = sorted((listener.fileno(), theirs.fileno()))
+        os.closerange(3, first)
+        os.closerange(first + 1, second)
+        os.closerange(second + 1, os.sysconf("SC_OPEN_MAX"))
         become()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() == parent:
-            serve(listener, cookie, iwd, ad)
+            serve(listener, cookie, iwd, desk(theirs))
     finally:
         os._exit(1)
 
@@ -92,10 +100,10 @@ def fork(listener: socket.socket, cookie: str, iwd: str, ad: str, become: Callab
 class Session:
     """One connection: its open files, and what it asks."""
 
-    def __init__(self, connection: socket.socket, cookie: str, iwd: str, attributes: dict[str, str]) -> None:
+    def __init__(self, connection: socket.socket, cookie: str, iwd: str, desk: Desk) -> None:
         self._stream = connection.makefile("rwb")
         self._connection = connection
-        self._cookie, self._attributes = cookie, attributes
+        self._cookie, self._desk = cookie, desk
         self._home = os.path.realpath(iwd)
         self._files: dict[int, BinaryIO] = {}
 
@@ -285,7 +293,11 @@ class Session:
     # Attributes
 
     def get_job_attr(self, name: str) -> tuple[int, bytes]:
-        text = os.fsencode(self._attributes.get(name.lower(), "UNDEFINED"))
+        text = os.fsencode(self._desk.value(name) or "UNDEFINED")
+        return len(text), text
+
+    def get_job_attr_delayed(self, name: str) -> tuple[int, bytes]:
+        text = os.fsencode(self._desk.delayed_value(name))
         return len(text), text
 
     def whoami(self, length: int) -> tuple[int, bytes]:
@@ -388,7 +400,10 @@ _COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
     "truncate": (lambda self, path, length: os.truncate(self._at(path), length), "sd"),
     "utime": (lambda self, path, access, change: os.utime(self._at(path), (access, change)), "sdd"),
     "get_job_attr": (Session.get_job_attr, "s"),
-    "get_job_attr_delayed": (Session.get_job_attr, "s"),
+    "get_job_attr_delayed": (Session.get_job_attr_delayed, "s"),
+    "set_job_attr": (lambda self, name, text: self._desk.set(name, text), "ss"),
+    "set_job_attr_delayed": (lambda self, name, text: self._desk.set_delayed(name, text), "ss"),
+    "ulog": (lambda self, text: self._desk.note(text), "s"),
     "whoami": (Session.whoami, "d"),
     "version": (lambda self: VERSION, ""),
 }

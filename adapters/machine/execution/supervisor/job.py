@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Iterable
 
 from . import launch, rights
+from .chirp_writes import Writes
 from .launch import Order
 from .mover import Mover
 from .processes import Process
@@ -46,6 +47,7 @@ class Job:
         self.directory = directory
         self.mover: Mover | None = None
         self.chirp: Process | None = None  # what answers its condor_chirp
+        self.writes: Writes | None = None  # what it wrote with that
         self.moves: list[Record] = []
         self.failure: Record | None = None  # of a transfer
         self.outcome: Record | None = None  # the record of its end, if it did not come to its own
@@ -134,8 +136,13 @@ class Job:
         """Return what it is at."""
         moves = {"moves": self.moves} if self.moves else {}
         if self.at:
-            return {"say": "running", "key": self.key, "pid": self.pid, "at": self.at, **moves}
+            return {"say": "running", "key": self.key, "pid": self.pid, "at": self.at, **moves, **self.written()}
         return {"say": "transferring", "key": self.key, **moves}
+
+    def written(self) -> Record:
+        """Return what it wrote with condor_chirp, as a part of a record."""
+        writes = self.writes.all() if self.writes is not None else []
+        return {"writes": writes} if writes else {}
 
     def spent(self, usage: resource.struct_rusage) -> None:
         """Add the usage of a reaped process of the job, its own reaped children included."""

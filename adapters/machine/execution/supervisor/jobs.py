@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 from . import chirp, inherit, launch, mover, processes, rights, spool, tally, transfer
+from .chirp_writes import Desk, Writes
 from .families import Families
 from .job import Job, clock, files_kb, ticker
 from .launch import Order, StartError
@@ -196,9 +197,10 @@ class Jobs:
             if _advance(job.final, _MEASURE_STEPS):
                 continue
             del self._ending[job.key]
+            self._hear(job)
             self._end_chirp(job)
             self._families.end(job.key)
-            self._unwritten[job.key] = job.outcome or job.record(floor_kb)
+            self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.written()
 
     def _goes_on(self, job: Job) -> bool:
         """Begin what comes next of a job that transfers its files: its own process, or the way back. Return whether
@@ -279,6 +281,7 @@ class Jobs:
         """Kill jobs beyond their limits; yield the usage of each running job."""
         self._families.look(closely=True)
         for job in self.running.values():
+            self._hear(job)
             if job.ended or job.mover is not None:
                 continue
             family = self._families.living(job.key)
@@ -352,11 +355,13 @@ class Jobs:
             user = job.files if job.order else job.account
             processes.bequeath(0)
             with listener:
-                pid = chirp.fork(
-                    listener, cookie, iwd, order["job_ad"], lambda: None if user is None else rights.become(user)
-                )
+                pid, way = chirp.fork(
+                    listener, cookie, iwd, lambda way: Desk(order["job_ad"], order["chirp"], way),
+                    lambda: None if user is None else rights.become(user),
+                )  # fmt: skip
         except OSError as error:
             raise launch.failure("scratch", error, "condor_chirp's port") from None
+        job.writes = Writes(way, order["chirp"]["most"])
         job.chirp = processes.read(pid)
         assert job.chirp is not None, "a child that is not reaped is always there"
         self._families.leave_alone(pid, job.chirp.started)
@@ -365,6 +370,13 @@ class Jobs:
         if job.chirp is not None:
             processes.send(job.chirp.pid, job.chirp.started, signal.SIGKILL)
             job.chirp = None
+        if job.writes is not None:
+            job.writes.close()
+
+    def _hear(self, job: Job) -> None:
+        """Take in what a job wrote with condor_chirp."""
+        if job.writes is not None and (news := job.writes.heard()):
+            self._news.append({"say": "chirped", "key": job.key, "writes": news})
 
     def _begin(self, job: Job, order: Order) -> None:
         """Start a job's own process."""

@@ -1,0 +1,184 @@
+"""What a job writes with condor_chirp, attributes of its ad and lines for its log, on the way to the pool.
+
+The process that answers the job (``Desk``) checks each and hands it to the supervisor (``Writes``), which reports it
+every second, and all of it again with the job's end and to a pool that comes back. Each write has a number, so that
+nothing counts twice. The process at the other end has the job's rights: what it says is checked again.
+
+Source: set_job_attr_delayed and ulog in io_proxy_handler.cpp, recordDelayedUpdate in jic_shadow.cpp of the reference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import socket
+from fnmatch import fnmatchcase
+from threading import Lock
+from typing import Any
+
+_LONGEST = 993  #: characters of an attribute's value, at most
+_NOTE = 128  #: characters of a line for the log; the rest is cut off
+_MOST_NOTES = 1000  #: lines that a run may write into its log
+_MOST = 1 << 26  #: characters that a run may write in all, each write counted with so many more:
+_OVERHEAD = 128
+_PACKET = 1 << 16
+_AT_ONCE = 1000  #: writes that are taken in at a time: more than the socket holds
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_LITERAL = re.compile(
+    r"""-?\d{1,18} | -?\d{1,15}\.\d{1,15}(?:[eE][+-]?\d{1,2})? | true | false | undefined
+    | "(?:[^"\\\x00-\x1f\x7f]|\\["\\])*" """,
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+
+Write = tuple[str, str, str]
+"""``set`` or ``delayed``, the attribute's name, its value; or ``note``, nothing, the line."""
+
+
+def _refuse(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def _is_sound(write: Any) -> bool:
+    """Whether this is a write: of few, plain characters."""
+    if not (isinstance(write, list) and len(write) == 3 and all(isinstance(word, str) for word in write)):
+        return False
+    kind, name, text = write
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    if kind == "note":
+        return len(text) <= _NOTE
+    value = len(text) <= _LONGEST and _LITERAL.fullmatch(text)
+    return kind in ("set", "delayed") and bool(_NAME.fullmatch(name) and value)
+
+
+class Desk:
+    """What the connections of a job share: its ad with what it has set since, and the way to the supervisor."""
+
+    def __init__(self, ad: str, rules: dict[str, Any], way: socket.socket) -> None:
+        self._attributes = {}
+        for line in ad.splitlines():
+            name, _, text = line.partition(" = ")
+            self._attributes[name.lower()] = text
+        self._updates: bool = rules["updates"]
+        self._prefixes = [prefix.lower() for prefix in rules["delayed"]]
+        self._most: int = rules["most"]
+        self._refused = frozenset(rules["refused"])
+        self._set: set[str] = set()
+        self._notes = 0
+        self._spent = 0
+        self._way, self._lock = way, Lock()
+
+    def value(self, name: str) -> str | None:
+        return self._attributes.get(name.lower())
+
+    def delayed_value(self, name: str) -> str:
+        """The same, for those who may set it with delay. Raise `OSError` if there is none, `ValueError` if nobody may
+        ask."""
+        if not self._prefixes:
+            raise ValueError
+        text = self.value(name)
+        if text is None:
+            raise _refuse(errno.ENOENT)
+        return text
+
+    def set(self, name: str, text: str) -> None:
+        """Set an attribute. Raise `OSError` if it may not be set or has no room, `ValueError` for what is no name, no
+        value, or not to be asked."""
+        if not self._updates:
+            raise ValueError
+        self._write("set", name, text)
+
+    def set_delayed(self, name: str, text: str) -> None:
+        """The same for one of the names that CHIRP_DELAYED_UPDATE_PREFIX lets be set so."""
+        if not self._prefixes:
+            raise ValueError
+        if not any(fnmatchcase(name.lower(), prefix) for prefix in self._prefixes):
+            raise _refuse(errno.EACCES)
+        self._write("delayed", name, text)
+
+    def _write(self, kind: str, name: str, text: str) -> None:
+        if len(text) > _LONGEST:
+            raise _refuse(errno.EFBIG)
+        if not _is_sound([kind, name, text]):
+            raise ValueError
+        key = name.lower()
+        if key in self._refused:
+            raise _refuse(errno.EACCES)
+        with self._lock:
+            if key not in self._set and len(self._set) >= self._most:
+                raise _refuse(errno.ENOSPC)
+            self._tell((kind, name, text))
+            self._set.add(key)
+            self._attributes[key] = text
+
+    def note(self, text: str) -> None:
+        """Write a line into the job's log. Raise as ``set``."""
+        write = ("note", "", text[:_NOTE])
+        if not (self._updates and _is_sound(list(write))):
+            raise ValueError
+        with self._lock:
+            if self._notes >= _MOST_NOTES:
+                raise _refuse(errno.ENOSPC)
+            self._tell(write)
+            self._notes += 1
+
+    def _tell(self, write: Write) -> None:
+        self._spent += len(write[2]) + _OVERHEAD
+        if self._spent > _MOST:
+            raise _refuse(errno.ENOSPC)
+        self._way.send(json.dumps(write).encode())
+
+
+class Writes:
+    """The supervisor's end: what a job has written in this run, the last of each attribute."""
+
+    def __init__(self, way: socket.socket, most: int) -> None:
+        way.setblocking(False)
+        self._way, self._most = way, most
+        self._number = 0
+        self._notes = self._spent = 0
+        self._all: dict[str, list[Any]] = {}
+
+    def heard(self) -> list[list[Any]]:
+        """Return what is new since the last call: number, kind, name and text of each."""
+        news = []
+        with contextlib.suppress(OSError):
+            for _ in range(_AT_ONCE):  # then other jobs have their turn; the rest waits
+                data = self._way.recv(_PACKET)
+                if not data:
+                    break  # whoever answered the job is gone
+                if (write := self._taken(data)) is not None:
+                    news.append(write)
+        return news
+
+    def _taken(self, data: bytes) -> list[Any] | None:
+        try:
+            write = json.loads(data)
+        except ValueError:
+            return None
+        if not _is_sound(write):
+            return None
+        kind, name, text = write
+        self._spent += len(text) + _OVERHEAD
+        self._notes += kind == "note"
+        key = f"#{self._notes}" if kind == "note" else name.lower()
+        if self._spent > _MOST or self._notes > _MOST_NOTES:
+            return None
+        if kind != "note" and key not in self._all and len(self._all) - self._notes >= self._most:
+            return None
+        self._number += 1
+        self._all.pop(key, None)
+        self._all[key] = [self._number, *write]
+        return self._all[key]
+
+    def all(self) -> list[list[Any]]:
+        """Return everything, oldest first."""
+        return list(self._all.values())
+
+    def close(self) -> None:
+        self._way.close()
