@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 
 import msgspec
@@ -35,6 +35,9 @@ _FACTORY = "SELECT made, mode, reason, changes FROM factories WHERE cluster=?"
 _OF = "SELECT first, last, status, slot, changes FROM jobs WHERE cluster=? AND "
 _AT = _OF + "first<=? ORDER BY first DESC LIMIT 1"
 _BETWEEN = _OF + "first BETWEEN ? AND ?"
+_MANY = 16
+"""Ranges of one event from which on its cluster's stretches are walked through once: to change ranges one by one takes
+longer, the more stretches there are."""
 
 
 @define(eq=False)
@@ -146,6 +149,29 @@ class _Cluster:
         self._stretches.update((stretch.first, stretch) for stretch in merged)
         self._firsts[begin:end] = [stretch.first for stretch in merged]
 
+    def change_all(self, ranges: e.Procs, change: Callable[[Stretch], bool]) -> None:
+        """Do what ``change`` does for each of these ranges, which are in order, in one walk over the stretches."""
+        first, last = ranges[0][0], ranges[-1][1]
+        for proc in (first - 1, first, last, last + 1):
+            self._at(proc)
+        if not self._new:
+            for row in self._connection.execute(_BETWEEN, (self._id, first, last)).fetchall():
+                self._load(*row)
+        begin, end = max(bisect_right(self._firsts, first) - 2, 0), bisect_right(self._firsts, last) + 1
+        walked = [self._stretches.pop(at) for at in self._firsts[begin:end]]
+        found: list[Stretch] = []
+        meant_before = False
+        for piece, meant in _cut_along(walked, ranges):
+            if meant and not change(piece):
+                continue
+            if found and (meant or meant_before) and piece.continues(found[-1]):
+                found[-1].last, found[-1].altered = piece.last, True
+            else:
+                found.append(piece)
+            meant_before = meant
+        self._stretches.update((stretch.first, stretch) for stretch in found)
+        self._firsts[begin:end] = [stretch.first for stretch in found]
+
     def flush(self, gone: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
         """Add what is to be deleted and what is to be stored."""
         for first in self._stored:
@@ -155,6 +181,26 @@ class _Cluster:
         for s in self._stretches.values():
             if s.altered:
                 rows.append((self._id, s.first, s.last, s.status, s.slot, _encode(s.changes).decode()))
+
+
+def _cut_along(stretches: Iterable[Stretch], ranges: e.Procs) -> Iterator[tuple[Stretch, bool]]:
+    """The stretches, cut where one of the ranges begins or ends; and of each whether it is within one."""
+    number = 0
+    for stretch in stretches:
+        while True:
+            while number < len(ranges) and ranges[number][1] < stretch.first:
+                number += 1
+            first, last = ranges[number] if number < len(ranges) else (stretch.last + 1, stretch.last + 1)
+            meant = first <= stretch.first
+            until = min(stretch.last, last if meant else first - 1)
+            rest = None
+            if until < stretch.last:
+                rest = Stretch(until + 1, stretch.last, stretch.status, stretch.slot, stretch.changes)
+                stretch.last, stretch.altered = until, True
+            yield stretch, meant
+            if rest is None:
+                break
+            stretch = rest
 
 
 def _merged(stretches: Iterable[Stretch]) -> list[Stretch]:
@@ -289,6 +335,9 @@ class QueueFold:
     ) -> None:
         cluster = self._cluster(event.cluster)
         folded = _FoldedOnce(cluster.ad, event)
+        if len(event.procs) >= _MANY:
+            cluster.change_all(event.procs, lambda stretch: change(stretch, folded(stretch.changes)))
+            return
         for first, last in event.procs:
             cluster.change(first, last, lambda stretch: change(stretch, folded(stretch.changes)))
 

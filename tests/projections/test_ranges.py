@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from poolbook.domain import events as e
 from poolbook.projections.projector import apply
+from poolbook.projections.queue import Stretch, _Cluster
 from poolbook.projections.views import Views
 
 from ..together import together
@@ -173,3 +179,43 @@ def test_usage_outgrows_64_bits() -> None:
     for sizes in ([], [1] * len(events)):
         (row,) = Views(folded(list(enumerate(events, 1)), sizes)).submitters()
         assert (row.name, row.ended_usage, row.ended, row.slots, row.last) == ("alice@x", 2**65, 8, 0, 7_000_000)
+
+
+RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6)
+"""How many processes lie before each range, and how many more than one are in it."""
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from("ab")), max_size=8),
+    st.lists(st.tuples(RANGES, st.sampled_from("abcd")), min_size=1, max_size=3),
+)
+def test_many_ranges_are_changed_at_once_as_they_are_one_by_one(
+    stretches: list[tuple[int, int, str]], events: list[tuple[list[tuple[int, int]], str]]
+) -> None:
+    with closing(sqlite3.connect(":memory:")) as nothing_stored:
+        at_once, one_by_one = (_Cluster(nothing_stored, 1, {}) for _ in range(2))
+        for cluster in (at_once, one_by_one):
+            at = 0
+            for gap, more, value in stretches:
+                cluster.add(Stretch(at + gap, at + gap + more, 1, "", {"A": value}))
+                at += gap + more + 1
+        for ranges, value in events:
+            procs, at = [], 0
+            for gap, more in ranges:
+                procs.append((at + gap, at + gap + more))
+                at += gap + more + 1
+
+            def change(stretch: Stretch, value: str = value) -> bool:
+                stretch.changes = {"A": value}
+                return value != "d"
+
+            at_once.change_all(tuple(procs), change)
+            for first, last in procs:
+                one_by_one.change(first, last, change)
+            assert shown(at_once) == shown(one_by_one)
+
+
+def shown(cluster: _Cluster) -> list[tuple[int, int, str]]:
+    rows: list[tuple[object, ...]] = []
+    cluster.flush([], rows)
+    return sorted((row[1], row[2], row[5]) for row in rows)  # type: ignore[misc]
