@@ -108,12 +108,13 @@ def _texts(
 
 def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     """Check that a job has the transform that is said to have changed it, at the end of a run."""
-    proc = event.procs[0][0]
+    proc = first_of(event)
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
         pool.report_job(cluster.id, proc, "activation", "a job's own transform changes it alone, at the end of its run")
-    elif not cluster.wish(proc, f"{BODY}{event.transform}"):
+        return
+    if not cluster.wish(proc, f"{BODY}{event.transform}"):
         pool.report_job(cluster.id, proc, "reference", f"it has no transform {event.transform}")
-    _was_so(pool, cluster, event)
+    _was_so(pool, cluster, proc, event)
     for place in event.noted:
         if place not in pool.notes:
             words = f"its evidence is said to be {place}, where the stimulus recorded none"
@@ -122,22 +123,27 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
 
 def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     """Check that a job that is said to have set its own attributes runs, and that nothing counts twice."""
-    proc = event.procs[0][0]
+    proc = first_of(event)
     run = pool.state.by_job.get((cluster.id, proc))
     if event.procs != ((proc, proc),) or run is None:
         pool.report_job(cluster.id, proc, "activation", "a job writes with condor_chirp for itself, while it runs")
         pool.folds = None
-    elif event.number < run.chirped + max(len(event.notes), 1):
+        return
+    if event.number < run.chirped + max(len(event.notes), 1):
         words = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
         pool.report_job(cluster.id, proc, "value", words)
     if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
         pool.report_job(cluster.id, proc, "value", "what it wrote itself is told as something else as well")
-    _was_so(pool, cluster, event)
+    _was_so(pool, cluster, proc, event)
 
 
-def _was_so(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+def first_of(event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialized) -> int:
+    """Return the first job of an event about several; 0 if it is about none, as in a log that was edited."""
+    return event.procs[0][0] if event.procs else 0
+
+
+def _was_so(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsEdited) -> None:
     """Check what attributes are said to have been before."""
-    proc = event.procs[0][0]
     for name, text in event.before.items():
         if name not in event.changes or text != cluster.value(proc, name):
             words = (

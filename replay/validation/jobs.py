@@ -19,7 +19,7 @@ from ...domain.state.state import RUNS, Activation, Slot, provides
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting import begins
 from .evidence import own_policy
-from .job_policy import by_policy, changed_itself, cools_down, is_by_policy, wrote_itself
+from .job_policy import by_policy, changed_itself, cools_down, first_of, is_by_policy, wrote_itself
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, job_name, rule, rule_of
 from .rules import NEEDS, OUTCOMES
 from .submissions import check_number, judge_submission
@@ -95,12 +95,7 @@ _OfJobs = e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialize
 
 
 def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
-    return _cluster(pool, event.cluster, _lead(event))
-
-
-def _lead(event: _OfJobs) -> int:
-    """Return the first job of an event about several."""
-    return event.procs[0][0] if event.procs else 0
+    return _cluster(pool, event.cluster, first_of(event))
 
 
 def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
@@ -132,7 +127,7 @@ def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple
 
 @rule_of(e.JobsTransitioned, _cluster_of)
 def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
-    lead = _lead(event)
+    lead = first_of(event)
     if event.target not in pool.job_table.lookup.get((event.source, event.row), ()):
         words = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
         pool.report_job(cluster.id, lead, "row", words)

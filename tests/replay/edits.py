@@ -1,5 +1,5 @@
 """Editing a log as somebody might who is careful: positions are counted anew, and what names a position follows: the
-keys of activations and of backfill clients, and the evidence of transitions."""
+keys of activations and of backfill clients, the evidence of transitions, and mails."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ def edited(after: After) -> Iterator[tuple[int, e.Event]]:
         if isinstance(event, e.JobsTransformed):
             moved = tuple(int(keys.get(str(place), place)) for place in event.evidence)
             event = attrs.evolve(event, evidence=moved)
+        if isinstance(event, e.JobsEdited) and event.noted:
+            event = attrs.evolve(event, noted=tuple(int(keys.get(str(place), place)) for place in event.noted))
+        if isinstance(event, e.Mailed) and str(event.mail) in keys:
+            event = attrs.evolve(event, mail=int(keys[str(event.mail)]))
         yield position, event
 
 
