@@ -19,8 +19,8 @@ _DESCRIBED: Final = re.compile(r"^\s*(description|(\+|MY\.)JobDescription)\s*=",
 
 
 def lines_of(description: str) -> Iterator[str]:
-    """Yield the lines that make a submit file's job one that waits for its user: whatever program it names is not
-    run, and is there for the user."""
+    """Yield the lines that make a submit file's job one that waits for its user. The program that the file names is
+    not run, and stays where it is. INTERACTIVE_SUBMIT_* are not followed."""
     yield "MY.InteractiveJob = true"
     yield "transfer_executable = false"
     yield "executable = /bin/sh"
