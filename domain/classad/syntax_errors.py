@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from itertools import product
+from math import copysign
 from typing import Any, Final
 
 from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, Unary
@@ -18,7 +19,7 @@ Values = frozenset[int]
 """The sample values that a part may have, by their indexes in ``_VALUES``."""
 
 _VALUES: Final[tuple[Any, ...]] = (
-    UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),
+    UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, -0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),
 )  # fmt: skip
 _ANYTHING: Final[Values] = frozenset(range(len(_VALUES)))
 _FAULT: Final[Values] = frozenset({_VALUES.index(ERROR)})
@@ -90,11 +91,13 @@ def _all(found: Iterable[Values]) -> Values:
 
 def _standing_for(value: Any) -> int:
     """Return the index of the sample value that stands for a constant."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = type(value)((value > 0) - (value < 0))
+    if isinstance(value, float):  # the sign of a zero tells an error from negative infinity: 1 / 0.0, 1 / -0.0
+        value = copysign(bool(value), value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        value = (value > 0) - (value < 0)
     elif isinstance(value, str):
         value = value and "a"
-    return next(place for place, one in enumerate(_VALUES) if type(one) is type(value) and one == value)
+    return next(place for place, one in enumerate(_VALUES) if type(one) is type(value) and repr(one) == repr(value))
 
 
 def _of_its_kind(value: Any) -> Values:

@@ -21,6 +21,8 @@ from . import corpus, pools, strategies
         ('x || ("a" * 2)', None),
         ('(2 < 3) || ("a" * 2)', None),
         ("1 / 0", "1 / 0"),
+        ("1 / 0.0", "1 / 0.0"),
+        ("1 / -0.0", None),  # negative infinity, which is no error
         ("x / 0", None),  # undefined, where x is
         ("1 / x", None),
         ('!"abc"', '!"abc"'),
