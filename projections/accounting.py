@@ -1,6 +1,6 @@
 """Who is granted how much, and has used how much: the accountant's books (``domain/negotiator/accounting``).
 
-What an event does to them is ``domain/state/evolve``'s to say. Of claims only the weights are kept, by their slots;
+What an event does to them is ``domain/fold/evolve``'s to say. Of claims only the weights are kept, by their slots;
 where a
 log begins in the middle of a claim, nothing is known of it.
 """
@@ -14,9 +14,9 @@ from itertools import starmap
 import msgspec
 
 from ..domain import events as e
+from ..domain.fold.evolve import evolve
 from ..domain.names import AccountName
 from ..domain.negotiator.accounting import initial, terms
-from ..domain.state.evolve import evolve
 from ..domain.state.state import State, Submitter
 from .schema import insertion
 

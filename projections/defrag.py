@@ -9,8 +9,8 @@ from functools import cached_property
 import msgspec
 
 from ..domain import events as e
+from ..domain.fold.evolve import evolve
 from ..domain.state.defrag import Defrag
-from ..domain.state.evolve import evolve
 from ..domain.state.state import State
 from .schema import insertion
 

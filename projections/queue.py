@@ -4,7 +4,7 @@ The rule that keeps 100,000 like jobs a handful of rows: a row (a *stretch* of p
 about a part of it, and an event about many jobs makes neighbours that have become equal one again. What a change does
 to a job's ad is ``domain/state/job_ad``'s to say, and is computed once for all jobs that share their changes.
 
-A job leaves the queue as in ``domain/state/evolve``: when an event says so; in logs of format 1 when it is Removed or
+A job leaves the queue as in ``domain/fold/evolve``: when an event says so; in logs of format 1 when it is Removed or
 Completed, and its processes, if it has any, are gone. What an event says of a job that is not in the queue changes
 nothing.
 """

@@ -18,10 +18,10 @@ from attrs import define, field, frozen
 
 from ..domain import events as e
 from ..domain.classad import Context
+from ..domain.fold.evolve import fold
 from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, Cycle, hold
 from ..domain.negotiator.settings import settings_of
 from ..domain.state.caches import Caches
-from ..domain.state.evolve import fold
 from ..domain.state.state import State
 from .recheck_polls import held_again, poll_of
 

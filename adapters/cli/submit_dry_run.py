@@ -100,8 +100,8 @@ def _parsed(arguments: Arguments) -> Submission:
 
 def _terms(url: str, own: Mapping[str, str]) -> Terms:
     """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
+    from ...domain.fold.evolve import fold
     from ...domain.ports.log import LogMissing
-    from ...domain.state.evolve import fold
     from ...domain.state.settings import DOMAINS
     from ..machine.host import host_name
     from ..stores import open_log

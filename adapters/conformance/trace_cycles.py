@@ -16,8 +16,8 @@ from attrs import evolve
 from ...domain import events as e
 from ...domain.classad import Context
 from ...domain.concurrency_limits import LIMITS
+from ...domain.fold.evolve import fold
 from ...domain.negotiator.settings import offered
-from ...domain.state.evolve import fold
 from ...domain.state.expression_cache import ad_of
 from ...domain.state.job_limits import evaluated
 from ...domain.state.settings import unfit

@@ -98,7 +98,7 @@ def past_claims(log: Log, submitter: str, at: int) -> list[tuple[str, int]] | No
 
 
 def _state_then(log: Log, at: int) -> State:
-    from ...domain.state.evolve import fold
+    from ...domain.fold.evolve import fold
 
     return fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
 

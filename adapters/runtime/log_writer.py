@@ -21,6 +21,7 @@ from attrs import define, field
 
 from ...domain.decide import Refusal, Tables, decide
 from ...domain.events import Event
+from ...domain.fold.evolve import fold
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import Benchmark, Forget, Send, Signal, Start, StartClient, effects
 from ...domain.ports.log import Log
@@ -29,7 +30,6 @@ from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import AskFirst, Patience
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
-from ...domain.state.evolve import fold
 from ...domain.state.job_ad import begun
 from ...domain.state.schedd_settings import MOST_MOVED
 from ...domain.state.state import Activation, BackfillClient, State

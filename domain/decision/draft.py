@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from ..classad import Context
 from ..errors import PoolbookError
 from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, SlotTransitioned
+from ..fold.evolve import evolve
 from ..ports.sensor_readings import Sense, nothing
 from ..state.caches import Caches
 from ..state.cluster import Cluster
-from ..state.evolve import evolve
 from ..state.job_ad import REASONED
 from ..state.state import Slot, State
 from ..state_machines import (

@@ -15,8 +15,8 @@ from attrs import define, field, frozen
 from attrs import evolve as change
 
 from ...domain import events as e
+from ...domain.fold.evolve import evolve
 from ...domain.negotiator.accounting import LEAST_PRIORITY, Terms, effective, factor, real, terms, updated
-from ...domain.state.evolve import evolve
 from ...domain.state.state import State, Submitter
 from .recording import CountedClaim, UserprioSample, clock
 

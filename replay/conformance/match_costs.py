@@ -13,11 +13,11 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.classad import Context
+from ...domain.fold.evolve import fold
 from ...domain.negotiator.pslot_remainders import Remainders
 from ...domain.negotiator.slot_table import public_ads_of
 from ...domain.startd.slot_resources import consumes
 from ...domain.state.caches import Caches
-from ...domain.state.evolve import fold
 from ...domain.state.expression_cache import ad_of
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch
 from .visibility import SECOND

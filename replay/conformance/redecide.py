@@ -16,11 +16,11 @@ from attrs import frozen
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, Context, EvaluationError, Expression
+from ...domain.fold.evolve import fold
 from ...domain.negotiator.cycle import hold
 from ...domain.negotiator.settings import settings_of
 from ...domain.negotiator.slot_table import public_ads_of
 from ...domain.state.caches import Caches
-from ...domain.state.evolve import fold
 from ...domain.state.expression_cache import ad_of
 from ...domain.state.state import State
 from .account_walk import AccountedCycle

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from attrs import define, field, frozen
 
 from ...domain import events as e
-from ...domain.state.evolve import evolve
+from ...domain.fold.evolve import evolve
 from ...domain.state.job_ad import job_procs
 from ...domain.state.state import Activation, Slot, State
 from ...domain.state_machines import (

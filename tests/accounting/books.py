@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import effective, real, terms, updated
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State, Submitter
 

@@ -10,10 +10,10 @@ import pytest
 from poolbook.adapters.runtime.command_codec import COMMANDS, stimulus_of
 from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
 from poolbook.domain.negotiator.submitter_commands import GRANTS
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.replay.listing import line, members
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND

@@ -10,9 +10,9 @@ import attrs
 import pytest
 
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import terms, updated
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import SECOND
 

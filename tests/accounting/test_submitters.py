@@ -10,12 +10,12 @@ from attrs import evolve
 from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.proc_ads import pack
 from poolbook.projections.views import Views
 from poolbook.replay.validation import examine

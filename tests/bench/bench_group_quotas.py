@@ -17,12 +17,12 @@ from collections.abc import Callable
 
 from poolbook.domain.classad import Context
 from poolbook.domain.events import ClusterSubmitted, MachineJoined, PoolFounded, SlotCreated, SlotTransitioned
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator import cycle as cycles
 from poolbook.domain.negotiator.group_turns import Budget, GroupTurns
 from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.slot_table import Places
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State

@@ -19,9 +19,9 @@ from typing import NamedTuple
 from poolbook.adapters.stores.codec import CODEC
 from poolbook.domain.decide import decide
 from poolbook.domain.events import ClusterSubmitted, PoolConfigured
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.proc_ads import pack
 
 from .bench_negotiation import (

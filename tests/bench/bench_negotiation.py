@@ -35,9 +35,9 @@ from poolbook.domain.events import (
     SlotCreated,
     SlotTransitioned,
 )
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State

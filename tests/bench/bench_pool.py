@@ -39,7 +39,7 @@ from tests.bench.lives import LIFE_EVENTS, long_log  # noqa: E402
 from poolbook.adapters.stores import open_log  # noqa: E402
 from poolbook.adapters.stores.log_paths import log_paths  # noqa: E402
 from poolbook.domain.events import ClusterSubmitted, JobExited  # noqa: E402
-from poolbook.domain.state.evolve import fold  # noqa: E402
+from poolbook.domain.fold.evolve import fold  # noqa: E402
 
 JOBS = 100_000
 SHORT_JOBS = 500
@@ -103,7 +103,7 @@ COMMAND = "from poolbook.adapters.cli.main import entry; entry()"
 MEMORY = """
 import gc, sys, tracemalloc
 from poolbook.adapters.stores import open_log
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 once, path, traced = sys.argv[1:]
 def used():
     gc.collect()

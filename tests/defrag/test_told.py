@@ -11,8 +11,8 @@ from poolbook.adapters.condor_tools.daemon_ads import Pool as Named
 from poolbook.adapters.condor_tools.defrag_ad import defrag_ads
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.projections.views import Views
 from poolbook.replay.listing import entries, line, wanted
 from poolbook.replay.why import UnknownThingError

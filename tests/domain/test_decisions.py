@@ -15,8 +15,8 @@ from poolbook.domain.events import (
     RequestAnswered,
     SlotTransitioned,
 )
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 

@@ -8,8 +8,8 @@ import pytest
 
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import ClusterSubmitted, Event, JobActivated, JobExited, JobsTransitioned, SlotTransitioned
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state_machines import (
     CLAIM,
     MATCH,

@@ -9,7 +9,7 @@ import attrs
 
 from poolbook import events
 from poolbook.domain.events import Event
-from poolbook.domain.state import evolve
+from poolbook.domain.fold import evolve
 from poolbook.replay import listing
 from poolbook.replay.validation import judged_pool
 
@@ -53,7 +53,7 @@ def missing(kind: type[Event]) -> list[str]:
         what
         for what, there in {
             "example (tests/domain/event_examples.py)": kind in {type(event) for event in EXAMPLES},
-            "fold (domain/state/evolve.py)": folded is (kind not in events.IMPORTED),
+            "fold (domain/fold/evolve.py)": folded is (kind not in events.IMPORTED),
             "rules (replay/validation/)": judged is (kind not in events.IMPORTED),
             "line (replay/listing.py)": kind in listing.KINDS,
         }.items()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 
 from poolbook.domain.events import ClaimEnded, JobActivated, JobExited
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job

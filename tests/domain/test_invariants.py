@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotCreated
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log, LogUnavailable
 from poolbook.domain.ports.world import ClientLaunch, How, Launch
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import job_machine, slot_machine
 from poolbook.replay.virtual_world import Behave, Behaviour, VirtualWorld

@@ -12,13 +12,13 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import Context, EvaluationError, parse
 from poolbook.domain.classad.match import accepts
 from poolbook.domain.decide import Draft, Tables
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports.stimuli import Selection
 from poolbook.domain.schedd import constraints
 from poolbook.domain.schedd.constraints import MANY, AskedAhead, AskFirst, Patience
 from poolbook.domain.schedd.job_commands import selected
 from poolbook.domain.schedd.job_constraints import meeting
 from poolbook.domain.state.cluster import Cluster
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.expression_cache import ad_of
 from poolbook.domain.state.job_ad import job_procs
 from poolbook.domain.state.proc_ads import pack

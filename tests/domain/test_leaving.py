@@ -4,8 +4,8 @@ true (the submit language's leave_in_queue; the schedd's DestroyProc)."""
 from __future__ import annotations
 
 from poolbook.domain.events import EvaluationRecorded, JobExited, JobsTransitioned
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import evolve, fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import evolve, fold
 from poolbook.domain.state.state import State
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld

@@ -19,8 +19,8 @@ import attrs
 
 from poolbook import Log, PoolbookError
 from poolbook.adapters.stores import open_log, verify_seal
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import initial, terms
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.state import Submitter
 from poolbook.replay.why import Answer, Sentence, UnknownThingError
 from poolbook.replay.why.answer import why

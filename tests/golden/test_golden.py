@@ -9,9 +9,9 @@ import pytest
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores import head_of, open_log, verify_seal
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError
-from poolbook.domain.state.evolve import fold
 from poolbook.replay.validation import examine, validate
 from poolbook.replay.virtual_world import VirtualWorld
 from poolbook.replay.why import why_job

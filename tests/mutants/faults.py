@@ -17,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent.parent
 SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "deciding": ("domain/decide", "domain/decision"),
-    "fold": ("domain/state",),
+    "fold": ("domain/fold", "domain/state"),
     "access point": ("domain/schedd",),
     "execution point": ("domain/startd",),
     "negotiation": ("domain/negotiator",),

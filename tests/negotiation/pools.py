@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.cycle import Cycle, hold
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import Slot, State

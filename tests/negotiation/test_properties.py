@@ -18,10 +18,10 @@ from hypothesis.stateful import (
 )
 
 from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotCreated
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import ceiling
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.startd.dynamic_slots import weight_of
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import Behaviour
 

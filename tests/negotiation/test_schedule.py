@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.schedule import CycleSchedule
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.slot_fold import PUBLISHED
 from poolbook.domain.state.state import State

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.decide import Tables
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state_machines import (
     DELETED,
     DIALECTS,

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import evolve
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import slot_machine
 from poolbook.replay.validation import validate

@@ -17,7 +17,7 @@ import pytest
 
 from poolbook.adapters.stores import open_log, verify_seal
 from poolbook.domain.events import BackfillExecuting, BackfillExited, Event, SlotTransitioned
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state.state import State
 from poolbook.replay.validation import validate
 

@@ -19,7 +19,7 @@ import pytest
 from poolbook.adapters.stores import open_log, verify_seal
 from poolbook.adapters.stores.log_paths import WriterLock
 from poolbook.domain.events import Event, JobExecuting, JobExited
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 from poolbook.replay.validation import validate
 
 from .real import Folder

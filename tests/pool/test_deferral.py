@@ -7,7 +7,7 @@ import time
 
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import JobDue, JobExecuting
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 from poolbook.replay.validation import validate
 
 from .real import Folder

@@ -23,7 +23,7 @@ from poolbook.domain.events import (
     MachineJoined,
     SlotTransitioned,
 )
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state.state import State
 
 from .real import Folder

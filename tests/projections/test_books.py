@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
-from poolbook.domain.state.evolve import fold
+from poolbook.domain.fold.evolve import fold
 from poolbook.projections.views import Views
 
 from .pools import dump, folded

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.classad import Context
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import nothing
@@ -17,7 +18,6 @@ from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
 from poolbook.domain.state.state import Activation, Slot, State
 from poolbook.projections.projector import apply

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain.events import JobActivated, JobDue, JobExecuting, JobExited, JobsTransitioned
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND, Behaviour
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from poolbook import Behaviour, Pool
 from poolbook.domain.events import Event, FactoryTransitioned, JobsEdited, JobsMaterialized, JobsTransitioned
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.validation import examine
 

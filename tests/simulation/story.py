@@ -18,9 +18,9 @@ from poolbook.adapters.machine.execution import ReplacedError, SupervisorError
 from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.domain.events import BackfillStarted, Event, JobActivated
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError
-from poolbook.domain.state.evolve import fold
 from poolbook.replay.listing import members
 from poolbook.replay.validation import validate
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from poolbook import Log, Pool
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, unparse
 from poolbook.domain.events import Event
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.projections.views import Views
 from poolbook.replay.virtual_world import SECOND

@@ -17,8 +17,8 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults
 from poolbook.domain.decide import Refusal
+from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.pool_configuration import submissions
-from poolbook.domain.state.evolve import fold
 from poolbook.domain.state.settings import DOMAINS, NOTHING, SUBMISSION
 from poolbook.domain.state.state import State
 from poolbook.replay.scenario import read as read_play

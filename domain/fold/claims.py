@@ -1,0 +1,110 @@
+"""How events about claims change the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import events as e
+from ..names import AccountName
+from ..state import slot_fold
+from ..state.job_ad import unquoted
+from ..state.state import State
+from .promises import awaited, job_of, leave_limits, leave_match_limits, unpromise
+
+
+def _user(state: State, event: e.ClaimMade | e.ClaimQueued, job: tuple[int, int] | None) -> str:
+    """Whose the job is that a claim is made for."""
+    cluster = state.clusters.get(job[0]) if job is not None else None
+    return unquoted((event.ad if cluster is None else cluster.ad).get("User", ""))
+
+
+def _claim_made(state: State, event: e.ClaimMade) -> None:
+    slot, job = state.slots[event.slot], job_of(event)
+    matched = state.matches.pop(event.slot, None)
+    for before in (matched, awaited(slot)):
+        unpromise(state, event.slot, before)
+    if job is not None:
+        state.claim_ready[event.slot], state.reserved[job] = job, event.slot
+    account = str(AccountName(event.negotiator, event.submitter))
+    state.submitter(account, event.factor).take(event.weight, event.at)
+    state.matched_by.pop(event.slot, None)
+    leave_match_limits(state, event.slot)
+    leave_limits(state, slot.claim, slot.waiting)
+    state.hold_limits(event.limits, 1)
+    state.slot_changes.append(event.slot)
+    slot_fold.claimed(slot, event, state.position, _user(state, event, job or matched))
+    if slot.claim is not None and matched is not None:
+        slot.claim.regrouped = event.slot in state.regrouped
+
+
+def _claim_waits(state: State, event: e.ClaimQueued) -> None:
+    slot, job = state.slots[event.slot], job_of(event)
+    unpromise(state, event.slot, awaited(slot))
+    regrouped = event.slot in state.matches and event.slot in state.regrouped
+    if job is not None:
+        unpromise(state, event.slot, state.matches.pop(event.slot, None))
+        state.reserved[job] = event.slot
+    if job is not None:
+        leave_match_limits(state, event.slot)
+    leave_limits(state, slot.waiting)
+    state.hold_limits(event.limits, 1)
+    state.slot_changes.append(event.slot)
+    slot_fold.claim_waits(slot, event, state.position, _user(state, event, job))
+    if slot.waiting is not None:
+        slot.waiting.regrouped = regrouped
+
+
+def _claim_withdrawn(state: State, event: e.ClaimWithdrawn) -> None:
+    slot = state.slots[event.slot]
+    unpromise(state, event.slot, awaited(slot))
+    leave_limits(state, slot.waiting)
+    slot_fold.claim_withdrawn(slot, event, state.position, "")
+    state.slot_changes.append(event.slot)
+
+
+def _claim_marked(state: State, event: e.ClaimFlagged) -> None:
+    slot_fold.claim_flagged(state.slots[event.slot], event, state.position, "")
+
+
+def _claim_unheard(state: State, event: e.ClaimHolderSilent) -> None:
+    claim = state.slots[event.slot].claim
+    if claim is not None:
+        claim.until = event.until
+    if event.until:
+        state.silent_claims[event.slot] = None
+    else:
+        state.silent_claims.pop(event.slot, None)
+
+
+def _claim_activated(state: State, event: e.ClaimActivated) -> None:
+    slot_fold.claim_activated(state.slots[event.slot], event, state.position, unquoted(event.ad.get("User", "")))
+    state.slot_changes.append(event.slot)
+
+
+def _claim_deactivated(state: State, event: e.ClaimDeactivated) -> None:
+    slot_fold.deactivated(state.slots[event.slot], event, state.position, "")
+    state.slot_changes.append(event.slot)
+
+
+def _claim_ended(state: State, event: e.ClaimEnded) -> None:
+    slot = state.slots[event.slot]
+    weight = None if slot.claim is None else slot.claim.weight
+    account = str(AccountName(event.negotiator, event.submitter))
+    state.submitter(account).give_back(weight, event.usage, event.at)
+    leave_limits(state, slot.claim)
+    slot_fold.claim_ended(slot, event, state.position, "")
+    state.silent_claims.pop(event.slot, None)
+    state.slot_changes.append(event.slot)
+    unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
+
+
+FOLDS: dict[type[e.Event], Callable[..., None]] = {
+    e.ClaimMade: _claim_made,
+    e.ClaimQueued: _claim_waits,
+    e.ClaimWithdrawn: _claim_withdrawn,
+    e.ClaimFlagged: _claim_marked,
+    e.ClaimActivated: _claim_activated,
+    e.ClaimDeactivated: _claim_deactivated,
+    e.ClaimHolderSilent: _claim_unheard,
+    e.ClaimEnded: _claim_ended,
+}
