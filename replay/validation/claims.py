@@ -15,10 +15,10 @@ from ..narration.wording import interval
 from .accounting import begins
 from .backfill import may_wait
 from .concurrency_limits import as_its_ad_says, exceed_no_limit, keeps_limits
-from .jobs import begins_on, leaves, waits_for_a_slot, wrong_order
 from .judged_pool import JudgedPool, has_wishes, job_name, job_of, known_slot, policy, rule, rule_of
 from .pslot_preemption import claimed, preempts
 from .rules import REASONS
+from .runs import begins_on, leaves, waits_for_a_slot, wrong_order
 
 MOST_DIGITS = 12  #: the most digits of a number of seconds
 _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits", "negotiator")

@@ -14,10 +14,10 @@ from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
 from . import accounting, backfill, pslot_preemption
 from .claims import lease_over, retirement_over
 from .evidence import decided
-from .jobs import waits_for_a_slot
 from .judged_pool import NAMES, Amounts, JudgedPool, amount, job_name, job_of, known_slot, rule, rule_of
 from .machines import BENCHMARKING, idle_in_drained
 from .rules import NEEDS
+from .runs import waits_for_a_slot
 from .submissions import answered_refusal
 
 _DRAINED = ("Drained/Idle", "Drained/Retiring")

@@ -4,42 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, tzinfo
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import attrs
 
 from ...domain import events as e
 from ...domain.negotiator.unmatchable import Misfit, misfit
-from ...domain.state.job_ad import EXPIRATION, TERMINAL, Changes, fold_job, job_procs, unquoted
-from ...domain.state.proc_ads import Variants
-from ...domain.state_machines import HOLD_CODES, LEFT
-from ...domain.state_machines.hold_codes import VACATE_CODES
-from ..listing import ending, transition
+from ...domain.state.job_ad import TERMINAL
 from ..narration.defrag_words import seen as defrag_seen
-from ..narration.evidence import in_full
 from ..narration.sentences import (
-    WANTED,
     Answer,
-    Context,
     Sentence,
     Told,
     UnknownThingError,
     advise,
     answer,
-    evidence_facts,
-    preferred,
-    ranked,
     until,
-    who_goes,
 )
 from ..narration.unmatchable_words import no_slot, no_slot_in_short
-from ..narration.wording import counted, instant, interval, memory
-from ..narration.words import effect
+from ..narration.wording import instant, interval, memory
 from .deferral import sleeping
-from .rejections import CONCURRENCY, Refusals, evidence_of, fits_none
-from .slot import claimant
-from .submissions import refusal, transformed
-from .unmatchable import WholeSlots
+from .job_life import BY_POLICY, JobLife
+from .rejections import CONCURRENCY, fits_none
+from .submissions import refusal
 
 
 def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
@@ -48,7 +35,7 @@ def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = No
 
     ``events`` are the log's, or those that ``job_events`` selects. Raises ``UnknownThingError``.
     """
-    life = _Life(cluster, proc, zone)
+    life = JobLife(cluster, proc, zone)
     told = list(until(events, at))
     for position, event in told:
         life.context.note(position, event)
@@ -62,7 +49,7 @@ def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = No
             f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook q` and `poolbook history` list those that it has"
         )
-    found = life.answer()
+    found = _answer(life)
     lines = (found.lines[0], *life.transformed, *found.lines[1:])
     return attrs.evolve(found, lines=lines if life.transformed else found.lines)
 
@@ -72,7 +59,7 @@ def judged(events: Iterable[Told], cluster: int, proc: int) -> tuple[tuple[int, 
 
     ``events`` are the log's, or those that ``job_events`` selects.
     """
-    life = _Life(cluster, proc, UTC)
+    life = JobLife(cluster, proc, UTC)
     for position, event in events:
         life.read(position, event)
     found = life.refusals.last_of(life.name, life.ad)
@@ -88,514 +75,164 @@ class _Situation(NamedTuple):
     advice: str
 
 
-class _Life:
-    def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
-        self.zone = zone
-        self.cluster, self.proc, self.name = cluster, proc, f"{cluster}.{proc}"
-        self.context = Context()
-        self.refusals = Refusals()
-        self.chain: list[Sentence] = []
-        self.transformed: list[Sentence] = []  #: what transforms changed of it
-        self.submitted: e.ClusterSubmitted | None = None
-        self.base: e.Ad = {}
-        self.changes: Changes = {}
-        self.status = ""
-        self.since: Sentence | None = None  #: what put it into its status
-        self.gone = False  #: whether it has left the queue
-        self.end: Sentence | None = None
-        """The end of its last run, if nothing was to follow on that but leaving the queue."""
-        self.match = ""
-        self.matched_at = 0
-        self.run: e.JobActivated | None = None
-        self.at = 0  # when the log was written last, in microseconds
-        self.waiting = 0  # until when the start of its process is deferred, in microseconds
-        self.moving: e.JobTransferBegan | None = None
-        self.executing: e.JobExecuting | None = None
-        self.measured: e.JobMeasured | None = None
-        self.told: Sentence | None = None  #: what told its processes to end
-        self.step: Sentence | None = None
-        """The last step of its slot while it ran that says more than the end of the run."""
-        self.shown: tuple[int, Sentence | None] = 0, None
-        """The position of a step of its own, and the step of its slot that says the same with the evidence."""
-        self.reasons: dict[str, str] = {}  #: why slots that somebody had were matched last
-        self.holders: dict[str, str] = {}  #: who has each slot
-        self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
-        self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
-        self.slots = WholeSlots()
-        self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
-        self.waits: dict[str, Sentence] = {}
-        """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
-
-    @property
-    def ad(self) -> e.Ad:
-        return {name: text for name, text in {**self.base, **self.changes}.items() if text}
-
-    def read(self, position: int, event: e.Event) -> None:
-        self.at = event.at
-        self.refusals.note(position, event)
-        self.slots.note(position, event)
-        if isinstance(event, e.DefragPolled):
-            self.poll = event
-        if isinstance(event, e.CycleHeld):
-            for match in event.matches:
-                if match.reason:
-                    self.reasons[match.slot] = match.reason
-                if match.job == self.name:
-                    self._matched(position, event, match)
-                elif self.run is not None and self.run.slot in match.preempts:
-                    facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
-                    why = who_goes(match, f"job {match.job}")
-                    self.step = self._say(position, event, "slot_taken", **facts, why=why[why.find(":") :])
-            return
-        if isinstance(event, e.MatchVoided):
-            if event.job == self.name:
-                self.match = ""
-                self._say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
-            return
-        slots = _OF_SLOTS.get(type(event))
-        if slots is not None:
-            slots(self, position, event)
-            return
-        jobs = job_procs(event)
-        if isinstance(event, e.ClusterSubmitted) and event.factory and self.proc < event.count:
-            jobs = event.cluster, ((self.proc, self.proc),)
-        if jobs is None or jobs[0] != self.cluster or not any(first <= self.proc <= last for first, last in jobs[1]):
-            return
-        if isinstance(event, e.JobsTransformed):
-            self.transformed.append(transformed(position, event, self.cluster, self.proc))
-            self.chain.append(self.transformed[-1])
-            return
-        if isinstance(event, e.ClusterSubmitted):
-            self.base = {**event.ad, **Variants(event.columns).of(self.proc)}
-        _SAY[type(event)](self, position, event)
-        fold_job(self.changes, self.base, event)
-
-    def _sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
-        return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)
-
-    def _say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
-        sentence = self._sentence(position, event, code, **facts)
-        self.chain.append(sentence)
-        return sentence
-
-    def _add(self, code: str, **facts: str) -> Sentence:
-        """Say what is no step of its life, but the state of things."""
-        assert self.since is not None
-        since = self.since
-        return Sentence(since.at, since.position, code, {"job": self.name, **facts}, since.cause, since.stimulus)
-
-    # Its life
-
-    def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
-        self.match, self.matched_at = match.slot, event.at
-        note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
-        evidence = f"Its {in_full(note)}" if note else ""
-        has = who_goes(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
-        self._say(position, event, "matched", slot=match.slot, who=has, ranks=ranked(match), evidence=evidence)
-
-    def _slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        """Tell what the policy of the slot decided on which it runs, and who wanted the slot's claim to end."""
-        if self.run is None or self.run.slot != event.slot:
-            return
-        decided, last = self.context.decided(event), self.chain[-1]
-        told = event.stimulus == last.stimulus and last not in self.waits.values()
-        if not decided and not (event.cause in WANTED and not told):
-            return
-        same = last is self.since and (last.stimulus, last.cause) == (event.stimulus, event.cause)
-        facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided}
-        facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
-        self.step = self._say(position, event, effect(event.source, event.target, self.name), **facts)
-        if same:
-            self.shown = last.position, self.step
-
-    def _waited_for(self, position: int, event: e.ClaimQueued) -> None:
-        """Somebody is to have a slot that somebody has: the job itself, or another the slot that it runs on."""
-        if event.job == self.name and not event.holder:
-            code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
-            said = self._say(position, event, code, slot=event.slot)
-        elif self.run is not None and self.run.slot == event.slot:
-            reason = "" if event.holder else self.reasons.get(event.slot, "")
-            why = preferred(reason, f"job {event.job}")
-            said = self.step = self._say(position, event, "slot_awaited", who=claimant(event), why=why)
-        else:
-            return
-        self.waits[event.claim] = said
-
-    def _claimed(self, position: int, event: e.ClaimMade) -> None:
-        self.holders[event.slot] = event.submitter
-
-    def _unclaimed(self, position: int, event: e.ClaimEnded) -> None:
-        self.holders.pop(event.slot, None)
-
-    def _withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
-        if self.waits.pop(event.claim, None) is None:
-            return
-        if self.match == event.slot:
-            self.match = ""
-            self._say(position, event, "wait_over", slot=event.slot, why=self.context.words(event))
-        elif self.run is not None and self.run.slot == event.slot:
-            self._say(position, event, "slot_awaited_no_more", why=self.context.words(event))
-
-    def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
-        self.submitted, self.status = event, "Unmade" if event.factory else event.status
-        count = counted(event.count, "job") if event.count > 1 else ""
-        held = _hold_reason(event.ad) if event.status == "Held" else {"reason": "", "named": ""}
-        request = self.context.requests.get(event.stimulus)
-        user = request.user if request else event.submitter
-        facts = {"user": user, "count": count, "hold": held["reason"], "named": held["named"]}
-        self.since = self._say(position, event, "submitted", **facts)
-
-    def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
-        self.status = event.status
-        self.since = self._say(position, event, "materialized", why=self.context.words(event))
-
-    def _is_unmade(self) -> _Situation:
-        return _Situation("job_unmade", [self._since()], "see_factory")
-
-    def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
-        if event.target == LEFT:
-            self._leaves(position, event)
-            return
-        self.status, self.gone = event.target, event.left and event.target in TERMINAL and self.run is None
-        said = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
-        facts = {"why": self.context.words(event), "reason": "; ".join(filter(None, said)), "target": event.target}
-        if event.changes.get("HoldReason"):
-            facts |= _hold_reason(event.changes)
-        code = _BECAME.get(event.target, "became")
-        if event.cause == "held_by_machine":
-            facts |= self.context.asked(event, "WANT_HOLD")
-            code = "held_by_slot"
-        elif event.evidence:
-            facts |= self.context.decided(event)
-            code = _BY_POLICY.get(event.target, code)
-        if code not in _BECAME.values() or facts["reason"].startswith("via "):  # which names the tool that was used
-            facts["said"], facts["reason"] = facts["reason"], ""
-        sentence = self._sentence(position, event, code, **facts)
-        last = self.step
-        if last is not None and last is self.chain[-1] and (last.stimulus, last.cause) == (event.stimulus, event.cause):
-            self.shown = position, last
-        self.since = sentence
-        self.chain.append(sentence)
-
-    def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
-        """It left the queue: what follows at once on its end is said together with that."""
-        self.gone = True
-        last = self.chain[-1]
-        if event.row == "remove_x":
-            self._say(position, event, "forgotten", why=self.context.words(event))
-        elif last is self.end and last.at == event.at and not event.evidence:
-            self.chain[-1] = attrs.evolve(last, facts={**last.facts, "then": "it left the queue"})
-            if self.since is last:
-                self.since = self.chain[-1]
-        elif last is self.end or event.evidence:
-            self._say(position, event, "left_queue", **self.context.decided(event))
-
-    def on_edited(self, position: int, event: e.JobsEdited) -> None:
-        changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
-        self.edits.append((position, event.changes))
-        if event.transform:
-            self._changed_itself(position, event)
-        elif event.number:
-            lines = "; ".join(event.notes)
-            self._say(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
-        else:
-            self._say(position, event, "edited", why=self.context.words(event), changes=changes)
-
-    def _changed_itself(self, position: int, event: e.JobsEdited) -> None:
-        notes = [note for note in map(self.context.noted.get, event.noted) if note]
-        facts = {
-            "transform": event.transform,
-            "changes": "; ".join(f"{name} = {text} (before: {event.before[name] or 'not there'})"
-                                 for name, text in event.changes.items()) or "nothing",
-            "skipped": "; ".join(event.skipped),
-            "evidence": "; ".join(evidence_facts(note)["evidence"] for note in notes),
-        }  # fmt: skip
-        self._say(position, event, "changed_itself", **facts)
-
-    def on_deferred(self, position: int, event: e.JobsDeferred) -> None:
-        when = instant(event.until, self.zone)
-        self._say(position, event, "deferred", why=self.context.words(event), when=when)
-
-    def on_mailed(self, position: int, event: e.Mailed) -> None:
-        due = self.mails.pop(event.mail, None)
-        if due is not None:
-            code = "not_mailed" if event.failure else "mailed"
-            facts = {"to": ", ".join(due.to), "subject": due.subject, "failure": event.failure}
-            self._say(position, event, code, **facts)
-
-    def on_cooled_down(self, position: int, event: e.JobCooledDown) -> None:
-        self._say(position, event, "cooled_down")
-
-    def on_mail_due(self, position: int, event: e.MailDue) -> None:
-        self.mails[position] = event
-
-    def on_due(self, position: int, event: e.JobDue) -> None:
-        self.waiting = 0
-
-    def on_activated(self, position: int, event: e.JobActivated) -> None:
-        code = "started_local" if event.cause == "local" else "started"
-        held = "" if self.match == event.slot else "which its submitter held since a job before it"
-        self.run, self.status, self.match, self.waiting = event, "Running", "", event.deferred
-        self.moving = self.executing = self.measured = self.told = self.step = None
-        self.since = self._say(position, event, code, slot=event.slot, held=held)
-
-    def on_transfer_began(self, position: int, event: e.JobTransferBegan) -> None:
-        self.moving = event
-
-    def on_transfer_ended(self, position: int, event: e.JobTransferEnded) -> None:
-        began = self.moving.began or self.moving.at if self.moving else event.at
-        self.moving = None
-        facts = {"way": event.way, "files": _counted(event.files, "file"), "size": _counted(event.size, "byte")}
-        took = interval((event.ended or event.at) - began)
-        code = "moved_in_part" if event.failed else "kept_outputs" if event.kept else "moved"
-        self._say(position, event, code, **facts, took=took)
-
-    def on_executing(self, position: int, event: e.JobExecuting) -> None:
-        self.executing = event
-
-    def on_measured(self, position: int, event: e.JobMeasured) -> None:
-        self.measured = event
-
-    def on_signalled(self, position: int, event: e.JobSignalled) -> None:
-        code = "told_to_end" if event.how == "soft" else "killed"
-        self.told = self._say(position, event, code, why=self.context.words(event), **self.context.decided(event))
-
-    def on_exited(self, position: int, event: e.JobExited) -> None:
-        began = self.run.at if self.run else event.at
-        if self.executing is not None:
-            began = self.executing.began or self.executing.at
-        used = [f"CPU {interval(event.user_cpu + event.system_cpu)}"] if event.user_cpu or event.system_cpu else []
-        if event.resident:
-            used.append(f"memory {memory(event.resident)}")
-        known = event.outcome != "lost" and (event.code is not None or event.signal is not None)
-        self.status = event.target or self.status
-        self.gone = event.left and self.status in TERMINAL
-        facts = {
-            "why": self.context.words(event),
-            "ran": interval(max(0, (event.ended or event.at) - began)),
-            "slot": event.slot,
-            "how": ending(event) if known else "",
-            "used": ", ".join(used),
-            "then": self._then(event),
-            "named": _named(event),
-            **self.context.decided(event),
-        }
-        if event.row == "requeue" and "evidence" not in facts:
-            facts["evidence"] = unquoted(event.changes.get("RequeueReason", ""))
-        sentence = self._say(position, event, _EXITED.get(event.cause, "exited_because"), **facts)
-        if event.row:
-            self.since = sentence
-        self.end = sentence if self.status in TERMINAL else None
-        self.run = None
-
-    def _then(self, event: e.JobExited) -> str:
-        """Tell what followed on the end of its processes."""
-        if event.target == "Held":
-            return f"it is held: {_hold_reason(event.changes)['reason']}"
-        if event.target == "Idle":
-            expires = event.changes.get(EXPIRATION, "")
-            until = f", and cools down until {instant((int(expires) + 1) * 1_000_000, self.zone)}" if expires else ""
-            not_started = event.cause == "execution_failed"
-            why = f": {unquoted(event.changes['VacateReason'])}" if not_started else ""
-            return f"it waits again{why}{until}"
-        if self.gone:
-            return "it left the queue"
-        return "" if self.status in TERMINAL else f"it stays {self.status}"
-
-    # The answer
-
-    def answer(self) -> Answer:
-        since = self.since
-        assert since is not None
-        situation = _SITUATIONS.get(self.status, _Life._is_over)(self)
-        slot = "" if self.run is None else self.run.slot
-        facts = {"since": instant(since.at, self.zone), "slot": slot, "how": since.facts.get("how", "")}
-        head = self._add(situation.head, **facts)
-        advice = advise(situation.advice, head, job=self.name, slot=slot or self.match) if situation.advice else None
-        cycles = [step for step in situation.steps if step.code == "refused"]
-        life = sorted([*self.chain, *cycles], key=lambda sentence: sentence.position)
-        return answer(head, situation.steps, advice, life)
-
-    def _since(self) -> Sentence:
-        """Return what put it into its status: of its own step and its slot's that say the same, the slot's."""
-        assert self.since is not None
-        position, step = self.shown
-        return step if step is not None and position == self.since.position else self.since
-
-    def _why_ended(self) -> list[Sentence]:
-        """Tell the last run's end, and before it the step of its slot that led there."""
-        since = self._since()
-        if since.code in _ENDS and self.step is not None:
-            return [since, self.step]
-        return [since]
-
-    def _is_over(self) -> _Situation:
-        removed = self.status == "Removed"
-        steps = [self._since(), *self._still_running()]
-        if self.run is not None:
-            advice = "forget_it" if removed else "wait_for_end"
-            return _Situation("job_removing" if removed else "job_ended", steps, advice)
-        if not self.gone and self.status in TERMINAL:
-            return _Situation("job_removed" if removed else "job_completed", steps, "drop_from_queue")
-        failed = self._since().facts.get("how", "code 0") not in ("", "code 0")
-        advice = "see_failure" if failed else "see_history"
-        return _Situation("job_removed" if removed else "job_completed", steps, advice)
-
-    def _is_held(self) -> _Situation:
-        code = self.ad.get("HoldReasonCode", "")
-        advice = "release_it" if code in _BY_HAND else "mend_and_release"
-        return _Situation("job_held", [*self._why_ended(), *self._still_running()], advice)
-
-    def _is_suspended(self) -> _Situation:
-        since = self._since()
-        by_policy = since.code in _BY_SLOT or since.cause == "suspend"
-        return _Situation("job_suspended", [since], "wait_for_continue" if by_policy else "continue_it")
-
-    def _still_running(self) -> list[Sentence]:
-        since = self._since()
-        if self.run is not None:
-            if self.told is not None:
-                return [self._add("told_at", slot=self.run.slot, when=instant(self.told.at, self.zone))]
-            return [self._add("not_ended", slot=self.run.slot)]
-        found = []
-        if self.end is not None and self.end.position != since.position:
-            found.append(self._add("last_gone", when=instant(self.end.at, self.zone)))
-        if not self.gone and self.status in TERMINAL:
-            wanted = next((text for name, text in self.ad.items() if name.lower() == "leavejobinqueue"), "")
-            found.append(self._add("stays", yet="" if wanted else "yet", text=wanted))
-        return found
-
-    def _waits(self) -> _Situation:
-        before = [step for step in self._why_ended() if step.code != "submitted"]
-        if self.run is not None:
-            return _Situation("job_idle", [*self._still_running(), *before], "wait_for_end")
-        if self.match:
-            return _Situation("job_idle", [self._add("is_matched", slot=self.match), *before], "wait_for_start")
-        asleep = sleeping(self.ad, self.at, self.zone)
-        if asleep is not None:
-            return _Situation("job_idle", [self._add(asleep.code, **asleep.facts), *before], asleep.advice)
-        refusal = self.refusals.of(self.name, self.ad, self.zone)
-        if refusal is not None:
-            return self._is_refused(*refusal, before)
-        last = self.refusals.last
-        if last is None or last[0] < self._since().position:
-            return _Situation("job_idle", [self._add("no_cycle"), *before], "wait_for_cycle")
-        others = self._add("others_first", when=instant(last[1], self.zone))
-        return _Situation("job_idle", [others, *before], "wait_for_cycle")
-
-    def _is_refused(self, short: str, cycle: Sentence, before: list[Sentence]) -> _Situation:
-        none = self._fits_nowhere(cycle.position)
-        because = short if none is None else no_slot_in_short(none)
-        full = "" if none is None else no_slot(none)
-        step = self._add("waits_because", because=because, in_full="" if full == because else full)
-        advice = "see_analysis"
-        if none is not None and none.short:
-            advice = "lower_request"
-        elif cycle.facts["kind"] == CONCURRENCY:
-            advice = "see_limits"
-        elif cycle.facts["kind"] not in ("", "slots"):
-            advice = "see_quotas" if cycle.facts["kind"] == "quota" else "see_shares"
-        found = self.refusals.last_of(self.name, self.ad)
-        if self.poll is not None and none is None and found is not None and fits_none(found[2]):
-            looked = {"at": instant(self.poll.at, self.zone), "seen": defrag_seen(self.poll)}
-            before = [self._add("defrag_looked", **looked), *before]
-        return _Situation("job_idle", [step, *before, cycle], advice)
-
-    def _fits_nowhere(self, refused: int) -> Misfit | None:
-        """Find why no slot of those that refused it could ever have it, as it is now or, since a refusal holds until
-        the next, as it was then; None: one could."""
-        found = self.refusals.last_of(self.name, self.ad)
-        if found is None or not fits_none(found[2]):
-            return None
-        then = dict(self.base)
-        for position, changes in self.edits:
-            then |= changes if position < refused else {}
-        slots, at = self.slots.before(refused), found[1].at // 1_000_000
-        return misfit(self.ad, slots, at) or misfit(then, slots, at)
-
-    def _runs(self) -> _Situation:
-        assert self.run is not None
-        steps = []
-        if self.told is not None:
-            steps.append(self._add("told_at", slot=self.run.slot, when=instant(self.told.at, self.zone)))
-        if self.waiting:
-            steps.append(self._add("waits_for_time", when=instant(self.waiting, self.zone)))
-        elif self.moving is not None:
-            when = instant(self.moving.began or self.moving.at, self.zone)
-            steps.append(self._add("moving", way=self.moving.way, when=when))
-        elif self.executing is None:
-            steps.append(self._add("not_begun", slot=self.run.slot))
-        matched = [one for one in self.chain if one.code == "matched" and one.at <= self.run.at]
-        steps += [self._since(), *matched[-1:]] if self._since().code != "started" else [*matched[-1:], self._since()]
-        if self.measured is not None:
-            cpu = interval(self.measured.user_cpu + self.measured.system_cpu)
-            when = instant(self.measured.at, self.zone)
-            steps.append(self._add("uses", when=when, memory=memory(self.measured.resident), cpu=cpu))
-        return _Situation("job_running", steps, "stop_it")
+def _add(life: JobLife, code: str, **facts: str) -> Sentence:
+    """Say what is no step of its life, but the state of things."""
+    assert life.since is not None
+    since = life.since
+    return Sentence(since.at, since.position, code, {"job": life.name, **facts}, since.cause, since.stimulus)
 
 
-def _counted(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+def _answer(life: JobLife) -> Answer:
+    since = life.since
+    assert since is not None
+    situation = _SITUATIONS.get(life.status, _is_over)(life)
+    slot = "" if life.run is None else life.run.slot
+    facts = {"since": instant(since.at, life.zone), "slot": slot, "how": since.facts.get("how", "")}
+    head = _add(life, situation.head, **facts)
+    advice = advise(situation.advice, head, job=life.name, slot=slot or life.match) if situation.advice else None
+    cycles = [step for step in situation.steps if step.code == "refused"]
+    chain = sorted([*life.chain, *cycles], key=lambda sentence: sentence.position)
+    return answer(head, situation.steps, advice, chain)
 
 
-def _named(event: e.JobExited) -> str:
-    """Give what the code means that had the job held, or sent it back to wait unstarted."""
-    if event.target == "Held":
-        return _hold_reason(event.changes)["named"]
-    if event.target == "Idle" and event.cause == "execution_failed":
-        code = VACATE_CODES[int(event.changes["VacateReasonCode"])]
-        return f"code {code.number}, {code.name}: {code.words}"
-    return ""
+def _since(life: JobLife) -> Sentence:
+    """Return what put it into its status: of its own step and its slot's that say the same, the slot's."""
+    assert life.since is not None
+    position, step = life.shown
+    return step if step is not None and position == life.since.position else life.since
 
 
-def _hold_reason(ad: e.Ad) -> dict[str, str]:
-    """Give the facts of a hold: the reason, and what its code means."""
-    number = ad.get("HoldReasonCode", "")
-    code = HOLD_CODES.get(int(number)) if number.isascii() and number.isdigit() else None
-    named = f"{number}, {code.name}: {code.words}" if code else number or "unknown"
-    return {"reason": unquoted(ad.get("HoldReason", "")) or "no reason given", "named": f"code {named}"}
+def _why_ended(life: JobLife) -> list[Sentence]:
+    """Tell the last run's end, and before it the step of its slot that led there."""
+    since = _since(life)
+    if since.code in _ENDS and life.step is not None:
+        return [since, life.step]
+    return [since]
 
 
-_SAY: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
-    e.ClusterSubmitted: _Life.on_submitted,
-    e.JobsMaterialized: _Life.on_materialized,
-    e.JobsTransitioned: _Life.on_moved,
-    e.JobsEdited: _Life.on_edited,
-    e.JobsDeferred: _Life.on_deferred,
-    e.JobActivated: _Life.on_activated,
-    e.JobDue: _Life.on_due,
-    e.JobCooledDown: _Life.on_cooled_down,
-    e.MailDue: _Life.on_mail_due,
-    e.Mailed: _Life.on_mailed,
-    e.JobTransferBegan: _Life.on_transfer_began,
-    e.JobTransferEnded: _Life.on_transfer_ended,
-    e.JobExecuting: _Life.on_executing,
-    e.JobMeasured: _Life.on_measured,
-    e.JobSignalled: _Life.on_signalled,
-    e.JobExited: _Life.on_exited,
-}
-_OF_SLOTS: dict[type[e.Event], Callable[[_Life, int, Any], None]] = {
-    e.SlotTransitioned: _Life._slot_moved,
-    e.ClaimMade: _Life._claimed,
-    e.ClaimEnded: _Life._unclaimed,
-    e.ClaimQueued: _Life._waited_for,
-    e.ClaimWithdrawn: _Life._withdrawn,
-}
-_BECAME = {
-    "Held": "held", "Idle": "released", "Removed": "removed", "Suspended": "suspended", "Running": "continued",
-    "Completed": "completed",
-}  # fmt: skip
-"""Where a job went -> the sentence that tells it."""
-_BY_POLICY = {"Held": "held_by_policy", "Removed": "removed_by_policy", "Idle": "released_by_policy"}
-"""The same where an expression decided."""
-_EXITED = {"exited": "exited", "evicted": "evicted"}
-_ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed", *_BY_POLICY.values()})
+def _is_over(life: JobLife) -> _Situation:
+    removed = life.status == "Removed"
+    steps = [_since(life), *_still_running(life)]
+    if life.run is not None:
+        advice = "forget_it" if removed else "wait_for_end"
+        return _Situation("job_removing" if removed else "job_ended", steps, advice)
+    if not life.gone and life.status in TERMINAL:
+        return _Situation("job_removed" if removed else "job_completed", steps, "drop_from_queue")
+    failed = _since(life).facts.get("how", "code 0") not in ("", "code 0")
+    advice = "see_failure" if failed else "see_history"
+    return _Situation("job_removed" if removed else "job_completed", steps, advice)
+
+
+def _is_held(life: JobLife) -> _Situation:
+    code = life.ad.get("HoldReasonCode", "")
+    advice = "release_it" if code in _BY_HAND else "mend_and_release"
+    return _Situation("job_held", [*_why_ended(life), *_still_running(life)], advice)
+
+
+def _is_suspended(life: JobLife) -> _Situation:
+    since = _since(life)
+    by_policy = since.code in _BY_SLOT or since.cause == "suspend"
+    return _Situation("job_suspended", [since], "wait_for_continue" if by_policy else "continue_it")
+
+
+def _still_running(life: JobLife) -> list[Sentence]:
+    since = _since(life)
+    if life.run is not None:
+        if life.told is not None:
+            return [_add(life, "told_at", slot=life.run.slot, when=instant(life.told.at, life.zone))]
+        return [_add(life, "not_ended", slot=life.run.slot)]
+    found = []
+    if life.end is not None and life.end.position != since.position:
+        found.append(_add(life, "last_gone", when=instant(life.end.at, life.zone)))
+    if not life.gone and life.status in TERMINAL:
+        wanted = next((text for name, text in life.ad.items() if name.lower() == "leavejobinqueue"), "")
+        found.append(_add(life, "stays", yet="" if wanted else "yet", text=wanted))
+    return found
+
+
+def _waits(life: JobLife) -> _Situation:
+    before = [step for step in _why_ended(life) if step.code != "submitted"]
+    if life.run is not None:
+        return _Situation("job_idle", [*_still_running(life), *before], "wait_for_end")
+    if life.match:
+        return _Situation("job_idle", [_add(life, "is_matched", slot=life.match), *before], "wait_for_start")
+    asleep = sleeping(life.ad, life.at, life.zone)
+    if asleep is not None:
+        return _Situation("job_idle", [_add(life, asleep.code, **asleep.facts), *before], asleep.advice)
+    refusal = life.refusals.of(life.name, life.ad, life.zone)
+    if refusal is not None:
+        return _is_refused(life, *refusal, before)
+    last = life.refusals.last
+    if last is None or last[0] < _since(life).position:
+        return _Situation("job_idle", [_add(life, "no_cycle"), *before], "wait_for_cycle")
+    others = _add(life, "others_first", when=instant(last[1], life.zone))
+    return _Situation("job_idle", [others, *before], "wait_for_cycle")
+
+
+def _is_refused(life: JobLife, short: str, cycle: Sentence, before: list[Sentence]) -> _Situation:
+    none = _fits_nowhere(life, cycle.position)
+    because = short if none is None else no_slot_in_short(none)
+    full = "" if none is None else no_slot(none)
+    step = _add(life, "waits_because", because=because, in_full="" if full == because else full)
+    advice = "see_analysis"
+    if none is not None and none.short:
+        advice = "lower_request"
+    elif cycle.facts["kind"] == CONCURRENCY:
+        advice = "see_limits"
+    elif cycle.facts["kind"] not in ("", "slots"):
+        advice = "see_quotas" if cycle.facts["kind"] == "quota" else "see_shares"
+    found = life.refusals.last_of(life.name, life.ad)
+    if life.poll is not None and none is None and found is not None and fits_none(found[2]):
+        looked = {"at": instant(life.poll.at, life.zone), "seen": defrag_seen(life.poll)}
+        before = [_add(life, "defrag_looked", **looked), *before]
+    return _Situation("job_idle", [step, *before, cycle], advice)
+
+
+def _fits_nowhere(life: JobLife, refused: int) -> Misfit | None:
+    """Find why no slot of those that refused it could ever have it, as it is now or, since a refusal holds until
+    the next, as it was then; None: one could."""
+    found = life.refusals.last_of(life.name, life.ad)
+    if found is None or not fits_none(found[2]):
+        return None
+    then = dict(life.base)
+    for position, changes in life.edits:
+        then |= changes if position < refused else {}
+    slots, at = life.slots.before(refused), found[1].at // 1_000_000
+    return misfit(life.ad, slots, at) or misfit(then, slots, at)
+
+
+def _runs(life: JobLife) -> _Situation:
+    assert life.run is not None
+    steps = []
+    if life.told is not None:
+        steps.append(_add(life, "told_at", slot=life.run.slot, when=instant(life.told.at, life.zone)))
+    if life.waiting:
+        steps.append(_add(life, "waits_for_time", when=instant(life.waiting, life.zone)))
+    elif life.moving is not None:
+        when = instant(life.moving.began or life.moving.at, life.zone)
+        steps.append(_add(life, "moving", way=life.moving.way, when=when))
+    elif life.executing is None:
+        steps.append(_add(life, "not_begun", slot=life.run.slot))
+    matched = [one for one in life.chain if one.code == "matched" and one.at <= life.run.at]
+    steps += [_since(life), *matched[-1:]] if _since(life).code != "started" else [*matched[-1:], _since(life)]
+    if life.measured is not None:
+        cpu = interval(life.measured.user_cpu + life.measured.system_cpu)
+        when = instant(life.measured.at, life.zone)
+        steps.append(_add(life, "uses", when=when, memory=memory(life.measured.resident), cpu=cpu))
+    return _Situation("job_running", steps, "stop_it")
+
+
+def _is_unmade(life: JobLife) -> _Situation:
+    return _Situation("job_unmade", [_since(life)], "see_factory")
+
+
+_ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed", *BY_POLICY.values()})
 _BY_SLOT = frozenset({"slot_suspends"})
 _BY_HAND = ("1", "15")  #: codes of holds that somebody wanted: nothing has to be mended before the release
-_SITUATIONS: dict[str, Callable[[_Life], _Situation]] = {
-    "Unmade": _Life._is_unmade,
-    "Idle": _Life._waits,
-    "Running": _Life._runs,
-    "Suspended": _Life._is_suspended,
-    "Held": _Life._is_held,
+_SITUATIONS: dict[str, Callable[[JobLife], _Situation]] = {
+    "Unmade": _is_unmade,
+    "Idle": _waits,
+    "Running": _runs,
+    "Suspended": _is_suspended,
+    "Held": _is_held,
 }

@@ -1,0 +1,135 @@
+"""The members of events, each a line, and those of a log or of a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, tzinfo
+from itertools import chain
+
+from attrs import evolve, frozen
+
+from ...domain import events as e
+from ...domain.ports.log import Log
+from ...domain.state.job_ad import job_procs
+from ..narration.causes import cause_words
+from ..narration.wording import EVER, instant, iso
+from .wanted import Wanted
+from .words import OF_JOBS, SETS, parts
+
+
+@frozen
+class Member:
+    """What an event says of one thing. ``thing``: a slot's name, a job's id ...; ``what``: a transition's number or
+    row, else what happened; ``source`` and ``target`` are empty where nothing moves."""
+
+    position: int
+    index: int
+    several: bool  #: whether its event has other members, or could have
+    at: int
+    stream: str
+    thing: str
+    what: str
+    letter: str
+    source: str
+    target: str
+    cause: str
+    details: str
+    stimulus: str
+
+    @property
+    def number(self) -> str:
+        """The member's position as people write it: "31", or "31.4" in an event of several."""
+        return f"{self.position}.{self.index}" if self.several else str(self.position)
+
+    @property
+    def words(self) -> str:
+        """The cause in words."""
+        return cause_words(self.cause)
+
+
+def members(position: int, event: e.Event) -> Iterator[Member]:
+    """What the event at `position` says, thing by thing."""
+    if isinstance(event, e.JobsLogged):
+        yield from _entries(position, event)
+        return
+    several = isinstance(event, (*SETS, e.CycleHeld))
+    stream = event.stream
+    for index, (thing, part) in enumerate(parts(event)):
+        yield Member(
+            position, index, several, event.at, stream, thing, part.what, part.letter, part.source, part.target,
+            event.cause, part.details, event.stimulus,
+        )  # fmt: skip
+
+
+def _entries(position: int, event: e.JobsLogged) -> Iterator[Member]:
+    for index, entry in enumerate(event.logged()):
+        for member in members(position, entry):
+            yield evolve(member, index=index, several=True)
+
+
+def member_of(position: int, event: e.Event, proc: int) -> Member | None:
+    """What an event about jobs says of one process, without looking at the others; None if nothing."""
+    jobs = job_procs(event)
+    if jobs is None or type(event) not in OF_JOBS:
+        return None
+    cluster, procs = jobs
+    index = 0
+    for first, last in procs:
+        if first <= proc <= last:
+            part = OF_JOBS[type(event)](event)
+            return Member(
+                position, index + proc - first, isinstance(event, SETS), event.at, event.stream, f"{cluster}.{proc}",
+                part.what, part.letter, part.source, part.target, event.cause, part.details, event.stimulus,
+            )  # fmt: skip
+        index += last - first + 1
+    return None
+
+
+def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
+    """One line for people; times are those of `zone`. `place`: where the record stands that the event is made of."""
+    way = f"{member.source} -> {member.target}".strip() if member.target else ""
+    said = f"{member.words} ({member.details})" if member.details else member.words
+    if member.cause == "reported":  # where it stands says who says so
+        said = member.details
+    text = (
+        f"{member.number:>8}  {instant(member.at, zone)}  {member.thing:<16} {member.what:<10} {member.letter:<1} "
+        f"{way:<40} {said} [{place or member.stimulus}]"
+    )
+    return text.rstrip()
+
+
+def as_dict(member: Member, place: str = "") -> dict[str, object]:
+    """The same for ``--json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
+    return ({"place": place} if place else {}) | {
+        "position": member.position, "index": member.index, "at": iso(member.at), "stream": member.stream,
+        "thing": member.thing, "what": member.what, "letter": member.letter, "source": member.source,
+        "target": member.target, "cause": member.cause, "words": member.words, "details": member.details,
+        "stimulus": member.stimulus,
+    }  # fmt: skip
+
+
+def listed(
+    events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None, end: int = EVER
+) -> Iterator[Member]:
+    """The members of `events` from the instant `begin` on, before `end`; of one process alone, if it is given."""
+    recent = ((position, event) for position, event in events if begin <= event.at < end or type(event) is e.JobsLogged)
+    if proc is None:
+        found = chain.from_iterable(members(position, event) for position, event in recent)
+    else:
+        found = chain.from_iterable(_of_proc(position, event, proc) for position, event in recent)
+    return (member for member in found if begin <= member.at < end)
+
+
+def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
+    if isinstance(event, e.JobsLogged):  # which may have several of one process
+        thing = f"{event.cluster}.{proc}"
+        return (member for member in _entries(position, event) if member.thing == thing)
+    member = member_of(position, event, proc)
+    return iter(() if member is None else (member,))
+
+
+def entries(log: Log, what: Wanted | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
+    """The entries of a log, or of `what` alone: one read of its stream. Those from `begin` on, before `end`."""
+    if what is None:
+        return listed(log.read(), begin, end=end)
+    return listed(log.read_stream(what.stream), begin, what.proc, end)
