@@ -62,14 +62,38 @@ class Stretch:
         )
 
 
+class _Texts:
+    """Changes and their texts in the tables: each text is read, and each set of changes written, once for all the
+    stretches that share it, so that what is done with one is done for all of them."""
+
+    __slots__ = ("_known", "_written")
+
+    def __init__(self) -> None:
+        self._known: dict[str, Changes] = {}
+        self._written: dict[int, tuple[Changes, str]] = {}
+        """By the identity of the changes, which are kept so that no others take it."""
+
+    def read(self, text: str) -> Changes:
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = _decode(text)
+        return found
+
+    def write(self, changes: Changes) -> str:
+        found = self._written.get(id(changes))
+        if found is None:
+            found = self._written[id(changes)] = changes, _encode(changes).decode()
+        return found[1]
+
+
 class _Cluster:
     """The stretches of one cluster, read from the table as they are asked for, written by ``flush``."""
 
-    __slots__ = ("_ad", "_connection", "_firsts", "_id", "_new", "_stored", "_stretches")
+    __slots__ = ("_ad", "_connection", "_firsts", "_id", "_new", "_stored", "_stretches", "_texts")
 
-    def __init__(self, connection: sqlite3.Connection, id: int, ad: Changes | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection, texts: _Texts, id: int, ad: Changes | None = None) -> None:
         """`ad`: of a cluster that was submitted just now, so that nothing of it is stored."""
-        self._connection, self._id, self._ad = connection, id, ad
+        self._connection, self._texts, self._id, self._ad = connection, texts, id, ad
         self._new = ad is not None
         self._stretches: dict[int, Stretch] = {}
         self._firsts: list[int] = []
@@ -89,7 +113,7 @@ class _Cluster:
     def _load(self, first: int, last: int, status: int, slot: str, changes: str) -> None:
         if first not in self._stored:  # else it is known, or was and has gone
             self._stored.add(first)
-            self.add(Stretch(first, last, status, slot, _decode(changes), altered=False))
+            self.add(Stretch(first, last, status, slot, self._texts.read(changes), altered=False))
 
     def _known(self, proc: int) -> Stretch | None:
         place = bisect_right(self._firsts, proc) - 1
@@ -180,7 +204,7 @@ class _Cluster:
                 gone.append((self._id, first))
         for s in self._stretches.values():
             if s.altered:
-                rows.append((self._id, s.first, s.last, s.status, s.slot, _encode(s.changes).decode()))
+                rows.append((self._id, s.first, s.last, s.status, s.slot, self._texts.write(s.changes)))
 
 
 def _cut_along(stretches: Iterable[Stretch], ranges: e.Procs) -> Iterator[tuple[Stretch, bool]]:
@@ -236,6 +260,7 @@ class QueueFold:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._texts = _Texts()
         self._clusters: dict[int, _Cluster] = {}
         self._submitted: list[tuple[object, ...]] = []
         self._chunks: list[tuple[int, int, bytes]] = []
@@ -259,7 +284,7 @@ class QueueFold:
     def _cluster(self, id: int) -> _Cluster:
         known = self._clusters.get(id)
         if known is None:
-            known = self._clusters[id] = _Cluster(self._connection, id)
+            known = self._clusters[id] = _Cluster(self._connection, self._texts, id)
         return known
 
     def _cluster_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
@@ -273,7 +298,7 @@ class QueueFold:
             )
         )  # fmt: skip
         self._chunks += [(event.cluster, number, chunk) for number, chunk in enumerate(event.columns)]
-        cluster = self._clusters[event.cluster] = _Cluster(self._connection, event.cluster, ad)
+        cluster = self._clusters[event.cluster] = _Cluster(self._connection, self._texts, event.cluster, ad)
         if event.factory:
             self._factories[event.cluster] = Factory()
         else:
@@ -372,7 +397,7 @@ class QueueFold:
 
     def _end(self, event: e.JobsTransitioned | e.JobExited, stretches: list[Stretch]) -> None:
         self._ended += [
-            (None, event.cluster, s.first, s.last, s.status, event.at, _encode(s.changes).decode())
+            (None, event.cluster, s.first, s.last, s.status, event.at, self._texts.write(s.changes))
             for s in _merged(stretches)
         ]
 

@@ -4,7 +4,7 @@ results."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,7 @@ def _act(command: str, argv: Sequence[str]) -> int:
     if request.ids:
         chosen = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
         outcomes = ask(url, {**body, "id": new_id(), "selection": chosen})
-        found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in range(o["first"], o["last"] + 1)}
+        found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in procs_of(o)}
         single += [Result(job, _result(action, found[job.cluster, job.proc or 0])) for job in request.ids]
     single += [Result(slot, _of_slot(url, action, slot, fast)) for slot in request.slots]
     selected = None
@@ -87,11 +87,16 @@ def _result(action: str, outcome: str) -> int:
     return _RESULTS.get(outcome, ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS)
 
 
+def procs_of(outcome: Mapping[str, Any]) -> Iterator[int]:
+    """The processes that an outcome is about."""
+    return (proc for first, last in outcome["procs"] for proc in range(first, last + 1))
+
+
 def _count(action: str, outcomes: Iterable[dict[str, Any]]) -> dict[int, int]:
     counts: dict[int, int] = {}
     for outcome in outcomes:
         number = _result(action, outcome["result"])
-        jobs = max(1, outcome["last"] - outcome["first"] + 1)
+        jobs = max(1, sum(last - first + 1 for first, last in outcome["procs"]))
         counts[number] = counts.get(number, 0) + jobs
     return counts
 
@@ -127,7 +132,7 @@ def prio(argv: Sequence[str]) -> int:
         (ClusterOrJob(outcome["cluster"], proc), int(outcome["changes"]["JobPrio"]))
         for outcome in outcomes
         if outcome["result"] == "done"
-        for proc in range(outcome["first"], outcome["last"] + 1)
+        for proc in procs_of(outcome)
     ]
     exit_code = _printed(job_priorities.answer(request, changed))
     for outcome in denied:

@@ -191,7 +191,7 @@ def _of_file(option: Given) -> dict[str, str]:
 def answer(request: Request, outcomes: Sequence[Mapping[str, Any]]) -> Answer:
     """Return what condor_qedit prints."""
     done = [one for one in outcomes if one["result"] == "done"]
-    count = sum(one["last"] - one["first"] + 1 for one in done)
+    count = sum(last - first + 1 for one in done for first, last in one["procs"])
     if not count or len(done) < len(outcomes):
         return failed(request, outcomes)
     can = "Can " if request.dry else ""
@@ -204,8 +204,9 @@ def failed(request: Request, outcomes: Sequence[Mapping[str, Any]] = (), why: st
     name = next(iter(request.changes))
     wrong = [one for one in outcomes if one["result"] != "done"]
     if request.ids and not request.constraints and all(one.proc is not None for one in request.ids):
-        first = wrong[0] if wrong else {"cluster": request.ids[0].cluster, "first": request.ids[0].proc}
-        words = f'Failed to set attribute "{name}" for job {first["cluster"]}.{first["first"]}.\n'
+        ((proc, _), *_) = wrong[0]["procs"] if wrong else ((request.ids[0].proc, 0),)
+        cluster = wrong[0]["cluster"] if wrong else request.ids[0].cluster
+        words = f'Failed to set attribute "{name}" for job {cluster}.{proc}.\n'
     elif request.dry and not outcomes:
         words = f"No jobs match the constraint: {_constraint(request)}\n"
     else:

@@ -41,7 +41,8 @@ from .local_world import LocalWorld
 from .log_writer import Answer
 from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
 from .startd import ExecutionPoint
-from .subscribers import VIEWS_EVERY, Subscribers
+from .subscribers import Subscribers
+from .view_keeper import VIEWS_EVERY
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
 SLOW_CLIENTS = 20_000  #: microseconds between two tries to send to a client that does not read
@@ -453,7 +454,7 @@ class Server:
             self._listener.close()
             with suppress(FileNotFoundError):
                 os.unlink(self.paths.socket)
-        self._subscribers.close(self.world.now())
+        self._subscribers.close()
         self.world.close()
         self.log.close()
         self._lock.give_up()

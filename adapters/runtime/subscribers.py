@@ -6,19 +6,14 @@ the subscriber's checkpoint.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...domain.events import Event
-from ...domain.ports.log import Log, LogError
+from ...domain.ports.log import Log
 from .userlog import UserLogError, UserLogWriter
 from .userlog.writer import RightsOf
-from .views import catch_up, open_tables, views_path
-
-VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
-VIEWS_PATIENCE = 5_000_000  #: microseconds that the update may be late while the pool is busy
-RETRY = 5_000_000  #: microseconds until a failed update is retried
+from .view_keeper import RETRY, VIEWS_EVERY, ViewKeeper
 
 
 class Subscribers:
@@ -31,32 +26,31 @@ class Subscribers:
         self._url, self._log, self._folder, self._tell = url, log, folder, tell
         self._rights_of = rights_of
         self._user_logs: UserLogWriter | None = None
-        self._views: sqlite3.Connection | None = None
-        self._again = {"user logs": 0, "views": 0}
+        self._again = 0
         self._told: set[str] = set()
-        self.behind = True  #: whether the views are behind the log
+        self._views = ViewKeeper(url, self._say_once)
 
     def follow(self, first: int, events: Sequence[Event], now: int) -> None:
         """Take the events that were appended from position `first` on."""
-        self.behind = True
+        self._views.follow()
         writer = self._writer(now)
         if writer is None:
             return
         try:
             writer.write((first + offset, event) for offset, event in enumerate(events))
         except UserLogError as error:
-            self._failed("user logs", str(error), now)
+            self._failed(str(error), now)
             self._user_logs = None
         self._complain(writer)
 
     def _writer(self, now: int) -> UserLogWriter | None:
-        if self._user_logs is None and now >= self._again["user logs"]:
+        if self._user_logs is None and now >= self._again:
             try:
                 writer = UserLogWriter(self._folder, rights_of=self._rights_of)
                 writer.start(self._log.read())
                 self._user_logs = writer
             except UserLogError as error:
-                self._failed("user logs", str(error), now)
+                self._failed(str(error), now)
         return self._user_logs
 
     def _complain(self, writer: UserLogWriter) -> None:
@@ -65,30 +59,22 @@ class Subscribers:
 
     def begin(self, now: int) -> None:
         """Catch up with everything appended since the last time."""
-        self._again["views"] = now + VIEWS_EVERY
+        self._views.put_off(now + VIEWS_EVERY)
         writer = self._writer(now)
         if writer is not None:
             self._complain(writer)
 
     def keep_views(self, now: int, busy: bool) -> None:
-        """Update the views if that is due: soon while little happens, later while the pool is busy."""
-        if not self.behind or now < self._again["views"] + (VIEWS_PATIENCE if busy else 0):
-            return
-        self._update_views(now)
+        """Have the views updated if that is due."""
+        self._views.keep(now, busy)
 
-    def _update_views(self, now: int) -> None:
-        try:
-            if self._views is None:
-                self._views = open_tables(views_path(self._url))
-            catch_up(self._log, self._views)
-            self.behind = False
-            self._again["views"] = now + VIEWS_EVERY
-        except (sqlite3.Error, LogError) as error:
-            self._failed("views", f"the views cannot be written: {error}", now)
-            self._close_views()
+    @property
+    def behind(self) -> bool:
+        """Whether the views are behind the log."""
+        return self._views.behind
 
-    def _failed(self, what: str, text: str, now: int) -> None:
-        self._again[what] = now + RETRY
+    def _failed(self, text: str, now: int) -> None:
+        self._again = now + RETRY
         self._say_once(text)
 
     def _say_once(self, text: str) -> None:
@@ -96,12 +82,5 @@ class Subscribers:
             self._told.add(text)
             self._tell(text)
 
-    def _close_views(self) -> None:
-        if self._views is not None:
-            self._views.close()
-            self._views = None
-
-    def close(self, now: int) -> None:
-        if self.behind:
-            self._update_views(now)
-        self._close_views()
+    def close(self) -> None:
+        self._views.close()

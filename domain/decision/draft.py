@@ -19,7 +19,7 @@ from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, Slo
 from ..fold.evolve import evolve
 from ..ports.sensor_readings import Sense, nothing
 from ..state.caches import Caches
-from ..state.cluster import Cluster
+from ..state.cluster import MANY_RANGES, Cluster
 from ..state.job_ad import REASONED
 from ..state.state import Slot, State
 from ..state_machines import (
@@ -169,6 +169,10 @@ def ranges(procs: Sequence[int]) -> Procs:
     """Ascending process numbers as ranges."""
     if procs and procs[-1] - procs[0] == len(procs) - 1:
         return ((procs[0], procs[-1]),)
+    if len(procs) >= MANY_RANGES:
+        from ..state import many_jobs
+
+        return many_jobs.ranges_of(procs)
     found: list[tuple[int, int]] = []
     for proc in procs:
         if found and found[-1][1] == proc - 1:

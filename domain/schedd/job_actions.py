@@ -35,10 +35,7 @@ def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes:
 
 def release(draft: Draft, cluster: Cluster, procs: list[int], reason: str, why: Decided) -> None:
     """Release held jobs for this reason, an expression. Those with a schedule are given their next time."""
-    by_held: dict[tuple[str, ...], list[int]] = {}
-    for proc in procs:
-        by_held.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), []).append(proc)
-    for held, group in by_held.items():
+    for held, group in _by_hold(cluster, procs).items():
         changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
         changes |= dict.fromkeys(OF_A_HOLD, "")
         changes["ReleaseReason"] = reason
@@ -47,6 +44,22 @@ def release(draft: Draft, cluster: Cluster, procs: list[int], reason: str, why: 
         from .deferral import is_past, schedule
 
         schedule(draft, cluster, [proc for proc in procs if is_past(draft, cluster, proc)])
+
+
+def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[int]]:
+    """The jobs by why they are held. Those that went the same way are held for the same reason, unless the submission
+    says so of each."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    shared: dict[int, list[int]] = {}
+    together = cluster.variants.names.isdisjoint(OF_A_HOLD)
+    for proc in procs:
+        mine = shared.get(cluster.of[proc])
+        if mine is None:
+            mine = found.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), [])
+            if together:
+                shared[cluster.of[proc]] = mine
+        mine.append(proc)
+    return found
 
 
 def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
@@ -64,7 +77,8 @@ def remove(draft: Draft, cluster: Cluster, procs: list[int], status: str, reason
 
 def stop_all(draft: Draft, cluster: Cluster, procs: list[int], why: Decided) -> None:
     """Tell the processes of those of the jobs that run to end."""
-    found = (draft.state.by_job.get((cluster.id, proc)) for proc in procs)
+    by_job = draft.state.by_job
+    found = (by_job.get((cluster.id, proc)) for proc in procs) if by_job else ()
     running = [activation for activation in found if activation is not None]
     if running:
         from .claims import stop

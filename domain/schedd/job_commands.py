@@ -17,7 +17,7 @@ from attrs import Factory, frozen
 from ..classad import ClassAdSyntaxError, Expression, parse
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
-from ..events import Ad
+from ..events import Ad, Procs
 from ..ports.stimuli import Act, Selection
 from ..state.cluster import Cluster
 from ..state.job_ad import quoted, unquoted, whole
@@ -32,12 +32,12 @@ HELD_BY_USER = 1
 
 @frozen
 class Outcome:
-    """What became of a range of jobs: ``done``, or the reason why not (``not found``, ``permission denied``, ``release
-    limit``, or the status that the command does not apply to). ``changes``: what an edit set."""
+    """What became of some jobs of a cluster, in ranges (none: of the cluster itself): ``done``, or the reason why not
+    (``not found``, ``permission denied``, ``release limit``, or the status that the command does not apply to).
+    ``changes``: what an edit set."""
 
     cluster: int
-    first: int
-    last: int
+    procs: Procs
     result: str
     changes: Ad = Factory(dict)
 
@@ -86,10 +86,10 @@ def constraint_of(text: str) -> Expression | None:
 
 def missing(draft: Draft, selection: Selection) -> list[Outcome]:
     clusters = draft.state.clusters
-    gone = [Outcome(number, 0, -1, "not found") for number in selection.clusters if number not in clusters]
+    gone = [Outcome(number, (), "not found") for number in selection.clusters if number not in clusters]
     for number, proc in selection.jobs:
         if number not in clusters or proc not in clusters[number]:
-            gone.append(Outcome(number, proc, proc, "not found"))
+            gone.append(Outcome(number, ((proc, proc),), "not found"))
     return gone
 
 
@@ -116,7 +116,8 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
         if command.action == "release":
             spent = _spent(draft, command.user, cluster, procs)
             outcomes += outcomes_of(cluster, spent, "release limit")
-            procs = [proc for proc in procs if proc not in spent]
+            if spent:
+                procs = sorted({*procs}.difference(spent))
         for (status, running), group in _groups(draft, cluster, procs).items():
             done = rule(draft, command, cluster, group, status, running)
             outcomes += outcomes_of(cluster, group, "done" if done else status)
@@ -132,25 +133,29 @@ def _move_factories(draft: Draft, command: Act) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for cluster in meant(draft, command.selection, constraint_of(command.selection.constraint)) if verb else ():
         if not allowed(draft, command.user, cluster):
-            outcomes += [] if cluster.live else [Outcome(cluster.id, 0, -1, "permission denied")]
+            outcomes += [] if cluster.live else [Outcome(cluster.id, (), "permission denied")]
             continue
         reason = unquoted(_reason(command, verb or ""))
         done = move(draft, cluster, command.action, f"user_{command.action}", reason)
         if done and not cluster.live:
-            outcomes.append(Outcome(cluster.id, 0, -1, "done"))
+            outcomes.append(Outcome(cluster.id, (), "done"))
     return outcomes
 
 
 def _groups(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[str, bool], list[int]]:
-    groups: dict[tuple[str, bool], list[int]] = {}
+    """The jobs by their status, and by whether their processes run."""
     running = draft.state.by_job
+    statuses = bytes(map(cluster.status.__getitem__, procs))
+    if statuses.count(statuses[:1]) == len(procs) and not any((cluster.id, proc) in running for proc in procs):
+        return {(cluster.status_of(procs[0]), False): procs} if procs else {}
+    groups: dict[tuple[str, bool], list[int]] = {}
     for proc in procs:
         groups.setdefault((cluster.status_of(proc), (cluster.id, proc) in running), []).append(proc)
     return groups
 
 
 def outcomes_of(cluster: Cluster, procs: list[int], result: str) -> list[Outcome]:
-    return [Outcome(cluster.id, first, last, result) for first, last in ranges(procs)]
+    return [Outcome(cluster.id, ranges(procs), result)] if procs else []
 
 
 def _reason(command: Act, verb: str) -> str:

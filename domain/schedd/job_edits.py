@@ -53,8 +53,7 @@ def edit_jobs(draft: Draft, command: Edit) -> None:
                 from .deferral import schedule
 
                 schedule(draft, cluster, [proc for proc in group if cluster.status_of(proc) == "Idle"])
-    for cluster, changes, group in edits:
-        outcomes += [Outcome(cluster.id, first, last, "done", changes) for first, last in ranges(group)]
+    outcomes += [Outcome(cluster.id, ranges(group), "done", changes) for cluster, changes, group in edits]
     answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
 
 
@@ -74,7 +73,7 @@ def _edit_factories(draft: Draft, command: Edit) -> list[Outcome]:
         if paused:
             action = "release" if paused.strip() in ("0", "false", "undefined") else "hold"
             move(draft, cluster, action, "user_edit", "")
-        outcomes.append(Outcome(cluster.id, first, last, "done", changes))
+        outcomes.append(Outcome(cluster.id, ((first, last),), "done", changes))
     return outcomes
 
 

@@ -71,7 +71,7 @@ def main(jobs: int) -> None:
         chosen = s.Selection(everything=True, constraint="RequestMemory < 1024")
         answer = pool.edit("alice", {"RequestMemory": str(600 + number)}, chosen, together=True, own=True)
         times.append(time.process_time() - began)
-        assert sum(one["last"] - one["first"] + 1 for one in answer.value) == jobs
+        assert sum(last - first + 1 for one in answer.value for first, last in one["procs"]) == jobs
     print(f"qedit -constraint over {jobs:,} jobs: {best(times)}")
     for name, config in (("without a policy", ""), ("three transforms, three requirements", POLICY)):
         print(f"poolbook submit of {jobs:,} jobs, {name}: {best([submitted(jobs, config) for _ in range(5)])}")

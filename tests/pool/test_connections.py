@@ -6,15 +6,20 @@ import json
 import os
 import resource
 import socket
+import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.machine.host import user_name
 from poolbook.adapters.runtime import connections
 from poolbook.adapters.runtime.connections import TURN, Client, Connections
+from poolbook.adapters.runtime.view_keeper import ViewKeeper
+from poolbook.adapters.runtime.views import views_current
+from poolbook.adapters.stores.opening import open_log
 
 from ..together import together
 from .real import Folder
@@ -219,4 +224,43 @@ def test_while_a_constraint_is_asked_job_by_job_others_are_answered(folder: Fold
         assert b'"done"' in other.recv(9999)
         slow.settimeout(60)
         released = json.loads(slow.makefile().readline())["answer"]
-    assert [(one["first"], one["last"], one["result"]) for one in released] == [(10, 10, "done"), (12, 59_998, "done")]
+    assert [(one["procs"], one["result"]) for one in released] == [([[10, 10], [12, 59_998]], "done")]
+
+
+def test_nobody_waits_for_the_views_and_all_that_happened_meanwhile_is_in_them(folder: Folder) -> None:
+    folder.write("many.sub", "executable = /bin/true\nhold = true\nqueue 100\n")
+    folder.call("submit", "many.sub")
+    folder.call("q")
+    url, said = str(folder.path / "pool.db"), list[str]()
+    keeper = ViewKeeper(url, said.append)
+    with closing(sqlite3.connect(f"{url}.views", isolation_level=None)) as reader:
+        reader.execute("BEGIN IMMEDIATE")  # the thread comes to write nothing as long as this lasts
+        folder.call("rm", "1.0")
+        for now in range(3):
+            keeper.keep(now * 10_000_000, busy=False)
+            keeper.follow()
+            assert keeper.behind
+        reader.execute("ROLLBACK")
+    keeper.close()
+    assert said == []
+    with views_current(url) as views, closing(open_log(url, create=False, read_only=True)) as log:
+        assert views.position == log.head.position
+        assert views.totals() == {user_name(): {5: 99}}
+
+
+def test_views_that_cannot_be_written_are_told_of_once_and_tried_again(folder: Folder) -> None:
+    folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue\n")
+    folder.call("submit", "job.sub")
+    views, said = folder.path / "pool.db.views", list[str]()
+    views.write_bytes(b"nothing that SQLite knows" * 100)
+    keeper = ViewKeeper(str(folder.path / "pool.db"), said.append)
+    keeper.keep(0, busy=False)
+    while not said:
+        keeper.keep(0, busy=False)  # it waits until the time has come
+    views.unlink()
+    keeper.keep(10_000_000, busy=False)
+    keeper.keep(20_000_000, busy=False)
+    keeper.close()
+    assert len(said) == 1
+    assert "the views cannot be written" in said[0]
+    assert not keeper.behind

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain import events as e
 from poolbook.projections.projector import apply
-from poolbook.projections.queue import Stretch, _Cluster
+from poolbook.projections.queue import Stretch, _Cluster, _Texts
 from poolbook.projections.views import Views
 
 from ..together import together
@@ -193,7 +193,7 @@ def test_many_ranges_are_changed_at_once_as_they_are_one_by_one(
     stretches: list[tuple[int, int, str]], events: list[tuple[list[tuple[int, int]], str]]
 ) -> None:
     with closing(sqlite3.connect(":memory:")) as nothing_stored:
-        at_once, one_by_one = (_Cluster(nothing_stored, 1, {}) for _ in range(2))
+        at_once, one_by_one = (_Cluster(nothing_stored, _Texts(), 1, {}) for _ in range(2))
         for cluster in (at_once, one_by_one):
             at = 0
             for gap, more, value in stretches:
