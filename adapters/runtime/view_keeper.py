@@ -84,7 +84,7 @@ class ViewKeeper:
             self._asked.wait()
             self._asked.clear()
             ending = self._ending
-            self._stale = False  # what is appended from here on makes them stale again
+            self._stale = self._failed = False  # what is appended from here on makes them stale again
             try:
                 self._update()
             except Exception as error:
