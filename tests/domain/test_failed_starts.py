@@ -7,6 +7,7 @@ import errno
 from poolbook.domain.events import ClaimEnded, JobActivated, JobExited
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state_machines.hold_codes import TRANSFERS
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
@@ -38,16 +39,22 @@ def failed(code: int, number: int = errno.ENOSPC) -> TestPool:
         (6, "Held", "HoldReason", "hold", 1),
         (7, "Held", "HoldReason", "hold", 1),
         (23, "Held", "HoldReason", "hold", 1),
+        # files that could not be moved are the job's fault, unless the subcode says that they are the machine's
+        (12, "Held", "HoldReason", "hold", 1),
+        (13, "Held", "HoldReason", "hold", 1),
+        (12, "Idle", "VacateReason", "evict", None),
+        (13, "Idle", "VacateReason", "evict", None),
     ],
 )
 def test_the_code_of_a_failed_start_says_whether_the_job_waits_or_is_held(
     code: int, status: str, reason: str, row: str, runs_next: int | None
 ) -> None:
-    pool = failed(code)
+    number = -1000 if code in TRANSFERS and status == "Idle" else errno.ENOSPC
+    pool = failed(code, number)
     (end,) = [event for event in pool.events() if isinstance(event, JobExited)]
     ad = pool.state.clusters[1].attributes(0)
     assert (pool.status("1.0"), end.outcome, end.row) == (status, "failed", row)
-    assert [ad[f"{reason}{part}"] for part in ("", "Code", "SubCode")] == [f'"{FULL}"', str(code), str(errno.ENOSPC)]
+    assert [ad[f"{reason}{part}"] for part in ("", "Code", "SubCode")] == [f'"{FULL}"', str(code), str(number)]
     assert [one.proc for one in pool.state.activations.values()] == ([] if runs_next is None else [runs_next])
     assert fold(pool.log.read()).clusters[1].attributes(0) == ad
     assert list(validate(pool.log.read())) == []

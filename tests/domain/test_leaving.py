@@ -148,7 +148,8 @@ def test_a_completed_job_that_is_removed_leaves_unless_it_is_kept_then_too() -> 
     assert kept.status("1.0") == "Removed"
     (outcome,) = kept.act("remove", "1.0").value
     assert outcome["result"] == "Removed"
-    kept.act("remove now", "1.0")
+    (outcome,) = kept.act("remove now", "1.0").value
+    assert outcome["result"] == "done"
     assert leaving(kept) == [("remove_x", "Removed", ((0, 0),))]
     assert sound(pool)
     assert sound(kept)

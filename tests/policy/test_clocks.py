@@ -8,13 +8,38 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from poolbook.domain.classad import Context
+from poolbook.domain.events import SlotTransitioned
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.next_change import moving_attributes
 from poolbook.domain.state.caches import Caches
 
+from ..together import together
 from .points import Point
 
 DAY = 86_400
+
+
+@together(
+    ("start", "keyboard", "console", "turns"),
+    [
+        # START; for how long there has been no input at all, and none at the console;
+        # when the slot leaves Owner, in a round of every 20 s
+        ("KeyboardIdle > 900", 0, 600, 920), ("KeyboardIdle > 900", 300, 0, 620), ("ConsoleIdle > 900", 0, 600, 320),
+        ("ConsoleIdle > 900", 300, 0, 920), ("KeyboardIdle > 900 && ConsoleIdle > 900", 0, 600, 920),
+    ],
+)  # fmt: skip
+def test_a_slot_is_its_owners_for_as_long_as_the_input_that_its_policy_reads_is_recent(
+    start: str, keyboard: int, console: int, turns: int
+) -> None:
+    point = Point("htcondor-25")
+    begin = point.world.clock
+    last = {"last_input": begin - keyboard * 1_000_000, "last_console": begin - console * 1_000_000}
+    point.read(**last)
+    point.point({"Start": start, "IS_OWNER": "Start =?= false"})
+    point.advance(1000)
+    assert point.pair() == "Unclaimed/Idle"
+    (moved,) = [event.at for event in point.events() if isinstance(event, SlotTransitioned)]
+    assert round((moved - begin) / 1_000_000) == turns
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 from poolbook.replay.why import why_job
 
-from ..domain.pools import TestPool
+from ..domain.pools import JOB, TestPool
 from ..together import together
 
 NEVER, ALWAYS, COMPLETE, ERROR, START = range(5)
@@ -76,6 +77,15 @@ def test_the_first_start_is_told_and_no_other() -> None:
     pool.advance(200)
     (mail,) = pool.world.mails
     assert "\nhas started on slot1_1@h\n" in mail.text
+
+
+def test_of_jobs_of_one_submission_each_tells_as_it_says() -> None:
+    pool = TestPool(behave=lambda launch: WELL)
+    pool.machine()
+    columns = pack({"JobNotification": ["0", "2", "0"]})
+    pool.handle(s.Submit(pool.id(), "alice", 0, {**JOB, "Owner": '"alice"', "QDate": "1800000000"}, 3, columns))
+    pool.advance(400)
+    assert [mail.subject for mail in pool.world.mails] == ["[Condor] Condor Job 1.1"]
 
 
 def test_a_job_that_is_edited_to_tell_tells() -> None:

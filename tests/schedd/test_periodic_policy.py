@@ -71,6 +71,9 @@ WAITS = {"Requirements": "false"}
          [f"120 periodic_remove: {own('PeriodicRemove', 'time() - EnteredCurrentStatus > 100')}"]),
         ({**WAITS, "PeriodicRemove": "time() - QDate >= 100", "QDate": "1800000000"}, {},
          [f"120 periodic_remove: {own('PeriodicRemove', 'time() - QDate >= 100')}"]),
+        # when it will be true cannot be foreseen: it is asked in each pass
+        ({**WAITS, "PeriodicRemove": "random(1) == 0 && time() - QDate >= 100", "QDate": "1800000000"}, {},
+         [f"120 periodic_remove: {own('PeriodicRemove', 'random(1) == 0 && time() - QDate >= 100')}"]),
         ({**WAITS, "PeriodicRemove": "true", "PeriodicRemoveReason": '"enough"'}, {}, ["60 periodic_remove: enough"]),
         # what is neither true nor a number does nothing
         ({**WAITS, "PeriodicHold": "Missing", "PeriodicRemove": '"true"', "PeriodicVacate": "1/0"}, {}, []),

@@ -55,6 +55,8 @@ USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
         (HTCONDOR_25, "Claimed", {"shutdown": True}, "false", None),
         (MANUAL, "Claimed", {"waits": True}, "false", None),
         (HTCONDOR_25, "Claimed", {"drain": "Owner == \"x\""}, USUAL, 'Owner == "x"'),
+        # a START that was given for the drain is never kept from those who look
+        (MANUAL, "Claimed", {"drain": "true"}, USUAL, "true"),
     ],
 )  # fmt: skip
 def test_requirements_and_start(
