@@ -157,6 +157,8 @@ def test_edited_limits_count_at_once() -> None:
     assert len(present(pool)) == 4
     pool.edit("1", JobMaterializePaused="0")
     assert len(present(pool)) == 6
+    pool.edit("1", JobMaterializeLimit="0")
+    assert len(present(pool)) == 10
     assert pool.edit("1", JobMaterializeNextProcId="9").refusal
     assert pool.edit("1", TotalSubmitProcs="99").refusal
     assert sound(pool)
