@@ -15,8 +15,9 @@ from ...domain.classad import Context
 from ...domain.decision.draft import ranges
 from ...domain.events import Procs
 from ...domain.schedd.crontab import ATTRIBUTES
-from ...domain.schedd.deferral import SECOND, expiry, has_schedule, names_read, sleeps, timed_parts
+from ...domain.schedd.deferral import SECOND, asleep, expiry, has_schedule, names_read, timed_parts
 from ...domain.state.cluster import IDLE, Cluster
+from ...domain.state.expression_cache import ad_of
 from ...domain.state.state import State
 
 
@@ -123,7 +124,8 @@ def _sleepers(cluster: Cluster, now: int, zone: tzinfo) -> _Sleepers:
     first = cluster.next_idle()
     if first < 0:
         return found
-    names = names_read(cluster, first)
+    ads = {first: ad_of(cluster.attributes(first))}
+    names = names_read(cluster.wish(first, "Requirements"), ads[first])
     if all(cluster.agree(name) for name in names):
         groups = {first: cluster.counts[IDLE]}
         members = {first: cluster.procs(IDLE.__eq__)}
@@ -137,14 +139,15 @@ def _sleepers(cluster: Cluster, now: int, zone: tzinfo) -> _Sleepers:
     instants = []
     context = Context(now=now // SECOND, seed=now // SECOND, timezone=zone)
     for proc, number in groups.items():
-        sleep = sleeps(cluster, proc, now, zone)
+        ad = ads[proc] if proc in ads else ad_of(cluster.attributes(proc))
+        sleep = asleep(cluster.wish(proc, "Requirements"), ad, now, zone)
         if sleep is not None:
             found.asleep += number
             if sleep.until is not None:
                 instants.append(sleep.until)
         if has_schedule(cluster, proc):
             found.scheduled = True
-            last = expiry(cluster, proc, context)
+            last = expiry(ad, context)
             if last is None or now // SECOND > last:
                 found.expired += members[proc]
             else:

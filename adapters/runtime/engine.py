@@ -143,7 +143,7 @@ class Engine(LogWriter):
 
     def nothing_fits(self) -> bool:
         """Return whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
-        return not (self.busy() or self._cycle_schedules.may_help)
+        return not (self.busy() or self._cycle_schedules.waits_for_cycle(self.state))
 
     def busy(self) -> bool:
         """Return whether jobs run, cool down or are about to run, mails are on their way, or slots measure how fast

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from .context import Context
@@ -138,6 +138,16 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") if type(error) in (TypeError, ValueError) else error from None
         self._cells[key] = (name if old is None else old[0], expression)
+
+    @classmethod
+    def of_expressions(cls, attributes: Iterable[tuple[str, Expression]]) -> ClassAd:
+        """Make an ad of names and expressions; of two names that are one, the first says how it is written."""
+        ad = cls()
+        cells = ad._cells
+        for name, expression in attributes:
+            key = name.lower() if name.isascii() else lower(name)
+            cells[key] = (name if key not in cells else cells[key][0], expression)
+        return ad
 
     def _set_all(self, attributes: Mapping[str, Any]) -> None:
         """Set attributes together: policies build an ad of current values at each evaluation."""

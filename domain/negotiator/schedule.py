@@ -176,7 +176,7 @@ class CycleSchedule:
     def waits_for_cycle(self, state: Paced) -> bool:
         """Return whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
         one, or when things have settled."""
-        return self.may_help and state.idle > 0
+        return self.may_help and self._awake(state)
 
     def _heard(self, state: Paced, now: int) -> bool:
         """Return whether there is a request that does not wait until things have settled."""
@@ -184,7 +184,7 @@ class CycleSchedule:
 
     def _on_request(self, state: Paced) -> bool:
         """Return whether a cycle is to be held before it is due by itself."""
-        return self.rescheduled or (state.idle > 0 and (self.requested if _paced(state) else self.may_help))
+        return self.rescheduled or (self._awake(state) and (self.requested if _paced(state) else self.may_help))
 
     def _by_itself(self, state: Paced) -> int | None:
         """Return when a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses

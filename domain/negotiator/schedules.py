@@ -98,10 +98,6 @@ class CycleSchedules:
     def paused(self, now: int) -> bool:
         return any(one.paused(now) for one in self._by_name.values())
 
-    @property
-    def may_help(self) -> bool:
-        return any(one.may_help for one in self._by_name.values())
-
     def waits_for_cycle(self, state: State) -> bool:
         return any(self._by_name[name].waits_for_cycle(paced) for name, paced in self._follow(state).items())
 

@@ -118,13 +118,12 @@ def schedule_jobs(draft: Draft, stimulus: ScheduleJobs) -> None:
 
 def is_past(draft: Draft, cluster: Cluster, proc: int) -> bool:
     """Tell whether a job has no time to begin, or one that is past with its window."""
-    expires = expiry(cluster, proc, draft.context)
+    expires = expiry(ad_of(cluster.attributes(proc)), draft.context)
     return expires is None or draft.now // SECOND > expires
 
 
-def expiry(cluster: Cluster, proc: int, context: Context) -> int | None:
-    """The last second in which a job may begin; None: its DeferralTime is none."""
-    ad = ad_of(cluster.attributes(proc))
+def expiry(ad: ClassAd, context: Context) -> int | None:
+    """The last second in which a job with this ad may begin; None: its DeferralTime is none."""
     time = whole_of(ad, DEFERRAL_TIME, context)
     return None if time is None else time + max(0, window(ad, context))
 
@@ -218,9 +217,7 @@ def _names_clock(part: Expression) -> bool:
     return "time()" in text or "currenttime" in text
 
 
-def names_read(cluster: Cluster, proc: int) -> Iterable[str]:
-    """The attributes of a job that those parts read, and that say until when it may begin."""
-    ad = ad_of(cluster.attributes(proc))
-    parts = timed_parts(cluster.wish(proc, "Requirements"))
-    read = {name for part in parts for name in part.references(ad).internal}
+def names_read(requirements: str, ad: ClassAd) -> Iterable[str]:
+    """The attributes of a job with this ad that those parts read, and that say until when it may begin."""
+    read = {name for part in timed_parts(requirements) for name in part.references(ad).internal}
     return read | {"Requirements", "DeferralWindow", *ATTRIBUTES}

@@ -20,7 +20,7 @@ from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, Procs
 from ..ports.stimuli import Act, Selection
 from ..state.cluster import Cluster
-from ..state.job_ad import quoted, unquoted, whole
+from ..state.job_ad import STATUS_NUMBERS, quoted, unquoted, whole
 from ..state.schedd_settings import MAX_RELEASES, limit
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
@@ -28,6 +28,8 @@ from .constraints import Patience, meeting
 from .job_actions import Decided, hold, release, remove
 
 HELD_BY_USER = 1
+FIRM = ("1", "16")
+"""HoldReasonCodes of jobs that cannot be held again: by users, and until their input files are there."""
 
 
 @frozen
@@ -118,6 +120,10 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
             outcomes += outcomes_of(cluster, spent, "release limit")
             if spent:
                 procs = sorted({*procs}.difference(spent))
+        elif command.action == "hold" and cluster.counts[STATUS_NUMBERS["Held"]]:
+            firm = [proc for proc in procs if cluster.status_of(proc) == "Held" and is_firm(cluster, proc)]
+            outcomes += outcomes_of(cluster, firm, "Held")
+            procs = sorted({*procs}.difference(firm))
         for (status, running), group in _groups(draft, cluster, procs).items():
             done = rule(draft, command, cluster, group, status, running)
             outcomes += outcomes_of(cluster, group, "done" if done else status)
@@ -164,15 +170,23 @@ def _reason(command: Act, verb: str) -> str:
 
 
 def _hold(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    if status in ("Held", "Removed", "Completed"):
+    if status in ("Removed", "Completed"):
         return False
     changes = {
         "HoldReason": _reason(command, "hold"),
         "HoldReasonCode": str(HELD_BY_USER),
         "HoldReasonSubCode": str(command.subcode),
     }
-    hold(draft, cluster, procs, status, changes, Decided("user_hold"))
+    if status == "Held":
+        draft.move_jobs(cluster, ranges(procs), "hold_again", "user_hold", status, changes)
+    else:
+        hold(draft, cluster, procs, status, changes, Decided("user_hold"))
     return True
+
+
+def is_firm(cluster: Cluster, proc: int) -> bool:
+    """Return whether a held job is held by a user, or for its input: a hold by a user makes no other hold of it."""
+    return cluster.value(proc, "HoldReasonCode") in FIRM
 
 
 def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:

@@ -43,10 +43,5 @@ def _is_plain_string(text: str) -> bool:
 
 def ad_of(attributes: Mapping[str, str]) -> ClassAd:
     """An ad from texts; an empty one stands for an attribute that is not there."""
-    ad = ClassAd()
-    for name, text in attributes.items():
-        if text:
-            meaning = expression(text)
-            if meaning is not None:
-                ad[name] = meaning
-    return ad
+    found = ((name, expression(text)) for name, text in attributes.items() if text)
+    return ClassAd.of_expressions((name, meaning) for name, meaning in found if meaning is not None)

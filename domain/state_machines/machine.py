@@ -65,7 +65,7 @@ def _build(rows: Iterable[Row], every_state: Sequence[str], initial: str, name: 
 class Machine:
     """One table, enforced. ``initial`` is where every life begins, ``name`` what errors call the thing that moves.
 
-    :raises ValueError: the table has a number twice, or a row from a state to itself
+    :raises ValueError: the table has a number twice, or a row from a state to itself and elsewhere
     """
 
     def __init__(self, rows: Sequence[Row], initial: str, name: str) -> None:
@@ -76,7 +76,8 @@ class Machine:
         names = {row.name: row.number for row in self.rows}
         if len(names) < len(self.rows):
             raise ValueError(f"{name}: a table has each number once; give the second row of a number another")
-        if loops := [row.number for row in self.rows for source, target in row.steps if source == target]:
+        more = (row for row in self.rows if len(row.steps) > 1)  # a row may be there for a step that stays, alone
+        if loops := [row.number for row in more for source, target in row.steps if source == target]:
             raise ValueError(f"{name}: row {loops[0]} leads from a state to itself; a row leads elsewhere")
         from transitions import MachineError
 

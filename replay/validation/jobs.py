@@ -9,6 +9,7 @@ import attrs
 from ...domain import events as e
 from ...domain.schedd.edit_rights import IDENTITY, IMMUTABLE, OWN, guard
 from ...domain.schedd.factory_limits import LIMIT, MAX_IDLE
+from ...domain.schedd.job_commands import HELD_BY_USER, is_firm
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import TERMINAL, unquoted, whole
 from ...domain.state.proc_ads import CHUNK
@@ -133,11 +134,22 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
         count_row(pool, event.row, behind - first)
         if event.left and event.target in TERMINAL:
             count_row(pool, "leave", behind - first - part.count(0) - len(runs))
+        if event.row == "hold_again":
+            _held_again(pool, cluster, event, first, behind)
     pool.tell(cluster.id)
     by_policy(pool, cluster, lead, event)
     if (event.evidence and not is_by_policy(event)) or event.row == "leave":
         own_policy(pool, cluster, lead, event)
     comes_to_its_end(pool, cluster, event.target, event.left)
+
+
+def _held_again(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, behind: int) -> None:
+    """Check that a hold takes the place of another one only where it is a user's, and the other is not."""
+    if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
+        pool.report_job(cluster.id, first, "cause", "it is held again, but by no user")
+    firm = next((proc for proc in range(first, behind) if proc in cluster and is_firm(cluster, proc)), None)
+    if firm is not None:
+        pool.report_job(cluster.id, firm, "source", "it is held again, but a user holds it already, or its input does")
 
 
 def comes_to_its_end(pool: JudgedPool, cluster: Cluster, status: str, left: bool) -> None:

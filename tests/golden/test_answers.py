@@ -106,8 +106,9 @@ def test_it_is_judged_as_it_was(release: str, log: Path) -> None:
 
 
 def taken(answers: Answers) -> Answers:
-    """The same without the rows that no slot took: later tables have more of them."""
-    return answers | {"slots": {row: count for row, count in answers["slots"].items() if count}}
+    """The same without the rows that no slot and no job took: later tables have more of them."""
+    rows = {of: {row: count for row, count in answers[of].items() if count} for of in ("slots", "jobs")}
+    return answers | rows
 
 
 @pytest.mark.parametrize("release", having("folded"))

@@ -306,3 +306,20 @@ def test_why_tells_which_policy_it_was_and_what_it_read(
     pool.advance(61)
     said = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
     assert any(text.startswith(words) for text in said), said
+
+
+def test_a_user_who_holds_a_held_job_takes_the_hold_over_and_no_policy_releases_it() -> None:
+    """As holdJobRaw has it, and as job 11.2 of trace 21 shows."""
+    pool = pool_of({"PeriodicHold": "NumHolds =?= undefined", "PeriodicRelease": "time() - EnteredCurrentStatus > 100"})
+    pool.advance(61)
+    ad = pool.state.clusters[1].attributes(0)
+    assert (ad["HoldReasonCode"], ad["NumHolds"]) == ("3", "1")
+    pool.act("hold", "1.0")
+    pool.act("hold", "1.0")
+    pool.advance(500)
+    ad = pool.state.clusters[1].attributes(0)
+    assert ad["HoldReason"] == '"via condor_hold (by user alice)"'
+    assert (ad["HoldReasonCode"], ad["NumHolds"]) == ("1", "2")
+    assert ad["NumHoldsByReason"] == "[ JobPolicy = 1; UserRequest = 1 ]"
+    assert [event.row for event in pool.events() if isinstance(event, e.JobsTransitioned)] == ["hold", "hold_again"]
+    assert examine(pool.log.read()).violations == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -12,11 +12,17 @@ from attrs import define, field
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.adapters.runtime.userlog import UserLogs, event_text, stamps
+from poolbook.adapters.runtime.views import catch_up, open_tables
 from poolbook.adapters.stores import open_log
+from poolbook.domain.config import read
 from poolbook.domain.events import Event
+from poolbook.domain.negotiator.pool_configuration import followed
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
+from poolbook.projections.views import Views
 from poolbook.replay.virtual_world import SECOND, VirtualWorld
+
+from ..schedd.policy_pool import TextFiles
 
 DATA = Path(__file__).parents[1] / "data" / "userlog"
 EVENT = re.compile(r"^\d{3} \(.*?^\.\.\.\n", re.MULTILINE | re.DOTALL)
@@ -82,6 +88,12 @@ class Pool:
         plans = tuple(s.SlotPlan(f"slot{n}@{name}", "static", ad) for n in range(1, slots + 1))
         self.ask(s.AddMachine(self.next_id(), name, {"Machine": f'"{name}"', **MACHINE}, plans))
 
+    def configure(self, config: str, files: Mapping[str, str]) -> None:
+        """Read this configuration, as at the pool's start or by condor_reconfig, on a disk with these files."""
+        settings = followed(lambda daemon: read(config, subsystem=daemon, files=TextFiles(files)), lambda warning: None)
+        (answer,) = self.ask(s.ConfigurePool(self.next_id(), settings))
+        assert not answer.refusal
+
     def submit(self, ad: dict[str, str], count: int = 1, columns: dict[str, list[str]] | None = None) -> None:
         (answer,) = self.ask(s.Submit(self.next_id(), "alice", 0, ad, count, pack(columns or {})))
         assert not answer.refusal
@@ -93,6 +105,12 @@ class Pool:
 
     def edit(self, changes: dict[str, str], *jobs: tuple[int, int]) -> None:
         self.ask(s.Edit(self.next_id(), "alice", s.Selection(jobs=jobs, everything=not jobs), changes))
+
+    def views(self) -> Views:
+        """The queue and the history as of now."""
+        tables = open_tables(None)
+        catch_up(self.engine.log, tables)
+        return Views(tables)
 
     def measure(self, job: tuple[int, int], image: int, resident: int, disk: int = 0) -> None:
         activation = self.engine.state.by_job[job]

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+from poolbook.domain.classad import ClassAd
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.world import Launch
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.submit import Facts, parse_submit
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
+from poolbook.replay.virtual_world import SECOND, Behave, Behaviour, VirtualWorld
 
 from .pool import Pool, events_of
 from .test_real_log import Disk
@@ -22,14 +24,34 @@ DATA = Path(__file__).parents[1] / "data"
 TRACE = DATA / "traces" / "13-deferral-crontab"
 RECORDED = DATA / "recordings" / "schedules"
 SLOT = {"OpSys": '"LINUX"', "FileSystemDomain": '"localhost"', "HasJobDeferral": "true", "Arch": '"X86_64"'}
+GROUPS, MAP = (
+    "/etc/condor/groups.map",
+    "* alice group_physics\n* bob group_atlas\n* carol group_chemistry,group_physics\n",
+)
 Step = tuple[str, str, str]
 """The clock, what is done, to which jobs."""
 
 
-def played(date: str, steps: Sequence[Step], sources: Path, seconds: dict[int, float], interval: str) -> Pool:
-    """Do what was done in the real pool."""
+Runs = Mapping[int, float | Behave]
+"""Cluster -> for how many seconds its processes run, or what else they do."""
+Kept = dict[str, list[ClassAd]]
+"""The ads of the queue, by the name of the snapshot."""
+
+
+def behaving(runs: Runs) -> Behave:
+    def behave(launch: Launch) -> Behaviour:
+        run = runs.get(launch.cluster, 0)
+        return run(launch) if callable(run) else Behaviour(run)
+
+    return behave
+
+
+def played(
+    date: str, steps: Sequence[Step], sources: Path, runs: Runs, interval: str, kept: Kept | None = None
+) -> Pool:
+    """Do what was done in the real pool. A submission is taken, unless it is `refused`."""
     began = at_of(f"{date} {steps[0][0]}")
-    pool = Pool(VirtualWorld(lambda launch: Behaviour(seconds.get(launch.cluster, 0)), began * SECOND))
+    pool = Pool(VirtualWorld(behaving(runs), began * SECOND))
     for number, (clock, what, whom) in enumerate(steps):
         pool.until(at_of(f"{date} {clock}") * SECOND)
         if what == "machine":
@@ -37,26 +59,34 @@ def played(date: str, steps: Sequence[Step], sources: Path, seconds: dict[int, f
             slots, _, memory = whom.partition(" ")
             size = {"Cpus": "1", "Memory": memory or "3013", "Disk": "9330075"}
             pool.machine("localhost", int(slots), **size, CondorVersion=version, **SLOT)
-        elif what.startswith("submit"):
-            user, _, name = whom.partition("-")
+        elif what == "snapshot":
+            if kept is not None:
+                kept[whom] = list(pool.views().ads())
+        elif what == "configure":
+            pool.configure((sources.parent / "scenario.conf").read_text(encoding="utf-8") + whom, {GROUPS: MAP})
+        elif what.startswith(("submit", "refused")):
+            user, _, words = whom.partition("-")
+            name, *append = words.split()
             now = at_of(f"{date} {clock}")
-            text = (sources / f"{whom if (sources / f'{whom}.sub').exists() else name}.sub").read_text(encoding="utf-8")
-            found = parse_submit(text, facts(now, user, interval, f"{name}.sub"), Disk())
+            mine = sources / f"{user}-{name}.sub"
+            text = (mine if mine.exists() else sources / f"{name}.sub").read_text(encoding="utf-8")
+            found = parse_submit(text, facts(now, user, interval, f"{name}.sub"), Disk(), append=append)
             cluster = int(what.partition(" ")[2])
             command = s.Submit(f"submit-{number}", user, cluster, found.ad, found.count, pack(found.columns))
             (answer,) = pool.ask(command)
-            assert not answer.refusal
+            assert bool(answer.refusal) == what.startswith("refused"), (whom, answer.refusal)
         else:
-            user, *jobs = whom.split()
-            ids = tuple((int(cluster), int(proc or 0)) for cluster, _, proc in (job.partition(".") for job in jobs))
-            if what == "edit":
-                pool.ask(s.Edit(f"edit-{number}", user, s.Selection(jobs=ids), {"Requirements": "true"}))
-            elif what == "prio":
-                pool.ask(s.Edit(f"prio-{number}", user, s.Selection(clusters=(ids[0][0],)), {"JobPrio": "7"}))
-            elif what == "qedit":
-                pool.ask(s.Edit(f"qedit-{number}", user, s.Selection(jobs=ids), {"Foo": "bar"}))
+            user, *jobs_named = whom.split()
+            jobs = [
+                (int(cluster), int(proc)) for cluster, _, proc in (word.partition(".") for word in jobs_named) if proc
+            ]
+            selected = s.Selection(tuple(int(word) for word in jobs_named if "." not in word), tuple(jobs))
+            verb, _, change = what.partition(" ")
+            if verb == "edit":
+                name, _, value = change.partition("=")
+                (answer,) = pool.ask(s.Edit(f"edit-{number}", user, selected, {name: value}))
             else:
-                pool.ask(s.Act(f"act-{number}", user, what, s.Selection(jobs=ids)))
+                (answer,) = pool.ask(s.Act(f"act-{number}", user, what, selected))
     return pool
 
 
@@ -102,8 +132,13 @@ CRON = [
     ("22:43:35", "submit 10", "alice-badcron"),
     ("22:43:35", "submit 11", "alice-badcron2"),
     ("22:43:38", "machine", "8"),
-    ("22:44:51", "release", "alice 11"),
-    ("22:46:21", "remove", "alice 5 7 11"),
+    ("22:43:40", "snapshot", "q-1"),
+    ("22:44:02", "submit 22", "alice-nosuch"),
+    ("22:44:02", "submit 24", "alice-hold"),
+    ("22:44:27", "snapshot", "q-2"),
+    ("22:44:51", "release", "alice 11 22 24"),
+    ("22:46:21", "snapshot", "q-3"),
+    ("22:46:21", "remove", "alice 5 7 11 22"),
     ("22:46:21", "remove", "bob 1 2"),
     ("22:46:26", "end", "alice"),
 ]
@@ -136,7 +171,7 @@ WAITING = [
     ("03:04:23", "submit 84", "alice-cronmissed"),
     ("03:04:23", "submit 85", "alice-longcron"),
     ("03:04:23", "submit 86", "alice-edge"),
-    ("03:04:23", "edit", "alice 78 81 84"),
+    ("03:04:23", "edit Requirements=true", "alice 78 81 84"),
     ("03:04:23", "release", "alice 78 81"),
     ("03:04:28", "machine", "12"),
     ("03:04:33", "suspend", "alice 74"),

@@ -28,7 +28,7 @@ STORY: dict[str, dict[str, str]] = {
     "stopped": {"004": "waits", "006": "stopped", "011": "runs", "024": "lost", "033": "stopped"},
     "failed": {"004": "waits"},
     "lost": {"004": "waits"},
-    "held": {"013": "waits", "009": "over", "033": "held"},
+    "held": {"012": "held", "013": "waits", "009": "over", "033": "held"},
     "over": {},
 }  # fmt: skip
 

@@ -433,8 +433,10 @@ def _asked(event: e.JobsTransitioned) -> Why | None:
 
 
 # What a row of the job's table means for a user log.
+_HOLDS = HOLD, lambda changes: _held(_hold_of(changes) or Why(0, 0, ""))
 _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
-    "hold": (HOLD, lambda changes: _held(_hold_of(changes) or Why(0, 0, ""))),
+    "hold": _HOLDS,
+    "hold_again": _HOLDS,
     "release": (RELEASE, lambda changes: event_text.released(unquoted(changes.get("ReleaseReason", "")))),
     "remove": (ABORT, lambda changes: event_text.aborted(unquoted(changes.get("RemoveReason", "")))),
     "suspend": (SUSPEND, lambda changes: event_text.suspended(PROCESSES)),
