@@ -216,7 +216,7 @@ def file_transfer(
         for name, (path, transfer, stream) in _STREAMS.items()
         if job.text(path) not in ("", os.devnull) and job.value(transfer) is not False
     ]
-    streamed = tuple(name for name, stream in copied if job.value(stream) is True)
+    streamed = tuple(name for name, stream in copied if stream and job.value(stream) is True)
     own = job_plugins(job.text("TransferPlugins")) if starter.urls else {}
     inputs = _names(job.text("TransferInput"))
     brought = tuple(dict.fromkeys(path for path in own.values() if path not in inputs))
@@ -266,11 +266,12 @@ def _checkpoint(job: ReadAd) -> dict[str, int] | None:
 
 
 _STREAMS = {
-    "stdin": ("In", "TransferIn", "StreamIn"),
+    "stdin": ("In", "TransferIn", ""),
     "stdout": ("Out", "TransferOut", "StreamOut"),
     "stderr": ("Err", "TransferErr", "StreamErr"),
 }
-"""Of each stream the attributes of its path, whether it is transferred, and whether it is written where it belongs."""
+"""Of each stream the attributes of its path, whether it is transferred, and whether it is written where it belongs:
+what is read is brought, whatever StreamIn says."""
 
 
 def _names(text: str) -> tuple[str, ...]:

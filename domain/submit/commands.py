@@ -45,6 +45,7 @@ BASE: dict[str, str] = {name: text for name, _, text in (line.partition(" = ") f
 
 # Commands of features that are not here, each with what to do instead.
 REFUSED: tuple[tuple[str, str], ...] = (
+    ("checkpoint_destination", "checkpoints are kept in the pool's spool; leave checkpoint_destination out"),
     ("container_image", "containers are not supported; run the container's command as the executable of a vanilla job"),
     ("docker_image", "containers are not supported; run the container's command as the executable of a vanilla job"),
     ("grid_resource", "there are no grids; leave grid_resource out to run in this pool"),

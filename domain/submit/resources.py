@@ -165,9 +165,18 @@ def _gpus(job: Job) -> None:
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
-_SHOULD = {"yes": "YES", "true": "YES", "no": "NO", "false": "NO", "never": "NO", "if_needed": "IF_NEEDED"}
-_SHOULD |= {"always": "YES", "automatic": "YES"}
-_WHEN = {"on_exit": "ON_EXIT", "on_exit_or_evict": "ON_EXIT_OR_EVICT", "on_success": "ON_SUCCESS", "never": "NEVER"}
+_SHOULD = {
+    **dict.fromkeys(("yes", "true", "always"), "YES"),
+    **dict.fromkeys(("no", "false", "never"), "NO"),
+    **dict.fromkeys(("if_needed", "auto"), "IF_NEEDED"),
+}
+_WHEN = {
+    **dict.fromkeys(("on_exit", "onexit"), "ON_EXIT"),
+    **dict.fromkeys(("on_exit_or_evict", "always"), "ON_EXIT_OR_EVICT"),
+    **dict.fromkeys(("on_success", "onsuccess"), "ON_SUCCESS"),
+    **dict.fromkeys(("never", "none"), "NEVER"),
+}
+"""Their values as HTCondor's enum_utils.cpp has them; NEVER is what an older manual calls NONE."""
 
 
 def _transfer(job: Job) -> None:

@@ -17,10 +17,41 @@ FOLDER = Path(__file__).parents[1] / "data" / "beside"
 _STEP = re.compile(r"# when (\S+): (.*)")
 _END = re.compile(r"# until (.*)")
 
+PLUGIN = r"""#!/usr/bin/python3
+# A file transfer plugin: what a URL's path says is done (fail, killed, hang); else a file comes from it, or goes there.
+import os, re, shutil, sys, time
+if sys.argv[1:] == ["-classad"]:
+    print('MultipleFileSupport = true\nPluginType = "FileTransfer"\nSupportedMethods = "own"\nProtocolVersion = 2')
+    sys.exit()
+asked, told = (open(sys.argv[sys.argv.index(name) + 1], mode) for name, mode in (("-infile", "r"), ("-outfile", "w")))
+for ad in re.findall(r"\[(.*?)\]", asked.read(), re.DOTALL):
+    url, name = (re.search(rf'\b{key} *= *"([^"]*)"', ad)[1] for key in ("Url", "LocalFileName"))
+    place, _, does = url.partition("://")[2].rpartition("/")
+    if does == "killed":
+        os.kill(os.getpid(), 9)
+    elif does == "hang":
+        open(f"{place}/hangs", "w").write("here")
+        time.sleep(600)
+    elif "-upload" in sys.argv and does != "fail":
+        shutil.copyfile(name, f"{place}/{does}")
+    elif does != "fail":
+        open(name, "w").write(f"of {url}\n")
+    good = str(does != "fail").lower()
+    told.write(f'[ TransferSuccess = {good}; TransferUrl = "{url}"; TransferFileName = "{name}";')
+    told.write('TransferError = "it does not want to"; TransferProtocol = "own"; TransferTotalBytes = 17 ] ')
+    told.flush()
+    if does == "fail":
+        sys.exit(1)
+"""
+
 FILES = {
     "a.in": (0o644, "alpha\n"),
     "b.in": (0o644, "beta\n"),
     "gone.in": (0o644, "gone\n"),
+    "hollow": (0o644, ""),
+    "secret": (0o600, "secret\n"),
+    "two words": (0o644, "blank\n"),
+    "twin/two": (0o644, "another two\n"),
     "plain": (0o644, "#!/bin/sh\n"),
     "says": (
         0o755,
@@ -38,9 +69,11 @@ FILES = {
     ),
     "waits": (0o755, "#!/bin/sh\nwhile ! test -e $_CONDOR_JOB_IWD/go; do sleep 0.1; done\n"),
     "traps": (0o755, "#!/bin/sh\ntrap 'echo told; exit 0' USR1\necho ready\nwhile :; do sleep 0.1; done\n"),
+    "own_plugin": (0o755, PLUGIN),
 }
 """What stands in the folder of each job: rights and content."""
-FOLDERS = ("gone", "tree", "tree/deep")
+FOLDERS = ("gone", "tree", "tree/deep", "twin", "void")
+LINKS = {"linked": "b.in", "way": "tree"}
 
 
 @frozen

@@ -125,5 +125,5 @@ def gone(differences: Iterable[Difference], rows: Iterable[Known], jobs: Iterabl
         for row in rows
         if row.always
         and not any(row.covers(one) for one in found)
-        and any("*" in job or job in tried for job in row.jobs)
+        and any(fnmatchcase(name, job) for name in tried for job in row.jobs)
     ]

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from .. import forked
 from ..pool.real import POOLBOOK, Folder, environment
-from .cases import FILES, FOLDERS
+from .cases import FILES, FOLDERS, LINKS
 
 USERS = {"BESIDE_ONE": "one", "BESIDE_TWO": "two"}
 """Variables of the user who submits."""
@@ -44,8 +44,10 @@ def furnish(folder: Path, uid: int) -> None:
     for name, (mode, text) in FILES.items():
         (folder / name).write_text(text)
         (folder / name).chmod(mode)
+    for name, target in LINKS.items():
+        (folder / name).symlink_to(target)
     for path in (folder, *folder.rglob("*")):
-        os.chown(path, uid, uid)
+        os.chown(path, uid, uid, follow_symlinks=False)
 
 
 CONF = """\
@@ -70,6 +72,11 @@ SYSTEM_PERIODIC_HOLD = SystemUnnamed =?= true
 SYSTEM_PERIODIC_RELEASE = SystemRelease =?= true
 SYSTEM_PERIODIC_REMOVE = SystemRemove =?= true && JobStatus == 2
 SYSTEM_PERIODIC_VACATE = SystemVacate =?= true && NumShadowStarts < 2
+PREEMPT = TARGET.TooSmall =?= true
+WANT_SUSPEND = false
+WANT_HOLD = TARGET.TooSmall =?= true
+WANT_HOLD_REASON = "too small"
+WANT_HOLD_SUBCODE = 102
 """
 """Both pools' configuration."""
 

@@ -6,7 +6,9 @@ two runs have in common (instants, measurements, addresses, ids, places) is repl
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
+import stat
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +17,13 @@ from pathlib import Path
 import msgspec
 from attrs import define, field, frozen
 
-from .cases import FILES, FOLDER, Case
+from ..servers import ftp, web
+from .cases import FILES, FOLDER, FOLDERS, LINKS, Case
 from .pools import Pool, furnish
 
 EVENT = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\) \S+ \S+ (.*?)^\.\.\.\n", re.MULTILINE | re.DOTALL)
 RECORD = FOLDER / "real.json.gz"
+_SHOWN = 4096  #: bytes of a file that are told as they are
 _ENDED = {"005": "34", "009": "34", "012": "5"}
 
 
@@ -94,35 +98,44 @@ class _Story:
 
 def live(pool: Pool, cases: Sequence[Case], quiet: float = 60.0) -> dict[str, Told]:
     """What becomes of each job, under ``NAME`` or, where a case has several, ``NAME.PROC``. After ``quiet`` seconds in
-    which nothing is logged, what has not come to its end is taken as it is."""
-    stories = [_Story(case, pool.home / case.name) for case in cases]
+    which nothing is logged, what has not come to its end is taken as it is. Meanwhile servers have the folders."""
+    with web(pool.home) as pages, ftp(pool.home) as files:
+        servers = {"web": pages, "ftp": files}
+        stories = [_submitted(pool, case, servers) for case in cases]
+        _told_to_the_end(pool, stories, quiet)
+    ads = _ads(pool, stories)
+    told: dict[str, Told] = {}
     for story in stories:
-        furnish(story.folder, pool.uid)
-        (story.folder / "job.sub").write_text(story.case.text)
-        said = pool.command("submit", f"here={pool.shown}/{story.case.name}", "job.sub", where=story.case.name)
-        found = re.search(r"(\d+) job\(s\) submitted to cluster (\d+)", said)
-        if found is None:
-            story.refused = said
-        else:
-            story.jobs, story.cluster = int(found[1]), int(found[2])
+        told.update(_told(pool, story, ads, servers))
+    return told
+
+
+def _submitted(pool: Pool, case: Case, servers: Mapping[str, str]) -> _Story:
+    story = _Story(case, pool.home / case.name)
+    furnish(story.folder, pool.uid)
+    (story.folder / "job.sub").write_text(case.text)
+    places = {"here": f"{pool.shown}/{case.name}", **{name: f"{at}/{case.name}" for name, at in servers.items()}}
+    words = [f"{name}={place}" for name, place in places.items()]
+    said = pool.command("submit", *words, "job.sub", where=case.name)
+    found = re.search(r"(\d+) job\(s\) submitted to cluster (\d+)", said)
+    if found is None:
+        story.refused = said
+    else:
+        story.jobs, story.cluster = int(found[1]), int(found[2])
+    return story
+
+
+def _told_to_the_end(pool: Pool, stories: Sequence[_Story], quiet: float) -> None:
     changed = time.monotonic()
-    while not all(story.over() for story in stories):
-        now = time.monotonic()
-        if now > changed + quiet:
-            break
+    while not all(story.over() for story in stories) and time.monotonic() <= changed + quiet:
         for story in stories:
             if story.read():
-                changed = now
+                changed = time.monotonic()
             words = story.due()
             if words is not None:
                 _act(pool, story, words)
                 changed = time.monotonic()
         time.sleep(0.05)
-    ads = _ads(pool, stories)
-    told: dict[str, Told] = {}
-    for story in stories:
-        told.update(_told(pool, story, ads))
-    return told
 
 
 def _act(pool: Pool, story: _Story, words: tuple[str, ...]) -> None:
@@ -163,24 +176,37 @@ def _agrees(story: _Story, ads: Ads) -> bool:
     )
 
 
-def _told(pool: Pool, story: _Story, ads: Ads) -> Iterator[tuple[str, Told]]:
-    plain = _Plain(pool, story)
+def _told(pool: Pool, story: _Story, ads: Ads, servers: Mapping[str, str]) -> Iterator[tuple[str, Told]]:
+    plain = _Plain(pool, story, servers)
     if story.refused:
         yield story.case.name, Told((), {}, {"refused": plain.text(story.refused)})
         return
     procs = sorted({proc for _, proc, _ in story.events})
-    present = {str(path.relative_to(story.folder)): path for path in sorted(story.folder.rglob("*")) if path.is_file()}
-    files = {
-        name: plain.text(text)
-        for name, path in present.items()
-        if (text := path.read_text(errors="replace")) != FILES.get(name, (0, None))[1]
-        and not re.fullmatch(r"job.*\.(log|sub)", name)
-    }
+    files = dict(_files(story.folder, plain))
     for proc in procs:
         events = [plain.event(number, body) for number, which, body in story.events if which == proc]
         ad = {name: plain.value(name, value) for name, value in ads.get((story.cluster, proc), {}).items()}
         name = story.case.name if len(procs) == 1 else f"{story.case.name}.{proc}"
         yield name, Told(tuple(events), ad, files if proc == procs[0] else {})
+
+
+def _files(folder: Path, plain: _Plain) -> Iterator[tuple[str, str]]:
+    """Tell what is not as it was in a job's folder: of each file its rights and text, of one that is large or no text
+    its digest, and of a directory its rights."""
+    for path in sorted(folder.rglob("*")):
+        name, mode = str(path.relative_to(folder)), stat.S_IMODE(path.lstat().st_mode)
+        if path.is_dir() and not path.is_symlink() and name not in FOLDERS:
+            yield f"{name}/", f"{mode:o}"
+        if not path.is_file() or re.fullmatch(r"job.*\.(log|sub)", name) or name in LINKS:
+            continue
+        data = path.read_bytes()
+        if (mode, data) == (FILES.get(name, (0, ""))[0], FILES.get(name, (0, ""))[1].encode()):
+            continue
+        try:
+            text = plain.text(data.decode()) if len(data) <= _SHOWN else hashlib.sha256(data).hexdigest()
+        except UnicodeDecodeError:
+            text = hashlib.sha256(data).hexdigest()
+        yield name, f"{mode:o} {text}"
 
 
 MEASURED = re.compile(
@@ -219,13 +245,14 @@ def word(name: str, value: str) -> str:
 class _Plain:
     """Texts without what no two runs have in common."""
 
-    def __init__(self, pool: Pool, story: _Story) -> None:
+    def __init__(self, pool: Pool, story: _Story, servers: Mapping[str, str]) -> None:
         home = f"{pool.shown}/{story.case.name}"
         self._words = [
             (re.compile(pattern), word)
             for pattern, word in (
+                *((re.escape(f"{at}/{story.case.name}"), name.upper()) for name, at in servers.items()),
                 (re.escape(home), "HOME"),
-                (r"<\d+\.\d+\.\d+\.\d+:\d+[^>]*>", "ADDRESS"),
+                (r"<(\d+\.\d+\.\d+\.\d+|\[[\da-f:]+\]):\d+[^>]*>", "ADDRESS"),
                 (r"\bslot\d+(_\d+)?(@[\w-]+(\.[\w-]+)*)?", "SLOT"),
                 (r"/\S*/dir_\w+/scratch", "SCRATCH"),
                 (rf"(?<![\d.]){story.cluster}\.(\d)(?![\d.])", r"CLUSTER.\1"),

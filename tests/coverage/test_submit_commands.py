@@ -26,8 +26,9 @@ FOR_PEOPLE = {
     # under a name that is put together
     "AcctGroupUser", "DAGManJobId", "DeferralPrepTime", "EnvDelim", "ExecutableSize", "GPUsMaxCapability",
     "GPUsMinCapability", "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs",
-    "ScheddInterval", "TransferErr", "TransferExecutable", "TransferIn", "TransferInputSizeMB", "TransferOut",
-    "WantFTOnCheckpoint", "WantTransferPluginMethods", "JobMaxRetries", "OnExitHoldReason", "OnExitHoldSubCode",
+    "ScheddInterval", "StreamIn", "TransferErr", "TransferExecutable", "TransferIn", "TransferInputSizeMB",
+    "TransferOut", "WantFTOnCheckpoint", "WantTransferPluginMethods", "JobMaxRetries", "OnExitHoldReason",
+    "OnExitHoldSubCode",
     "MaxRequestMemory", "NextRequestMemory", "RetryRequestDisk", "RetryRequestMemory", "TransformBody_RequestDisk",
     "TransformBody_RequestMemory",
 }  # fmt: skip

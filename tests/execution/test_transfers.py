@@ -73,15 +73,16 @@ def test_inputs_come_by_their_own_names_and_directories_with_what_is_in_them(
 PRESERVED = {
     ("tree/deep/two", "a"): ["a", "tree/deep/two"],
     ("tree/deep",): ["tree/deep/two"],
-    ("tree/deep/",): ["tree/two"],
-    ("../iwd/tree/one",): ["one"],
+    ("tree/deep/",): ["tree/deep/two"],
+    ("./a", "/tree/one"): ["a", "one"],
 }
 
 
 @pytest.mark.parametrize(("inputs", "found"), PRESERVED.items(), ids=",".join)
-def test_relative_paths_are_kept_where_that_is_wanted_but_for_those_that_lead_up(
+def test_relative_paths_are_kept_where_that_is_wanted(
     bench: Bench, iwd: Path, inputs: tuple[str, ...], found: list[str]
 ) -> None:
+    inputs = tuple(f"{iwd}{name}" if name[0] == "/" else name for name in inputs)
     start(bench, iwd, LISTING, inputs=inputs, preserve=True)
     bench.end("1")
     assert (iwd / "out").read_text().split() == [f"./{name}" for name in found]
@@ -156,6 +157,33 @@ def test_a_file_keeps_its_rights_and_an_output_replaces_what_a_link_leads_to(ben
     assert stat.S_IMODE((iwd / "real").stat().st_mode) == 0o750
 
 
+def test_a_directory_keeps_its_rights_both_ways_and_one_that_a_remap_makes_is_its_users_alone(
+    bench: Bench, iwd: Path
+) -> None:
+    (iwd / "tree").chmod(0o750)
+    makes = "stat -c %a tree; touch a; mkdir -p d/e; chmod 711 d; chmod 500 d/e"
+    start(bench, iwd, makes, inputs=("tree",), outputs=("d", "a"), remaps={"a": "x/y/a"})
+    bench.end("1")
+    assert (iwd / "out").read_text() == "750\n"
+    found = {name: f"{stat.S_IMODE((iwd / name).stat().st_mode):o}" for name in ("d", "d/e", "x", "x/y")}
+    assert found == {"d": "711", "d/e": "700", "x": "700", "x/y": "700"}
+
+
+def test_output_and_error_may_have_other_names_as_well(bench: Bench, iwd: Path) -> None:
+    transfer = FileTransfer(executable=False, brought=("stdout", "stderr"), remaps={"out": "x/said", "err": "wrong"})
+    bench.sh("1", "echo said; echo wrong >&2", iwd=str(iwd), stdout="out", stderr="err", transfer=transfer)
+    bench.end("1")
+    assert {name: (iwd / name).read_text() for name in ("x/said", "wrong")} == {"x/said": "said\n", "wrong": "wrong\n"}
+    assert not (iwd / "out").exists() and not (iwd / "err").exists()
+
+
+def test_of_two_inputs_with_one_name_the_later_one_comes_alone(bench: Bench, iwd: Path) -> None:
+    (iwd / "tree/a").write_text("another\n")
+    start(bench, iwd, "cat a", inputs=("a", "tree/a"))
+    assert [(move.files, move.size, move.listed) for move in bench.end("1").moves[:1]] == [(1, 8, 2)]
+    assert (iwd / "out").read_text() == "another\n"
+
+
 def test_an_output_that_goes_to_a_device_leaves_the_device(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "echo new > made", outputs=("made",), remaps={"made": "/dev/null"})
     assert bench.end("1").code == 0
@@ -200,6 +228,12 @@ FAILURES: dict[str, tuple[str, dict[str, Any], tuple[int, int, str], str]] = {
     "a directory is there": ("echo new > tree", {}, (12, 21, "receiving"), "{iwd}/tree: (errno 21) Is a directory"),
     "an output from elsewhere": ("true", {"outputs": ("../../x",)}, (12, 18, "sending"), "(errno 18)"),
     "a link to elsewhere": ("ln -s /etc x", {"outputs": ("x/passwd",)}, (12, 18, "sending"), "(errno 18)"),
+    "a path that leads up": (
+        "true",
+        {"inputs": ("tree/../a", "a"), "preserve": True},
+        (13, 1, "receiving"),
+        "Attempt to write to illegal sandbox path: tree/../a",
+    ),
     "too much input": (
         "true",
         {"inputs": ("big",), "max_input_mb": 1},

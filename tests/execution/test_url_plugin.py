@@ -112,7 +112,7 @@ READ = {
 UNREADABLE = {
     "http://SERVER/none": "The requested URL returned error: 404",
     "http://127.0.0.1:1/a": "Failed to connect to 127.0.0.1:1: [Errno 111] Connection refused",
-    "file://FOLDER/none": "(errno 2) No such file or directory FOLDER/none",
+    "file://FOLDER/none": "Could not open file FOLDER/none",
     "data://,name": "a data: URL is data://[;base64]%2CDATA/NAME",
     "data://;base64,%%%/name": "the data of a data: URL cannot be read",
     "gopher://SERVER/a": "gopher: URLs cannot be read",

@@ -278,7 +278,8 @@ class UserLogs:
             return
         if not event.failed and event.way != "checkpoint":
             sent, received = run.moved
-            run.moved = (sent, event.size) if event.way == "input" else (event.size, received)
+            size = event.size + sum(size for _, _, _, size in event.urls)
+            run.moved = (sent, size) if event.way == "input" else (size, received)
         yield self._one(event, TRANSFER, event_text.transfer_ended(event.way))
 
     def _one(self, event: Any, number: int, body: Body) -> Entry:

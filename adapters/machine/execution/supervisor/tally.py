@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -31,14 +32,19 @@ class TransferError(Exception):
         self.protocol, self.by_plugin = protocol, by_plugin
 
 
-def unreadable(path: str, error: OSError) -> TransferError:
+def unreadable(path: str, error: OSError, rule: str = "") -> TransferError:
     number = error.errno or 0
-    return TransferError(SENDING, number, f"reading from file {path}: (errno {number}) {os.strerror(number)}")
+    return TransferError(SENDING, number, f"reading from file {path}: (errno {number}) {os.strerror(number)}{rule}")
 
 
 def unwritable(path: str, error: OSError) -> TransferError:
     number = error.errno or 0
     return TransferError(RECEIVING, number, f"writing to file {path}: (errno {number}) {os.strerror(number)}")
+
+
+def illegal(path: str) -> TransferError:
+    """A relative path that leads out of where it is to be kept."""
+    return TransferError(RECEIVING, errno.EPERM, f"Attempt to write to illegal sandbox path: {path}")
 
 
 def of_plugin(end: str, error: PluginError) -> TransferError:

@@ -25,7 +25,7 @@ from .movable import Movable
 from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import CATALOG, STAGED, STAGING, remove
-from .tally import RECEIVING, SENDING, Result, Tally, TransferError, of_plugin, unreadable, unwritable
+from .tally import RECEIVING, SENDING, Result, Tally, TransferError, illegal, of_plugin, unreadable, unwritable
 
 SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
 _BUFFER = 1 << 20
@@ -52,8 +52,8 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
     there. Raise `OSError` if that cannot be noted."""
     transfer: Transfer = order["transfer"]
     tally = Tally("input", transfer["max_input_mb"])
-    made = {scratch}
     plugins = Plugins(order, scratch, upload=False)
+    wanted: dict[str, File] = {}  # by their names: of two with one name the later one counts
     for path, name in _inputs(order):
         try:
             if kind := scheme(name):
@@ -62,12 +62,13 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
                 continue
             tally.listed += 1
             for file in _expanded(path, name, transfer["preserve"]):
-                copy_in(file, scratch, made, tally, channel or LocalChannel())
+                wanted[file.name] = file
         except PluginError as error:
             tally.failed(of_plugin(RECEIVING, error))
         except TransferError as error:
             tally.files += 1
             tally.failed(error)
+    _copy_all(wanted.values(), scratch, tally, channel or LocalChannel())
     if not tally.failures:
         tally.take(plugins, RECEIVING)
     kept = give(scratch, tally, channel or LocalChannel())
@@ -79,6 +80,16 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
         there = _catalog(scratch)
         _note(scratch, CATALOG, json.dumps({name: [*there[name], *([1] if name in kept else [])] for name in there}))
     return tally.result()
+
+
+def _copy_all(files: Iterable[File], folder: str, tally: Tally, channel: Channel) -> None:
+    made = {folder}
+    for file in files:
+        try:
+            copy_in(file, folder, made, tally, channel)
+        except TransferError as error:
+            tally.files += 1
+            tally.failed(error)
 
 
 def copy_for_good(path: str, name: str, order: Order, folder: str, scratch: str, tally: Tally) -> list[File]:
@@ -107,17 +118,21 @@ def _inputs(order: Order) -> Iterator[tuple[str, str]]:
 
 def _expanded(path: str, name: str, preserve: bool, within: str = "") -> Iterator[File]:
     """Yield a listed file or, of a directory, the files in it: with the directory itself, unless its name ends in a
-    slash. Sockets and FIFOs are left out, and so are links to directories below the listed one, and links that lead out
-    of the directory ``within``."""
-    keeps = preserve and not name.startswith("/") and ".." not in name.split("/")
-    contents = name.endswith("/")
+    slash and no paths are kept; a path that leads up cannot be. Sockets and FIFOs are left out, and so are links to
+    directories below the listed one, and links that lead out of the directory ``within``."""
+    keeps = preserve and not name.startswith("/")
+    if keeps and ".." in name.split("/"):
+        raise illegal(name)
+    contents = name.endswith("/") and not keeps
     plain = os.path.normpath(name)
     where = os.path.dirname(plain) if keeps else ""
+    start = os.path.normpath(path)[: -len(plain)]
     above = where.split("/") if where else []
     for depth in range(len(above)):
-        yield File("", "/".join(above[: depth + 1]), is_directory=True)
+        folder = "/".join(above[: depth + 1])
+        yield File(f"{start}{folder}", folder, is_directory=True)
     own = "" if contents or plain == "." else os.path.basename(plain)
-    yield from _below(path.rstrip("/") or "/", os.path.join(where, own).rstrip("/"), within, contents)
+    yield from _below(path, os.path.join(where, own).rstrip("/"), within, contents)
 
 
 def _below(path: str, name: str, within: str, contents: bool = False) -> Iterator[File]:
@@ -129,12 +144,12 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
         yield File(path, name)
     if not stat.S_ISDIR(found.st_mode):
         return
-    if not contents and os.path.islink(path):
-        raise unreadable(path, OSError(errno.EISDIR, ""))
+    if not contents and os.path.islink(path.rstrip("/")):
+        raise unreadable(path, OSError(errno.EISDIR, ""), "- Transfer of symlinks to directories is not supported.")
     if name and not contents:
         yield File(path, name, is_directory=True)
     try:
-        with os.scandir(path) as found_there:
+        with os.scandir(path.rstrip("/") or "/") as found_there:
             entries = sorted(found_there, key=lambda entry: entry.name)
     except OSError as error:
         raise unreadable(path, error) from None
@@ -148,13 +163,26 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
             yield from _below(entry.path, inner, within)
 
 
+def make_directory(path: str, like: str = "") -> None:
+    """Make a directory that is missing, with the rights of another one, and those above it. Raise `OSError`."""
+    if os.path.isdir(path):
+        return
+    missing = [path]
+    while not os.path.lexists(above := os.path.dirname(missing[-1])):
+        missing.append(above)
+    for each in reversed(missing):
+        os.mkdir(each, 0o700)
+    if like:
+        os.chmod(path, stat.S_IMODE(os.stat(like).st_mode) & 0o777 | 0o700)
+
+
 def copy_in(file: File, folder: str, made: set[str], tally: Tally, channel: Channel, sync: bool = False) -> None:
     """Copy a file into a directory; ``made``: the directories that are there. Raise `TransferError`."""
     target = f"{folder}/{file.name}"
     parent = target if file.is_directory else os.path.dirname(target)
     if parent not in made:
         try:
-            os.makedirs(parent, 0o700, exist_ok=True)
+            make_directory(parent, file.source if file.is_directory else "")
         except OSError as error:
             raise unwritable(target, error) from None
         made.add(parent)
@@ -249,7 +277,7 @@ def _streams(order: Order, scratch: str) -> list[tuple[str, str]]:
     for name, own in STREAMS.items():
         shared = name == "stderr" and order["stderr"] == order["stdout"]
         if name in order["transfer"]["brought"] and not shared:
-            found[f"{scratch}/{own}"] = os.path.join(order["iwd"], order[name])
+            found[f"{scratch}/{own}"] = _destination(order, order[name])
     return [(source, target) for source, target in found.items() if os.path.isfile(source)]
 
 
@@ -332,13 +360,13 @@ class Staging:
         self._folders: dict[int, str] = {}
         self._places: dict[str, tuple[str, str, bool]] = {}
         self._files: list[tuple[str, str]] = []
-        self._directories: list[str] = []
+        self._directories: dict[str, str] = {}  # with those of the scratch directory, whose rights they get
 
     def add(self, file: File, target: str, tally: Tally) -> None:
         """Copy a file. Raise `TransferError`."""
         if file.is_directory:
             tally.files += target not in self._directories
-            self._directories.append(target)
+            self._directories.setdefault(target, file.source)
             return
         try:
             if os.path.islink(target):
@@ -419,16 +447,16 @@ class Staging:
         """Give all their names."""
         if len(self._files) > SYNCED_ALONE:
             sync_disks([self._scratch, *self._folders.values()])
-        for target in self._directories:
+        for target, source in self._directories.items():
             try:
-                os.makedirs(target, 0o700, exist_ok=True)
+                make_directory(target, source)
             except OSError as error:
                 tally.failed(unwritable(target, error))
         made: set[str] = set()
         for staged, target in self._files:
             try:
                 if (folder := os.path.dirname(target)) not in made:
-                    os.makedirs(folder, 0o700, exist_ok=True)
+                    make_directory(folder)
                     made.add(folder)
                 os.replace(staged, target)
             except OSError as error:

@@ -107,6 +107,8 @@ def _read_data(url: str, path: str) -> None:
 
 
 def _read_file(url: str, path: str) -> None:
+    if not os.path.exists(_local(url)):
+        raise _Failed(f"Could not open file {_local(url)}")
     with open(_local(url), "rb") as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)
 
