@@ -31,6 +31,13 @@ def is_this_pool(name: str) -> bool:
     return name.lower().rpartition("@")[2].partition(":")[0] in ("localhost", "127.0.0.1", host_name().lower())
 
 
+ADDRESSES: Final = frozenset({"addr", "address"})
+"""Options that name a pool by a daemon's address."""
+_NO_ADDRESS: Final = """\
+{tool}: "{name}" is not a valid address
+Should be of the form <{form}>
+For example: <123.456.789.123:6789>"""
+
 _NO_SCHEDD: Final = """
 Error: unknown host {name}
 Extra Info: The name given with the -name should be the name of a 
@@ -49,9 +56,14 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
 
     for option in of_pool:
         name = arguments.value(option)
+        tool = called_tool()
+        if name and option in ADDRESSES:
+            if not re.fullmatch(r"<[^<>]+>", name):
+                form = "ip:port" if option == "address" else "ip.address.here:port"
+                raise Refusal(_NO_ADDRESS.format(tool=tool or "poolbook", name=name, form=form))
+            name = name[1:-1].partition("?")[0]
         if not name or is_this_pool(name):
             continue
-        tool = called_tool()
         if tool == "condor_q":
             record = "Error: Collector has no record of schedd/submitter"
             raise Refusal(record if "@" in name else _NO_SCHEDD.format(name=name).rstrip("\n"))

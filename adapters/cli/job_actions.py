@@ -27,7 +27,7 @@ def _act(command: str, argv: Sequence[str]) -> int:
     request = actions.read(command, argv, *(["condor_"] if called_tool() else []))
     action = request.action.command
     action = _ACTIONS.get(action, action)
-    url = log_of(request.arguments, "name", "pool")
+    url = log_of(request.arguments, "name", "pool", "addr")
     fast = request.arguments.has("fast")
     body = {
         "kind": "Act",

@@ -35,7 +35,7 @@ def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
 def _served(command: Command, arguments: Arguments) -> str:
     """Return the log if a server holds it: what a machine's policy says of such a request depends on its sensors. Raise
     `Refusal` if no pool serves it, `LogError` if none can, because the log was imported."""
-    url = log_of(arguments)
+    url = log_of(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
     if not (is_served(url) or is_written(url)):
         from ...domain.ports.log import LogMissing
         from ..runtime.open_pool import open_pool_log

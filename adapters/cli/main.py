@@ -190,12 +190,17 @@ def _called(entry: Entry, module: str, words: Sequence[str], debug: bool) -> int
 def _explained(error: Exception) -> int | None:
     """Print an error that is meant for the user and return its exit code; None for any other."""
     from ...domain.errors import PoolbookError
-    from ..condor_tools.options import Help, Refusal, UsageError, usage
+    from ..condor_tools.options import Help, Refusal, UsageError, Version, usage
 
     if isinstance(error, Help):
         from ..condor_tools.terminal import width_of
 
         print(usage(error.command, width_of()), flush=True)
+        return error.exit_code
+    if isinstance(error, Version):
+        from ..condor_tools.tool_options import version
+
+        print(version(), end="", flush=True)
         return error.exit_code
     if isinstance(error, UsageError | Refusal):
         _say(error)

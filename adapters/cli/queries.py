@@ -34,6 +34,8 @@ def _write(texts: Iterable[str]) -> int:
 
 def queue(argv: Sequence[str]) -> int:
     query = queue_tool.read(argv)
+    if query.arguments.has("jobads"):
+        return _write(_queue_of_file(query, setting()))
     with Queries(log_of(query.arguments, "name", "pool")) as queries:
         if queries.imported:
             return _write(_queue_then(query, queries, setting()))
@@ -50,6 +52,19 @@ def queue(argv: Sequence[str]) -> int:
         if not called_tool():
             tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
         return done
+
+
+def _queue_of_file(query: queue_tool.Query, here: Setting) -> Iterator[str]:
+    """Yield the jobs of a file, of all owners."""
+    from ..condor_tools.ad_files import ads_of_file
+
+    if query.view == "analysis":
+        raise Refusal(f"poolbook q: {queue_tool.ANALYSES[0]} needs the log: leave -jobads out")
+    given = query.arguments.last("jobads")
+    assert given is not None
+    (name,) = given.values
+    ads = ads_of_file(given.spelled, name, given.qualifier, f"Can't open file of ClassAds: {name}")
+    return queue_tool.render(ads, query._replace(everyone=True), here._replace(source=f"Jobads: {name}"))
 
 
 def _factories(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
@@ -135,7 +150,13 @@ def status(argv: Sequence[str]) -> int:
 
     query = status_tool.read(argv)
     sys.stderr.write(query.warning)
-    with Queries(log_of(query.arguments, "pool")) as queries:
+    if given := query.arguments.last("ads"):
+        from ..condor_tools.ad_files import ads_of_file
+
+        (file,) = given.values
+        found = ads_of_file(given.spelled, file, given.qualifier, f"Can't open file of ClassAds: {file}")
+        return _shown(status_tool.render(found, query, setting()), query)
+    with Queries(log_of(query.arguments, "pool", "direct")) as queries:
         here = setting()
         try:
             name = query.arguments.value("name")
@@ -172,6 +193,12 @@ def history(argv: Sequence[str]) -> int:
 
     query = history_tool.read(argv)
     here = setting()
+    if query.arguments.has("file"):
+        from ..condor_tools.ad_files import ads_of_file
+
+        file = query.arguments.value("file")
+        ads = ads_of_file("-file", file, "long", f"Error opening history file {file}: No such file or directory")
+        return _write(history_tool.render(ads if query.forwards else reversed(ads), query, here))
     # -since is tested on every job, so the search must not be narrowed.
     whole = query.since is not None or query.scan is not None
     selection = Selection() if whole else query.selection._replace(constraints=())

@@ -12,23 +12,10 @@ from ..runtime.requests import Refused, SubmitDescription, Submitted
 from .common import log_of, log_option
 from .submit_description import STANDARD_INPUT, SUBMIT, description_of, print_warnings
 
+OF_POOL = ("name", "pool", "remote", "address")
+"""Options that name a schedd or a pool, which must be this one."""
 BY_POLICY = ("Failed to commit job submission", "Failed to create proc", "MAX_JOBS_SUBMITTED exceeded")
 """How refusals begin that the schedd's policy gives, which are told in condor_submit's words."""
-
-
-def _check_pool(arguments: Arguments) -> None:
-    """Raise `Refusal` if -name or -pool name another schedd or pool than this one."""
-    from ..machine.host import host_name
-
-    own = {host_name().lower(), host_name().lower().partition(".")[0]}
-    for option, what, others in (
-        ("name", "Can't find address of schedd", set()),
-        ("pool", "Can't find the collector of", {"localhost", "127.0.0.1"}),
-    ):
-        name = arguments.value(option)
-        host = name.lower().rpartition("@")[2].partition(":")[0]
-        if name and host not in own | others:
-            raise Refusal(f"ERROR: {what} {name}: a log is one pool, {host_name()}; name another log with -log")
 
 
 def submit(argv: Sequence[str]) -> int:
@@ -54,7 +41,7 @@ def asks(arguments: Arguments) -> bool:
 
 def answered(arguments: Arguments) -> int:
     """Print what the command line asks for, and return the exit code."""
-    _check_pool(arguments)
+    log_of(arguments, *OF_POOL)
     if arguments.has("capabilities"):
         return _capabilities()
     from .submit_dry_run import dry_run
@@ -65,7 +52,7 @@ def answered(arguments: Arguments) -> int:
 def queued(arguments: Arguments) -> tuple[Submitted, str]:
     """Queue the jobs, and return the message about them. Raise as ``commands.submit``, and `UsageError` or `Refusal` if
     the command line is wrong."""
-    _check_pool(arguments)
+    log_of(arguments, *OF_POOL)
     if arguments.has("interactive") and not is_served(log_of(arguments)):
         way_out = f"`poolbook serve{log_option(log_of(arguments))}` begins to run its jobs"
         raise Refusal(f"ERROR: -interactive waits for its job to run, and nobody serves the log: {way_out}")

@@ -56,7 +56,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         most_jobs=last_number(SUBMIT, arguments, "maxjobs", least=-1) or 0,
         toggle_unused=len(list(arguments.every("unused"))) % 2 == 1,
         crlf_scripts=arguments.has("allow-crlf-script"),
-        spool=arguments.has("spool"),
+        spool=arguments.has("spool", "remote"),
     )
 
 

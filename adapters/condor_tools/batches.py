@@ -202,9 +202,16 @@ def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
     return Counter(int(number(ad, "JobStatus") or 0) for ad in ads)
 
 
-def totals(census: Census, me: str) -> str:
-    """Return the lines under a table: the jobs asked for, mine and everyone's."""
+_NOBODYS = 51
+"""The blanks behind the one line of totals that a file's jobs have."""
+
+
+def totals(census: Census, me: str, *, alone: bool = False) -> str:
+    """Return the lines under a table: the jobs asked for, mine and everyone's; ``alone``: the first of these lines, of
+    a file's jobs."""
     lines = [_total("query", census.asked)]
+    if alone:
+        return lines[0] + " " * _NOBODYS + "\n\n"
     if census.mine is not None:
         lines.append(_total(me, census.mine))
     lines.append(_total("all users", census.everyone))

@@ -13,6 +13,7 @@ from .options import Arguments, UsageError, command_table, last_number, line_wid
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
+    from .print_format import Format
 
 COMMAND = command_table("history")
 
@@ -51,15 +52,27 @@ def read(argv: Sequence[str]) -> Query:
         raise UsageError("poolbook history: -since stops on the way back: it cannot be combined with -forwards")
     limit = last_number(COMMAND, arguments, "limit", "match", least=1)
     scan = last_number(COMMAND, arguments, "scanlimit", least=1)
+    form = _print_format(arguments)
+    selection = select(arguments.words, arguments.values("constraint"))
+    if form is not None and form.where is not None:
+        selection = selection._replace(constraints=(*selection.constraints, form.where))
     return Query(
         arguments,
-        select(arguments.words, arguments.values("constraint")),
+        selection,
         _stop(arguments),
         limit,
         scan,
-        custom_layout(arguments),
+        custom_layout(arguments) if form is None else form.layout,
         ads_form(arguments),
     )
+
+
+def _print_format(arguments: Arguments) -> Format | None:
+    if not arguments.has("print-format"):
+        return None
+    from .print_format import print_format
+
+    return print_format(arguments)
 
 
 def _stop(arguments: Arguments) -> Expression | None:

@@ -34,6 +34,8 @@ class Column(NamedTuple):
     grow: bool = False
     cut: bool = False
     joined: bool = False
+    late: bool = False  #: it grows as its lines are printed, and leaves the heading as narrow as it is
+    bare_after: bool = False  #: no separator after the column
 
 
 class Layout(NamedTuple):
@@ -51,6 +53,8 @@ class Layout(NamedTuple):
 
 
 Row = Sequence[str | None]
+_UNMEASURED = frozenset({"undefined", "error", "true", "false"})
+"""Values that widen their column as they are printed, and leave the heading as narrow as it is."""
 
 
 def lines(layout: Layout, ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
@@ -83,8 +87,9 @@ def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
     grows = [column.grow or column.width is None for column in layout.columns]
     if not layout.streamed:
         rows = list(rows)
+        early = [grow and not column.late for grow, column in zip(grows, layout.columns, strict=True)]
         for texts in rows:
-            _widen(widths, grows, texts)
+            _widen(widths, early, [None if text in _UNMEASURED else text for text in texts])
     if layout.headed:
         heads = [column.heading.ljust(width) for column, width in zip(layout.columns, widths, strict=True)]
         yield _joined(layout, heads)
@@ -131,7 +136,8 @@ def _joined(layout: Layout, texts: Iterable[str]) -> str:
     line = ""
     last = len(layout.columns) - 1
     for at, (column, text) in enumerate(zip(layout.columns, texts, strict=True)):
-        line += ("" if at == 0 or column.joined else layout.before) + text + (layout.after if at < last else "")
+        after = layout.after if at < last and not column.bare_after else ""
+        line += ("" if at == 0 or column.joined else layout.before) + text + after
     if layout.limit is not None:
         line = line[: layout.limit]
     return layout.before_row + line + layout.after_row

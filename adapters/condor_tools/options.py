@@ -46,6 +46,12 @@ class Help(Exception):
         return usage(self.command)
 
 
+class Version(Exception):
+    """Not an error: the version of HTCondor whose behaviour is followed is asked for."""
+
+    exit_code = 0
+
+
 class Option(NamedTuple):
     """One row of a command's table."""
 
@@ -169,8 +175,8 @@ def _options(rows: Iterable[str]) -> Iterator[Option]:
 
 
 def parse(command: Command, argv: Sequence[str]) -> Arguments:
-    """Parse the arguments by the command's table. Raise `Help` for -help, `UsageError` if an option does not exist
-    (with near misses), is not supported, or lacks its values."""
+    """Parse the arguments by the command's table. Raise `Help` for -help, `Version` for -version, `UsageError` if an
+    option does not exist (with near misses), is not supported, or lacks its values."""
     given: list[Given] = []
     words: list[str] = []
     at = 0
@@ -185,6 +191,8 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
             raise UsageError(f"poolbook {command.name}: -{option.name} is not supported: {option.refused}")
         if option.name == "help":
             raise Help(command)
+        if option.name == "version":
+            raise Version
         values, at = _values(command, option, word, argv, at)
         given.append(Given(option.name, qualifier, values, word))
     return Arguments(tuple(given), tuple(words))

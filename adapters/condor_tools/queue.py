@@ -18,6 +18,7 @@ from .cells import (
     Setting,
     date_of,
     description,
+    evaluate,
     flag,
     job_status,
     length,
@@ -26,6 +27,7 @@ from .cells import (
     metric,
     number,
     number_of,
+    shown,
     text,
     text_of,
     wall_time,
@@ -38,6 +40,7 @@ from .options import Arguments, UsageError, command_table, last_number, line_wid
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from .analyze import Judged
+    from .print_format import Format
 
 OF_THE_PAST = (
     "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
@@ -123,7 +126,7 @@ WITHOUT_TOTALS = frozenset({"run", "idle"})
 
 STATES = {
     "run": (("run",), (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED)),
-    "hold": (("hold", "held"), (HELD,)),
+    "hold": (("hold", "held", "hold-codes"), (HELD,)),
     "idle": (("idle",), (IDLE,)),
 }
 """Views of jobs in some states: the options, which cannot be combined, and the states."""
@@ -140,6 +143,7 @@ class Query(NamedTuple):
     everyone: bool  #: whether the jobs of others are meant, too
     limit: int | None
     layout: Layout | None  #: for the view ``custom``
+    format: Format | None = None  #: where -print-format describes the layout
 
     @property
     def partial(self) -> bool:
@@ -180,6 +184,11 @@ def read(argv: Sequence[str]) -> Query:
     users = [name.partition("@")[0] for name in arguments.values("submitter")]
     selection = select([*arguments.words, *users], arguments.values("constraint"), together=False)
     layout = custom_layout(arguments)
+    form_file = _print_format(arguments)
+    if form_file is not None:
+        layout = None if arguments.has("totals") else form_file.layout
+        where = () if form_file.where is None else (form_file.where,)
+        selection = selection._replace(constraints=selection.constraints + where)
     form = ads_form(arguments)
     grouping = arguments.chosen("batch", "nobatch")
     if grouping == "batch" and layout is not None:
@@ -192,7 +201,16 @@ def read(argv: Sequence[str]) -> Query:
         everyone,
         last_number(COMMAND, arguments, "limit", least=1),
         layout,
+        form_file,
     )
+
+
+def _print_format(arguments: Arguments) -> Format | None:
+    if not arguments.has("print-format"):
+        return None
+    from .print_format import print_format
+
+    return print_format(arguments)
 
 
 def _states(arguments: Arguments) -> list[str]:
@@ -204,6 +222,8 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
         return chosen
     if arguments.has(*ANALYSES):
         return "analysis"
+    if arguments.has("hold-codes"):
+        return "hold codes"
     if states:
         return states[0]
     if batched:
@@ -249,10 +269,19 @@ def render(
         yield _footer(query, setting, census)
     elif query.view == "custom":
         assert query.layout is not None
-        yield from lines(query.layout, jobs, setting)
+        if query.format is not None and query.format.titled:
+            yield from _title(setting)
+        yield from lines(query.layout, _sorted(jobs, query, setting), setting)
+        if query.format is not None and query.format.summed:
+            yield "\n" + _footer(query, setting, census)
     elif query.view in ("long", "json", "jsonl", "xml"):
         bare = bare_json(query.arguments)
         yield from whole_ads(query.view, jobs, attribute_list(query.arguments), bare=bare)
+    elif query.view == "hold codes":
+        from . import hold_codes
+
+        yield from _title(setting)
+        yield from hold_codes.table(jobs, setting)
     elif query.view == "batch":
         yield from _title(setting)
         yield from batch_table(cluster_rows(jobs), _width(query, setting), partial=query.partial)
@@ -307,17 +336,26 @@ def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[Class
     return jobs[: query.limit]
 
 
+def _sorted(jobs: list[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
+    """Return the jobs in the order of the print format: by the texts of its expressions."""
+    if query.format is None or not query.format.order:
+        return jobs
+    order, context = query.format.order, setting.context()
+    return sorted(jobs, key=lambda ad: [shown(evaluate(ad, source, context)) for source in order])
+
+
 def _title(setting: Setting, timed: bool = True) -> Iterator[str]:
     address, mark, _ = setting.address.partition("?")
+    source = setting.source or f"Schedd: {setting.schedd} : {address}{'?...' if mark else ''}"
     at = datetime.fromtimestamp(setting.now, setting.timezone)
     when = f" @ {at:%m/%d/%y %H:%M:%S}" if timed else ""
-    yield f"\n\n-- Schedd: {setting.schedd} : {address}{'?...' if mark else ''}{when}\n"
+    yield f"\n\n-- {source}{when}\n"
 
 
 def _footer(query: Query, setting: Setting, census: Census) -> str:
     if query.everyone or not setting.me:
         census = census._replace(mine=None)
-    return totals(census, setting.me)
+    return totals(census, setting.me, alone=bool(setting.source))
 
 
 def _width(query: Query, setting: Setting) -> Setting:

@@ -18,6 +18,7 @@ from .status_totals import totals_lines
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
+    from .print_format import Format
 
 COMMAND = command_table("status")
 
@@ -59,16 +60,26 @@ def read(argv: Sequence[str]) -> Query:
     constraints = arguments.values("constraint")
     # With -totals the machine's slots are not taken together, but are those that -compact would show.
     constraints += [VIEWS[view].constraint, COMPACT_CONSTRAINT if compacted else ""]
+    form = _print_format(arguments)
+    where = () if form is None or form.where is None else (form.where,)
     return Query(
         arguments,
         view,
         compacted,
-        tuple(parsed("-constraint", constraint) for constraint in constraints if constraint),
+        (*(parsed("-constraint", constraint) for constraint in constraints if constraint), *where),
         _order(arguments),
         last_number(COMMAND, arguments, "limit", least=1),
-        custom_layout(arguments),
+        custom_layout(arguments) if form is None else form.layout,
         ads_form(arguments),
     )
+
+
+def _print_format(arguments: Arguments) -> Format | None:
+    if not arguments.has("print-format"):
+        return None
+    from .print_format import print_format
+
+    return print_format(arguments, cut=False)
 
 
 def _view(arguments: Arguments) -> str:

@@ -72,6 +72,8 @@ DIFFERS = (
     (r"\d?\d/\d\d(?:/\d\d)? \d\d:\d\d(?::\d\d)?", "DATE"),
     (r"\b1[78]\d{8}\b", "TIME"),
     (r"slot1_\d", "SLOT"),
+    (r"(?:PackageID|BuildID): \S+", "BUILD"),
+    (r"\$CondorPlatform: \S+ \$", "PLATFORM"),
     (r" +", " "),
 )
 

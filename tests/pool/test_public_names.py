@@ -25,6 +25,7 @@ INSIDE = {
     "CircleError": "the readers of submit descriptions and configurations catch it",
     "EditError": "the command prints it",
     "Help": "the commands print it",
+    "Version": "the commands print it",
     "InvalidCronTab": "the schedd catches it: the job is held",
     "LeftToClientError": "the server answers that the client has to read its file",
     "LogBeginsLater": "the commands print it",

@@ -12,8 +12,9 @@ from poolbook.domain.classad import ClassAd
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "outputs"
 
-# All captures are of the same minute.
+# All captures are of the same minute, but for those that were taken later.
 MINUTE = 1795214160  # 2026-11-20 22:36:00 UTC
+NOVEMBER_23 = 1795470600  # 2026-11-23 21:50:00 UTC
 
 
 class Capture(NamedTuple):

@@ -261,7 +261,7 @@ def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: i
     assert request.selection.everything == ("-a" in argv)
 
 
-@pytest.mark.parametrize("argv", [["-p", "5"], ["-p", "x", "1"], ["+5", "0"], ["-p"], ["-n", "here", "+5", "1"]])
+@pytest.mark.parametrize("argv", [["-p", "5"], ["-p", "x", "1"], ["+5", "0"], ["-p"], ["+5", "1", "-n"]])
 def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> None:
     with pytest.raises(UsageError):
         job_priorities.read(argv)

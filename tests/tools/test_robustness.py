@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_tools import actions, history, job_priorities, queue, status
-from poolbook.adapters.condor_tools.options import Help, Refusal, UsageError
+from poolbook.adapters.condor_tools.options import Help, Refusal, UsageError, Version
 from poolbook.domain.classad import ClassAd
 
 from .captures import setting, whole
@@ -65,19 +65,19 @@ WIDTHS = st.one_of(st.none(), st.integers(1, 200))
 
 @given(lines_of("q"), ADS, WIDTHS)
 def test_q_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
-    with suppress(Help, UsageError):
+    with suppress(Help, UsageError, Refusal, Version):
         assert all(isinstance(text, str) for text in queue.render(ads, queue.read(argv), setting(width=width)))
 
 
 @given(lines_of("status"), ADS, WIDTHS)
 def test_status_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
-    with suppress(Help, UsageError, Refusal):
+    with suppress(Help, UsageError, Refusal, Version):
         assert all(isinstance(text, str) for text in status.render(ads, status.read(argv), setting(width=width)))
 
 
 @given(lines_of("history"), ADS, WIDTHS)
 def test_history_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
-    with suppress(Help, UsageError):
+    with suppress(Help, UsageError, Refusal, Version):
         assert all(isinstance(text, str) for text in history.render(ads, history.read(argv), setting(width=width)))
 
 
@@ -85,7 +85,7 @@ def test_history_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd
 def test_an_action_is_read_or_says_what_is_wrong(command: str, argv: list[str]) -> None:
     try:
         request = actions.read(command, argv)
-    except (Help, UsageError):
+    except (Help, UsageError, Version):
         return
     assert request.ids or request.slots or request.selection is not None
 
@@ -94,6 +94,6 @@ def test_an_action_is_read_or_says_what_is_wrong(command: str, argv: list[str]) 
 def test_a_priority_is_read_or_says_what_is_wrong(argv: list[str]) -> None:
     try:
         request = job_priorities.read(argv)
-    except (Help, UsageError):
+    except (Help, UsageError, Version):
         return
     assert isinstance(request.new(0), int)

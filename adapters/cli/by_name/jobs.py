@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 POOL = {
     "pool": Form(1, 1),
     "name": Form(1, 1),
-    "debug": Form(1, colon=True, instead="the server's log says what it does"),
+    "debug": Form(1, colon=True),
 }
 """The options of every tool that asks a schedd."""
 

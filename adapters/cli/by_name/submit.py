@@ -48,7 +48,8 @@ def _submit(arguments: Arguments) -> int:
     except UsageError as wrong:
         raise ToolEnded(1, wrong.told or f"\nERROR: {wrong}\n") from None
     except Refusal as refusal:
-        raise ToolEnded(1, f"\n{refusal}\n") from None
+        told = str(refusal)
+        raise ToolEnded(1, f"{told}\n" if told.startswith("condor_submit: ") else f"\n{told}\n") from None
     except (PoolbookError, Refused) as error:
         raise ToolEnded(1, _failed(error), "" if quiet else _BEGUN) from None
     print(told, end="", flush=True)

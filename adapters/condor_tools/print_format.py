@@ -1,0 +1,247 @@
+"""``-print-format FILE``: the columns of a table as HTCondor's print formats describe them.
+
+    SELECT [BARE | NOTITLE | NOHEADER] [LABEL [SEPARATOR text]]
+           [RECORDPREFIX | RECORDSUFFIX | FIELDPREFIX | FIELDSUFFIX text] ...
+       expression [AS heading] [PRINTF form | PRINTAS function] [WIDTH n | AUTO] [OR sign] [LEFT | RIGHT | FIT | ...]
+    [WHERE expression]
+    [GROUP BY expression ...]
+    [SUMMARY STANDARD | NONE]
+
+Source: make_printmask.cpp of the reference, and captures of what its tools print. Keywords are in capitals; of a row,
+what stands before the first one is the expression.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from .formats import check_expression, parsed
+from .layout import Column, Layout, unescaped
+from .options import Arguments, Refusal, UsageError
+from .print_functions import FUNCTIONS, NOT_FOLLOWED, Function, cell_of
+
+if TYPE_CHECKING:
+    from ...domain.classad import Expression
+
+_TOKEN = re.compile(r"\"(?P<double>[^\"]*)\"?|'(?P<single>[^']*)'?|\S+")
+_VALUES = frozenset({"AS", "PRINTF", "PRINTAS", "RENDERAS", "OR", "WIDTH"})
+_FLAGS = frozenset({"AUTO", "NOPREFIX", "NOSUFFIX", "TRUNCATE", "LEFT", "RIGHT", "ALWAYS", "FIT"})
+_SEPARATORS = {
+    "RECORDPREFIX": "before_row",
+    "RECORDSUFFIX": "after_row",
+    "FIELDPREFIX": "before",
+    "FIELDSUFFIX": "after",
+}
+_SIGNS = " ?*.-_#0"  #: what may stand for a missing value
+_WIDEST = 10_000
+
+
+class Format(NamedTuple):
+    """What a print format asks for."""
+
+    layout: Layout
+    where: Expression | None
+    order: tuple[str, ...]  #: the expressions by which rows are sorted
+    titled: bool
+    summed: bool
+    complaints: tuple[str, ...]  #: what of it is not understood, in the words of HTCondor's tools
+
+
+class Token(NamedTuple):
+    """A word of a line, with its place; what is quoted is no keyword."""
+
+    text: str
+    at: int
+    quoted: bool
+
+
+def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
+    """Return the format that -print-format names; None without the option. Its complaints are told.
+
+    :param cut: whether a column of a given width cuts what is wider, as in every tool but condor_status
+    :raises Refusal: the file cannot be read
+    :raises UsageError: it asks for what is not followed, or what is no expression
+    """
+    given = arguments.last("print-format")
+    if given is None:
+        return None
+    if arguments.has("af", "autoformat", "format"):
+        raise UsageError(f"{given.spelled} has columns of its own: leave it out, or -af and -format")
+    (name,) = given.values
+    try:
+        text = sys.stdin.read() if name == "-" else _read(name)
+    except (OSError, UnicodeDecodeError):
+        raise Refusal(f"Can't open select file: {name}\nError: invalid select file {name}") from None
+    found = read_format(text, name, cut=cut)
+    for line in found.complaints:
+        print(line, file=sys.stderr)
+    return found
+
+
+def _read(name: str) -> str:
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+def read_format(text: str, name: str, *, cut: bool = True) -> Format:
+    """Read the text of a print format; ``name`` is the file's, for messages."""
+    return _Reader(name, cut).read(text)
+
+
+class _Reader:
+    def __init__(self, name: str, cut: bool) -> None:
+        self.name, self.cut = name, cut
+        self.columns: list[Column] = []
+        self.separators: dict[str, str] = {"before": " "}
+        self.label: str | None = None
+        self.head: set[str] = set()
+        self.where: Expression | None = None
+        self.order: list[str] = []
+        self.summed = False
+        self.complaints: list[str] = []
+
+    def read(self, text: str) -> Format:
+        section = "SELECT"
+        for line in _joined(text):
+            tokens = list(_tokens(line))
+            if not tokens or tokens[0].text.startswith("#"):
+                continue
+            first = tokens[0].text
+            if first in ("SELECT", "SUMMARY"):
+                section = first
+                (self._select if first == "SELECT" else self._summary)(tokens[1:])
+                continue
+            if first in ("JOIN", "AND"):
+                raise self._wrong(f"{first} is not followed: a table has ads of one kind")
+            if first in ("WHERE", "GROUP"):
+                section = first
+                tokens = tokens[2 if [token.text for token in tokens[:2]] == ["GROUP", "BY"] else 1 :]
+            if tokens:
+                self._row(section, line, tokens)
+        headed = self.label is None and not {"BARE", "NOHEADER"} & self.head
+        layout = Layout(tuple(self.columns), headed=headed)._replace(**self.separators)  # type: ignore[arg-type]
+        titled = not {"BARE", "NOTITLE"} & self.head
+        summed = self.summed and not {"BARE", "NOSUMMARY"} & self.head
+        return Format(layout, self.where, tuple(self.order), titled, summed, tuple(self.complaints))
+
+    def _wrong(self, why: str) -> UsageError:
+        return UsageError(f"{self.name}: {why}")
+
+    def _select(self, tokens: list[Token]) -> None:
+        rest = iter(tokens)
+        for token in rest:
+            word = token.text
+            if word in ("UNIQUE", "FROM"):
+                raise self._wrong(f"SELECT {word} is not followed: `-af ... | sort | uniq -c` counts")
+            if word in _SEPARATORS:
+                self.separators[_SEPARATORS[word]] = unescaped(_next(rest))
+            elif word == "LABEL":
+                self.label = " = "
+            elif word == "SEPARATOR" and self.label is not None:
+                self.label = unescaped(_next(rest))
+            elif word in ("BARE", "NOTITLE", "NOHEADER", "NOSUMMARY"):
+                self.head.add(word)
+            else:
+                self.complaints.append(f"Warning: Unknown header argument {word} for SELECT")
+
+    def _summary(self, tokens: list[Token]) -> None:
+        self.summed = "STANDARD" in [token.text for token in tokens]
+
+    def _row(self, section: str, line: str, tokens: list[Token]) -> None:
+        if section == "WHERE":
+            self.where = parsed(self.name, line[tokens[0].at :].strip())
+        elif section == "GROUP":
+            source, _, _ = _taken_apart(line, tokens, frozenset({"AS"}), frozenset({"ASCENDING", "DESCENDING"}))
+            self.order.append(check_expression(self.name, source))
+        elif section == "SELECT":
+            source, values, flags = _taken_apart(line, tokens, _VALUES, _FLAGS)
+            if source:
+                self.columns.append(self._column(check_expression(self.name, source), values, flags))
+        else:
+            raise self._wrong("columns under SUMMARY are not followed: STANDARD and NONE are")
+
+    def _column(self, source: str, values: Mapping[str, str], flags: set[str]) -> Column:
+        function = self._function(values.get("PRINTAS", values.get("RENDERAS", "")))
+        heading = values.get("AS", source)
+        form = values.get("PRINTF", "%v" if self.cut or "WIDTH" not in values or "PRINTF" in values else "")
+        given = _width(values)
+        width = None if given is None else (-abs(given) if "LEFT" in flags else given)
+        label = heading + self.label if self.label is not None else ""
+        if label and function is None:
+            form, width = label.replace("%", "%%") + (form or "%v"), 0
+        return Column(
+            "" if label else heading,
+            source if function is None else cell_of(source, function),
+            0 if label else width,
+            form,
+            _sign(values.get("OR", ""), self.complaints),
+            grow=given is not None and "AUTO" in flags,
+            cut=(self.cut and given is not None and "FIT" not in flags) or "TRUNCATE" in flags,
+            joined="NOPREFIX" in flags,
+            late=function is not None and function.late,
+            bare_after="NOSUFFIX" in flags,
+        )
+
+    def _function(self, name: str) -> Function | None:
+        if name in NOT_FOLLOWED:
+            raise self._wrong(f"PRINTAS {name} is not followed: {NOT_FOLLOWED[name]}")
+        if name and name not in FUNCTIONS:
+            self.complaints.append(f"Unknown argument {name} for PRINTAS")
+        return FUNCTIONS.get(name)
+
+
+def _joined(text: str) -> Iterator[str]:
+    """Yield the lines, those that end in a backslash with the next one."""
+    yield from re.sub(r"\\\n", "", text).splitlines()
+
+
+def _tokens(line: str) -> Iterator[Token]:
+    for found in _TOKEN.finditer(line):
+        quoted = found["double"] is not None or found["single"] is not None
+        yield Token((found["double"] or found["single"] or "") if quoted else found[0], found.start(), quoted)
+
+
+def _next(rest: Iterator[Token]) -> str:
+    token = next(rest, None)
+    return "" if token is None else token.text
+
+
+def _taken_apart(
+    line: str, tokens: list[Token], with_value: frozenset[str], flags: frozenset[str]
+) -> tuple[str, dict[str, str], set[str]]:
+    """Return the expression of a row, and what its keywords say."""
+    values: dict[str, str] = {}
+    said: set[str] = set()
+    begins = len(line)
+    rest = iter(tokens)
+    for token in rest:
+        if token.quoted or token.text not in with_value | flags:
+            continue
+        begins = min(begins, token.at)
+        if token.text in with_value:
+            value = next(rest, None)
+            quoted = value is not None and value.quoted and token.text in ("AS", "PRINTF")
+            values[token.text] = "" if value is None else (unescaped(value.text) if quoted else value.text)
+            if value is not None and token.text == "WIDTH" and value.text == "AUTO":
+                said.add("AUTO")
+        else:
+            said.add(token.text)
+    return line[tokens[0].at : begins].strip(), values, said
+
+
+def _width(values: Mapping[str, str]) -> int | None:
+    found = re.match(r"[+-]?\d{1,5}", values.get("WIDTH", "AUTO"), re.ASCII)
+    return None if found is None else max(-_WIDEST, min(_WIDEST, int(found[0])))
+
+
+def _sign(word: str, complaints: list[str]) -> str:
+    """Return what stands for a missing value: one sign, or two for the column's whole width."""
+    if not word:
+        return ""
+    if word[0] not in _SIGNS:
+        complaints.append(f"Unknown argument {word} for OR")
+        return ""
+    return word[:2] if word[0] == word[1:2] else word[0]

@@ -1,0 +1,88 @@
+"""Golden: ads of a file are printed as HTCondor's tools printed them, and held jobs by their codes.
+
+Table: what is no file of ads.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools.formats import whole_ads
+
+from ..together import together
+from .captures import NOVEMBER_23, capture, printed, setting, whole
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the captures, in a folder without a log, at their second."""
+    for kind, ads in (("ads", "q_now_long"), ("slots", "status_now_long"), ("hist", "history_now_long")):
+        for form in ("long", "json", "xml"):
+            (tmp_path / f"{kind}.{form}").write_text("".join(whole_ads(form, whole(ads), None)))
+    monkeypatch.chdir(tmp_path)
+    here = setting(me="alice@localhost")._replace(now=NOVEMBER_23 + 51)
+    monkeypatch.setattr("poolbook.adapters.cli.queries.setting", lambda: here)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "q_jobads", "q_jobads_nobatch", "q_jobads_json", "q_jobads_json_auto", "q_jobads_xml", "q_jobads_af",
+        "q_jobads_hold", "q_jobads_missing", "status_ads", "status_ads_af", "status_ads_json",
+    ],
+)  # fmt: skip
+def test_the_ads_of_a_file_are_printed_as_by_the_real_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    real = capture(name)
+    words = capture(name).argv
+    tool = "condor_status" if name.startswith("status") else "condor_q"
+    assert main([tool, *words]) == real.exit_code
+    assert capsys.readouterr() == (real.out, real.err)
+
+
+def test_standard_input_may_be_the_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with open(tmp_path / "ads.long", encoding="utf-8") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert main(["condor_q", "-jobads", "-", "-totals"]) == 0
+    assert capsys.readouterr().out == capture("q_jobads_stdin").out
+
+
+def test_a_history_file_that_there_is_not_is_told_as_by_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:
+    real = capture("history_file_missing")
+    assert main(["condor_history", "-file", "nosuch"]) == real.exit_code
+    assert capsys.readouterr().err == real.err
+
+
+def test_a_history_file_is_read_with_its_banners(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ads = (tmp_path / "hist.long").read_text().strip().split("\n\n")
+    banner = '\n*** Offset = 0 ClusterId = 1 ProcId = 0 Owner = "alice" CompletionDate = 1795470646\n'
+    (tmp_path / "history").write_text(banner.join([*ads, ""]))
+    assert main(["condor_history", "-file", "history", "-af", "ClusterId", "ProcId", "ExitCode"]) == 0
+    assert capsys.readouterr().out == "1 0 0\n1 1 0\n"
+
+
+@pytest.mark.parametrize("name", ["q_hold_codes", "q_hold_codes_all"])
+def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
+    real = capture(name)
+    here = setting()._replace(now=NOVEMBER_23 + 51)
+    assert printed(queue.render(whole("q_now_long"), queue.read(real.argv), here)) == real.out
+
+
+@together(
+    ("words", "why"),
+    [
+        ("q -jobads:csv ads.long", "there is no form 'csv'; the forms are: auto, long, json, xml, new"),
+        ("q -jobads:json ads.long", ""),
+        ("q -jobads ads.long -better-analyze", "needs the log: leave -jobads out"),
+        ("status -ads nosuch", "Can't open file of ClassAds: nosuch"),
+    ],
+)
+def test_what_is_no_file_of_ads_is_refused(words: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(words.split())
+    out, err = capsys.readouterr()
+    assert (why in err, out) == (True, "") if why else ("Total for query: 0 jobs" in out, code) == (True, 0)
