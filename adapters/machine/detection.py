@@ -17,6 +17,7 @@ from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.state import Machine, Slot
+from .containers import advertised as runtimes
 from .cpu import system_names
 from .host import CONDOR_VERSION, architecture, condor_platform, operating_system
 from .transfer_plugins import advertised
@@ -58,7 +59,7 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
         volumes = {"": volume(execute), **volumes}
     told = {name: _told(name, command) for name, command in inventories(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
-    system = {**system, **system_names(), **advertised(configuration)}
+    system = {**system, **system_names(), **advertised(configuration), **runtimes(configuration)}
     return Equipment(found["Cpus"], found["Memory"], swap, volumes, system, told)
 
 

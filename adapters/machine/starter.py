@@ -19,6 +19,7 @@ from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.expression_cache import ad_of
 from ...domain.state.schedd_settings import GUARDED
 from .accounts import Accounts
+from .containers import Containers
 from .execution import Chirp
 from .transfer_plugins import ENABLED, plugins_by_method
 
@@ -56,6 +57,7 @@ class Starter:
     """By schemes of URLs the commands that move their files."""
     plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
     accounts: Accounts = field(factory=Accounts)  #: as whom jobs run
+    containers: Containers = field(factory=Containers)  #: in what they run
     chirp: Chirp | None = _PLAIN_CHIRP
     """What jobs may do with condor_chirp, by ENABLE_CHIRP_<setting> and CHIRP_<setting>; None: it is not answered."""
 
@@ -80,6 +82,7 @@ class Starter:
             plugins=plugins_by_method(configuration),
             plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
             accounts=Accounts.configured(configuration),
+            containers=Containers.configured(configuration),
             chirp=_chirp(configuration),
         )
 

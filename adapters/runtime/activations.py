@@ -17,6 +17,7 @@ from ...domain.state.expression_cache import ad_of
 from ...domain.state.schedd_settings import MAX_INPUT, MAX_OUTPUT
 from ..machine import execution
 from ..machine.starter import Starter
+from .containers import container_of, with_image
 
 SOFT_KILL = int(signal.SIGTERM)
 PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness
@@ -115,6 +116,7 @@ def activation(
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
+    transfer = with_image(file_transfer(job, slot, starter, launch.most_moved, spool), launch.job_ad)
     return execution.Activation(
         key=launch.key,
         job=f"{launch.cluster}.{launch.proc}",
@@ -140,7 +142,8 @@ def activation(
         nice=starter.nice(launch.job_ad),
         execute=place or starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
-        transfer=file_transfer(job, slot, starter, launch.most_moved, spool),
+        transfer=transfer,
+        container=container_of(launch, starter.containers, transfer is not None, account),
         account=account,
         files=files,
         core_bytes=job.number("CoreSize") or 0,

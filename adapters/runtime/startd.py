@@ -19,6 +19,7 @@ from ...domain.negotiator.pool_configuration import Load, followed
 from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, offer, reconfigured
 from ...domain.state.state import Machine, Slot
+from ..machine import containers
 from ..machine.detection import equipment, missing_inventories, plain, system_ad
 from ..machine.host import host_name
 from ..machine.transfer_plugins import faults
@@ -78,12 +79,13 @@ class ExecutionPoint:
         they are to change; a message then says so. Raise `ConfigError` if the configuration cannot be taken,
         `SlotTypeError` if the slots that it asks for cannot be made of this machine."""
         configuration = self._configuration()
-        self._configure_pool(self._followed(lambda words: self.tell(f"warning: {words}")))
         machine = self._machine()
+        if machine is not None:  # before jobs are started as it says, and its policy is asked: what is suspended stays
+            self._sense_by(configuration)
+        self._configure_pool(self._followed(lambda words: self.tell(f"warning: {words}")))
         if machine is None:
             self.come_back()
             return
-        self._sense_by(configuration)  # before the policy is asked: a job that is suspended is to stay so
         refused = self._reconfigured(configuration)
         if not refused:
             return
@@ -189,4 +191,5 @@ class ExecutionPoint:
 
 
 def _warnings(configuration: Configuration) -> list[str]:
-    return [*configuration.warnings, *missing_inventories(configuration), *faults(configuration)]
+    of_programs = [*missing_inventories(configuration), *faults(configuration), *containers.faults(configuration)]
+    return [*configuration.warnings, *of_programs]

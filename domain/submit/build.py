@@ -17,6 +17,7 @@ from attrs import frozen
 from ..macros.errors import MacroError
 from ..macros.macros import Macros
 from .commands import BASE
+from .containers import services
 from .eviction import checks
 from .job import Job, Section
 from .jobset import jobset
@@ -283,6 +284,7 @@ def _sections_for(macros: Macros, items: Items) -> list[Section]:
     return [
         *FIRST,
         *checks(sorted(commands)),
+        *services(sorted(commands)),
         *requests(sorted(commands)),
         *middle,
         *jobset(sorted(commands)),
@@ -307,5 +309,5 @@ def _attribute_name(macros: Macros, command: str) -> str:
 
 def known_commands() -> frozenset[str]:
     """Return all commands that have a meaning, in lower case."""
-    sections = [*FIRST, *checks(()), *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS]
+    sections = [*FIRST, *checks(()), *services(()), *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS]
     return frozenset(command for section in sections for command in section.commands)

@@ -46,14 +46,15 @@ BASE: dict[str, str] = {name: text for name, _, text in (line.partition(" = ") f
 # Commands of features that are not here, each with what to do instead.
 REFUSED: tuple[tuple[str, str], ...] = (
     ("checkpoint_destination", "checkpoints are kept in the pool's spool; leave checkpoint_destination out"),
-    ("container_image", "containers are not supported; run the container's command as the executable of a vanilla job"),
-    ("docker_image", "containers are not supported; run the container's command as the executable of a vanilla job"),
     ("grid_resource", "there are no grids; leave grid_resource out to run in this pool"),
     ("tool_daemon_cmd", "tool daemons are not supported; start the tool from the job's own script"),
 )
 
 # The universes that run here; all others are refused with a way out.
-UNIVERSES = {"vanilla": 5, "5": 5, "scheduler": 7, "7": 7, "local": 12, "12": 12}
+UNIVERSES = {
+    **{"vanilla": 5, "5": 5, "scheduler": 7, "7": 7, "local": 12, "12": 12},
+    **{"docker": 5, "container": 5},  # vanilla jobs in a container: containers.py
+}
 SCHEDULER = UNIVERSES["scheduler"]
 OTHER_UNIVERSES = {
     "standard": "its checkpoints are gone from HTCondor too; let the job write its own (checkpoint_exit_code)",
@@ -61,7 +62,5 @@ OTHER_UNIVERSES = {
     "mpi": "queue one job for each node, or let one job start them",
     "java": "universe = vanilla with executable = /usr/bin/java runs it",
     "vm": "universe = vanilla with a script that starts the virtual machine runs it",
-    "docker": "universe = vanilla with a script that starts the container runs it",
-    "container": "universe = vanilla with a script that starts the container runs it",
     "grid": "universe = vanilla runs it in this pool",
 }

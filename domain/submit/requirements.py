@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
+from . import containers
 from .job import Job, Section
 from .submit_context import SubmitError
 from .text import expression_text, is_true, literal, literal_string
@@ -70,7 +71,9 @@ def _added(job: Job, spoken: set[str], vanilla: bool) -> Iterator[str]:
     facts = job.facts
     if "arch" not in spoken:
         yield f'(TARGET.Arch == "{facts.arch}")'
-    if not spoken.intersection(_SYSTEM):
+    if containers.wants_container(job):
+        yield from containers.clauses(job)
+    elif not spoken.intersection(_SYSTEM):
         yield f'(TARGET.OpSys == "{facts.opsys}")'
     disk = job.attribute("RequestDisk")
     if "disk" in spoken:
@@ -188,5 +191,6 @@ REQUIREMENTS = Section(
         *("JobUniverse", "Request*", "Require*", "EncryptExecuteDirectory", "ShouldTransferFiles", "TransferPlugins"),
         *("PreserveRelativePaths", "TransferCheckpoint", "WhenToTransferOutput", "TransferInput", "OutputDestination"),
         *("TransferOutputRemaps", "WantFTOnCheckpoint", *_DEFERRED_BY, *_ENCRYPTED),
+        *(*containers.WANTED, "DockerImage", "ContainerImage", "DockerNetworkType"),
     ),
 )

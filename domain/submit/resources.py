@@ -12,6 +12,7 @@ from functools import partial
 
 from ..macros.functions import evaluated
 from ..suggestions import close_names
+from .containers import IMAGE_FILES, IMAGES, WANTED, check_mounts, image_files
 from .eviction import ON_EVICT, RETRIES, retry
 from .job import Action, Job, Section, stripped
 from .submit_context import SubmitError
@@ -182,18 +183,26 @@ _WHEN = {
 def _transfer(job: Job) -> None:
     """Set whether, when and which files are transferred, and their size."""
     inputs, outputs = _list(job, "transfer_input_files"), _list(job, "transfer_output_files")
+    images = image_files(job)
+    check_mounts(job)
     should, when = _should_and_when(job)
     job.set_string("ShouldTransferFiles", should)
     if should == "NO":
         for command, names in (("transfer_input_files", inputs), ("transfer_output_files", outputs)):
             if names is not None:
                 raise job.wrong(command, "it needs should_transfer_files = YES or IF_NEEDED, which is NO here")
+        if images:
+            way_out = "where it is there already say transfer_container = false"
+            raise job.wrong(
+                "container_image", f"it needs should_transfer_files = YES or IF_NEEDED, which is NO here; {way_out}"
+            )
         if job.boolean("transfer_executable", "transferexecutable"):
             raise job.wrong(
                 "transfer_executable", "it needs should_transfer_files = YES or IF_NEEDED, which is NO here"
             )
     else:
         job.set_string("WhenToTransferOutput", when)
+        inputs = [*(inputs or ()), *images]
         if inputs:
             job.set_string("TransferInput", ",".join(inputs))
         if outputs is not None:
@@ -270,10 +279,11 @@ TRANSFER = Section(
         *("transfer_input_files", "transferinputfiles", "transfer_output_files", "transferoutputfiles"),
         *("should_transfer_files", "shouldtransferfiles", "when_to_transfer_output", "whentotransferoutput"),
         *("transfer_executable", "transferexecutable", "image_size", "imagesize", "disk_usage", "diskusage"),
+        *IMAGES[2:],
     ),
     (
         *("ShouldTransferFiles", "WhenToTransferOutput", "TransferInput", "TransferOutput", "FileSystemDomain"),
-        *("ExecutableSize", "ImageSize", "DiskUsage", "TransferInputSizeMB"),
+        *("ExecutableSize", "ImageSize", "DiskUsage", "TransferInputSizeMB", *IMAGE_FILES),
     ),
-    reads=("Cmd", "Iwd", "In", "TransferIn"),
+    reads=("Cmd", "Iwd", "In", "TransferIn", *WANTED, "TransferContainer", "MountUnderScratch"),
 )

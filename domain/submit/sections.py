@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from .. import concurrency_limits
 from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.tree import Literal
-from . import quoting
+from . import containers, quoting
 from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, Command, Kind
 from .job import Action, Job, Section, Verbatim, full_path, stripped, truth_of
 from .signals import signal_name
@@ -29,12 +29,15 @@ def _universe(job: Job) -> None:
     number = UNIVERSES.get(name.lower())
     if number is None:
         way_out = OTHER_UNIVERSES.get(name.lower(), "there is no such universe")
-        raise job.wrong(command, f"only the universes vanilla, local and scheduler run here; {way_out}")
+        there_are = "vanilla, container, docker, local and scheduler"
+        raise job.wrong(command, f"only the universes {there_are} run here; {way_out}")
     deferral = job.given("deferral_time", "deferraltime")
     if number == SCHEDULER and job.value(deferral) is not None:
         words = "DeferralTime does not work for scheduler universe jobs"
         raise job.wrong(deferral, f"{words}; consider submitting this job using the local universe, instead")
     job.made["JobUniverse"] = str(number)
+    if number != SCHEDULER:
+        containers.want(job, name.lower())
     if number != 5:
         job.set_string("KillSig", "SIGTERM")
 
@@ -50,12 +53,16 @@ def _executable(job: Job) -> None:
         job.made["TransferExecutable"] = "false"
         return
     name = job.value("executable", "cmd")
-    if name is None:
+    inside = containers.wants_container(job)  # an image may have a program of its own
+    if name is None and not inside:
         raise SubmitError("No 'executable' parameter was provided; name the program: executable = /bin/sleep")
-    transfer = (job.value("transfer_executable", "transferexecutable") or "true")[0] not in "fF"
+    given = job.value("transfer_executable", "transferexecutable")
+    stays = inside and given is None and (name or "").startswith("/")
+    stays = stays and truth_of(job.facts.setting("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD")) is True
+    transfer = (given or "true")[0] not in "fF" and name is not None and not stays
     if not transfer:
         job.made["TransferExecutable"] = "false"
-    job.set_string("Cmd", full_path(name, job.facts.iwd) if transfer else name)
+    job.set_string("Cmd", full_path(name, job.facts.iwd) if transfer and name else name or "")
 
 
 def _arguments(job: Job) -> None:
@@ -348,14 +355,19 @@ def _stdio(attribute: str, word: str) -> Section:
 FIRST: tuple[Section, ...] = (
     Section(
         _universe,
-        ("universe", "jobuniverse", "deferral_time", "deferraltime", *(name for name, _ in REFUSED)),
-        ("JobUniverse", "KillSig"),
+        (
+            *("universe", "jobuniverse", "deferral_time", "deferraltime"),
+            *(*containers.IMAGES, *(name for name, _ in REFUSED)),
+        ),
+        ("JobUniverse", "KillSig", *containers.WANTED, "WantDockerImage"),
     ),
+    containers.IMAGE,
     Section(_iwd, ("initialdir", "iwd", "initial_dir", "job_iwd"), ("Iwd",)),
     Section(
         _executable,
         ("executable", "cmd", "shell", "transfer_executable", "transferexecutable"),
         ("Cmd", "TransferExecutable"),
+        reads=containers.WANTED,
     ),
     Section(
         _arguments,

@@ -39,13 +39,13 @@ def test_no_slot_has_an_attribute_that_counts_as_unadvertised() -> None:
 
 def test_an_ability_that_is_not_there_is_not_advertised() -> None:
     assert [name for name in ads() if ability(name)] == []
-    assert ability("HasDocker") and ability("HasSandboxImage")
+    assert ability("HasJava") and ability("HasVM")
     assert not ability("HasFileTransfer") and not ability("HasJobDeferral")
 
 
 def test_an_ability_that_a_program_gives_a_machine_is_warned_of() -> None:
-    with Pool.open() as pool, pytest.warns(ConfigWarning, match="HasDocker: slots would advertise"):
-        pool.add_machine("node1", attributes={"HasDocker": "true"})
+    with Pool.open() as pool, pytest.warns(ConfigWarning, match="HasVM: slots would advertise"):
+        pool.add_machine("node1", attributes={"HasVM": "true"})
 
 
 def test_every_attribute_of_the_manual_is_named_by_the_code_or_known_as_unadvertised() -> None:

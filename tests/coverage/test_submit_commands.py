@@ -24,7 +24,8 @@ MADE = {name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, RE
 FOR_PEOPLE = {
     # what HTCondor, too, only keeps in the ad; what the submission itself reads, or OnExitRemove's text; what is read
     # under a name that is put together
-    "AcctGroupUser", "DAGManJobId", "DeferralPrepTime", "EnvDelim", "ExecutableSize", "GPUsMaxCapability",
+    "AcctGroupUser", "ContainerImageSource", "DAGManJobId", "DeferralPrepTime", "EnvDelim", "ExecutableSize",
+    "GPUsMaxCapability", "TransferContainer",
     "GPUsMinCapability", "GPUsMinMemory", "GPUsMinRuntime", "JobBatchId", "ProjectName", "RequireGPUs",
     "ScheddInterval", "StreamIn", "TransferErr", "TransferExecutable", "TransferIn", "TransferInputSizeMB",
     "TransferOut", "WantFTOnCheckpoint", "WantTransferPluginMethods", "JobMaxRetries", "OnExitHoldReason",
@@ -67,7 +68,7 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
         ("+StackSize = 5", "+StackSize is kept in the ad"),
         ("should_transfer_files = YES\nencrypt_input_files = a", "no slot has HasPerFileEncryption yet"),
         ("ec2_ami_id = a\nuse_scitokens = true", "ec2_ami_id and use_scitokens have no effect yet"),
-        ("requirements = HasVM && HasDocker", "requirements reads HasDocker and HasVM, which no slot here has"),
+        ("requirements = HasVM && HasJava", "requirements reads HasJava and HasVM, which no slot here has"),
         ("rank = TARGET.JavaMFlops", "rank reads JavaMFlops, which no slot here has"),
         ("on_exit_remove = LastRejMatchTime > 0", "on_exit_remove reads LastRejMatchTime, which no job here has"),
         (
@@ -89,8 +90,8 @@ def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) 
     [
         "periodic_remove = false",
         "periodic_release = 0",
-        "requirements = MY.HasDocker\n+HasDocker = true",
-        "requirements = HasDocker\n+HasDocker = true",
+        "requirements = MY.HasVM\n+HasVM = true",
+        "requirements = HasVM\n+HasVM = true",
         "notification = never",
         "should_transfer_files = IF_NEEDED",
         "should_transfer_files = YES",

@@ -127,10 +127,10 @@ def test_a_record_for_single_slots_is_left_out_and_that_is_told(sensed: Sensed) 
 
 
 def test_an_ability_that_no_slot_has_is_left_out_and_that_is_told(sensed: Sensed) -> None:
-    sensed.run('echo "HasDocker = true"; echo "X = 1"', "MODE = OneShot")
+    sensed.run('echo "HasVM = true"; echo "X = 1"', "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.read()))
     assert sensed.read() == {"X": "1"}
-    assert "HasDocker, which is left out" in sensed.told[0]
+    assert "HasVM, which is left out" in sensed.told[0]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 from attrs import Attribute, field, frozen
 
+from .container import Apptainer, Docker
+
 # The key names files, so it may not hold characters with a meaning in a path.
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
@@ -27,7 +29,9 @@ UNATTENDED = "unattended"  #: the end of what is attended, and no pool was conne
 
 # HoldReasonCode of a job that could not be started, by the part that failed; the subcode is the errno.
 FAILURE_HOLD_CODES: Mapping[str, int] = {
-    **dict.fromkeys(("claim", "scratch", "executable"), 6),  # FailedToCreateProcess
+    **dict.fromkeys(("claim", "scratch", "executable", "container"), 6),  # FailedToCreateProcess
+    "image": 35,  # InvalidDockerImage
+    "singularity": 45,  # SingularityTestFailed
     **dict.fromkeys(("stdout", "stderr"), 7),  # UnableToOpenOutput
     "stdin": 8,  # UnableToOpenInput
     "iwd": 14,  # IwdError
@@ -158,6 +162,7 @@ class Activation:
     core_bytes: int = 0  #: how large a core file may become; below 0: as large as the pool's own may
     transfer: FileTransfer | None = None  #: how its files are transferred; None: it finds them where they are
     chirp: Chirp | None = None  #: what its condor_chirp may do; None: it is not answered
+    container: Docker | Apptainer | None = None  #: in which container it runs
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
 
 

@@ -364,7 +364,9 @@ class Supervisor:
 
 
 def _start(activation: Activation) -> dict[str, Any]:
-    parts = {name: getattr(activation, name) for name in ("limits", "transfer", "account", "files", "chirp")}
+    parts = {
+        name: getattr(activation, name) for name in ("limits", "transfer", "account", "files", "chirp", "container")
+    }
     order = asdict(activation, recurse=False) | {name: part and asdict(part) for name, part in parts.items()}
     return {"do": "start", "order": order}
 

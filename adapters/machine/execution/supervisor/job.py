@@ -10,14 +10,17 @@ from collections.abc import Generator, Iterable
 
 from . import launch, rights
 from .chirp_writes import Writes
-from .launch import Order
+from .families import Families
+from .keeper import Keeper
+from .launch import Order, StartError
 from .mover import Mover
-from .processes import Process
+from .processes import Process, read
 from .records import Record
 from .scratch import size_kb
 
 _MEASURE_REST = 20  #: a directory tree is measured again after this many times what measuring it took
 FIRST_RETRY_US = 2_000  #: the pause before processes that refuse to die are looked for again; it doubles
+LAST_RETRY_US = 1_000_000
 
 
 def clock() -> int:
@@ -46,6 +49,7 @@ class Job:
         self.number = number
         self.directory = directory
         self.mover: Mover | None = None
+        self.keeper: Keeper | None = None  # of its container
         self.chirp: Process | None = None  # what answers its condor_chirp
         self.writes: Writes | None = None  # what it wrote with that
         self.moves: list[Record] = []
@@ -104,6 +108,58 @@ class Job:
         self.outputs = [path for path in launch.outputs(order) if not path.startswith(f"{self.directory}/")]
         self.output_kb = output_kb
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
+
+    def tell_container(self, words: str) -> bool:
+        """Tell the keeper of a container that has no processes here what to do; return whether there is one. Who is to
+        kill it once more is killed itself."""
+        keeper = self.keeper
+        if keeper is None or not keeper.note or self.mover is not None or (words == "kill 9" and keeper.killed):
+            return False
+        keeper.killed = words == "kill 9"
+        keeper.tell(words)
+        return True
+
+    def uses(self, family: Iterable[Process]) -> tuple[int, int, int, int]:
+        """Return its resident and virtual memory, and its user and system time: of its processes, or of its
+        container, of whose memory only the resident is known."""
+        if self.keeper is not None and self.keeper.note:
+            self.keeper.listen()
+            used = self.keeper.usage
+            return used.get("rss_kb", 0), used.get("rss_kb", 0), used.get("user_us", 0), used.get("system_us", 0)
+        sums = [(process.rss_kb, process.image_kb, process.user_us, process.system_us) for process in family]
+        rss, image, user_us, system_us = (sum(each) for each in zip(*sums, strict=True)) if sums else (0, 0, 0, 0)
+        return rss, image, self.user_us + user_us, self.system_us + system_us
+
+    def is_out(self, now: int, families: Families) -> bool:
+        """Return whether nothing is left of its container, now that its process has ended; else see that it is
+        removed."""
+        keeper = self.keeper
+        if keeper is None:
+            return True
+        if not keeper.left:
+            self._left(keeper)
+            return True
+        sweeper = keeper.sweep()
+        if sweeper is not None and (process := read(sweeper.pid)) is not None:
+            families.leave_alone(process.pid, process.started)
+        self.retry_at, self.retry_us = now + self.retry_us, min(self.retry_us * 2, LAST_RETRY_US)
+        return False
+
+    def _left(self, keeper: Keeper) -> None:
+        """Its container has ended, and is gone: take what its keeper said."""
+        keeper.listen()
+        self.keeper = None
+        if keeper.note:
+            used = keeper.usage
+            self.user_us, self.system_us = used.get("user_us", 0), used.get("system_us", 0)
+            self.peak_kb, self.largest_rss_kb = used.get("peak_kb", 0), 0
+        failed = keeper.failed
+        if failed and failed["part"] == "memory":
+            self.violated = "memory"
+        elif failed:
+            moves = {"moves": self.moves} if self.moves else {}
+            self.outcome = {"say": "failed", "key": self.key, **failed, "at": clock(), **moves}
+            self.given_up = True
 
     @property
     def next_move(self) -> str:
@@ -190,6 +246,19 @@ class Job:
         undelivered = not (returned or (came and (self.told_to_end or self.violated)))
         said: Record = {"moves": self.moves, "pid": self.pid, "began": self.at, "undelivered": undelivered}
         return said | ({"failure": self.failure} if self.failure else {})
+
+
+def began(job: Job) -> Record:
+    return {**job.state(), "say": "started"} if job.mover is None else moving(job)
+
+
+def moving(job: Job) -> Record:
+    return {"say": "transferring", "key": job.key, "moves": job.moves}
+
+
+def failed(key: str, error: StartError) -> Record:
+    told = {"part": error.part, "errno": error.number, "reason": error.reason}
+    return {"say": "failed", "key": key, **told, "at": clock(), **({"machine": True} if error.machine else {})}
 
 
 def files_kb(paths: Iterable[str]) -> int:

@@ -13,10 +13,10 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import chirp, inherit, launch, mover, processes, rights, spool, tally, transfer
+from . import chirp, inherit, keeper, launch, mover, processes, rights, spool, tally, transfer
 from .chirp_writes import Desk, Writes
 from .families import Families
-from .job import Job, clock, files_kb, ticker
+from .job import LAST_RETRY_US, Job, began, clock, failed, files_kb, moving, ticker
 from .launch import Order, StartError
 from .records import Claim, Claims, Journal, Record
 from .rights import Rights
@@ -25,7 +25,6 @@ from .scratch import Scratch
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
 _MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
-_LAST_RETRY_US = 1_000_000
 
 
 class Jobs:
@@ -35,6 +34,7 @@ class Jobs:
         """Make the directories that are missing, and read what a predecessor left. Raise `OSError` if that cannot be
         done; the process that has the jobs calls ``inherit`` next."""
         self.execute = f"{folder}/execute"
+        self._notes = f"{folder}/containers"
         self._scratch = Scratch(self.execute, f"{folder}/elsewhere")
         self._boot = processes.boot()
         self._claims = Claims(f"{folder}/claims", f"{folder}/spare")
@@ -56,6 +56,7 @@ class Jobs:
         claimed = self._claims.all()
         unended = sorted(claimed - self._journal.records.keys())
         open_claims = {key: claim for key in unended if (claim := self._claims.read(key))}
+        keeper.sweep(self._notes)
         for key, why in inherit.clear(open_claims, self.execute, self._boot).items():
             self._unwritten[key] = {"say": "lost", "key": key, "why": why, "at": clock()}
         self._chores.append(self._scratch.clear(claimed))
@@ -79,7 +80,7 @@ class Jobs:
         except FileExistsError:
             return None
         except OSError as error:
-            return _failed(key, launch.failure("claim", error, key))
+            return failed(key, launch.failure("claim", error, key))
         try:
             job = Job(order, self._families.number(), self._made(order))
             if job.order is None:
@@ -92,7 +93,7 @@ class Jobs:
             return self._not_begun(key, error)
         self._note(claim, self._claim(job))
         self.running[key] = job
-        return _began(job)
+        return began(job)
 
     def _claim(self, job: Job) -> Claim:
         return Claim(job.pid, job.started, job.number, self._boot, job.at)
@@ -131,9 +132,9 @@ class Jobs:
         try:
             self._claims.release(key)
         except OSError:  # a claim stays: then there must be a record, and it is told when that is written
-            self._unwritten[key] = _failed(key, error)
+            self._unwritten[key] = failed(key, error)
             return None
-        return _failed(key, error)
+        return failed(key, error)
 
     def _note(self, descriptor: int, claim: Claim) -> None:
         try:
@@ -184,12 +185,14 @@ class Jobs:
         dead = []
         for job in due:
             if self._families.signal(job.key, signal.SIGKILL):
-                job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, _LAST_RETRY_US)
+                job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, LAST_RETRY_US)
             else:
                 dead.append(job)
         self.reap()  # what died of it belongs to the job's CPU time
         floor_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for job in dead:
+            if not job.is_out(now, self._families):
+                continue
             if not job.over and self._goes_on(job):
                 continue
             job.over = True
@@ -211,7 +214,7 @@ class Jobs:
         moved = job.mover
         if moved is not None:
             job.moved(clock())
-            self._news.append(_moving(job))
+            self._news.append(moving(job))
         if job.given_up or job.failure or (moved is not None and "ended" not in job.moves[-1]):
             self._stops(job)
             return False
@@ -227,14 +230,14 @@ class Jobs:
         except StartError as error:
             self._families.begin(job.key, job.pid, job.started, job.number)
             if moved is None and error.machine:  # for want of processes: another try
-                job.retry_at = ticker() + _LAST_RETRY_US
+                job.retry_at = ticker() + LAST_RETRY_US
                 return True
             job.given_up, job.ended = True, job.ended or clock()
-            job.outcome = {**_failed(job.key, error), "moves": job.moves}
+            job.outcome = {**failed(job.key, error), "moves": job.moves}
             return False
         del self._ending[job.key]
         self._claims.renote(job.key, self._claim(job))
-        self._news.append(_began(job))
+        self._news.append(began(job))
         if job.suspended and job.mover is None:
             self._suspend(job)
         return True
@@ -285,7 +288,7 @@ class Jobs:
             if job.ended or job.mover is not None:
                 continue
             family = self._families.living(job.key)
-            rss = sum(process.rss_kb for process in family)
+            rss, image, user_us, system_us = job.uses(family)
             job.peak_kb = max(job.peak_kb, rss)
             if not job.measuring and now >= job.measure_at:
                 self._chores.append(job.measure())
@@ -293,10 +296,10 @@ class Jobs:
             yield {
                 "say": "usage",
                 "key": job.key,
-                "user_us": job.user_us + sum(process.user_us for process in family),
-                "system_us": job.system_us + sum(process.system_us for process in family),
+                "user_us": user_us,
+                "system_us": system_us,
                 "rss_kb": rss,
-                "image_kb": sum(process.image_kb for process in family),
+                "image_kb": image,
                 "disk_kb": job.disk_kb,
                 "at": clock(),
             }
@@ -380,7 +383,12 @@ class Jobs:
 
     def _begin(self, job: Job, order: Order) -> None:
         """Start a job's own process."""
-        if job.account is not None:
+        if order.get("container"):
+            variables = launch.environment(order, self.execute, job.directory)
+            at, output_kb = clock(), files_kb(launch.outputs(order, kept=True))
+            job.keeper = keeper.fork(order, job.number, job.directory, variables, self._notes)
+            pid = job.keeper.pid
+        elif job.account is not None:
             pid, at, output_kb = self._launch_as(job.account, job, order)
         else:
             streams = launch.open_streams(order, job.directory)
@@ -447,10 +455,15 @@ class Jobs:
         if job.told_to_end:
             return
         job.told_to_end = True
+        if job.tell_container(f"kill {number}"):
+            return
         processes.send(job.pid, job.started, number)
 
     def _kill(self, job: Job) -> None:
-        """Kill the job's own process first: otherwise it would see its children die and might exit by itself."""
+        """Kill the job's own process first: otherwise it would see its children die and might exit by itself. A
+        container's keeper is told to kill it, and is killed only when it is to be killed once more."""
+        if job.tell_container("kill 9"):
+            return
         processes.send(job.pid, job.started, signal.SIGKILL)
         self._families.look()
         self._families.signal(job.key, signal.SIGKILL)
@@ -458,6 +471,8 @@ class Jobs:
     def _suspend(self, job: Job) -> None:
         """Stop all processes, until a look finds none that was forked meanwhile."""
         job.suspended = True
+        if job.tell_container("pause"):
+            return
         stopped: set[int] = set()
         while True:
             self._families.look()
@@ -470,6 +485,8 @@ class Jobs:
 
     def _continue(self, job: Job) -> None:
         job.suspended = False
+        if job.tell_container("unpause"):
+            return
         self._families.look()
         self._families.signal(job.key, signal.SIGCONT)
 
@@ -480,19 +497,6 @@ _REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
     "suspend": Jobs._suspend,
     "continue": Jobs._continue,
 }
-
-
-def _began(job: Job) -> Record:
-    return {**job.state(), "say": "started"} if job.mover is None else _moving(job)
-
-
-def _moving(job: Job) -> Record:
-    return {"say": "transferring", "key": job.key, "moves": job.moves}
-
-
-def _failed(key: str, error: StartError) -> Record:
-    told = {"part": error.part, "errno": error.number, "reason": error.reason}
-    return {"say": "failed", "key": key, **told, "at": clock(), **({"machine": True} if error.machine else {})}
 
 
 def _advance(steps: Generator[None, None, None], most: int) -> bool:

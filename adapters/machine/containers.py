@@ -1,0 +1,258 @@
+"""The runtimes of containers on this machine: what a configuration says of them, and what its slots say that they can.
+
+A runtime is tried before a slot has it. Source: HTCondor 25.14's ``starter_v61_main.cpp``, ``docker-api.cpp`` and
+``singularity.cpp``. HTCondor brings images of its own for the trial; where they are not installed, docker counts if its
+server answers, and apptainer is tried with a program that is made for it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from ...domain.config import Configuration
+from ...domain.events import Ad
+from ...domain.state.job_ad import quoted
+
+_PATIENCE_S, _TRIAL_S = 120, 20
+_TRIAL_CODE = 37  #: the exit code of HTCondor's trials
+_UNSUPPORTED = "20.10.4,"  #: a version of docker that HTCondor does not work with
+_EXPRESSIONS: Final = (
+    "MOUNT_UNDER_SCRATCH", "DOCKER_DROP_ALL_CAPABILITIES", "DOCKER_SHM_SIZE", "SINGULARITY_JOB",
+    "SINGULARITY_IMAGE_EXPR", "SINGULARITY_BIND_EXPR", "SINGULARITY_EXTRA_ARGUMENTS", "USE_DEFAULT_CONTAINER",
+    "DEFAULT_CONTAINER_IMAGE",
+)  # fmt: skip
+"""The settings that are evaluated for each job."""
+_TEXTS: Final = (
+    "DOCKER_EXTRA_ARGUMENTS", "SINGULARITY_VERBOSITY", "SINGULARITY_TARGET_DIR", "SINGULARITY_USE_PID_NAMESPACES",
+    "SINGULARITY_ALLOWED_JOB_ENV_VARS",
+)  # fmt: skip
+
+
+@frozen
+class Volume:
+    """A directory of DOCKER_MOUNT_VOLUMES: what is mounted where, and for which jobs (empty: for all)."""
+
+    words: str
+    condition: str = ""
+
+
+@frozen
+class Containers:
+    """The starter's settings about containers."""
+
+    docker: tuple[str, ...] = ()  #: how docker is called; empty: it is not
+    singularity: str = ""  #: the runtime's program
+    texts: Mapping[str, str] = field(factory=dict)  #: by name: expressions, and what is taken as it stands
+    volumes: tuple[Volume, ...] = ()
+    init: bool = True  #: DOCKER_RUN_UNDER_INIT
+    silent: bool = True  #: DOCKER_LOG_DRIVER_NONE
+    trusts: bool = False  #: DOCKER_TRUST_LOCAL_IMAGES
+    architecture: bool = True  #: not DOCKER_SKIP_IMAGE_ARCH_CHECK
+    images: int = 8  #: DOCKER_IMAGE_CACHE_SIZE
+    seconds: int = 5  #: POLLING_INTERVAL
+    test: bool = True  #: SINGULARITY_RUN_TEST_BEFORE_JOB
+    only_present: bool = False  #: SINGULARITY_IGNORE_MISSING_BIND_TARGET
+    rocm: bool = False  #: SINGULARITY_ADD_ROCM_FLAG
+
+    @classmethod
+    def configured(cls, configuration: Configuration) -> Containers:
+        """Read the configuration. Raise `ConfigError` where a number or a truth value is none."""
+        names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
+        return cls(
+            docker=_docker(configuration),
+            singularity=_singularity(configuration),
+            texts={name: configuration.get(name) for name in (*_EXPRESSIONS, *_TEXTS)},
+            volumes=tuple(volume for name in names if (volume := _volume(configuration, name)) is not None),
+            init=configuration.boolean("DOCKER_RUN_UNDER_INIT", True),
+            silent=configuration.boolean("DOCKER_LOG_DRIVER_NONE", True),
+            trusts=configuration.boolean("DOCKER_TRUST_LOCAL_IMAGES", False),
+            architecture=not configuration.boolean("DOCKER_SKIP_IMAGE_ARCH_CHECK", False),
+            images=configuration.integer("DOCKER_IMAGE_CACHE_SIZE", 8),
+            seconds=max(1, configuration.integer("POLLING_INTERVAL", 5)),
+            test=configuration.boolean("SINGULARITY_RUN_TEST_BEFORE_JOB", True),
+            only_present=configuration.boolean("SINGULARITY_IGNORE_MISSING_BIND_TARGET", False),
+            rocm=configuration.boolean("SINGULARITY_ADD_ROCM_FLAG", False),
+        )
+
+
+def _volume(configuration: Configuration, name: str) -> Volume | None:
+    words = configuration.get(f"DOCKER_VOLUME_DIR_{name}")
+    if not words:
+        return None
+    return Volume(
+        words if ":" in words else f"{words}:{words}", configuration.get(f"DOCKER_VOLUME_DIR_{name}_MOUNT_IF")
+    )
+
+
+def faults(configuration: Configuration) -> list[str]:
+    """Return a sentence for each setting about containers that cannot be followed as it stands."""
+    names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
+    told = [
+        f"DOCKER_MOUNT_VOLUMES names {name}, and DOCKER_VOLUME_DIR_{name} is not set: it is left out"
+        for name in names
+        if _volume(configuration, name) is None
+    ]
+    for name, found in (("DOCKER", _docker(configuration)), ("SINGULARITY", _singularity(configuration))):
+        if not found and configuration.get(name) and configuration.source(name).kind != "default":
+            told.append(f"{name} = {configuration.get(name)}: there is no such program: no job runs in its containers")
+    name = "MOUNT_UNDER_SCRATCH"
+    if configuration.source(name).kind != "default":
+        told.append(f"{name} counts for jobs in containers alone: all others find the machine's own directories")
+    return told
+
+
+def _docker(configuration: Configuration) -> tuple[str, ...]:
+    """Return how docker is called: a program that is there, perhaps by sudo."""
+    text = configuration.get("DOCKER")
+    program = text.removeprefix("sudo ").strip()
+    if not program or not os.path.exists(program):
+        return ()
+    return ("/usr/bin/sudo", program) if text.startswith("sudo ") else (program,)
+
+
+def _singularity(configuration: Configuration) -> str:
+    program = configuration.get("SINGULARITY")
+    return program if program and os.path.exists(program) else ""
+
+
+# What slots say
+
+
+def advertised(configuration: Configuration) -> Ad:
+    """Return what a machine's slots say of its runtimes; nothing of one that is not there or does not work."""
+    ad: Ad = {}
+    if command := _docker(configuration):
+        ad |= _of_docker(command, _docker_trial(configuration))
+    if program := _singularity(configuration):
+        ad |= _of_singularity(
+            program,
+            os.stat(program).st_mtime_ns,
+            configuration.get("SINGULARITY_TEST_SANDBOX"),
+            f"{configuration.get('LIBEXEC')}/exit_37.sif",
+            configuration.get("SINGULARITY_USE_PID_NAMESPACES", "auto").lower(),
+            configuration.integer("SINGULARITY_TEST_SANDBOX_TIMEOUT", _PATIENCE_S),
+        )
+    for name in configuration.get("DOCKER_VOLUMES").replace(",", " ").split():
+        ad[f"HasDockerVolume{name}"] = "true"
+    if networks := configuration.get("DOCKER_NETWORKS"):
+        ad["DockerNetworks"] = quoted(networks)
+    return ad
+
+
+def _ran(words: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
+    """Return a program's exit code (-1: it could not be run, or took too long) and what it prints."""
+    try:
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,
+            check=False, text=True, errors="replace",
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return -1, str(error)
+    return done.returncode, done.stdout
+
+
+def _docker_trial(configuration: Configuration) -> tuple[str, str] | None:
+    """Return the file and the name of the image that docker is tried with; None: it is not tried."""
+    path, name = configuration.get("DOCKER_TEST_IMAGE_PATH"), configuration.get("DOCKER_TEST_IMAGE_NAME")
+    wanted = configuration.boolean("DOCKER_PERFORM_TEST", True) and path and name and os.path.exists(path)
+    return (path, name) if wanted else None
+
+
+def _of_docker(command: tuple[str, ...], trial: tuple[str, str] | None) -> Ad:
+    code, version = _ran([*command, "-v"])
+    version = version.rstrip("\n")
+    if code or not version or "\n" in version or len(version) > 1024 or "Jansens" in version:
+        return {}
+    if _ran([*command, "info"])[0] or not _docker_runs(command, trial):
+        return {}
+    ad = {"HasDocker": "true", "HasDockerURL": "true", "HasContainer": "true", "DockerVersion": quoted(version)}
+    if _UNSUPPORTED in version:
+        ad |= {"HasDocker": "false", "DockerOfflineReason": quoted("Unsupported Docker Version (20.10.4) detected")}
+    return ad
+
+
+def _docker_runs(command: tuple[str, ...], trial: tuple[str, str] | None) -> bool:
+    if trial is None:
+        return True
+    path, name = trial
+    _ran([*command, "load", "-i", path], _TRIAL_S)
+    code, _ = _ran([*command, "run", "--rm=true", name, "/exit_37"], _TRIAL_S)
+    _ran([*command, "rmi", name], _TRIAL_S)
+    return code == _TRIAL_CODE
+
+
+@cache
+def _of_singularity(program: str, _changed_ns: int, sandbox: str, sif: str, namespaces: str, seconds: int) -> Ad:
+    """Try the runtime, again only when it has changed."""
+    code, said = _ran([program, "--version"])
+    version = said.partition("\n")[0]
+    if code or not version:
+        return {}
+    attempts = {"true": [True], "false": [False]}.get(namespaces, [True, False])
+    with tempfile.TemporaryDirectory(prefix="poolbook-") as folder:
+        here = sandbox if os.path.exists(f"{sandbox}/exit_37") else _made(folder)
+        packed = sif if os.path.exists(sif) else f"{folder}/exit_37.sif"
+        if here and packed != sif:
+            _ran([program, "-q", "build", packed, here], seconds)
+        last, works = "", {}
+        for kind, image in (("HasSandboxImage", here), ("HasSIF", packed)):
+            for own in list(attempts) if image and os.path.exists(image) else []:
+                code, said = _ran([program, "exec", *containment(own), image, "/exit_37"], seconds)
+                if code == _TRIAL_CODE:
+                    works[kind] = "true"
+                    attempts = [own]
+                    break
+                last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), last)
+    ad = {"SingularityVersion": quoted(version)}
+    if works:
+        able = dict.fromkeys(("HasSingularity", "HasContainer", "HasDockerURL"), "true")
+        return {**ad, **able, **works, "HasPidNamespaces": str(attempts[0]).lower()}
+    reason = "Both SIF and Sandbox tests on startup failed" + (f" : {last}" if last else "")
+    return {**ad, "HasSingularity": "false", "SingularityOfflineReason": quoted(re.sub(r"\x1b\[[0-9;]*m", "", reason))}
+
+
+def containment(namespaces: bool) -> list[str]:
+    """Return what keeps a container apart, with process numbers of its own or without."""
+    return ["-C"] if namespaces else ["--contain", "--ipc", "--cleanenv"]
+
+
+def _number(value: int, size: int) -> bytes:
+    return value.to_bytes(size, "little")
+
+
+_CODE = {
+    "x86_64": (62, bytes.fromhex("bf25000000b83c0000000f05")),  # exit(37)
+    "aarch64": (183, bytes.fromhex("a00480d2a80b80d2010000d4")),
+}
+
+
+def _made(folder: str) -> str:
+    """Make the smallest image that can be tried: a directory with a program that ends with code 37; empty: there is
+    none for this machine."""
+    if platform.machine() not in _CODE:
+        return ""
+    machine, code = _CODE[platform.machine()]
+    root, base, head = Path(folder, "image"), 0x400000, 64 + 56
+    for name in ("proc", "sys", "dev", "tmp", "etc", "bin"):
+        (root / name).mkdir(parents=True)
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    header = ident + _number(2, 2) + _number(machine, 2) + _number(1, 4) + _number(base + head, 8) + _number(64, 8)
+    header += _number(0, 8) + _number(0, 4) + _number(64, 2) + _number(56, 2) + _number(1, 2) + bytes(6)
+    size = head + len(code)
+    segment = (
+        _number(1, 4) + _number(5, 4) + _number(0, 8) + 2 * _number(base, 8) + 2 * _number(size, 8) + _number(0x1000, 8)
+    )
+    program = root / "exit_37"
+    program.write_bytes(header + segment + code)
+    program.chmod(0o755)
+    return str(root)

@@ -1,0 +1,244 @@
+"""In which container a job runs, by its ad, its slot's and the machine's configuration.
+
+Source: HTCondor 25.14's starter: ``SpawnJob`` (``starter.cpp``) chooses, ``DockerAPI::createContainer`` and
+``Singularity::setup`` say how the runtime is called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+
+from attrs import evolve
+
+from ...domain.classad import ClassAdSyntaxError, EvaluationError, parse
+from ...domain.classad.argument_syntax import QuotingError, split
+from ...domain.events import Ad
+from ...domain.ports.world import Launch
+from ...domain.state.expression_cache import ad_of
+from ...domain.state.job_ad import unquoted
+from ..machine import execution
+from ..machine.containers import Containers, containment
+from ..machine.execution.container import Apptainer, Docker
+
+_LONGEST_NAME = 63  #: of a host, as docker takes it
+_PLAIN_NETWORKS = {"host": ["--network=host"], "none": ["--network=none"], "nat": [], "": []}
+_NO_RUNTIME = "this machine has no runtime that could run the job's container"
+
+
+class _Ads:
+    """A slot's ad and a job's, in which settings are evaluated: MY is the slot."""
+
+    def __init__(self, job: Ad, slot: Ad) -> None:
+        self._texts = {"job": job, "slot": slot}
+        self.job, self.slot = ad_of(job), ad_of(slot)
+
+    def value(self, text: str) -> object:
+        if not text:
+            return None
+        try:
+            return parse(text).evaluate(self.slot, self.job)
+        except (ClassAdSyntaxError, EvaluationError):
+            return None
+
+    def of_job(self, name: str) -> object:
+        try:
+            return parse(name).evaluate(self.job)
+        except EvaluationError:
+            return None
+
+    def text(self, name: str) -> str:
+        value = self.of_job(name)
+        return value if isinstance(value, str) else ""
+
+    def of_slot(self, name: str) -> object:
+        try:
+            return parse(name).evaluate(self.slot)
+        except EvaluationError:
+            return None
+
+
+def container_of(
+    launch: Launch, settings: Containers, transfers: bool, account: execution.Account | None
+) -> Docker | Apptainer | None:
+    """Return the container of a job; None: it runs in none. ``transfers``: whether its files are brought. Raise
+    `ValueError` if it wants one and this machine has none."""
+    wants = ("WantDocker", "WantContainer", "WantSIF", "WantSandboxImage", "WantDockerImage")
+    if not any(name in launch.job_ad for name in wants) and not (settings.docker or settings.singularity):
+        return None
+    ads = _Ads(launch.job_ad, launch.slot_ad)
+    wanted = {name: ads.of_job(name) is True for name in wants}
+    image = ads.text("DockerImage") or ads.text("ContainerImage")
+    docker = wanted["WantDocker"] or (
+        wanted["WantContainer"] and wanted["WantDockerImage"] and ads.of_slot("HasDocker") is True
+    )
+    if not (docker or wanted["WantContainer"]) and ads.value(settings.texts.get("USE_DEFAULT_CONTAINER", "")) is True:
+        usual = ads.value(settings.texts.get("DEFAULT_CONTAINER_IMAGE", ""))
+        if isinstance(usual, str):
+            image, docker = usual, usual.startswith("docker:") and ads.of_slot("HasDocker") is True
+            wanted["WantSIF"] = not docker
+    program = ads.text("Cmd")
+    brought = transfers and bool(program) and ads.of_job("TransferExecutable") is not False
+    if docker:
+        if not settings.docker:
+            raise ValueError(f"{_NO_RUNTIME}: DOCKER names no program that is there")
+        return _docker(launch, settings, ads, image, f"./{os.path.basename(program)}" if brought else program, account)
+    asked = any(wanted[name] for name in wants[1:]) or ads.value(settings.texts.get("SINGULARITY_JOB", "")) is True
+    if not asked:
+        return None
+    if not settings.singularity:
+        raise ValueError(f"{_NO_RUNTIME}: SINGULARITY names no program that is there")
+    return _apptainer(launch, settings, ads, image, transfers, brought)
+
+
+def with_image(transfer: execution.FileTransfer | None, job: Ad) -> execution.FileTransfer | None:
+    """Return how a job's files are transferred, its image with its name: HTCondor's own reading of ``image/``, the
+    directory's contents, leaves a job without one."""
+    path = unquoted(job.get("ContainerImageFullPath", ""))
+    if transfer is None or not path.endswith("/"):
+        return transfer
+    return evolve(transfer, inputs=tuple(name.rstrip("/") if name == path else name for name in transfer.inputs))
+
+
+def _under_scratch(settings: Containers, ads: _Ads) -> list[str]:
+    """Return the directories that the scratch directory stands for, as the configuration and the job say."""
+    text = settings.texts.get("MOUNT_UNDER_SCRATCH", "")
+    value = _of_the_job(ads, text)
+    of_all, own = value if isinstance(value, str) else text, ads.text("MountUnderScratch")
+    return [name for name in re.split(r"[,\s]+", f"{of_all} {own}") if name]
+
+
+def _of_the_job(ads: _Ads, text: str) -> object:
+    try:
+        return parse(text).evaluate(ads.job) if text else None
+    except (ClassAdSyntaxError, EvaluationError):
+        return None
+
+
+def _words(text: str) -> list[str]:
+    """Return arguments: in double quotes those of the new syntax, else words."""
+    if text.strip().startswith('"'):
+        try:
+            return split(text.strip()[1:-1].replace('""', '"'))
+        except QuotingError as error:
+            raise ValueError(f"{text}: {error}") from None
+    return text.split()
+
+
+# Docker
+
+
+def _docker(
+    launch: Launch, settings: Containers, ads: _Ads, image: str, program: str, account: execution.Account | None
+) -> Docker:
+    name = _with_tag(image.removeprefix("docker://").removeprefix("docker:"))
+    owner = ads.text("User").replace("@", "_at_") or launch.owner
+    slot = re.sub(r"[^A-Za-z0-9_.-]", "_", launch.slot.partition("@")[0])
+    return Docker(
+        command=settings.docker,
+        name=f"HTCJob{launch.cluster}_{launch.proc}_{slot}",
+        image=name,
+        annotated=name if settings.trusts else f"htcondor.org/{owner}/{name}",
+        program=program,
+        entrypoint=ads.of_job("DockerOverrideEntrypoint") is True,
+        first=_limits(settings, ads),
+        last=_surroundings(launch, settings, ads),
+        under_scratch=_under_scratch(settings, ads),
+        volumes=[
+            volume.words for volume in settings.volumes if not volume.condition or ads.value(volume.condition) is True
+        ],
+        images=settings.images,
+        architecture=settings.architecture,
+        seconds=settings.seconds,
+    )
+
+
+def _with_tag(image: str) -> str:
+    """Return an image's name with the tag that docker takes when there is none."""
+    return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
+
+
+def _limits(settings: Containers, ads: _Ads) -> list[str]:
+    cpus, memory = ads.of_slot("Cpus"), ads.of_slot("Memory")
+    words = [f"--cpu-shares={100 * int(cpus) if isinstance(cpus, int | float) else 100}"]
+    if isinstance(memory, int | float):
+        words.append(f"--memory={int(memory)}m")
+    if ads.value(settings.texts.get("DOCKER_DROP_ALL_CAPABILITIES", "")) is not False:
+        words += ["--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt", "no-new-privileges"]
+    if settings.init:
+        words.append("--init")
+    return [*words, *(["--log-driver", "none"] if settings.silent else [])]
+
+
+def _surroundings(launch: Launch, settings: Containers, ads: _Ads) -> list[str]:
+    """Return the words on network, ports, image and what else the machine's owner gives."""
+    network = ads.text("DockerNetworkType")
+    words = list(_PLAIN_NETWORKS.get(network, [f"--network={network}"]))
+    if network != "host":
+        machine = ads.of_slot("Machine")
+        where = machine if isinstance(machine, str) else "host"
+        host = f"{launch.owner or 'unknown'}-{launch.cluster}.{launch.proc}-{where}"
+        words += ["--hostname", host[:_LONGEST_NAME]]
+    allowed = ads.of_slot("DockerNetworks")
+    if network not in _PLAIN_NETWORKS and network not in re.split(
+        r"[,\s]+", allowed if isinstance(allowed, str) else ""
+    ):
+        raise ValueError(f"docker_network_type = {network}: DOCKER_NETWORKS of this machine does not allow it")
+    for service in filter(None, re.split(r"[,\s]+", ads.text("ContainerServiceNames"))):
+        words += ["-p", str(ads.of_job(f"{service}_ContainerPort"))]
+    if ads.text("DockerPullPolicy").lower() == "always":
+        words += ["--pull", "always"]
+    words += _words(settings.texts.get("DOCKER_EXTRA_ARGUMENTS", ""))
+    shared = ads.value(settings.texts.get("DOCKER_SHM_SIZE", ""))
+    return [*words, *(["--shm-size", str(shared)] if isinstance(shared, int) else [])]
+
+
+# Apptainer
+
+
+def _apptainer(
+    launch: Launch, settings: Containers, ads: _Ads, image: str, transfers: bool, brought: bool
+) -> Apptainer:
+    texts: Mapping[str, str] = settings.texts
+    chosen = ads.value(texts.get("SINGULARITY_IMAGE_EXPR", ""))
+    image = chosen if isinstance(chosen, str) else image
+    if not transfers and not isinstance(chosen, str):
+        image = ads.text("ContainerImageFullPath") or image
+    if not image:
+        raise ValueError(
+            "the job is to run in a container, and neither its ad nor SINGULARITY_IMAGE_EXPR names an image"
+        )
+    namespaces = {"true": True, "false": False}.get(texts.get("SINGULARITY_USE_PID_NAMESPACES", "").lower())
+    binds = ads.value(texts.get("SINGULARITY_BIND_EXPR", "") or "SingularityBind")
+    extra = texts.get("SINGULARITY_EXTRA_ARGUMENTS", "")
+    evaluated = ads.value(extra)
+    version = ads.of_slot("SingularityVersion")
+    return Apptainer(
+        command=settings.singularity,
+        image=image,
+        program=ads.text("Cmd"),
+        brought=brought,
+        beside=not transfers,
+        target=texts.get("SINGULARITY_TARGET_DIR", "") or ads.text("ContainerTargetDir"),
+        verbosity=shlex.split(texts.get("SINGULARITY_VERBOSITY", "")),
+        containment=containment(ads.of_slot("HasPidNamespaces") is True if namespaces is None else namespaces),
+        under_scratch=_under_scratch(settings, ads),
+        gpus=_gpus(settings, ads),
+        binds=re.split(r"[,\s]+", binds.strip()) if isinstance(binds, str) and binds.strip() else [],
+        only_present=settings.only_present,
+        extra=_words(evaluated if isinstance(evaluated, str) else extra),
+        test=settings.test,
+        prefix="APPTAINERENV_" if isinstance(version, str) and "apptainer" in version else "SINGULARITYENV_",
+        allowed=texts.get("SINGULARITY_ALLOWED_JOB_ENV_VARS", "").replace(",", " ").split(),
+        prompt=f"{launch.slot}$ ",
+    )
+
+
+def _gpus(settings: Containers, ads: _Ads) -> list[str]:
+    if not isinstance(ads.of_slot("AssignedGPUs"), str):
+        return []
+    rocm = ads.of_slot("GPUs_Rocm")
+    newer = settings.rocm or (isinstance(rocm, int) and rocm > 0)
+    return [*(["--nv"] if isinstance(ads.of_slot("GPUs_NvidiaDriver"), str) else []), *(["--rocm"] if newer else [])]

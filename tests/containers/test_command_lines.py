@@ -1,0 +1,201 @@
+"""golden: how runtimes are called, by ads and settings, as HTCondor's starter calls them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import asdict
+
+from poolbook.adapters.machine.containers import Containers
+from poolbook.adapters.machine.execution.container import Apptainer, Docker
+from poolbook.adapters.machine.execution.supervisor.apptainer import command as apptainer_words
+from poolbook.adapters.machine.execution.supervisor.apptainer import environment
+from poolbook.adapters.machine.execution.supervisor.docker import Docker as Running
+from poolbook.adapters.machine.execution.supervisor.rights import Rights
+from poolbook.adapters.runtime.containers import container_of
+from poolbook.domain.config import read
+from poolbook.domain.ports.world import Launch
+
+from ..together import together
+from .conftest import HERE
+
+JOB = {
+    "ClusterId": "12", "ProcId": "3", "User": '"alice@example.org"', "Cmd": '"/home/alice/fit.py"',
+    "WantDocker": "true", "DockerImage": '"debian"',
+}  # fmt: skip
+SLOT = {"Cpus": "2", "Memory": "512", "Machine": '"node1"', "HasDocker": "true", "HasPidNamespaces": "true",
+        "SingularityVersion": '"apptainer version 1.4.5"'}  # fmt: skip
+PLAIN = " ".join(
+    [
+        "create --cpu-shares=200 --memory=512m --cap-drop=all --cap-add=SYS_PTRACE --security-opt no-new-privileges",
+        "--init --log-driver none --name HTCJob12_3_slot1_1_PID7 --label=org.poolbook.pool=/p",
+        "--label=org.poolbook.activation=9 -e _POOLBOOK_EXECUTE=/p -e _POOLBOOK_ACTIVATION=9 --volume /s:/s",
+        "--volume /s/tmp:/tmp --volume /s/var/tmp:/var/tmp --workdir /s --user 1000:1001 --group-add 1001",
+        "--group-add 27 --hostname alice-12.3-node1 debian:latest ./fit.py -x",
+    ]
+)
+
+
+def made(job: dict[str, str], config: str, transfers: bool = True) -> Docker | Apptainer | None:
+    settings = Containers.configured(read(f"DOCKER = {HERE}/docker\nSINGULARITY = {HERE}/apptainer\n{config}"))
+    ad = {name: text for name, text in {**JOB, **job}.items() if text}
+    return container_of(Launch("9", 12, 3, "slot1_1@node1", ad, SLOT, "alice"), settings, transfers, None)
+
+
+def docker_words(job: dict[str, str], config: str) -> str:
+    found = made(job, config)
+    assert isinstance(found, Docker)
+    spec = {**asdict(found), "name": f"{found.name}_PID7"}
+    order: dict[str, Any] = {"container": spec, "iwd": "/s", "run_in_iwd": True, "stdin": "", "arguments": ["-x"]}
+    marks = {"_POOLBOOK_EXECUTE": "/p", "_POOLBOOK_ACTIVATION": "9"}
+    with socket.socket() as talk:
+        return " ".join(Running(order, "/s", marks, [], talk, Rights(1000, 1001, (1001, 27))).command())
+
+
+@together(
+    ("job", "config", "instead"),
+    [
+        ({}, "", ()),
+        ({"DockerNetworkType": '"host"'}, "", ("--hostname alice-12.3-node1", "--network=host")),
+        ({"DockerNetworkType": '"none"'}, "", ("--hostname", "--network=none --hostname")),
+        ({"DockerNetworkType": '"nat"'}, "", ()),
+        ({"DockerImage": '"docker://a/b:1"'}, "", ("debian:latest", "a/b:1")),
+        ({"DockerImage": '"r:5000/b"'}, "", ("debian:latest", "r:5000/b:latest")),
+        ({"DockerImage": '"b@sha256:0"'}, "", ("debian:latest", "b@sha256:0")),
+        ({"DockerOverrideEntrypoint": "true"}, "", ("debian:latest ./fit.py", "--entrypoint ./fit.py debian:latest")),
+        ({"TransferExecutable": "false"}, "", ("./fit.py", "/home/alice/fit.py")),
+        ({"Cmd": '""', "TransferExecutable": "false"}, "", ("./fit.py -x", "-x")),
+        ({"DockerPullPolicy": '"Always"'}, "", ("debian:latest", "--pull always debian:latest")),
+        ({"DockerPullPolicy": '"sometimes"'}, "", ()),
+        ({"ContainerServiceNames": '"a, b"', "a_ContainerPort": "80", "b_ContainerPort": "22"}, "",
+         ("debian:latest", "-p 80 -p 22 debian:latest")),
+        ({"MountUnderScratch": '"/data"'}, "MOUNT_UNDER_SCRATCH =", ("/s/tmp:/tmp --volume /s/var/tmp:/var/tmp",
+                                                                     "/s/data:/data")),
+        ({}, "DOCKER_EXTRA_ARGUMENTS = --ulimit core=0", ("debian:latest", "--ulimit core=0 debian:latest")),
+        ({}, "DOCKER_SHM_SIZE = 1024 * TARGET.ProcId", ("debian:latest", "--shm-size 3072 debian:latest")),
+        ({}, "DOCKER_DROP_ALL_CAPABILITIES = TARGET.ProcId != 3",
+         (" --cap-drop=all --cap-add=SYS_PTRACE --security-opt no-new-privileges", "")),
+        ({}, "DOCKER_RUN_UNDER_INIT = false\nDOCKER_LOG_DRIVER_NONE = false", (" --init --log-driver none", "")),
+        ({}, "DOCKER_MOUNT_VOLUMES = A, B, C\nDOCKER_VOLUME_DIR_A = /a\nDOCKER_VOLUME_DIR_B = /b:/c:ro\n"
+             "DOCKER_VOLUME_DIR_C = /c\nDOCKER_VOLUME_DIR_C_MOUNT_IF = TARGET.ProcId == 4",
+         ("/var/tmp --workdir", "/var/tmp --volume /a:/a --volume /b:/c:ro --workdir")),
+    ],
+)  # fmt: skip
+def test_docker_is_called_as_htcondors_starter_calls_it(
+    job: dict[str, str], config: str, instead: tuple[str, str] | tuple[()]
+) -> None:
+    assert docker_words(job, config) == (PLAIN.replace(instead[0], instead[1]) if instead else PLAIN)
+
+
+@together(
+    ("job", "config", "image"),
+    [
+        ({}, "", "htcondor.org/alice_at_example.org/debian:latest"),
+        ({}, "DOCKER_TRUST_LOCAL_IMAGES = true", "debian:latest"),
+    ],
+)
+def test_an_image_counts_as_there_where_it_was_pulled_for_this_user(
+    job: dict[str, str], config: str, image: str
+) -> None:
+    found = made(job, config)
+    assert isinstance(found, Docker) and found.annotated == image
+
+
+SIF = {"WantDocker": "", "DockerImage": "", "WantContainer": "true", "WantSIF": "true", "ContainerImage": '"a.sif"',
+       "ContainerImageFullPath": '"/images/a.sif"'}  # fmt: skip
+EXEC = "exec -S /tmp -S /var/tmp -W /s --pwd /s -B /s --home /s -C a.sif /s/fit.py -x"
+
+
+@together(
+    ("job", "config", "iwd", "words"),
+    [
+        ({}, "", "/s", f"-s {EXEC}"),
+        ({}, "SINGULARITY_VERBOSITY = -d", "/s", f"-d {EXEC}"),
+        ({}, "SINGULARITY_USE_PID_NAMESPACES = false", "/s", f"-s {EXEC.replace('-C', '--contain --ipc --cleanenv')}"),
+        ({}, "SINGULARITY_EXTRA_ARGUMENTS = --no-mount cwd", "/s", f"-s {EXEC.replace('-C', '-C --no-mount cwd')}"),
+        ({}, 'SINGULARITY_EXTRA_ARGUMENTS = "--x"', "/s", f"-s {EXEC.replace('-C', '-C --x')}"),
+        ({}, 'SINGULARITY_BIND_EXPR = "/usr:/u, /no/such, /etc"', "/s",
+         f"-s {EXEC.replace('--home', '-B /usr:/u -B /etc --home')}"),
+        ({"SingularityBind": '"/usr"'}, "", "/s", f"-s {EXEC.replace('--home', '-B /usr --home')}"),
+        ({"SingularityImage": '"/x.sif"'}, "", "/s", f"-s {EXEC.replace('a.sif', '/x.sif')}"),
+        ({"ContainerTargetDir": '"/srv"'}, "", "/s",
+         f"-s {EXEC.replace('--pwd /s -B /s', '--pwd /srv -B /s:/srv').replace('/s/fit.py', '/srv/fit.py')}"),
+        ({}, "SINGULARITY_TARGET_DIR = /t\nMOUNT_UNDER_SCRATCH =", "/s",
+         "-s exec -W /s --pwd /t -B /s:/t --home /s -C a.sif /t/fit.py -x"),
+        ({"Cmd": '""'}, "", "/s", f"-s {EXEC.replace('exec', 'run').replace(' /s/fit.py', '')}"),
+        ({}, "", "/iwd",
+         "-s exec -S /tmp -S /var/tmp -B /iwd -W /s --pwd /iwd -B /iwd -C /images/a.sif /home/alice/fit.py -x"),
+        ({"ContainerTargetDir": '"/srv"'}, "MOUNT_UNDER_SCRATCH =", "/iwd",
+         "-s exec -B /iwd -W /s --pwd /srv -B /s:/condor_scratch -B /iwd:/srv -C /images/a.sif /home/alice/fit.py -x"),
+    ],
+)  # fmt: skip
+def test_apptainer_is_called_as_htcondors_starter_calls_it(
+    job: dict[str, str], config: str, iwd: str, words: str
+) -> None:
+    found = made({**SIF, **job}, config, transfers=iwd == "/s")
+    assert isinstance(found, Apptainer)
+    order = {"container": asdict(found), "iwd": iwd, "arguments": ["-x"]}
+    before, behind = apptainer_words(order, "/s")
+    assert " ".join([*before[1:], *behind]) == words
+
+
+def test_a_job_does_not_steer_the_runtime_and_finds_its_own_variables_in_the_container() -> None:
+    found = made(SIF, "SINGULARITY_ALLOWED_JOB_ENV_VARS = APPTAINER_X")
+    variables = {"A": "/s/a", "HOME": "/h", "APPTAINER_BIND": "/etc", "APPTAINER_X": "1", "SINGULARITY_Y": "2",
+                 "APPTAINER_DOCKER_USERNAME": "u", "APPTAINERENV_Z": "3"}  # fmt: skip
+    spec = {**asdict(found), "target": "/t"}  # type: ignore[arg-type]
+    got = {name: text for name, text in environment(spec, variables, "/s", "/s").items() if name != "PATH"}
+    assert got == {
+        "A": "/s/a", "APPTAINERENV_A": "/t/a", "APPTAINER_X": "1", "APPTAINERENV_APPTAINER_X": "1",
+        "APPTAINER_DOCKER_USERNAME": "u", "APPTAINERENV_APPTAINER_DOCKER_USERNAME": "u", "APPTAINERENV_Z": "3",
+        "APPTAINERENV__CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER": "/s", "APPTAINER_CACHEDIR": "/s",
+        "APPTAINER_TMPDIR": "/s",
+        "APPTAINERENV_PS1": "slot1_1@node1$ ",
+    }  # fmt: skip
+
+
+@together(
+    ("job", "config", "runtime"),
+    [
+        ({"WantDocker": ""}, "", None),
+        ({"WantDocker": ""}, 'SINGULARITY_JOB = true\nSINGULARITY_IMAGE_EXPR = "/x.sif"', "apptainer"),
+        ({"WantDocker": ""}, 'USE_DEFAULT_CONTAINER = true\nDEFAULT_CONTAINER_IMAGE = "docker://x"', "docker"),
+        ({"WantDocker": ""}, 'USE_DEFAULT_CONTAINER = true\nDEFAULT_CONTAINER_IMAGE = "/x.sif"', "apptainer"),
+        ({"WantDocker": "", "WantContainer": "true", "WantDockerImage": "true"}, "", "docker"),
+        (SIF, "", "apptainer"),
+        ({}, "", "docker"),
+    ],
+)
+def test_the_runtime_is_chosen_as_htcondors_starter_chooses_it(
+    job: dict[str, str], config: str, runtime: str | None
+) -> None:
+    found = made(job, config)
+    assert (found.runtime if found else None) == runtime
+
+
+@together(
+    ("job", "config", "words"),
+    [
+        (
+            {"DockerNetworkType": '"other"'},
+            "DOCKER_NETWORKS = mine",
+            "DOCKER_NETWORKS of this machine does not allow it",
+        ),
+        ({}, "DOCKER = /no/docker", "DOCKER names no program that is there"),
+        (SIF, "SINGULARITY = /no/apptainer", "SINGULARITY names no program that is there"),
+    ],
+)
+def test_what_this_machine_cannot_run_is_refused(job: dict[str, str], config: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        made(job, config)
+
+
+def test_the_image_of_the_trial_is_one_that_runs(tmp_path: Path) -> None:
+    from poolbook.adapters.machine.containers import _made
+
+    program = f"{_made(str(tmp_path))}/exit_37"
+    assert os.waitstatus_to_exitcode(os.spawnv(os.P_WAIT, program, [program]) << 8) == 37
