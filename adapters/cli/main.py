@@ -68,6 +68,7 @@ TOOLS: dict[str, Entry] = {
     "check_userlogs": Entry("check_userlogs", "check_userlogs", "whether job event logs make sense"),
     "config_val": Entry("config_val", "config_val", "settings, in the words of HTCondor's tool"),
     "evicted_files": Entry("evicted_files", "evicted_files", "what is kept of evicted jobs for their next run"),
+    "htcondor": Entry("htcondor", "htcondor", "submit a job, and tell of it, in the words of HTCondor's newer tool"),
     "now": Entry("now", "now", "give the slot of a running job to another job"),
     "ping": Entry("ping", "ping", "whether the pool can be reached, and what this user may ask of it"),
     "qedit": Entry("qedit", "qedit", "change attributes of jobs, in the words of HTCondor's tool"),
@@ -85,6 +86,12 @@ TOOLS: dict[str, Entry] = {
 """The tools that there are under HTCondor's names (condor_tail), each a module of ``by_name``. A command of the same
 name, as wait, does the same in Poolbook's own words."""
 
+
+def tool_name(name: str) -> str:
+    """Return HTCondor's name of a tool: all but one begin alike."""
+    return name if name == "htcondor" else f"condor_{name}"
+
+
 _FIRST = """\
 poolbook: runs HTCondor jobs, and writes every step to an append-only log
 
@@ -95,7 +102,9 @@ _LAST = (
     "",
     "What is about a pool takes -log URL: a file's name (pool.db in the current folder unless POOLBOOK_LOG or the "
     "option says otherwise), sqlite:///file.db or postgresql://...; and -json where it prints something. HTCondor's "
-    "own names are understood too: poolbook condor_q; by these alone there are condor_" + ", _".join(TOOLS) + ".",
+    "own names are understood too: poolbook condor_q; by these alone there are "
+    + ", ".join(map(tool_name, TOOLS))
+    + ".",
     "",
     "Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify",
     "",
@@ -131,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     if argv is None:
         tool = os.path.basename(sys.argv[0])
-        if tool.startswith("condor_"):
+        if tool.startswith("condor_") or tool == "htcondor":
             code = main([tool, *sys.argv[1:]])
             exact = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's by itself
             return _TOOLS_FAILED if code in (2, UNFORESEEN) and not exact else code

@@ -33,13 +33,12 @@ _PAUSE: Final = 0.01
 
 def tools() -> Iterator[str]:
     """Yield the names of HTCondor's tools that Poolbook has."""
-    from .main import COMMANDS, TOOLS
+    from .main import COMMANDS, TOOLS, tool_name
 
     for name in (*COMMANDS, *SAME):
         if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
             yield PREFIX + name
-    for name in TOOLS:
-        yield PREFIX + name
+    yield from map(tool_name, TOOLS)
 
 
 def tools_path(argv: Sequence[str]) -> int:

@@ -40,7 +40,15 @@ def shell(folder: Folder, script: str, code: int = 0) -> str:
 def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path) -> None:
     found = tools._linked(tmp_path / "tools", COMMAND)
     names = {path.name for path in found.iterdir()}
-    assert names >= {"condor_submit", "condor_q", "condor_rm", "condor_history", "condor_wait", "condor_config_val"}
+    assert names >= {
+        "htcondor",
+        "condor_submit",
+        "condor_q",
+        "condor_rm",
+        "condor_history",
+        "condor_wait",
+        "condor_config_val",
+    }
     assert all(os.readlink(found / name) == str(COMMAND) for name in names)
     assert all(meant(name, COMMANDS) or name.removeprefix("condor_") in TOOLS for name in names)
     (found / "condor_q").unlink()

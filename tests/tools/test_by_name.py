@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from poolbook import Pool
-from poolbook.adapters.cli.main import TOOLS, main
+from poolbook.adapters.cli.by_name.htcondor import readable_time, status_lines
+from poolbook.adapters.cli.main import TOOLS, main, tool_name
 from poolbook.adapters.condor_tools.tool_options import usage_of
 from poolbook.replay.virtual_world import Behaviour
 
 from ..together import together
-from .captures import DATA, capture
+from .captures import DATA, capture, changed, whole
 
 Call = Callable[..., tuple[str, str, int]]
 
@@ -116,6 +117,20 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         ("version", "version_bad"),
         ("version", "version_arch"),
         ("qsub", "qsub"),
+        ("htcondor", "htcondor_none"),
+        ("htcondor", "htcondor_help"),
+        ("htcondor", "htcondor_job"),
+        ("htcondor", "htcondor_job_help"),
+        ("htcondor", "htcondor_job_submit_none"),
+        ("htcondor", "htcondor_job_submit_help"),
+        ("htcondor", "htcondor_job_submit_missing"),
+        ("htcondor", "htcondor_job_status_none"),
+        ("htcondor", "htcondor_job_status_help"),
+        ("htcondor", "htcondor_job_status_bad"),
+        ("htcondor", "htcondor_job_status_unknown"),
+        ("htcondor", "htcondor_job_resources_help"),
+        ("htcondor", "htcondor_job_resources_unknown"),
+        ("htcondor", "htcondor_noun_bad"),
         ("wait", "wait_badopt"),
         ("wait", "wait_help"),
         ("wait", "wait_noargs"),
@@ -211,6 +226,61 @@ def test_ping_refuses_what_is_for_owners_and_daemons(name: str, call: Call, monk
     if name != "ping_all":  # which was typed by the pool's own user, who may more
         assert refused(out) == refused(real.out)
     assert [line.split()[0] for line in out.splitlines()] == [line.split()[0] for line in real.out.splitlines()]
+
+
+# htcondor
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "measured"),
+    [
+        ("htcondor_job_status_running", (2, 0), {"MemoryUsage": 2}),
+        ("htcondor_job_status_held", (3, 0), {}),
+        ("htcondor_job_status_idle", (4, 0), {}),
+    ],
+)
+def test_htcondor_tells_the_status_of_a_job_as_the_real_one(
+    name: str, job: tuple[int, int], measured: dict[str, object]
+) -> None:
+    (ad,) = (ad for ad in whole("q_now_long") if (ad.eval("ClusterId"), ad.eval("ProcId")) == job)
+    real = capture(name)
+    said = real.err.splitlines()
+    seconds = re.search(r"It was submitted ([0-9.]+) seconds ago", real.err)
+    assert seconds is not None
+    lines = list(status_lines(changed(ad, **measured), real.argv[-1], ad.eval("QDate") + float(seconds[1])))
+    # The real one looks at the clock for each line.
+    assert [re.sub(r"\.\d{6}|\.\d+(?= seconds)", "", line) for line in lines] == [
+        re.sub(r"\.\d{6}|\.\d+(?= seconds)", "", line) for line in said
+    ]
+
+
+@together(
+    ("seconds", "words"),
+    [
+        (0.0, "0.0 second"), (1.5, "1.5 seconds"), (60, "1 minute"), (150, "2 minutes"), (3600, "1 hour"),
+        (90_000, "1 day 1 hour"), (200_000, "2 days 8 hours"),
+    ],
+)  # fmt: skip
+def test_htcondor_tells_lengths_of_time_in_their_largest_unit(seconds: float, words: str) -> None:
+    assert readable_time(seconds) == words
+
+
+@together(
+    ("words", "why"),
+    [
+        ("jobset list", "htcondor jobset is not supported: there are no job sets"),
+        ("job template", "htcondor job template is not supported: "),
+        ("job submit a.sub --resource slurm", "--resource slurm is not supported: "),
+        ("job submit many.sub", "Can only submit one job at a time"),
+        ("job submit a.sub --annex-name x", "HPC Annex functionality has not been enabled"),
+        ("job status 1 2", "htcondor: error: unrecognized arguments: 2"),
+    ],
+)
+def test_htcondor_says_what_it_does_not_do(words: str, why: str, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.sub").write_text("executable = /bin/true\nqueue\n")
+    (tmp_path / "many.sub").write_text("executable = /bin/true\nqueue 2\n")
+    out, err, code = call("htcondor", *words.split())
+    assert (out, why in err, code) == ("", True, 2 if "unrecognized" in why else 1), err
 
 
 # condor_qedit
@@ -309,7 +379,9 @@ def test_every_tool_tells_how_it_is_called(tool: str, call: Call) -> None:
 
 
 def test_a_help_is_what_htcondors_tool_prints() -> None:
-    assert {path.stem for path in Path(usage_path()).glob("*.txt")} <= {*TOOLS, "qedit", "wait"}
+    files = {path.stem for path in Path(usage_path()).glob("*.txt")}
+    assert files <= {*TOOLS, "qedit", "wait", "htcondor_job"}
+    assert tool_name("htcondor") == "htcondor" and tool_name("now") == "condor_now"
     assert (DATA / "tail_help.txt").read_text().count(usage_of("tail")) == 1
 
 

@@ -1,0 +1,306 @@
+"""htcondor: ``htcondor job submit, status, out, err, log, resources``, in the words of HTCondor's tool.
+
+Source: htcondor_cli of the reference, and captures of what it prints. What it says goes to standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from ....domain.errors import PoolbookError
+from ...condor_tools.tool_options import ToolEnded, usage_of, version
+from ...runtime.requests import Refused
+from ..common import DEFAULT_LOG
+
+if TYPE_CHECKING:
+    from ....domain.classad import ClassAd
+
+NOUNS: Final = ("dag", "job", "jobset", "eventlog", "credential", "server", "ap", "ep", "cm", "ocu", "snake", "annex")
+_POOL: Final = "`poolbook status -any` shows the pool"
+_INSTEAD: Final = {
+    "dag": "Poolbook runs no DAGs",
+    "jobset": "there are no job sets",
+    "eventlog": "`condor_watch_q -files LOG` and `poolbook why JOB` tell what a job event log does",
+    "credential": "there are no credentials here: whoever may write the log's file may use the pool",
+    **dict.fromkeys(("server", "ap", "ep", "cm"), _POOL),
+    "ocu": "there are no opportunistic claims",
+    "snake": "`poolbook run` runs the jobs of a submit file",
+    "annex": "there are no annexes",
+}
+_ID: Final[tuple[tuple[str, ...], dict[str, Any]]] = (("job_id",), {"help": "Job ID"})
+
+
+def _history(of: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+    return ("--skip-history",), {"action": "store_true", "help": f"Skip checking history for {of}"}
+
+
+VERBS: Final[dict[str, tuple[tuple[tuple[str, ...], dict[str, Any]], ...]]] = {
+    "submit": (
+        (("submit_file",), {"help": "Submit file"}),
+        (("--resource",), {"help": "Resource to run this job. Supports Slurm and EC2"}),
+        (("--runtime",), {"type": int, "help": "Runtime for the given resource (seconds)"}),
+        (("--email",), {"help": "Email address to receive notifications"}),
+        (("--annex-name",), {"help": "Annex name that this job must run on"}),
+    ),
+    "status": (_ID, _history("completed or removed jobs")),
+    "out": (_ID, _history("stdout")),
+    "err": (_ID, _history("stderr")),
+    "log": (_ID, _history("log file")),
+    "resources": (_ID, (("--resource",), {"help": "Resource used by job. Required for Slurm jobs."})),
+}
+"""The arguments of ``htcondor job``'s verbs."""
+
+
+class _Failed(Exception):
+    """What was asked for cannot be done, and why."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose help may stand in a file, as argparse wraps a long line otherwise from version to version."""
+
+    file = ""
+
+    def format_help(self) -> str:
+        return usage_of(self.file) if self.file else super().format_help()
+
+    def format_usage(self) -> str:
+        return self.format_help().partition("\n\n")[0] + "\n"
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise ToolEnded(status, message or "")
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized"):
+            raise ToolEnded(2, f"{self.format_usage()}{self.prog}: error: {message}\n")
+        what = re.sub(r"^argument (noun|verb): ", "", message)
+        shown = self if what != message else _parser()
+        raise ToolEnded(2, f"{shown.format_help()}\n{what}\n")
+
+
+def _parser() -> _Parser:
+    base = _Parser(prog="htcondor")
+    base.file = "htcondor"
+    base.add_argument("-v", "--verbose", action="count", default=0)
+    base.add_argument("-V", "--version", action="store_true")
+    base.add_argument("-q", "--quiet", action="count", default=0)
+    nouns = base.add_subparsers(dest="noun")
+    for noun in NOUNS:
+        if noun != "job":
+            nouns.add_parser(noun, add_help=False).add_argument("words", nargs=argparse.REMAINDER)
+            continue
+        job = nouns.add_parser(noun)
+        job.file = "htcondor_job"
+        verbs = job.add_subparsers(dest="verb")
+        for verb, arguments in VERBS.items():
+            parser = verbs.add_parser(verb)
+            for names, how in arguments:
+                parser.add_argument(*names, **how)
+        verbs.add_parser("template", add_help=False).add_argument("words", nargs=argparse.REMAINDER)
+    return base
+
+
+def htcondor(argv: Sequence[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(argv)
+    if asked.version:
+        print(version().partition("\n")[0])
+        return 0
+    if asked.noun is None:
+        raise ToolEnded(2, usage_of("htcondor"))
+    if asked.noun in _INSTEAD:
+        raise ToolEnded(1, f"htcondor {asked.noun} is not supported: {_INSTEAD[asked.noun]}\n")
+    if asked.verb is None:
+        raise ToolEnded(2, usage_of("htcondor_job"))
+    if asked.verb not in _DO:
+        raise ToolEnded(1, "htcondor job template is not supported: SUBMIT_TEMPLATE_NAMES names the templates\n")
+    level = asked.quiet - asked.verbose
+    say: Callable[[str], object] = (lambda line: print(line, file=sys.stderr)) if level < 1 else (lambda line: None)
+    try:
+        _DO[asked.verb](asked, say)
+    except BrokenPipeError:
+        raise
+    except (_Failed, OSError, ValueError, PoolbookError, Refused) as failed:
+        told = "" if level > 2 else f"Error while trying to run job {asked.verb}:\n{failed}\n"
+        raise ToolEnded(1, told) from None
+    return 0
+
+
+def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
+    from ...condor_tools.options import parse
+    from ...runtime import commands
+    from ..submit_description import SUBMIT, description_of
+
+    file = asked.submit_file
+    if not os.path.exists(file):
+        raise _Failed(f"Could not find file: {file}")
+    if (asked.resource or "htcondor").casefold() != "htcondor":
+        raise _Failed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
+    if asked.annex_name is not None:
+        raise _Failed("HPC Annex functionality has not been enabled by your HTCondor administrator.")
+    with open(file, encoding="utf-8", errors="surrogateescape") as text:
+        queued = re.findall(r"^[ \t]*queue\b[ \t]*(.*?)[ \t]*$", text.read(), re.MULTILINE | re.IGNORECASE)
+    if queued[-1:] not in ([], [""], ["1"]):
+        raise _Failed("Can only submit one job at a time")
+    try:
+        done = commands.submit(_log(), description_of(parse(SUBMIT, [file])))
+    except (PoolbookError, Refused) as error:
+        raise _Failed(f"Error submitting job:\n{error}") from None
+    say(f"Job {done.cluster} was submitted.")
+
+
+def _log() -> str:
+    return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
+
+
+def _ad(asked: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
+    """Return the job's ad, from the queue, else from the history."""
+    from ...condor_tools.job_selection import ClusterOrJob, Selection
+    from ...runtime.queries import Queries
+
+    cluster, proc = (*map(int, asked.job_id.split(".")[:2]), 0)[:2]
+    with Queries(_log()) as queries:
+        ad = queries.job(cluster, proc)
+        if ad is None and not asked.skip_history:
+            say(f"Job {asked.job_id} was not found in the active queue, checking history...")
+            say("(This may take a while, Ctrl-C to cancel.)")
+            ad = next(iter(queries.history(Selection((ClusterOrJob(cluster, proc),)), None, False)), None)
+    if ad is None:
+        raise _Failed(f"No job found for ID {asked.job_id}." if asked.verb == "status" else "list index out of range")
+    return ad
+
+
+def _status(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
+    for line in status_lines(_ad(asked, say), asked.job_id, time.time()):
+        say(line)
+
+
+def _print_file(name: str) -> Callable[[argparse.Namespace, Callable[[str], object]], None]:
+    def printed(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
+        ad = _ad(asked, say)
+        path = os.path.join(str(ad.eval("Iwd")), str(ad.eval(name)) if name in ad else "")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            print(file.read())
+
+    return printed
+
+
+def _resources(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
+    from ...runtime.queries import Queries
+
+    if (asked.resource or "htcondor").casefold() != "htcondor":
+        raise _Failed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
+    with Queries(_log()) as queries:
+        ads = [ad for ad in queries.queue().ads if ad.eval("ClusterId") == int(asked.job_id)]
+    if not ads:
+        raise _Failed(f"No jobs found for ID {asked.job_id}.")
+    if "RemoteHost" not in ads[0]:
+        raise _Failed(f"Job {asked.job_id} is not running yet.")
+    say(f"Job is using resource {ads[0].eval('RemoteHost')}")
+
+
+_DO: Final[dict[str, Callable[[argparse.Namespace, Callable[[str], object]], None]]] = {
+    "submit": _submit,
+    "status": _status,
+    "out": _print_file("Out"),
+    "err": _print_file("Err"),
+    "log": _print_file("UserLog"),
+    "resources": _resources,
+}
+
+# -- the status ----------------------------------------------------------------------------------------------------
+
+_HEADS: Final = {
+    1: "is currently idle.", 2: "is currently running.", 3: "was removed.", 4: "has completed.",
+    5: "is currently held.", 6: "is currently transferring output.", 7: "is currently suspended.",
+}  # fmt: skip
+_SINCE: Final = {
+    2: ("It started running {} ago.", "JobStartDate"),
+    3: ("It was removed {} ago.", "EnteredCurrentStatus"),
+    4: ("It completed {} ago.", "CompletionDate"),
+    5: ("It has been held for {}.", "EnteredCurrentStatus"),
+    6: ("It started transferring output {} ago.", "JobCurrentStartTransferOutputDate"),
+    7: ("It has been suspended for {}.", "EnteredCurrentStatus"),
+}
+_IDLE, _RUNNING, _COMPLETED, _HELD, _TRANSFERS, _SUSPENDED = 1, 2, 4, 5, 6, 7
+
+
+def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
+    """Yield what ``htcondor job status`` says of a job."""
+
+    def value(name: str) -> float:
+        found = ad.eval(name) if name in ad else 0
+        return found if isinstance(found, int | float) else 0
+
+    status = int(value("JobStatus"))
+    yield f"Job {job} {_HEADS.get(status, f'is in an unknown state (JobStatus = {status}).')}"
+    if status not in _HEADS:
+        return
+    if status in _SINCE:
+        words, since = _SINCE[status]
+        yield words.format(readable_time(round(now - value(since), 6)))
+    if status == _HELD:
+        yield f'It was held because "{ad.eval("HoldReason")}".'
+    if status == _SUSPENDED:
+        yield _times("It has been suspended", value("TotalSuspensions"))
+    if status == _HELD:
+        yield _times("It has been held", value("NumHolds"))
+    if status != _TRANSFERS:
+        yield f"It was submitted {readable_time(round(now - value('QDate'), 6))} ago."
+    yield from _amounts(ad, status, value)
+    if status == _RUNNING and value("TotalSuspensions") > 0:
+        yield _times("It has been suspended", value("TotalSuspensions"))
+    if status in (_IDLE, _RUNNING) and value("NumHolds") > 0:
+        yield _times("It has been held", value("NumHolds"))
+    if status in (_IDLE, _RUNNING, _HELD) and value("NumShadowStarts") > (status == _RUNNING):
+        yield _times("HTCondor has attempted to start the job", value("NumShadowStarts"))
+        yield _times("The job has started", value("NumJobStarts"))
+    wall = value("RemoteWallClockTime")
+    good = value("CommittedTime") / wall if wall > 0 else 0.0
+    tense = "had" if status == _COMPLETED else "has"
+    yield f"Job {tense} {good * 100:.1f}% goodput for {readable_time(wall)} of wall clock time."
+
+
+def _amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterator[str]:
+    """Yield what a job uses, or asks for."""
+    if status == _IDLE:
+        yield f"It requested {readable_size(value('RequestMemory') * 2**20)} of memory."
+        yield f"It requested {readable_size(value('RequestDisk') * 2**10)} of disk space."
+        return
+    if status == _HELD and value("NumJobStarts") < 1:
+        return
+    which = "current" if status == _RUNNING else "last"
+    tense = "is" if status == _RUNNING else "was"
+    for what, name, unit in (("memory", "Memory", 2**20), ("disk", "Disk", 2**10)):
+        if f"{name}Usage" in ad:
+            used, asked = (readable_size(value(each) * unit) for each in (f"{name}Usage", f"Request{name}"))
+            yield f"Its {which} {what} usage {tense} {used} out of {asked} requested."
+
+
+def _times(words: str, count: float) -> str:
+    return f"{words} {int(count)} time{'s' if count != 1 else ''}."
+
+
+def readable_time(seconds: float) -> str:
+    """Return a length of time in its largest unit; of days, with hours."""
+    for below, unit, size in ((60, "second", 1), (3600, "minute", 60), (86400, "hour", 3600)):
+        if seconds < below:
+            number = seconds if unit == "second" else round(seconds / size)
+            return f"{number} {unit}{'s' if number > 1 else ''}"
+    days, hours = round(seconds / 86400), round(seconds % 86400 / 3600)
+    return f"{days} day{'s' if days > 1 else ''} {hours} hour{'s' if hours > 1 else ''}"
+
+
+def readable_size(size: float) -> str:
+    """Return a size with its unit: 1.456 MB."""
+    if size < 1024:
+        return f"{size} B"
+    for power, unit in ((1, "KB"), (2, "MB"), (3, "GB")):
+        if size < 1024 ** (power + 1):
+            return f"{size / 1024**power:.3f} {unit}"
+    return f"{size / 1024**4:.3f} TB"
