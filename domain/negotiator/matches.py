@@ -17,10 +17,11 @@ from ..startd.slot_policy import policy_of
 from ..startd.transitions import reevaluate, trigger
 from ..startd.updates import changed_readings, names_sensed
 from ..state.state import Slot
-from .cycle import Cycle, asked, hold
+from .cycle import Cycle, hold
 from .match_evidence import ReadsOfKinds, evidence, job_ad
 from .several import seen_by
 from .slot_table import PublicAds, public_ads_of
+from .spins import asked
 
 
 def negotiate(draft: Draft, stimulus: Negotiate) -> None:

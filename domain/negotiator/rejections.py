@@ -63,6 +63,8 @@ class Reasons:
     log: ToldReasons
     refused: Places = field(factory=lambda: np.zeros(0, np.int64))
     """The places of submitters, with jobs of one kind each, who came when no slot was left."""
+    spared: dict[str, None] | None = None
+    """If all members of the standings were refused but some: those."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)  #: the cores that each was to have at most in the last spin
     quota_of: Callable[[Account], Quota] = lambda one: Quota("")  #: the quota that is in a submitter's way
@@ -86,7 +88,7 @@ class Reasons:
             queue, mine = self.requests.queues.by_submitter[one.name], asked.get(one.name, ())
             kinds = self.log.to_tell(queue, self.stopped.get((one.name, -1), ""), mine) if self.kinds.lasts else None
             if is_refused and kinds is not None and not kinds:
-                self.waiting.rows["told"][place] = numbers[int(self.waiting.rows["kind"][place])]
+                self.waiting.note_told(place, numbers[int(self.waiting.rows["kind"][place])])
             for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
                 job = f"{cluster.id}.{proc}"
                 reason = self._reason_of(one, number, cluster, proc, count)
@@ -96,7 +98,7 @@ class Reasons:
                     new = reason if own else evolve(reason, job=job, jobs=count, submitter=one.name)
                     yield new
                 elif is_refused:
-                    self.waiting.rows["told"][place] = numbers[number]
+                    self.waiting.note_told(place, numbers[number])
                 # What is in use of a concurrency limit changes from cycle to cycle.
                 if kinds is not None and number not in mine and self.limits.of(number, cluster, proc) is None:
                     self._note_told(queue, number, self.kinds.of(number, cluster, proc, one), new)
@@ -125,6 +127,9 @@ class Reasons:
 
     def _kinds_refused(self) -> Iterator[tuple[int, int]]:
         """The kinds of jobs of those for whom no slot was left, each with the place of one of them."""
+        if self.spared is not None:
+            at = self.waiting.at
+            yield from ((kind, at[name]) for kind, name in self.waiting.standings.kinds(self.spared))
         kinds = self.waiting.rows["kind"][self.refused]
         if not len(kinds) or (kinds == kinds[0]).all():
             yield from zip(kinds[:1].tolist(), self.refused[:1].tolist(), strict=True)
@@ -141,6 +146,8 @@ class Reasons:
     def _to_tell(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
         """The places of those who wait, in the order of all, without those of whom the log has what would be told; and
         whether no slot was left for them."""
+        if self.spared is not None:
+            return self._to_tell_of_standings(numbers, self.spared)
         rows, places = self.waiting.rows, self.waiting.in_turn()
         refused = np.zeros(len(rows), bool)
         refused[self.refused] = True
@@ -152,6 +159,21 @@ class Reasons:
             places = places[~same]
         places = places[np.argsort(rows["born"][places], kind="stable")]
         return zip(places.tolist(), refused[places].tolist(), strict=True)
+
+    def _to_tell_of_standings(self, numbers: dict[int, int], spared: dict[str, None]) -> Iterator[tuple[int, bool]]:
+        """The same where all but a few are known to have been refused: nobody else is looked at."""
+        waiting = self.waiting
+        rows, standings = waiting.rows, waiting.standings
+        names = {**standings.alone, **dict.fromkeys(name for name in spared if name in standings.members)}
+        for kind, number in numbers.items():
+            names |= dict.fromkeys(standings.untold(kind, number))
+        places = [waiting.at[name] for name in {**names, **standings.of_several_kinds}]
+        refused = {*self.refused.tolist()}
+        for place in sorted(places, key=lambda place: int(rows["born"][place])):
+            kind, name = int(rows["kind"][place]), waiting.names[place]
+            is_refused = place in refused or (name in standings.members and kind >= 0 and name not in spared)
+            if not is_refused or rows["told"][place] != numbers[kind]:
+                yield place, is_refused
 
     def _reason_of(self, one: Account, number: int, cluster: Cluster, proc: int, count: int) -> Unmatched:
         """Why a submitter's jobs of a kind got nothing; if an earlier cycle has found that no slot is left for such

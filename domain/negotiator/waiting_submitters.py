@@ -21,6 +21,7 @@ from .cycle_accounts import Account, Accounts
 from .group_demand import asked_by
 from .idle_jobs import IdleQueues, idle_queues
 from .slot_table import Places
+from .standings import Rights, Standings
 
 _COLUMNS: Mapping[str, type] = {
     "since": np.int64,  # what number of submission its first cluster was
@@ -86,6 +87,8 @@ class WaitingSubmitters:
         self.at: dict[str, int] = {}
         self.moving: dict[str, None] = {}
         """Those who wait and whose account is another one at each instant."""
+        self.standings = Standings()
+        """All of them by their rights."""
         self.using: dict[str, None] = {}
         """Those who have slots, or have used some since their priority was written down."""
         self._born: dict[str, tuple[int, Submitter]] = {}
@@ -154,6 +157,7 @@ class WaitingSubmitters:
             rows["since"][at], self._in_turn = since, None
         waits = queue is not None and since > 0
         _set(self.moving, name, waits and record is not None and (uses or _moves(record)))
+        self.standings.leave(name)
         if queue is None or not waits:
             return
         kinds = list(queue.lines)
@@ -163,8 +167,14 @@ class WaitingSubmitters:
         rows["kind"][at] = kinds[0] if len(kinds) == 1 else -1
         rows["kinds"][at] = len(kinds) if min(kinds) >= 0 else -1
         rows["told"][at] = -1
+        one = accounts.of(name)
         if name not in self.moving:
-            rows.put(at, accounts.of(name))
+            rows.put(at, one)
+        if name in self.moving or one.floor > 0 or min(kinds) < 0:
+            self.standings.alone[name] = None
+        else:
+            kind, rights = int(rows["kind"][at]), Rights(one.priority, one.using, one.ceiling)
+            self.standings.join(name, rights, queue.idle, len(kinds), kind)
 
     def _add(self, name: str) -> int:
         if len(self.names) == len(self.rows):
@@ -208,6 +218,11 @@ class WaitingSubmitters:
         """These submitters, in the order of all; those without a record are left out."""
         born = self._born
         return sorted((name for name in names if name in born), key=lambda name: born[name][0])
+
+    def note_told(self, place: int, number: int) -> None:
+        """The log has what is told of the jobs of those at a place, which has a number."""
+        self.rows["told"][place] = number
+        self.standings.note_told(self.names[place])
 
     def number_of(self, kind: int, facts: tuple[object, ...]) -> int:
         """A number for what is told of a kind of jobs: the same for as long as the same is told."""

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from poolbook.domain.classad import Context
 from poolbook.domain.events import ClusterSubmitted, MachineJoined, PoolFounded, SlotCreated, SlotTransitioned
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator import cycle as cycles
+from poolbook.domain.negotiator import spins as cycles
+from poolbook.domain.negotiator.cycle import hold
 from poolbook.domain.negotiator.group_turns import Budget, GroupTurns
 from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.slot_table import Places
@@ -76,7 +77,7 @@ def state(groups: list[str], submitters: int, slots: int) -> State:
 
 def held(found: State, caches: Caches) -> float:
     began = time.process_time()
-    cycles.hold(found, caches, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
+    hold(found, caches, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
     return time.process_time() - began
 
 
@@ -94,7 +95,7 @@ def parts(found: State, caches: Caches) -> tuple[float, float, int]:
 
         return run
 
-    def slices(turn: cycles._Turn, everyone: Places, budget: Budget) -> Places:
+    def slices(turn: cycles.Turn, everyone: Places, budget: Budget) -> Places:
         turn._follow_gifts()
         shares = turn._shares(everyone)
         whole = turn._slices(everyone, shares, min(turn.total, budget.limit))
@@ -102,15 +103,15 @@ def parts(found: State, caches: Caches) -> tuple[float, float, int]:
         pies.append(budget.limit)
         return everyone
 
-    kept = (GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order, cycles._Turn._share_out)
+    kept = (GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order, cycles.Turn._share_out)
     GroupTurns.begin, GroupTurns._request = timed(0, kept[0]), timed(0, kept[1])  # type: ignore[method-assign, assignment]
     Rounds._allocate, Rounds.in_order = timed(0, kept[2]), timed(0, kept[3])  # type: ignore[method-assign, assignment]
-    cycles._Turn._share_out = timed(1, slices)  # type: ignore[method-assign, assignment]
+    cycles.Turn._share_out = timed(1, slices)  # type: ignore[method-assign, assignment]
     try:
         held(found, caches)
     finally:
         GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order = kept[:4]  # type: ignore[method-assign]
-        cycles._Turn._share_out = kept[4]  # type: ignore[method-assign]
+        cycles.Turn._share_out = kept[4]  # type: ignore[method-assign]
     return spent[0], spent[1], len(pies)
 
 

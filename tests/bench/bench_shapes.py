@@ -46,13 +46,18 @@ SHAPES: dict[str, Callable[[int], Iterator[Group]]] = {
     "clusters of one job": lambda jobs: ((1, "alice", {}) for _ in range(jobs)),
     "clusters of five jobs": lambda jobs: ((5, "alice", {}) for _ in range(jobs // 5)),
     "a thousand priorities": lambda jobs: ((1, "alice", {"JobPrio": str(n * 7919 % 1000)}) for n in range(jobs)),
+    "every priority": lambda jobs: ((1, "alice", {"JobPrio": str(n * 7919 % jobs)}) for n in range(jobs)),
     "as many held beside": lambda jobs: iter([*[(1, "alice", {"JobStatus": "5"})] * jobs, (jobs, "alice", {})]),
     "a hundred kinds": lambda jobs: ((1, "alice", {"RequestMemory": str(n % 100 + 1)}) for n in range(jobs)),
     "a thousand kinds": lambda jobs: ((1, "alice", {"RequestMemory": str(n % 1000 + 1)}) for n in range(jobs)),
+    "every kind": lambda jobs: (
+        (1, "alice", {"Requirements": f"{AD['Requirements']} && {n} >= 0"}) for n in range(jobs)
+    ),
     "users of one job": lambda jobs: ((1, f"user{n}", {}) for n in range(jobs)),
+    "users of a hundred jobs": lambda jobs: ((1, f"user{n % (jobs // 100)}", {}) for n in range(jobs)),
 }
 
-FLAT = ["one cluster", "clusters of one job", "a thousand kinds", "users of one job"]
+FLAT = ["one cluster", "clusters of one job", "every priority", "a thousand kinds", "users of one job"]
 
 
 def opened() -> Pool:
@@ -86,6 +91,7 @@ def ends(shape: str, jobs: int) -> tuple[float, float, float]:
 
 def deep(shape: str, waiting: int) -> float:
     """Processor seconds of a thousand ends while so many jobs wait behind them."""
+    gc.disable()  # what is submitted stays: looking through it for cycles makes submissions slower and slower
     with opened() as pool:
         marks: list[float] = []
         for _, many in groupby(enumerate(SHAPES[shape](waiting + THOUSAND * 3 // 2)), lambda one: one[0] // 10_000):
@@ -98,8 +104,8 @@ def deep(shape: str, waiting: int) -> float:
                 marks.append(time.process_time())
 
         pool.subscribe(follow)
-        gc.collect()
         gc.freeze()
+        gc.enable()
         while len(marks) < THOUSAND * 3 // 2:
             pool.advance(60)
         return marks[THOUSAND * 3 // 2 - 1] - marks[THOUSAND // 2 - 1]

@@ -346,7 +346,7 @@ class Negotiation:
                 return taking
             room = math.inf if group is None else max(0.0, most - group.usage)
             worst = max(user.priority for user in taking)
-            normal = sum(worst / user.priority for user in taking)
+            normal = math.fsum(worst / user.priority for user in taking)
 
             def slice_of(user: User, worst: float = worst, normal: float = normal) -> float:
                 if self.rules.ignore_user_priorities:
@@ -356,7 +356,7 @@ class Negotiation:
             def bounded(own: float, room: float = room) -> float:
                 return own if self.rules.consider_preemption else min(own, room)
 
-            pie = sum(bounded(slice_of(user)) for user in taking)
+            pie = math.fsum(bounded(slice_of(user)) for user in taking)
             if pie <= 0 and not self.rules.consider_preemption:
                 return taking
             if spin == 1:

@@ -1,0 +1,476 @@
+"""The spins of a cycle's pie: who may have how much further, who is asked when, and what each gets of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import fsum, inf
+
+import numpy as np
+from attrs import define, field, frozen
+
+from ..classad import Context
+from ..state.caches import Caches
+from ..state.state import State
+from .autocluster_cache import AutoclusterCache
+from .autoclusters import significance, words
+from .candidates import Floats
+from .cycle_accounts import Account, Accounts
+from .cycle_limits import CycleLimits
+from .group_turns import WHOLE, Budget, GroupTurns
+from .idle_jobs import idle_queues
+from .job_limits import CONCURRENCY
+from .matchmaker import CEILING, MATCHES, QUOTA, RUNNING, SHARE, Limits, Matchmaker
+from .rejections import Reasons
+from .resource_requests import Requests
+from .running_limit import room
+from .settings import Negotiator, settings_of
+from .slot_table import Places, public_ads_of
+from .standings import Line, Rest
+from .told_reasons import ToldReasons
+from .waiting_submitters import Rows, WaitingSubmitters
+
+ALL = 1e300
+"""A slice where nobody has one of the pie."""
+
+
+@frozen
+class Refused:
+    """Those who came when no slot was left: how many, how many jobs of theirs wait, and how many had their share."""
+
+    submitters: int = 0
+    jobs: int = 0
+    limited: int = 0
+
+
+def asked(state: State, caches: Caches) -> set[str]:
+    """What the jobs that wait, and the negotiator itself, may read of a slot, and more: in small letters."""
+    found = {word for text in settings_of(state, caches).own for word in words((("", text),))}
+    return found.union(*idle_queues(state, caches).words)
+
+
+@define
+class Turn:
+    state: State
+    caches: Caches
+    now: int
+    context: Context
+    rules: Negotiator
+    accounts: Accounts
+    waiting: WaitingSubmitters
+    turns: Mapping[str, int]
+    chooser: Matchmaker = field(init=False)
+    kinds: AutoclusterCache = field(init=False)
+    reasons: Reasons = field(init=False)
+    groups: GroupTurns = field(init=False)
+    requests: Requests = field(init=False)
+    limits: CycleLimits = field(init=False)
+    taking: Rows = field(init=False)  #: those of ``waiting``, and those who have slots alone
+    running: list[str] = field(factory=list)  #: the latter
+    places: dict[str, int] = field(factory=dict)  #: and their places in ``taking``
+    chosen: int = -1  #: as of how many matches ``any_left`` is known
+    any_left: bool = True  #: whether any slot may still be had
+    refused: Refused = Refused()
+    total: float = 0.0
+    lightest: float = inf
+    spins: int = 0
+    considered: int = 0
+    rejections: int = 0
+    active: dict[str, int] = field(factory=dict)
+    shared: dict[str, None] = field(factory=dict)
+    matched: dict[str, int] = field(factory=dict)
+    most: float = inf  #: matches that each may get: the real access point offers no more jobs than it may send files of
+    jobs: float = inf  #: jobs that may begin, of all submitters (MAX_JOBS_RUNNING)
+    promised: dict[str, float] = field(factory=dict)  #: cores given, but not held yet: they count for ceilings
+    hopeless: dict[str, set[int]] = field(factory=dict)  #: kinds of jobs, by submitter, for which no slot is left
+
+    def __attrs_post_init__(self) -> None:
+        state = self.state
+        likeness = significance(state, self.caches)
+        pool = public_ads_of(state, self.caches, self.now, self.context, asked(state, self.caches))
+        self.chooser = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
+        self.requests = Requests(state, likeness, self.caches)
+        if self.rules.job_constraint is not None:
+            self.requests.leave_out(self.rules.job_constraint, self.context)
+        self.total, self.lightest = self.chooser.weigh()
+        self.chooser.consider_pslots()
+        self.kinds = AutoclusterCache(pool, likeness, self.rules, self.accounts, self.chooser.ranks, state.configured)
+        self.limits = CycleLimits(state, pool, self.chooser.ranks, self.context)
+        told = self.caches.of(ToldReasons)
+        self.reasons = Reasons(self.chooser, self.kinds, self.requests, self.waiting, self.limits, told)
+        if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
+            self.most = self.rules.most_matches
+        self.promised = self._promised()
+        self.groups = GroupTurns(state, self.rules, self.accounts, self.total, self.lightest, self.reasons)
+        self.groups.begin(self.waiting.using, self.promised)
+        self.jobs = room(state)
+        self.chooser.publish()
+
+    def _promised(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        state, places = self.state, self.chooser.pool.places
+        for (number, _), name in state.reserved.items():
+            if number in state.clusters and name in places and name not in state.claim_ready:
+                submitter = state.clusters[number].submitter
+                found[submitter] = found.get(submitter, 0.0) + self.chooser.cores(places[name])
+        return found
+
+    # Spins
+
+    def run(self) -> None:
+        """One pie for all; with accounting groups, one for each in its turn."""
+        if self._goes_by_standings():
+            self._spin_by_standings()
+            return
+        everyone = self._take_part()
+        if self.rules.tree.divides:
+            self.groups.run(everyone, self.taking, self._share_out, self._all_gone, self.context)
+            self.groups.tell()
+        else:
+            self._share_out(everyone, WHOLE)
+
+    def _goes_by_standings(self) -> bool:
+        """Whether those who wait need not be known one by one to know how the pie is divided among them."""
+        rules = self.rules
+        return not (
+            rules.tree.divides
+            or rules.ignore_user_priorities
+            or self.turns
+            or any(self.accounts.of(name).floor > 0 for name in self.waiting.standings.alone)
+        )
+
+    def _spin_by_standings(self) -> None:
+        """Spin the pie. When nothing is left, those who were not asked yet are refused by their numbers."""
+        waiting = self.waiting
+        ignoring = self.rules.consider_preemption
+        alone = [self.accounts.of(name) for name in (*waiting.standings.alone, *self._who_runs())]
+        line = Line(waiting.standings, alone, self.total)
+        pie = before = line.pie
+        if not len(line) or (pie <= 0 and not ignoring):
+            return
+        self.spins += 1
+        left: list[int] = []
+        for name in line:
+            if self._nothing_left():
+                self._refuse_line(line, pie)
+                return
+            one = self._by_name(name)
+            whole = self._slice(one, line.share(line.rights_of(name)), self.total)
+            self.reasons.slices[name] = one.using + whole
+            done, got = self._negotiate(one, Limits(min(whole, pie), whole, inf), ignoring, False)
+            pie -= got
+            if not done:
+                left.append(waiting.at[name])
+        if (pie < before or len(left) < len(line)) and self.chooser.any_left():
+            self._take_part()
+            self._spin(np.array(left, np.int64), False, WHOLE, first=False)
+
+    def _by_name(self, name: str) -> Account:
+        one, place = self.accounts.of(name), self.waiting.at.get(name, -1)
+        one.idle = int(self.waiting.rows["idle"][place]) if self.waiting.waits(name) else 0
+        return one
+
+    def _who_runs(self) -> list[str]:
+        """As long as slots may change hands, those who have some, and none of whose jobs waits."""
+        if not self.rules.consider_preemption:
+            return []
+        using = self.waiting.by_birth(name for name in self.waiting.using if self.state.submitters[name].slots)
+        return [name for name in using if not self.waiting.waits(name)]
+
+    def _refuse_line(self, line: Line, pie: float) -> None:
+        """Do what ``_refuse`` does with the rest of a spin for all who have equal rights at once."""
+        rows, at, ignoring = self.waiting.rows, self.waiting.at, self.rules.consider_preemption
+        apart = [name for name in (*self.requests.begun, *self.hopeless, *self.promised) if name in at]
+        apart = sorted({*apart})
+        refused: list[int] = []
+        for rest in line.rests(apart):
+            self._count_refused(rest, min(line.slice(rest.rights), pie), rest.rights.using)
+        for name in filter(self.waiting.waits, line.singles(apart)):
+            one, place, rights = self._by_name(name), at[name], line.rights_of(name)
+            kind, kinds, own = int(rows["kind"][place]), int(rows["kinds"][place]), min(line.slice(rights), pie)
+            if kinds > 0 and name not in apart:
+                self._count_refused(Rest(rights, 1, one.idle, kinds), own, one.using)
+                refused += [place] if kind >= 0 else []
+            elif one.idle:
+                self._negotiate(one, Limits(own, own, inf), ignoring, False)
+        self.reasons.refused = np.array(refused, np.int64)
+        self.reasons.spared = dict.fromkeys((*line.walked, *apart))
+
+    def _count_refused(self, rest: Rest, own: float, using: float) -> None:
+        """Count those who came when no slot was left, each of whom was to have so many cores further."""
+        room = rest.rights.ceiling - using
+        if room <= 0 or room < self.lightest:
+            return
+        over = own <= 0
+        before, kinds = self.refused, rest.kinds
+        if over and not (self.rules.consider_preemption and self.chooser.prefers):
+            kinds = 0
+        self.considered += kinds
+        self.rejections += kinds
+        limited = before.limited + (rest.many if over else 0)
+        self.refused = Refused(before.submitters + rest.many, before.jobs + rest.idle, limited)
+
+    def _share_out(self, everyone: Places, budget: Budget) -> Places:
+        """The floors first, then the pie; who is left in the end."""
+        if self.taking["floor"].any():
+            idle, using, floor = (self.taking[name][everyone] for name in ("idle", "using", "floor"))
+            low = everyone[(idle > 0) & (using < floor)]
+            if len(low):
+                self._spin(low, True, budget)
+        return self._spin(everyone, False, budget)
+
+    def _take_part(self) -> Places:
+        """Who has jobs: such that wait or, as long as slots may change hands, such that run. Those come behind the
+        others, and have no turn."""
+        waiting = self.waiting
+        self.running = self._who_runs()
+        count = len(waiting.rows)
+        self.taking = waiting.rows.followed_by(len(self.running), ("using", "spelled"))
+        self.places = {name: place for place, name in enumerate(self.running, count)}
+        for name, place in self.places.items():
+            self.taking.put(place, self.accounts.of(name))
+        if self.turns:
+            last = len(self.turns)
+            keys = [(self.turns.get(name, last), name) for name in waiting.names]
+            order = sorted(range(len(keys)), key=keys.__getitem__)
+            self.taking["spelled"][order] = np.arange(len(order))
+        return np.concatenate([waiting.in_turn(), np.arange(count, len(self.taking))])
+
+    def _spin(self, places: Places, floors: bool, budget: Budget, first: bool = True) -> Places:
+        """Spin a pie; who of these is left in the end, as something may still be had by them."""
+        total = min(self.total, budget.limit)
+        while len(places):
+            ignoring = first and self.rules.consider_preemption
+            if not ignoring and budget.is_spent():
+                return places
+            self._follow_gifts()
+            shares, most = self._shares(places), budget.room()
+            slices = self._slices(places, shares, total)
+            if not self.rules.consider_preemption:
+                slices = np.minimum(slices, most)
+            pie = _sum(slices)
+            if not self.rules.consider_preemption and pie <= 0:
+                return places
+            if first:
+                order = self._order(places, slices)
+                places, shares = places[order], shares[order]
+            self.spins += 0 if floors else 1
+            before = pie
+            left: list[int] = []
+            for number, place in enumerate(map(int, places)):  # most often it ends soon
+                if first and not floors and self._nothing_left():
+                    self._refuse(
+                        places[number:], np.minimum(self._slices(places, shares, total)[number:], pie), ignoring
+                    )
+                    return places[:0]
+                if not ignoring and budget.is_spent():
+                    left += map(int, places[number:])
+                    break
+                one = self._account(place)
+                whole = self._slice(one, float(shares[number]), total)
+                if floors:
+                    whole = min(whole, one.floor - one.using)
+                self.reasons.slices[one.name] = one.using + whole
+                unclaimed = min(whole, most)
+                if not self.rules.consider_preemption:
+                    whole = unclaimed
+                skip = not first and min(whole, pie) < self.lightest
+                limits = Limits(min(whole, pie), unclaimed, inf, budget.strict_room(), SHARE if whole < most else QUOTA)
+                done, got = self._negotiate(one, limits, ignoring, skip)
+                pie -= got
+                if not done:
+                    left.append(place)
+            many, places, first = len(places), np.array(left, np.int64), False
+            if floors or (pie >= before and len(places) >= many) or not self.chooser.any_left():
+                return places
+        return places
+
+    def _account(self, place: int) -> Account:
+        after = place - len(self.waiting.rows)
+        one = self.accounts.of(self.running[after] if after >= 0 else self.waiting.names[place])
+        one.idle = int(self.taking["idle"][place])
+        return one
+
+    def _follow_gifts(self) -> None:
+        """Take in what the cycle has given so far."""
+        for name, one in self.accounts.moved.items():
+            place = self.places.get(name, self.waiting.at.get(name, -1))
+            if place >= 0:
+                self.taking["using"][place] = one.using
+        self.accounts.moved.clear()
+
+    def _shares(self, places: Places) -> Floats:
+        """The part of the pool that each is to have, by the inverse ratio of the effective priorities."""
+        priorities = self.taking["priority"][places]
+        worst = priorities.max()
+        shares: Floats = worst / (priorities * _sum(worst / priorities))
+        return shares
+
+    def _slices(self, places: Places, shares: Floats, total: float) -> Floats:
+        """The cores that each is to have further."""
+        if self.rules.ignore_user_priorities:
+            return np.full(len(places), ALL)
+        slices: Floats = np.maximum(0.0, shares * total - self.taking["using"][places])
+        return slices
+
+    def _slice(self, one: Account, share: float, total: float) -> float:
+        """The same of one, as of now."""
+        return ALL if self.rules.ignore_user_priorities else max(0.0, share * total - one.using)
+
+    def _order(self, places: Places, slices: Floats) -> Places:
+        """Who is asked first: the better priority, then the emptier slice, then by name."""
+        using = self.taking["using"][places]
+        whole = using + slices
+        starvation = np.divide(using, whole, out=np.full(len(places), inf), where=whole > 0)
+        found: Places = np.lexsort((self.taking["spelled"][places], starvation, self.taking["priority"][places]))
+        return found
+
+    # Those for whom no slot is left
+
+    def _all_gone(self) -> bool:
+        """Whether whoever comes now gets nothing, for the one reason that all slots are gone."""
+        if len(self.chooser.choices) != self.chosen:
+            self.chosen, self.any_left = len(self.chooser.choices), self.chooser.any_left()
+        return not self.any_left and not self.rules.all_jobs and self.most > 0
+
+    def _nothing_left(self) -> bool:
+        """Whether, besides, this need not be asked for each: what holds for a job holds for its like, whosever."""
+        return self.kinds.lasts and self._all_gone()
+
+    def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:
+        """Go through the rest of a spin when no slot is left: each is asked for one job of each kind. Whoever is more
+        than its jobs' kinds is asked as always.
+
+        :param slices: what each may have further
+        """
+        self._follow_gifts()
+        at, apart = self.waiting.at, np.zeros(len(self.taking), bool)
+        names = self.requests.begun | self.hopeless.keys() | self.promised.keys()
+        apart[[at[name] for name in names if name in at]] = True
+        kind, kinds, idle, using, ceiling = (
+            self.taking[name][places] for name in ("kind", "kinds", "idle", "using", "ceiling")
+        )
+        alike = (kinds > 0) & ~apart[places]
+        for number in np.flatnonzero(~alike & (idle > 0)).tolist():
+            one, own = self._account(int(places[number])), float(slices[number])
+            self._negotiate(one, Limits(own, own, inf), ignoring, False)
+        self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (kind >= 0)]])
+        room = ceiling - using
+        alike &= (room > 0) & (room >= self.lightest)
+        over = alike & (slices <= 0)
+        asked = alike if ignoring and self.chooser.prefers else alike & ~over
+        many = int(kinds[asked].sum())
+        self.considered += many
+        self.rejections += many
+        before = self.refused
+        more = (int(alike.sum()), int(idle[alike].sum()), int(over.sum()))
+        self.refused = Refused(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
+
+    # One submitter
+
+    def _negotiate(self, one: Account, limits: Limits, ignoring: bool, skip: bool) -> tuple[bool, float]:
+        """Find slots for a submitter's jobs; whether it is done for this cycle, and the cores that it got."""
+        if not one.idle:
+            return True, 0.0
+        if skip:
+            self.shared[one.name] = None
+            self.reasons.stopped[one.name, -1] = limits.capped
+            return False, 0.0
+        limits.room = one.ceiling - one.using - self.promised.get(one.name, 0.0)
+        if limits.room <= 0 or limits.room < self.lightest:
+            self.reasons.stopped[one.name, -1] = CEILING
+            return True, 0.0
+        self.active.setdefault(one.name, one.idle)
+        limited = self._serve(one, limits, ignoring)
+        if limits.got >= limits.limit or limited:
+            self.shared[one.name] = None
+            return False, limits.got
+        return True, limits.got
+
+    def _serve(self, one: Account, limits: Limits, ignoring: bool) -> bool:
+        """Serve a submitter's jobs in their order; whether its share was in the way of any."""
+        chooser, stopped = self.chooser, self.reasons.stopped
+        hopeless = self.hopeless.setdefault(one.name, set())
+        failed = set(hopeless)
+        limited = False
+        stopped.pop((one.name, -1), None)
+        for cluster, proc, number in self.requests.of(one.name, failed):
+            over = limits.got >= limits.limit
+            if over and not (ignoring and chooser.prefers):
+                stopped[one.name, -1] = limits.capped
+                return True
+            if limits.room - limits.got <= 0:
+                stopped[one.name, -1] = CEILING
+                return True
+            if self.matched.get(one.name, 0) >= self.most:
+                stopped[one.name, -1] = MATCHES
+                return limited
+            if self.jobs <= 0:
+                stopped[one.name, -1] = RUNNING
+                return limited
+            self.considered += 1
+            wanted = self.limits.of(number, cluster, proc)
+            if wanted is not None and not wanted.fits():
+                self._turn_away(one, number, failed, hopeless, CONCURRENCY)
+                continue
+            if self.kinds.barren(number, cluster, proc) is not None:
+                self._turn_away(one, number, failed, hopeless, "")
+                continue
+            kind = self.kinds.of(number, cluster, proc, one)
+            kind.limits = wanted
+            choice = chooser.best(kind, one, cluster, proc, limits, over)
+            if choice is not None:
+                self.requests.give(cluster, proc)
+                self.jobs -= 1
+                self.matched[one.name] = self.matched.get(one.name, 0) + 1
+                stopped.pop((one.name, number), None)
+                continue
+            self.rejections += 1
+            why = limits.capped if over and chooser.leaves_any(kind) else limits.stopped
+            limited = limited or why in (SHARE, QUOTA)
+            if not why and wanted is not None and wanted.refused:
+                why = CONCURRENCY
+            stopped[one.name, number] = why
+            if not self.rules.all_jobs:
+                failed.add(number)
+            if why in ("", CONCURRENCY) and (chooser.stable or not chooser.leaves_any(kind)):
+                hopeless.add(number)
+        return limited
+
+    def _turn_away(self, one: Account, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
+        """A job gets nothing, nor will any like it in this cycle."""
+        self.rejections += 1
+        if why:
+            self.reasons.stopped[one.name, number] = why
+        if not self.rules.all_jobs:
+            failed.add(number)
+        hopeless.add(number)
+
+    # What is told
+
+    def statistics(self, matches: int) -> dict[str, float]:
+        """LastNegotiationCycle*, without that prefix. An instant of the log takes no time."""
+        candidates = self.chooser.candidates()
+        return {
+            "Time": self.now // 1_000_000,
+            "End": self.now // 1_000_000,
+            "Duration": 0,
+            "TotalSlots": len(self.chooser.pool.names),
+            "TrimmedSlots": candidates,
+            "CandidateSlots": candidates,
+            "SlotShareIter": 1,
+            "Pies": self.groups.pies or 1,
+            "PieSpins": self.spins,
+            "NumSchedulers": 1 if self.active or self.refused.submitters else 0,
+            "NumIdleJobs": sum(self.active.values()) + self.refused.jobs,
+            "NumJobsConsidered": self.considered,
+            "Matches": matches,
+            "Rejections": self.rejections,
+            "ActiveSubmitterCount": len(self.active) + self.refused.submitters,
+            "SubmittersShareLimit": len(self.shared) + self.refused.limited,
+            "SubmittersMatchLimit": sum(count >= self.most for count in self.matched.values()),
+        }
+
+
+def _sum(values: Floats) -> float:
+    """The sum, rounded once: in any order the same."""
+    return fsum(values.tolist())
