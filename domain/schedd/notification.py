@@ -32,6 +32,8 @@ NEVER, ALWAYS, COMPLETE, ERROR, START = range(5)
 EXIT, HOLD, REMOVE, BEGIN = "exit", "put on hold", "removed", "start"
 _ASKED_FOR: Final = frozenset({1, HELD_BY_POLICY, 15})
 """HoldReasonCodes of holds that are no failure: by a user, by the job's policy, by its submission."""
+NOT_EXPANDED: Final = "not_expanded"
+"""The cause of a hold where a job was to begin, and its slot could not fill in what it asks for."""
 _BY_USERS: Final = frozenset({"user_hold", "user_remove"})
 
 
@@ -72,7 +74,8 @@ def _occasions(draft: Draft, event: Event) -> Iterator[_Occasion]:
             yield _Occasion(what, cluster, event.proc, _reason(event.changes, what))
     elif isinstance(event, JobsTransitioned):
         what = {"Held": HOLD, "Removed": REMOVE}.get(event.target, "")
-        if what and event.source in RUNS and event.cause not in _BY_USERS:
+        began = event.source in RUNS or event.cause == NOT_EXPANDED
+        if what and began and event.cause not in _BY_USERS:
             for first, last in event.procs:
                 yield from (
                     _Occasion(what, cluster, proc, _reason(event.changes, what)) for proc in range(first, last + 1)

@@ -116,3 +116,14 @@ def test_why_tells_until_when_it_cools_down() -> None:
     assert "it waits again, and cools down until 2027-01-15 08:00:31" in said
     assert "SYSTEM_ON_VACATE_COOL_DOWN = ifThenElse(VacateReasonCode == 1022,20,0) was 20" in said
     assert "Job 1.0 had cooled down." in life
+
+
+@together(("universe", "again"), [("12", 41), ("7", 10)])
+def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(universe: str, again: int) -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(600), settings={"SYSTEM_ON_VACATE_COOL_DOWN": "30"})
+    pool.submit(1, JobUniverse=universe)
+    pool.advance(10)
+    pool.act("vacate", "1.0")
+    pool.advance(100)
+    assert began(pool) == [0, again]
+    assert not examine(pool.log.read()).violations

@@ -41,6 +41,12 @@ def subjects(pool: TestPool) -> list[str]:
         ("ends well with 3", BADLY, {"JobSuccessExitCode": "3"}, {ALWAYS: "-", COMPLETE: "-"}),
         ("ends by a signal", BY_SIGNAL, {}, {ALWAYS: "-", COMPLETE: "-", ERROR: "-"}),
         ("cannot be started", NOWHERE, {}, {ALWAYS: "put on hold", ERROR: "put on hold"}),
+        (
+            "lacks an attribute of its slot",
+            WELL,
+            {"Args": '"$$(Missing)"'},
+            {ALWAYS: "put on hold", ERROR: "put on hold"},
+        ),
         ("is held at its end", WELL, {"OnExitHold": "true"}, {ALWAYS: "put on hold"}),
         ("is held at a bad end", BADLY, {"OnExitHold": "true"}, {ALWAYS: "put on hold", ERROR: "put on hold"}),
         ("is held as it runs", WELL, {"PeriodicHold": "JobStatus == 2"}, {ALWAYS: "put on hold"}),
