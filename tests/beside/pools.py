@@ -94,9 +94,9 @@ class Own:
         self.shown = str(self.home)
 
     @contextmanager
-    def served(self) -> Iterator[Own]:
-        """Serve it meanwhile."""
-        self._folder.write("pool.conf", CONF)
+    def served(self, text: str = CONF) -> Iterator[Own]:
+        """Serve it meanwhile by this configuration."""
+        self._folder.write("pool.conf", text)
         try:
             with self._folder.served("-config", "pool.conf", "-dialect", "htcondor-25"):
                 yield self
@@ -106,7 +106,7 @@ class Own:
     def command(self, name: str, *words: str, where: str = ".") -> str:
         log = str(self._folder.path / "pool.db")
         variables = {**environment(), **USERS}
-        done = forked.run([*POOLBOOK, name, *words, "-log", log], cwd=self.home / where, env=variables, timeout=60)
+        done = forked.run([*POOLBOOK, name, *words, "-log", log], cwd=self.home / where, env=variables, timeout=300)
         return done.stdout + done.stderr
 
 

@@ -1,6 +1,7 @@
-"""Property: whatever policies jobs have, and whatever people, machines, time and crashes do to them, each comes to one
-end, no policy acts on a job that has left, the log is legal, and a pool that was stopped and folded anew goes on as one
-that was not."""
+"""Property: whatever policies jobs have, and whatever people, machines, time and crashes do to them, each that was made
+comes to one end, no policy acts on a job that has left, no limit is exceeded, the log is legal, and a pool that was
+stopped and folded anew goes on as one that was not. With factories, retries, schedules, edits and the queue's limits at
+once."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain import events as e
+from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.periodic_policy import BY_CAUSE
 from poolbook.domain.state_machines import LEFT
 from poolbook.replay.validation import examine
@@ -37,15 +39,21 @@ SYSTEMS: tuple[dict[str, str], ...] = (
      "SYSTEM_PERIODIC_HOLD_B": "Wanted =?= 3", "SYSTEM_PERIODIC_REMOVE": "NumHolds > 4", "SYSTEM_MAX_RELEASES": "3"},
     {"SYSTEM_PERIODIC_VACATE": "time() - JobCurrentStartDate > 200", "PERIODIC_EXPR_INTERVAL": "20",
      "SYSTEM_PERIODIC_RELEASE": "HoldReasonCode == 3 && NumHolds < 4"},
+    {"MAX_JOBS_RUNNING": "1", "MAX_JOBS_PER_OWNER": "11", "SYSTEM_ON_VACATE_COOL_DOWN": "45"},
 )  # fmt: skip
 FEW = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "5"))
-JOBS = st.sampled_from(["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"])
+JOBS = st.sampled_from(["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3.0", "3.1", "3", "4", "alice"])
+FACTORY, LIMIT, MAX_IDLE = 3, "JobMaterializeLimit", "JobMaterializeMaxIdle"
+RETRIES = {"OnExitRemove": "NumJobCompletions > JobMaxRetries || ExitCode == 0", "JobMaxRetries": "2"}
+SCHEDULE = {"CronMinute": '"*/2"', "DeferralWindow": "30", "OnExitRemove": "NumJobStarts >= 2"}
+LIMITS = st.sampled_from(["0", "1", "2", "5"])
 
 
 class AnyPolicy(RuleBasedStateMachine):
-    """Two submissions of three jobs on two slots."""
+    """Two submissions of three jobs, a factory of six that are tried again, and a job with a schedule, on two slots."""
 
     pool: TestPool
+    most: int  #: how many jobs of the factory the limits have ever let into the queue together
 
     @initialize(
         system=st.sampled_from(SYSTEMS), hold=st.sampled_from(HOLDS), release=st.sampled_from(RELEASES),
@@ -68,6 +76,9 @@ class AnyPolicy(RuleBasedStateMachine):
         self.pool.machine(static=2, cpus=2)
         self.pool.submit(3, QDate="1800000000", PeriodicHold=hold, PeriodicRelease=release, PeriodicRemove=remove)
         self.pool.submit(3, QDate="1800000000", PeriodicVacate=vacate, OnExitRemove=end, AllowedJobDuration="500")
+        self.pool.submit(6, **RETRIES, PeriodicHold=hold, **{LIMIT: "3", MAX_IDLE: "2"})
+        self.pool.submit(1, **SCHEDULE)
+        self.most = 3
 
     @rule(seconds=st.sampled_from([1, 19, 60, 61, 240]))
     def wait(self, seconds: int) -> None:
@@ -84,6 +95,23 @@ class AnyPolicy(RuleBasedStateMachine):
     @rule(job=JOBS, wanted=st.sampled_from(["true", "3", "undefined"]))
     def edit(self, job: str, wanted: str) -> None:
         self.pool.edit(job, Wanted=wanted)
+
+    @rule(name=st.sampled_from([LIMIT, MAX_IDLE]), number=LIMITS)
+    def change_a_limit(self, name: str, number: str) -> None:
+        answer = self.pool.edit(str(FACTORY), **{name: number})
+        if name == LIMIT and not answer.refusal:
+            self.most = max(self.most, int(number) or 6)
+
+    @rule(paused=st.sampled_from(["1", "0"]))
+    def pause(self, paused: str) -> None:
+        self.pool.edit(str(FACTORY), JobMaterializePaused=paused)
+
+    @rule(count=st.integers(1, 3))
+    def submit_more(self, count: int) -> None:
+        most = self.pool.state.settings.get("MAX_JOBS_PER_OWNER")
+        answer = self.pool.submit(count, PeriodicRemove="time() - QDate > 600", QDate="1800000000")
+        there = sum(cluster.live for cluster in self.pool.state.clusters.values())
+        assert most is None or answer.refusal or there <= int(most)
 
     @rule()
     def stop_and_begin_anew(self) -> None:
@@ -111,14 +139,40 @@ class AnyPolicy(RuleBasedStateMachine):
             elif isinstance(event, e.JobSignalled) and event.cause in BY_CAUSE:
                 assert (event.cluster, event.proc) not in gone
         clusters = self.pool.state.clusters
-        left = sum(cluster.live for cluster in clusters.values())
-        assert left + len(gone) == 6
+        there = {(number, proc) for number, cluster in clusters.items() for proc in cluster.procs()}
+        assert there | gone == self._made()
+        assert not there & gone
+
+    def _made(self) -> set[tuple[int, int]]:
+        """The jobs that ever were in the queue."""
+        made: set[tuple[int, int]] = set()
+        for event in self.pool.events():
+            if isinstance(event, e.ClusterSubmitted) and not event.factory:
+                made |= {(event.cluster, proc) for proc in range(event.count)}
+            elif isinstance(event, e.JobsMaterialized):
+                new = {(event.cluster, proc) for first, last in event.procs for proc in range(first, last + 1)}
+                assert not new & made
+                made |= new
+        return made
+
+    @invariant()
+    def no_limit_is_exceeded(self) -> None:
+        if not hasattr(self, "pool"):
+            return
+        state = self.pool.state
+        factory = state.clusters.get(FACTORY)
+        assert factory is None or factory.live <= self.most
+        assert len(state.activations) <= int(state.settings.get("MAX_JOBS_RUNNING", "2"))
 
     def teardown(self) -> None:
         if not hasattr(self, "pool"):
             return
         assert examine(self.pool.log.read()).violations == []
         self.pool.advance(3000)
+        self.pool.handle(s.Act(self.pool.id(), "alice", "remove", s.Selection(everything=True)))
+        self.pool.advance(60)
+        self.each_job_leaves_once_and_nothing_happens_to_it_then()
+        assert not self.pool.state.clusters
         assert examine(self.pool.log.read()).violations == []
 
 
