@@ -23,6 +23,7 @@ from ..state.proc_ads import pack
 from ..state.schedd_settings import JOBS_RUNNING, TRANSFORM, limit
 from ..state.state import State
 from .edit_rights import SECURE, guard, ignores_secure
+from .factory_limits import makes_factory
 from .job_transforms import Applied, Evaluation
 from .queue_limits import Exceeded, exceeded
 from .submit_policy import Columns, Judge, Kind, Refused, Step, decide, merged, submit_policy
@@ -44,7 +45,7 @@ COMMIT = "Failed to commit job submission into the queue."
 def admit(draft: Draft, command: Submit, number: int, columns: Columns) -> Admitted | None:
     """What the queue gets of a submission, and what its user is warned of; None: it is refused, and is answered."""
     state = draft.state
-    most = exceeded(state, command.user, command.count)
+    most = exceeded(state, command.user, 0 if makes_factory(command.ad) else command.count)
     if most is not None:
         _beyond(draft, command, number, most)
         return None

@@ -12,7 +12,7 @@ from typing import Final
 from ..classad import EvaluationError, Expression
 from ..classad.match import accepts
 from ..decision.draft import Draft
-from ..events import Ad, ClusterEvent, FactoryTransitioned, JobsMaterialized
+from ..events import Ad, ClusterEvent, FactoryTransitioned, JobsMaterialized, PoolConfigured
 from ..ports.stimuli import Selection
 from ..state.cluster import Cluster, Factory
 from ..state.expression_cache import ad_of
@@ -20,6 +20,7 @@ from ..state.job_ad import STATUS_NUMBERS
 from .crontab import ATTRIBUTES
 from .deferral import schedule, whole_of
 from .factory_limits import LIMIT, MAX_IDLE, PAUSED
+from .queue_limits import SHARED, most_more
 
 _NOT_RUNNING: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))
 
@@ -37,6 +38,9 @@ def materialize(draft: Draft) -> None:
     """Let the factories make jobs of whose clusters anything has changed in this decision."""
     state = draft.state
     numbers = {event.cluster for event in draft.events if isinstance(event, ClusterEvent)}
+    everybody = any(isinstance(event, PoolConfigured) for event in draft.events)
+    if state.factories and (everybody or (numbers and any(name in state.settings for name in SHARED))):
+        numbers = set(state.factories)  # there may be room that there was not
     for number in sorted(numbers & state.factories.keys()):
         cluster = state.clusters[number]
         assert cluster.factory is not None
@@ -60,7 +64,8 @@ def _room(draft: Draft, cluster: Cluster) -> int:
         room = min(room, limit - cluster.live)
     if idle is not None and idle >= 0:
         room = min(room, idle - sum(cluster.counts[number] for number in _NOT_RUNNING))
-    return room
+    most = most_more(draft.state, cluster)
+    return room if most is None else min(room, most)
 
 
 def _number(draft: Draft, cluster: Cluster, factory: Factory, name: str) -> int | None:

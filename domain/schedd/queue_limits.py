@@ -1,14 +1,16 @@
 """How many jobs the queue takes: MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION.
 
-A submission that would come to more is refused as a whole. Source: NewCluster and NewProc (qmgmt.cpp) of the reference,
-condor_submit for the words.
+A submission that would come to more is refused as a whole. That of a factory counts no job; the factory makes as many
+as there is room for, of its cluster MAX_MATERIALIZED_JOBS_PER_CLUSTER at most. Source: NewCluster, NewProc and
+JobMaterializeTimerCallback (qmgmt.cpp) of the reference, condor_submit for the words.
 """
 
 from __future__ import annotations
 
 from attrs import frozen
 
-from ..state.schedd_settings import JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_SUBMITTED, limit
+from ..state.cluster import Cluster
+from ..state.schedd_settings import JOBS_MADE, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_SUBMITTED, limit
 from ..state.state import State
 
 
@@ -31,7 +33,7 @@ class Exceeded:
 
 
 def exceeded(state: State, user: str, count: int) -> Exceeded | None:
-    """The limit that ``count`` further jobs of a user would exceed first; None: there is none."""
+    """The limit that a submission of ``count`` further jobs of a user would exceed first; None: there is none."""
     found: list[Exceeded] = []
     for setting in (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION):
         most = limit(state.settings, setting)
@@ -41,6 +43,24 @@ def exceeded(state: State, user: str, count: int) -> Exceeded | None:
         if there + count > most:
             found.append(Exceeded(setting, most, there, max(0, most - there)))
     return min(found, key=lambda one: one.proc, default=None)
+
+
+FOR_FACTORIES = (JOBS_MADE, JOBS_PER_SUBMISSION, JOBS_SUBMITTED, JOBS_PER_OWNER)
+SHARED = (JOBS_SUBMITTED, JOBS_PER_OWNER)
+"""The limits for which the jobs of several clusters count together."""
+
+
+def most_more(state: State, cluster: Cluster) -> int | None:
+    """How many further jobs a cluster's factory may have in the queue; None: no limit says so."""
+    given = [(name, most) for name in FOR_FACTORIES if (most := limit(state.settings, name)) is not None]
+    return min((most - _counting(state, cluster, name) for name, most in given), default=None)
+
+
+def _counting(state: State, cluster: Cluster, name: str) -> int:
+    """How many jobs count for a limit of the cluster's."""
+    if name not in SHARED:
+        return cluster.live
+    return _in_the_queue(state, "" if name == JOBS_SUBMITTED else state.owner(cluster))
 
 
 def _in_the_queue(state: State, owner: str) -> int:

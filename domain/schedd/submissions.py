@@ -19,7 +19,7 @@ from ..state.schedd_settings import MAX_INPUT
 from .accounting_group import submitter_of
 from .admission import admit
 from .crontab import ATTRIBUTES
-from .factory_limits import LIMIT, LIMITS
+from .factory_limits import LIMIT, makes_factory
 from .warnings import heading, said
 
 NUMBERS_GIVEN_OUT = 10_000
@@ -52,7 +52,7 @@ def submit(draft: Draft, command: Submit) -> None:
     ad["Owner"] = quoted(command.user)
     ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
     ad["TotalSubmitProcs"] = str(command.count)
-    factory = any(name.lower() in LIMITS for name in ad)
+    factory = makes_factory(ad)
     if factory:
         ad = _limited(ad, command.count)
         if on_hold:

@@ -43,9 +43,11 @@ JOBS_SUBMITTED: Final = "MAX_JOBS_SUBMITTED"
 JOBS_PER_OWNER: Final = "MAX_JOBS_PER_OWNER"
 JOBS_PER_SUBMISSION: Final = "MAX_JOBS_PER_SUBMISSION"
 JOBS_RUNNING: Final = "MAX_JOBS_RUNNING"
-LIMITS: Final = (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_RUNNING)
-"""How many jobs there may be: in the queue, of one user in the queue, in one submission, running. One that is not set
-is none: HTCondor's defaults (100,000 of an owner, 20,000 in a submission, 10,000 running) count where they are set."""
+JOBS_MADE: Final = "MAX_MATERIALIZED_JOBS_PER_CLUSTER"
+LIMITS: Final = (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_RUNNING, JOBS_MADE)
+"""How many jobs there may be: in the queue, of one user in the queue, in one submission, running, of a factory in the
+queue. One that is not set is none: HTCondor's defaults (100,000 of an owner, 20,000 in a submission, 10,000 running)
+count where they are set."""
 
 PERIODIC: Final = tuple(f"SYSTEM_PERIODIC_{what}" for what in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
 """The access point's policies for all jobs: of each there may be a nameless one and named ones (``NAMES``), each with

@@ -10,6 +10,7 @@ from ...domain import events as e
 from ...domain.schedd.edit_rights import IDENTITY, IMMUTABLE, OWN, guard
 from ...domain.schedd.factory_limits import LIMIT, MAX_IDLE
 from ...domain.schedd.job_commands import HELD_BY_USER, is_firm
+from ...domain.schedd.queue_limits import most_more
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import TERMINAL, unquoted, whole
 from ...domain.state.proc_ads import CHUNK
@@ -236,6 +237,11 @@ def _within_limits(pool: JudgedPool, cluster: Cluster, more: int) -> None:
     if idle.isdecimal() and waiting > int(idle):
         words = f"{waiting} of its jobs do not run, more than its {MAX_IDLE} {idle}"
         pool.report(f"cluster {cluster.id}", "factory", words)
+    most = most_more(pool.state, cluster)
+    if most is not None and more > most:
+        pool.report(
+            f"cluster {cluster.id}", "factory", f"{more} of its jobs are made, but the queue has room for {most}"
+        )
 
 
 @rule_of(e.FactoryTransitioned, lambda pool, event: known_cluster(pool, event.cluster, 0))

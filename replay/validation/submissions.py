@@ -77,7 +77,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     name, settings = f"cluster {event.cluster}", pool.state.settings
     changed = pool.transformed.pop(event.cluster, [])
     user = unquoted(event.ad.get("Owner", ""))
-    most = exceeded(pool.state, user, event.count)
+    most = exceeded(pool.state, user, 0 if event.factory else event.count)
     if most is not None:
         pool.report(name, "policy", f"{most.setting} = {most.limit} refuses it")
     if not (submit_policy(settings) or changed):

@@ -141,7 +141,6 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
             "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 3",
             "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce limits of the queue yet, and would let in",
         ),
-        ("MAX_MATERIALIZED_JOBS_PER_CLUSTER = 3", "does not enforce limits of the queue yet"),
         ("STARTD_ATTRS = HasVM\nHasVM = true", "HasVM: slots would advertise what Poolbook cannot do yet"),
         ("STARTD_ATTRS = HasVM\nSLOT1_HasVM = true", "HasVM: slots would advertise"),
         ("START = HasVM", "START reads HasVM, which no slot here has"),
@@ -223,8 +222,8 @@ def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:
         ConfigError, match=r"MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: .* not enforce .* say ignore_unenforced=True"
     ):
         Pool.open("memory:", config="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1")
-    with pytest.raises(Refusal, match="MAX_MATERIALIZED_JOBS_PER_CLUSTER: Poolbook does not enforce"):
-        Pool.open("memory:", settings={"MAX_MATERIALIZED_JOBS_PER_CLUSTER": 1})
+    with pytest.raises(Refusal, match="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce"):
+        Pool.open("memory:", settings={"MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER": 1})
     with pytest.warns(ConfigWarning, match="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER"):
         Pool.open("memory:", config="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1", ignore_unenforced=True).close()
 
@@ -236,9 +235,9 @@ def test_a_program_s_pool_warns_of_what_is_not_followed() -> None:
 
 def test_a_new_log_is_not_given_a_limit_that_nobody_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
-    assert main(["run", "job.sub", "-set", "MAX_MATERIALIZED_JOBS_PER_CLUSTER=1"]) == 2
+    assert main(["run", "job.sub", "-set", "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER=1"]) == 2
     assert (
-        "-set MAX_MATERIALIZED_JOBS_PER_CLUSTER: Poolbook does not enforce limits of the queue yet"
+        "-set MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce limits of the queue yet"
         in capsys.readouterr().err
     )
 
@@ -262,9 +261,9 @@ def test_what_the_environment_sets_counts_without_a_file(
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own: no setting
     assert main(["run", "job.sub", "-quiet"]) == 0
-    monkeypatch.setenv("_CONDOR_MAX_MATERIALIZED_JOBS_PER_CLUSTER", "3")
+    monkeypatch.setenv("_CONDOR_MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER", "3")
     assert main(["run", "job.sub", "-quiet"]) == 1
-    assert "MAX_MATERIALIZED_JOBS_PER_CLUSTER: Poolbook does not enforce" in capsys.readouterr().err
+    assert "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["a file", "the environment"])

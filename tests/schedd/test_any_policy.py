@@ -98,7 +98,7 @@ class AnyPolicy(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from([LIMIT, MAX_IDLE]), number=LIMITS)
     def change_a_limit(self, name: str, number: str) -> None:
-        answer = self.pool.edit(str(FACTORY), **{name: number})
+        answer = self.pool.handle(s.Edit(self.pool.id(), "alice", s.Selection(clusters=(FACTORY,)), {name: number}))
         if name == LIMIT and not answer.refusal:
             self.most = max(self.most, int(number) or 6)
 

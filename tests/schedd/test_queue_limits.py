@@ -90,3 +90,38 @@ def test_whoever_submits_and_removes_the_limits_hold(steps: list[tuple[str, int]
         assert max(by_owner) <= 9
         assert sum(cluster.live for cluster in clusters) <= 12
     assert examine(pool.log.read()).violations == []
+
+
+def made(pool: PolicyPool) -> list[int]:
+    """How many jobs of each cluster are in the queue."""
+    return [cluster.live for _, cluster in sorted(pool.engine.state.clusters.items())]
+
+
+@together(
+    ("limits", "expected"),
+    [
+        ("", [2, 500]),
+        ("MAX_JOBS_PER_OWNER = 9", [2, 7]),
+        ("MAX_JOBS_SUBMITTED = 12", [2, 10]),
+        ("MAX_JOBS_PER_SUBMISSION = 6", [2, 6]),
+        ("MAX_MATERIALIZED_JOBS_PER_CLUSTER = 5", [2, 5]),
+    ],
+)
+def test_a_factory_is_taken_and_makes_as_many_jobs_as_the_limits_let_it(limits: str, expected: list[int]) -> None:
+    pool = PolicyPool(limits)
+    pool.submit(count=2)
+    assert pool.submit(count=500, JobMaterializeMaxIdle="1000").refusal == ""
+    assert made(pool) == expected
+    assert examine(pool.log.read()).violations == []
+
+
+def test_a_factory_goes_on_when_another_cluster_s_jobs_leave_or_the_limit_is_raised() -> None:
+    pool = PolicyPool("MAX_JOBS_PER_OWNER = 9")
+    pool.submit(count=5)
+    pool.submit(count=500, JobMaterializeMaxIdle="1000")
+    assert made(pool) == [5, 4]
+    pool.handle(s.Act(pool.id(), "alice", "remove", s.Selection(jobs=((1, 0), (1, 3)))))
+    assert made(pool) == [3, 6]
+    pool.configure("MAX_JOBS_PER_OWNER = 20")
+    assert made(pool) == [3, 17]
+    assert examine(pool.log.read()).violations == []
