@@ -144,6 +144,7 @@ def _docker(
         program=program,
         entrypoint=ads.of_job("DockerOverrideEntrypoint") is True,
         first=_limits(settings, ads),
+        logs=["--log-driver", "none"] if settings.silent else [],
         last=_surroundings(launch, settings, ads),
         under_scratch=_under_scratch(settings, ads),
         volumes=[
@@ -169,7 +170,7 @@ def _limits(settings: Containers, ads: _Ads) -> list[str]:
         words += ["--cap-drop=all", "--cap-add=SYS_PTRACE", "--security-opt", "no-new-privileges"]
     if settings.init:
         words.append("--init")
-    return [*words, *(["--log-driver", "none"] if settings.silent else [])]
+    return words
 
 
 def _surroundings(launch: Launch, settings: Containers, ads: _Ads) -> list[str]:

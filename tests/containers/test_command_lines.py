@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from poolbook.domain.ports.world import Launch
 from ..together import together
 from .conftest import HERE
 
+DATA = Path(__file__).parent.parent / "data" / "containers"
+MARKS = {"_POOLBOOK_EXECUTE": "/p", "_POOLBOOK_ACTIVATION": "9"}
 JOB = {
     "ClusterId": "12", "ProcId": "3", "User": '"alice@example.org"', "Cmd": '"/home/alice/fit.py"',
     "WantDocker": "true", "DockerImage": '"debian"',
@@ -32,9 +35,9 @@ SLOT = {"Cpus": "2", "Memory": "512", "Machine": '"node1"', "HasDocker": "true",
 PLAIN = " ".join(
     [
         "create --cpu-shares=200 --memory=512m --cap-drop=all --cap-add=SYS_PTRACE --security-opt no-new-privileges",
-        "--init --log-driver none --name HTCJob12_3_slot1_1_PID7 --label=org.poolbook.pool=/p",
-        "--label=org.poolbook.activation=9 -e _POOLBOOK_EXECUTE=/p -e _POOLBOOK_ACTIVATION=9 --volume /s:/s",
-        "--volume /s/tmp:/tmp --volume /s/var/tmp:/var/tmp --workdir /s --user 1000:1001 --group-add 1001",
+        "--init --name HTCJob12_3_slot1_1_PID7 --label=org.poolbook.pool=/p",
+        "--label=org.poolbook.activation=9 --log-driver none -e _POOLBOOK_EXECUTE=/p -e _POOLBOOK_ACTIVATION=9",
+        "--volume /s:/s --volume /s/tmp/:/tmp --volume /s/var/tmp/:/var/tmp --workdir /s --user 1000:1001 --group-add 1001",
         "--group-add 27 --hostname alice-12.3-node1 debian:latest ./fit.py -x",
     ]
 )
@@ -51,9 +54,8 @@ def docker_words(job: dict[str, str], config: str) -> str:
     assert isinstance(found, Docker)
     spec = {**asdict(found), "name": f"{found.name}_PID7"}
     order: dict[str, Any] = {"container": spec, "iwd": "/s", "run_in_iwd": True, "stdin": "", "arguments": ["-x"]}
-    marks = {"_POOLBOOK_EXECUTE": "/p", "_POOLBOOK_ACTIVATION": "9"}
     with socket.socket() as talk:
-        return " ".join(Running(order, "/s", marks, [], talk, Rights(1000, 1001, (1001, 27))).command())
+        return " ".join(Running(order, "/s", MARKS, [], talk, Rights(1000, 1001, (1001, 27))).command())
 
 
 @together(
@@ -73,13 +75,14 @@ def docker_words(job: dict[str, str], config: str) -> str:
         ({"DockerPullPolicy": '"sometimes"'}, "", ()),
         ({"ContainerServiceNames": '"a, b"', "a_ContainerPort": "80", "b_ContainerPort": "22"}, "",
          ("debian:latest", "-p 80 -p 22 debian:latest")),
-        ({"MountUnderScratch": '"/data"'}, "MOUNT_UNDER_SCRATCH =", ("/s/tmp:/tmp --volume /s/var/tmp:/var/tmp",
-                                                                     "/s/data:/data")),
+        ({"MountUnderScratch": '"/data"'}, "MOUNT_UNDER_SCRATCH =", ("/s/tmp/:/tmp --volume /s/var/tmp/:/var/tmp",
+                                                                     "/s/data/:/data")),
         ({}, "DOCKER_EXTRA_ARGUMENTS = --ulimit core=0", ("debian:latest", "--ulimit core=0 debian:latest")),
         ({}, "DOCKER_SHM_SIZE = 1024 * TARGET.ProcId", ("debian:latest", "--shm-size 3072 debian:latest")),
         ({}, "DOCKER_DROP_ALL_CAPABILITIES = TARGET.ProcId != 3",
          (" --cap-drop=all --cap-add=SYS_PTRACE --security-opt no-new-privileges", "")),
-        ({}, "DOCKER_RUN_UNDER_INIT = false\nDOCKER_LOG_DRIVER_NONE = false", (" --init --log-driver none", "")),
+        ({}, "DOCKER_RUN_UNDER_INIT = false", (" --init", "")),
+        ({}, "DOCKER_LOG_DRIVER_NONE = false", (" --log-driver none", "")),
         ({}, "DOCKER_MOUNT_VOLUMES = A, B, C\nDOCKER_VOLUME_DIR_A = /a\nDOCKER_VOLUME_DIR_B = /b:/c:ro\n"
              "DOCKER_VOLUME_DIR_C = /c\nDOCKER_VOLUME_DIR_C_MOUNT_IF = TARGET.ProcId == 4",
          ("/var/tmp --workdir", "/var/tmp --volume /a:/a --volume /b:/c:ro --workdir")),
@@ -89,6 +92,34 @@ def test_docker_is_called_as_htcondors_starter_calls_it(
     job: dict[str, str], config: str, instead: tuple[str, str] | tuple[()]
 ) -> None:
     assert docker_words(job, config) == (PLAIN.replace(instead[0], instead[1]) if instead else PLAIN)
+
+
+def test_docker_create_has_the_words_of_a_real_starters_log() -> None:
+    real = shlex.split((DATA / "docker_create.txt").read_text())[1:]
+    scratch = "/var/lib/condor/execute/dir_352267/scratch"
+    job = {**JOB, "ClusterId": "12", "ProcId": "0", "DockerImage": '"poolbook-test:1"', "DockerNetworkType": '"none"',
+           "Cmd": '"/bin/sh"', "TransferExecutable": "false"}  # fmt: skip
+    slot = {**SLOT, "Cpus": "1", "Memory": "128", "Machine": '"localhost"'}
+    settings = Containers.configured(read(f"DOCKER = {HERE}/docker"))
+    found = container_of(Launch("9", 12, 0, "slot1_2@localhost", job, slot, "alice"), settings, True, None)
+    assert isinstance(found, Docker)
+    spec = {**asdict(found), "name": f"{found.name}_PID352267"}
+    order: dict[str, Any] = {"container": spec, "iwd": scratch, "run_in_iwd": True, "stdin": ""}
+    order["arguments"] = ["-c", "id; pwd; exit 7"]
+    with socket.socket() as talk:
+        ours = Running(order, scratch, MARKS, [], talk, Rights(1000, 1000, (1000,))).command()
+    assert _without_its_own(ours) == _without_its_own(real)
+
+
+def _without_its_own(words: list[str]) -> list[str]:
+    """The words but for variables, labels, and the mount of a slot's directory, which is the job's own here."""
+    pairs = list(zip(words, [*words[1:], ""], strict=True))
+    left_out = {n for n, pair in enumerate(pairs) if pair[0] == "-e" or pair == ("--volume", _SLOT_DIRECTORY)}
+    left_out |= {n + 1 for n in left_out}
+    return [word for n, word in enumerate(words) if n not in left_out and not word.startswith("--label=")]
+
+
+_SLOT_DIRECTORY = "/var/lib/condor/execute/dir_352267:/var/lib/condor/execute/dir_352267"
 
 
 @together(

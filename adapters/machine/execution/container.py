@@ -18,7 +18,8 @@ class Docker:
     program: str  #: what is run in it; empty: what the image names
     entrypoint: bool = False  #: whether the program stands in the place of the image's own entrypoint
     first: Sequence[str] = ()  #: words of docker create before those about the job
-    last: Sequence[str] = ()  #: and behind them
+    logs: Sequence[str] = ()  #: those on docker's own logs
+    last: Sequence[str] = ()  #: those behind the ones about the job
     under_scratch: Sequence[str] = ()  #: directories of the container that are in the scratch directory
     volumes: Sequence[str] = ()  #: further ones, SOURCE:TARGET
     images: int = 8  #: how many images are kept

@@ -126,11 +126,11 @@ class Docker:
     def command(self) -> list[str]:
         """Return the words of docker create behind docker's own."""
         order, spec = self._order, self._spec
-        words = ["create", *spec["first"], "--name", spec["name"], *self._labels()]
+        words = ["create", *spec["first"], "--name", spec["name"], *self._labels(), *spec["logs"]]
         for name, value in self._variables.items():
             words += ["-e", f"{name}={value}"]
         volumes = [f"{self._scratch}:{self._scratch}", f"{order['iwd']}:{order['iwd']}"]
-        volumes += [f"{self._scratch}/{path.lstrip('/')}:{path}" for path in spec["under_scratch"]]
+        volumes += [f"{self._scratch}/{path.strip('/')}/:{path}" for path in spec["under_scratch"]]
         for volume in dict.fromkeys([*volumes, *spec["volumes"]]):
             words += ["--volume", volume]
         where = order["iwd"] if order["run_in_iwd"] else self._scratch
