@@ -37,8 +37,8 @@ PLAIN = " ".join(
         "create --cpu-shares=200 --memory=512m --cap-drop=all --cap-add=SYS_PTRACE --security-opt no-new-privileges",
         "--init --name HTCJob12_3_slot1_1_PID7 --label=org.poolbook.pool=/p",
         "--label=org.poolbook.activation=9 --log-driver none -e _POOLBOOK_EXECUTE=/p -e _POOLBOOK_ACTIVATION=9",
-        "--volume /s:/s --volume /s/tmp/:/tmp --volume /s/var/tmp/:/var/tmp --workdir /s --user 1000:1001 --group-add 1001",
-        "--group-add 27 --hostname alice-12.3-node1 debian:latest ./fit.py -x",
+        "--volume /s:/s --volume /s/tmp/:/tmp --volume /s/var/tmp/:/var/tmp --workdir /s --user 1000:1001",
+        "--group-add 1001 --group-add 27 --hostname alice-12.3-node1 debian:latest ./fit.py -x",
     ]
 )
 
