@@ -19,11 +19,11 @@ from poolbook.domain.ports.world import Launch
 from poolbook.replay.virtual_world import Behaviour
 
 from ..beside.differences import compared, known, unlisted
+from ..beside.page import TRACES as TRACES_DIFFER
 from ..beside.stories import Told, word
 from .pool import events_of
 from .test_deferred_logs import CRON, DATA, Kept, Runs, Step, played
 
-DIFFERENCES = DATA / "userlog" / "trace-differences.txt"
 ALLOWED: list[Step] = [
     ("22:47:20", "configure", ""),
     ("22:47:21", "submit 1", "alice-ok"),
@@ -181,5 +181,5 @@ def test_what_was_done_in_a_real_pool_comes_to_the_same_here(trace: Trace) -> No
         found += compared(*(told(trace, name, {job: side[job] for job in both}, {}) for side in (there, here)))
     logs = happened(logged(trace.folder)), happened("".join(pool.files.values()))
     found += compared(*(told(trace, "log", {}, log) for log in logs))
-    assert unlisted(found, [*known(), *known(DIFFERENCES)]) == []
+    assert unlisted(found, [*known(), *known(TRACES_DIFFER)]) == []
     assert (count, len(logs[1])) == (trace.ads, trace.logs)
