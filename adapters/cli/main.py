@@ -66,6 +66,7 @@ COMMANDS: dict[str, Entry] = {
 
 TOOLS: dict[str, Entry] = {
     "check_userlogs": Entry("check_userlogs", "check_userlogs", "whether job event logs make sense"),
+    "chirp": Entry("chirp", "chirp", "what a job at work asks of its files and of its ad"),
     "config_val": Entry("config_val", "config_val", "settings, in the words of HTCondor's tool"),
     "evicted_files": Entry("evicted_files", "evicted_files", "what is kept of evicted jobs for their next run"),
     "htcondor": Entry("htcondor", "htcondor", "submit a job, and tell of it, in the words of HTCondor's newer tool"),

@@ -1,0 +1,284 @@
+"""condor_chirp: what a job at work asks of its initial directory, of its ad and of its log.
+
+Source: condor_chirp.cpp and chirp_client.c of the reference, and captures of what it prints. Wrong usage goes to
+standard output, and ends with 255.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, NoReturn
+
+from ...condor_tools.tool_options import ToolEnded, usage_of
+
+_ERRNOS: Final = (
+    errno.EACCES, errno.EACCES, errno.ENOENT, errno.EEXIST, errno.EFBIG, errno.ENOSPC, errno.ENOMEM, errno.EINVAL,
+    errno.EMFILE, errno.EBUSY, errno.EAGAIN, errno.EBADF,
+)  # fmt: skip
+"""The system's errors, by the protocol's answers from -1 on."""
+_WRONG, _BROKEN = 255, 1  #: exit codes: of wrong usage and of requests that fail; of what ends the connection
+_STAT: Final = ("device", "inode", "mode", "nlink", "uid", "gid", "rdevice", "size", "blksize", "blocks", "atime",
+                "mtime", "ctime")  # fmt: skip
+_STATFS: Final = ("f_type", "f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
+_LONGEST: Final = 1024  #: of a line of the protocol
+
+
+class _Failed(Exception):
+    """A request that fails, with the system's number of the error."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class Proxy:
+    """A connection to the server of this job's files, with the cookie said."""
+
+    def __init__(self) -> None:
+        folder = os.environ.get("_CONDOR_SCRATCH_DIR", ".")
+        path = os.environ.get("_CONDOR_CHIRP_CONFIG") or os.path.join(folder, ".chirp.config")
+        try:
+            with open(path, encoding="ascii") as file:
+                host, port, cookie = file.read().split()[:3]
+        except (OSError, ValueError):
+            raise ToolEnded(
+                _WRONG, f"Can't open {path} file\ncannot chirp_connect to condor_starter\n", _error(errno.ENOENT)
+            ) from None
+        try:
+            self._stream = socket.create_connection((host, int(port))).makefile("rwb")
+        except OSError:
+            raise ToolEnded(
+                _WRONG,
+                f"Can't connect to {host}:{port}\ncannot chirp_connect to condor_starter\n",
+                _error(errno.ECONNREFUSED),
+            ) from None
+        self.ask("cookie", cookie)
+
+    def ask(self, request: str, *words: str | int, data: bytes = b"") -> int:
+        """Send a request, and what goes with it; return the answer. Raise `_Failed` for one below 0."""
+        self._stream.write(os.fsencode(" ".join([request, *map(_quoted, words)])) + b"\n" + data)
+        return self.answer()
+
+    def say(self, data: bytes) -> int:
+        self._stream.write(data)
+        return self.answer()
+
+    def answer(self) -> int:
+        self._stream.flush()
+        line = self._stream.readline()
+        if not line.strip():
+            raise ToolEnded(_BROKEN, "chirp: couldn't get response from server: Success\n")
+        number = int(line)
+        if number < 0:
+            raise _Failed(_ERRNOS[-number - 1] if -number <= len(_ERRNOS) else errno.EIO)
+        return number
+
+    def answer_line(self) -> bytes:
+        """Return the line that follows the answer."""
+        return self._stream.readline()
+
+    def asked(self, request: str, *words: str | int) -> bytes:
+        """Return the bytes that follow the answer, which counts them."""
+        return self._stream.read(self.ask(request, *words))
+
+    def numbers(self, request: str, *words: str | int) -> list[int]:
+        """Return the line of numbers that follows the answer."""
+        self.ask(request, *words)
+        return [int(word) for word in self.answer_line().split()]
+
+
+def _quoted(word: str | int) -> str:
+    """Return a word of a request: a backslash takes the meaning of a blank."""
+    return "".join(f"\\{letter}" if letter in " \t\n\r\\" else letter for letter in str(word))
+
+
+def _error(number: int) -> str:
+    return f"\tError: {number} ({os.strerror(number)})\n"
+
+
+class Verb(NamedTuple):
+    """What follows the verb, as the help shows it, how many words these may be, and what is done with them: returns
+    the exit code."""
+
+    usage: str
+    words: tuple[int, ...]
+    do: Callable[[Proxy, Sequence[str]], int]
+
+
+def _plain(request: str) -> Callable[[Proxy, Sequence[str]], int]:
+    return lambda proxy, words: proxy.ask(request, *words)
+
+
+def _attribute(request: str) -> Callable[[Proxy, Sequence[str]], int]:
+    def printed(proxy: Proxy, words: Sequence[str]) -> int:
+        try:
+            found = proxy.asked(request, *words)
+        except _Failed as failed:
+            if failed.number != errno.ENOENT:
+                raise
+            found = b"UNDEFINED"
+        print(os.fsdecode(found))
+        return 0
+
+    return printed
+
+
+def _status(request: str, names: Sequence[str]) -> Callable[[Proxy, Sequence[str]], int]:
+    def printed(proxy: Proxy, words: Sequence[str]) -> int:
+        for name, value in zip(names, proxy.numbers(request, *words), strict=False):
+            print(f"{name}: {time.ctime(value) if name.endswith('time') else value}")
+        return 0
+
+    return printed
+
+
+def _or_by(option: str, plain: str, other: str) -> Callable[[Proxy, Sequence[str]], int]:
+    """A verb whose option makes it another request."""
+
+    def asked(proxy: Proxy, words: Sequence[str]) -> int:
+        return proxy.ask(other, *words[1:]) if words[0] == option else proxy.ask(plain, *words)
+
+    return asked
+
+
+def _fetch(proxy: Proxy, words: Sequence[str]) -> int:
+    remote, local = words
+    try:
+        data = proxy.asked("getfile", remote)
+    except _Failed as failed:
+        raise ToolEnded(_BROKEN, f"chirp: couldn't getfile: {os.strerror(failed.number)}\n") from None
+    if local == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return 0
+    try:
+        with open(local, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise ToolEnded(_WRONG, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
+    return 0
+
+
+def _put(proxy: Proxy, words: Sequence[str]) -> int:
+    options = dict(zip(words[:-2:2], words[1:-2:2], strict=False))
+    local, remote = words[-2:]
+    mode, permissions = options.get("-mode", "cwb"), int(options.get("-perm", "777"), 8)
+    try:
+        data = sys.stdin.buffer.read() if local == "-" else _read(local)
+    except OSError as error:
+        raise ToolEnded(_WRONG, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
+    if mode == "cwb" and local != "-":
+        proxy.ask("putfile", remote, permissions, len(data))
+        proxy.say(data)
+        return 0
+    number = proxy.ask("open", remote, "".join(letter for letter in mode if letter != "b"), permissions)
+    proxy.answer_line()
+    for at in range(0, len(data), 8192):
+        piece = data[at : at + 8192]
+        proxy.ask("write", number, len(piece), data=piece)
+    proxy.ask("close", number)
+    return 0
+
+
+def _read(name: str) -> bytes:
+    with open(name, "rb") as file:
+        return file.read()
+
+
+def _read_remote(proxy: Proxy, words: Sequence[str]) -> int:
+    offset = int(words[1]) if words[0] == "-offset" else 0
+    name, length = words[-2:]
+    number = proxy.ask("open", name, "r", 0)
+    proxy.answer_line()
+    found = proxy.asked("pread", number, int(length), offset)
+    proxy.ask("close", number)
+    print(os.fsdecode(found))
+    return len(found)
+
+
+def _folder(proxy: Proxy, words: Sequence[str]) -> int:
+    found = proxy.asked("getdir", *words)
+    sys.stdout.write(os.fsdecode(found))
+    return len(found)
+
+
+def _whoami(proxy: Proxy, _: Sequence[str]) -> int:
+    found = proxy.asked("whoami", _LONGEST)
+    print(os.fsdecode(found))
+    return len(found)
+
+
+def _link_text(proxy: Proxy, words: Sequence[str]) -> int:
+    found = proxy.asked("readlink", words[0], int(words[1]))
+    print(os.fsdecode(found))
+    return len(found)
+
+
+_ACCESS: Final = {"r": os.R_OK, "w": os.W_OK, "x": os.X_OK, "f": os.F_OK}
+
+
+def _access(proxy: Proxy, words: Sequence[str]) -> int:
+    mode = 0
+    for letter in words[1]:
+        if letter not in _ACCESS:
+            raise ToolEnded(_WRONG, f"invalid mode char '{letter}'\n")
+        mode |= _ACCESS[letter]
+    return proxy.ask("access", words[0], mode)
+
+
+VERBS: Final[dict[str, Verb]] = {
+    "fetch": Verb("remote_file local_file", (2,), _fetch),
+    "put": Verb("[-mode mode] [-perm perm] local_file remote_file", (2, 4, 6), _put),
+    "remove": Verb("remote_file", (1,), _plain("unlink")),
+    "get_job_attr": Verb("AttributeName", (1,), _attribute("get_job_attr")),
+    "get_job_attr_delayed": Verb("AttributeName", (1,), _attribute("get_job_attr_delayed")),
+    "set_job_attr": Verb("AttributeName AttributeValue", (2,), _plain("set_job_attr")),
+    "set_job_attr_delayed": Verb("AttributeName AttributeValue", (2,), _plain("set_job_attr_delayed")),
+    "ulog": Verb("message", (1,), _plain("ulog")),
+    "read": Verb("[-offset offset] [-stride length skip] remotepath length", (2, 4), _read_remote),
+    "rmdir": Verb("[-r] remotepath", (1, 2), _or_by("-r", "rmdir", "rmall")),
+    "getdir": Verb("[-l] remotepath", (1,), _folder),
+    "whoami": Verb("", (0,), _whoami),
+    "link": Verb("[-s] oldpath newpath", (2, 3), _or_by("-s", "link", "symlink")),
+    "readlink": Verb("remotepath length", (2,), _link_text),
+    "stat": Verb("remotepath", (1,), _status("stat", _STAT)),
+    "lstat": Verb("remotepath", (1,), _status("lstat", _STAT)),
+    "statfs": Verb("remotepath", (1,), _status("statfs", _STATFS)),
+    "access": Verb("remotepath mode(rwxf)", (2,), _access),
+    "chmod": Verb("remotepath mode", (2,), lambda proxy, words: proxy.ask("chmod", words[0], int(words[1], 8))),
+    "chown": Verb("remotepath uid gid", (3,), _plain("chown")),
+    "lchown": Verb("remotepath uid gid", (3,), _plain("lchown")),
+    "truncate": Verb("remotepath length", (2,), _plain("truncate")),
+    "utime": Verb("remotepath actime mtime", (3,), _plain("utime")),
+}
+_NOT_HERE: Final = {
+    "write": "`put` writes a whole file",
+    "whoareyou": "the server answers no such request",
+}
+
+
+def chirp(argv: Sequence[str]) -> int:
+    if not argv or list(argv) == ["-h"]:
+        raise ToolEnded(_WRONG, out=usage_of("chirp"))
+    name, *words = argv
+    if name in _NOT_HERE:
+        raise ToolEnded(_WRONG, f"condor_chirp {name} is not supported: {_NOT_HERE[name]}\n")
+    verb = VERBS.get(name)
+    if verb is None:
+        raise ToolEnded(_WRONG, out=f"Unknown command {name}\n{usage_of('chirp')}")
+    if len(words) not in verb.words:
+        _wrong(name, verb)
+    try:
+        return verb.do(Proxy(), words) % 256
+    except _Failed as failed:
+        raise ToolEnded(_WRONG, out=_error(failed.number)) from None
+    except ValueError:
+        _wrong(name, verb)
+
+
+def _wrong(name: str, verb: Verb) -> NoReturn:
+    raise ToolEnded(_WRONG, out=f"condor_chirp {name} {verb.usage}".rstrip() + "\n")
