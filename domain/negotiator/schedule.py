@@ -150,6 +150,7 @@ class CycleSchedule:
 
     def due(self, state: Paced, now: int) -> bool:
         """Return whether a cycle is to be held now."""
+        self._follow_clock(now)
         if self.paused(now) and not self.rescheduled:
             return False
         if self._heard(state, now):
@@ -159,6 +160,7 @@ class CycleSchedule:
 
     def next(self, state: Paced, now: int) -> int | None:
         """Return when a cycle may be due next; None: nothing is known that would make one due."""
+        self._follow_clock(now)
         if self.paused(now) and not self.rescheduled:
             return self.paused_until
         found = []
@@ -168,6 +170,14 @@ class CycleSchedule:
         if self._on_request(state):
             found += [each for each in (self.settles_at, self.rests_until) if each > now]
         return min(found, default=None)
+
+    def _follow_clock(self, now: int) -> None:
+        """Take in that the clock was set back: the log has nothing of what was decided since it was set forward, a
+        cycle that matched nothing or what could not be appended, so its time does not go on from there."""
+        if now < self.last_cycle:
+            self.last_cycle = self.rests_until = now
+        self.settles_at = min(self.settles_at, now + SETTLES)
+        self.paused_until = min(self.paused_until, now + LAST_PAUSE)
 
     def paused(self, now: int) -> bool:
         """Return whether nothing is to be started now, since the machine could not."""

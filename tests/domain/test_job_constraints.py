@@ -24,6 +24,7 @@ from poolbook.domain.state.job_ad import job_procs
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State
+from poolbook.domain.state.user_maps import user_maps
 
 NOW = 1_800_000_000
 WHY = (NOW * 1_000_000, "submitted", "test")
@@ -172,6 +173,23 @@ def test_jobs_that_are_asked_ahead_say_what_they_say_at_the_decision_whatever_ha
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     later = Context(now=NOW + 60, seed=1)
     assert constraints.meeting(condition, jobs, later, Patience(ahead=ahead)) == one_by_one(text, jobs, context)
+
+
+def test_a_constraint_that_waits_means_what_it_meant_when_it_came() -> None:
+    """As the reference's access point evaluates at once: by that instant's clock, and by the user maps of then."""
+    came, decided = ({"CLASSAD_USER_MAPDATA_team": f"* alice {team}"} for team in ("red", "blue"))
+    state, condition = submitted([(4, {})]), parse('eval("userMap(\\"team\\", Owner)") == "red" && time() < 1800000030')
+    jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
+    context = Context(now=NOW, seed=NOW, user_maps=user_maps(came))
+    with pytest.raises(AskFirst) as first:
+        constraints.meeting(condition, jobs, context, Patience(most=0))
+    ahead = AskedAhead(first.value.context)
+    for _ in ahead.ask(first.value):
+        pass
+    ahead.forget(1, [(2, 3)])  # something happened to them: they are asked again when it is decided
+    later = Context(now=NOW + 60, seed=1, user_maps=user_maps(decided))
+    assert constraints.meeting(condition, jobs, later) == [[]]
+    assert constraints.meeting(condition, jobs, later, Patience(ahead=ahead)) == [[0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
