@@ -11,7 +11,7 @@ import os
 import re
 import sqlite3
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,7 +177,7 @@ class Pool(Submitters, LogQueries):
     ) -> list[dict[str, Any]]:
         selected = selection(jobs, constraint)
         command = s.Act(self._engine.id(action), user or self._user, action, selected, reason, fast=fast)
-        return list(self._ask(command))
+        return _each_range(self._ask(command))
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
         """Hold jobs; return the result for each range of them."""
@@ -206,9 +206,8 @@ class Pool(Submitters, LogQueries):
     def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
         """Set attributes of jobs: Python values, or expressions as `Expr`."""
         changes = {name: text_of(value) for name, value in attributes.items()}
-        return list(
-            self._ask(s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes))
-        )
+        command = s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes)
+        return _each_range(self._ask(command))
 
     def prio(self, *jobs: JobId, value: int, user: str = "") -> list[dict[str, Any]]:
         """Set the JobPrio of jobs: higher runs first."""
@@ -375,3 +374,12 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
     if not (jobs or constraint):
         raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
+
+
+def _each_range(outcomes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a command's outcomes with one for each range of jobs; a cluster that is not there has an empty one."""
+    found = []
+    for one in outcomes:
+        rest = {name: value for name, value in one.items() if name != "procs"}
+        found += [{**rest, "first": first, "last": last} for first, last in one["procs"] or [(0, -1)]]
+    return found

@@ -395,3 +395,11 @@ def test_some_jobs_of_a_cluster_may_be_on_hold_from_the_start() -> None:
         pool.release("1.3")
         pool.advance(1)
         assert [job["ProcId"] for job in pool.jobs()] == [1]
+
+
+def test_what_became_of_jobs_is_returned_for_each_range_of_them() -> None:
+    with Pool.open(user="alice") as pool:
+        pool.submit({"executable": "/bin/x"}, count=5)
+        done = {"cluster": 1, "result": "done", "changes": {}}
+        assert pool.hold(constraint="ProcId != 2") == [{**done, "first": 0, "last": 1}, {**done, "first": 3, "last": 4}]
+        assert pool.hold(7) == [{**done, "cluster": 7, "result": "not found", "first": 0, "last": -1}]
