@@ -79,6 +79,7 @@ def test_commands_do_the_same_on_a_log_that_is_served_and_on_one_that_lies_still
                     folder.call("q", "-af", "ProcId", "JobStatus", "JobPrio"),
                     folder.call("rm", "1.2"),
                     folder.call("rm", "1.2", code=1),
+                    folder.call("hold", "1.0"),  # which was submitted on hold, and now is held by its user
                     folder.call("hold", "1.0", code=1),
                     folder.call("release", "7", code=1),
                     folder.call("vacate", "1.0", code=1),

@@ -97,7 +97,7 @@ SENT = "Sent "
 TABLE: list[tuple[str, str, str, str, str]] = [
     # command                      other: served   still             own: served      still
     ("submit held.sub", "submitted to", "submitted to", "submitted to", "submitted to"),
-    ("hold 1.0", f"{DENIED}hold", f"{DENIED}hold", "1.0 already held", "1.0 already held"),
+    ("hold 1.0", f"{DENIED}hold", f"{DENIED}hold", "Job 1.0 held", "Job 1.0 held"),
     ("suspend 1.0", f"{DENIED}suspend", f"{DENIED}suspend", "1.0 not running", "1.0 not running"),
     ("continue 1.0", f"{DENIED}continue", f"{DENIED}continue", "1.0 not suspended", "1.0 not suspended"),
     ("vacate 1.0", f"{DENIED}vacate", f"{DENIED}vacate", "1.0 not running", "1.0 not running"),
