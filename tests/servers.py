@@ -34,7 +34,12 @@ class _Web(BaseHTTPRequestHandler):
         if not self._path().parent.is_dir():
             self.send_error(409)
             return
-        self._path().write_bytes(data)
+        try:
+            self._path().write_bytes(data)
+        except OSError:
+            self._path().unlink()
+            self.send_error(507)
+            return
         self.send_response(201)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -113,12 +118,16 @@ class _Ftp(StreamRequestHandler):
 
     @contextmanager
     def _connected(self) -> Iterator[socket.socket]:
-        """The connection for a file's bytes."""
+        """The connection for a file's bytes, and what is said behind it."""
         assert self._listener is not None
         self._say("150 now")
-        with self._listener, self._listener.accept()[0] as data:
-            yield data
-        self._say("226 done")
+        try:
+            with self._listener, self._listener.accept()[0] as data:
+                yield data
+        except OSError:
+            self._say("452 no room")
+        else:
+            self._say("226 done")
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Lost
+from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Lost, Supervisor, Transferring
 
 from .bench import Bench, runs, wait
 
 PLUGIN = """#!/bin/sh
-# Moves own://... as its path says: fail, silent, mute, killed, hang. All that it was asked comes into the file "asked".
+# Moves own://... as its path says: fail, silent, mute, killed, hang, waits. What it was asked comes into "asked".
 while test $# -gt 0; do
   case $1 in -infile) in=$2; shift;; -outfile) out=$2; shift;; -upload) up=-upload;; esac; shift
 done
@@ -27,6 +27,7 @@ for url in $(grep -o '[a-z+]*own://[^"]*' $in); do
     *killed*) kill -9 $$;;
     *mute*) exit 3;;
     *hang*) sleep 600 & echo $! > HOME/hangs; wait;;
+    *waits*) touch HOME/waits; while ! test -e HOME/go; do sleep 0.01; done; echo "of $url" > $file;;
     *silent*) continue;;
     *) test "$up" && cp $file HOME/uploaded-$(basename $url) || echo "of $url" > $file;;
   esac
@@ -188,3 +189,17 @@ def test_a_job_that_is_ended_while_a_plugin_runs_ends_at_once_with_the_plugin(
     bench.until(lambda: not list(iwd.glob(".poolbook-*")))
     assert {path.name for path in iwd.iterdir()} == before
     assert isinstance(end, Lost) or (end.moves[-1].way, end.moves[-1].ended) == (way, 0)
+
+
+def test_a_plugin_goes_on_when_the_pool_is_killed_and_the_next_one_is_told(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, "cat waits", "own://waits")
+    wait(lambda: (bench.home / "waits").exists())
+    with Supervisor(bench.folder) as later:  # the next pool's handle: the first one's is worth nothing now
+        assert isinstance(later.recover(["1"])["1"], Transferring)
+        (bench.home / "go").touch()
+        ends: list[Exited] = []
+        while not ends:
+            ends = [report for report in later.poll(10) if isinstance(report, Exited)]
+    (end,) = ends
+    assert (end.code, end.failure, end.undelivered) == (0, None, False)
+    assert (iwd / "out").read_text() == "of own://waits\n"

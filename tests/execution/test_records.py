@@ -134,3 +134,14 @@ def test_only_a_directory_that_was_left_as_it_was_made_is_used_again(tmp_path: P
     assert [(second / name).read_text() for name in (".job.ad", ".machine.ad")] == ["ad", "machine"]
     if again:
         assert second.stat().st_ino == inode
+
+
+def test_scratch_directories_stand_apart_on_a_disk_that_can_do_that(tmp_path: Path) -> None:
+    """The flag T of chattr(1) is that of a directory where it was set by hand, on any file system."""
+    by_hand = tmp_path / "by-hand"
+    by_hand.mkdir()
+    subprocess.run(["chattr", "+T", str(by_hand)], capture_output=True, check=False)
+    Scratch(f"{tmp_path}/execute", f"{tmp_path}/elsewhere")
+    said = [subprocess.run(["lsattr", "-d", str(path)], capture_output=True, text=True).stdout.partition(" ")[0]
+            for path in (by_hand, tmp_path / "execute")]  # fmt: skip
+    assert said[0] == said[1]

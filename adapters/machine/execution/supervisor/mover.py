@@ -18,6 +18,7 @@ from .scratch import hand_over
 from .tally import RECEIVING, Result
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+_prctl = ctypes.CDLL(None).prctl  #: found once, and not by each process that is forked
 _FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that what is run for other users finds
 _MOST = 1 << 16  #: bytes of a result: what a pipe holds without a reader
 
@@ -80,7 +81,7 @@ def _leave(parent: int, kept: int) -> None:
 
 
 def _end_with(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
 
