@@ -444,6 +444,75 @@ def test_an_output_is_copied_where_its_place_gives_it_more(bench: Bench, iwd: Pa
         where.rmdir()
 
 
+HUNDRED = {str(number): f"{number}\n" for number in range(1, 101)} | {"e/f": "deep\n"}
+TREES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
+    # what else is done in a directory of a hundred files, the transfer, what has come, and whether it was moved whole
+    "as it is": ("", {}, {f"d/{name}": text for name, text in HUNDRED.items()}, True),
+    "another name": ("", {"remaps": {"d": "x/y"}}, {f"x/y/{name}": text for name, text in HUNDRED.items()}, True),
+    "a link in it": (
+        "ln -s 1 d/link",
+        {},
+        {f"d/{name}": text for name, text in (HUNDRED | {"link": "1\n"}).items()},
+        False,
+    ),
+    "a link that leads out": (
+        "ln -s /etc/passwd d/l",
+        {},
+        {f"d/{name}": text for name, text in HUNDRED.items()},
+        False,
+    ),
+    "two names of a file": (
+        "ln d/1 d/0",
+        {},
+        {f"d/{name}": text for name, text in (HUNDRED | {"0": "1\n"}).items()},
+        False,
+    ),
+    "a file of it with another name": (
+        "",
+        {"remaps": {"d/1": "x"}},
+        {"x": "1\n", **{f"d/{name}": text for name, text in HUNDRED.items() if name != "1"}},
+        False,
+    ),
+    "a file of it by itself": (
+        "",
+        {"outputs": ("d/7", "d")},
+        {"7": "7\n", **{f"d/{name}": text for name, text in HUNDRED.items()}},
+        False,
+    ),
+    "itself and a file of it": (
+        "",
+        {"outputs": ("d", "d/7")},
+        {"7": "7\n", **{f"d/{name}": text for name, text in HUNDRED.items()}},
+        True,
+    ),
+    "a file of it with its path": ("", {"outputs": ("d/7",), "preserve": True}, {"d/7": "7\n"}, False),
+    "a directory has its name": (
+        "",
+        {"remaps": {"d": "tree"}},
+        {"tree/one": "one\n", "tree/deep/two": "two\n", **{f"tree/{name}": text for name, text in HUNDRED.items()}},
+        False,
+    ),
+    "more than is allowed": ("head -c 3000000 /dev/zero > d/1", {"max_output_mb": 1}, {}, False),
+}
+
+
+@pytest.mark.parametrize("case", TREES)
+def test_a_directory_with_many_files_comes_as_a_whole_where_that_makes_no_difference(
+    bench: Bench, iwd: Path, case: str
+) -> None:
+    script, fields, came, whole = TREES[case]
+    before = files(iwd)
+    makes = "mkdir -p d/e; for i in $(seq 100); do echo $i > d/$i; done; echo deep > d/e/f; stat -c %i d; "
+    start(bench, iwd, f"{makes}{script}", **{"outputs": ("d",), **fields})
+    end = bench.end("1")
+    found = files(iwd)
+    inode = int(found.pop("out"))
+    if end.failure is None:
+        assert found == {**before, **came}
+    assert any(path.stat().st_ino == inode for path in iwd.rglob("*")) is whole
+    assert (end.failure is not None) is (case == "more than is allowed") and not list(iwd.glob(".poolbook-*"))
+
+
 def test_an_output_that_is_wanted_twice_comes_twice(bench: Bench, iwd: Path) -> None:
     outputs = ("made", "./made", "d", "d/")
     start(bench, iwd, "echo new > made; mkdir d; echo in > d/in", outputs=outputs, remaps={"./made": "again"})

@@ -10,10 +10,20 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from typing import NamedTuple
 
 _LIKE_A_COPY = 0o7400, 0o400
 """Of a file's mode: the owner may read it, and it has none of the bits that a copy loses."""
+_FOLDER_LIKE_A_COPY = 0o7700, 0o700
 _DEFAULT_RIGHTS = "system.posix_acl_default"
+
+
+class Tree(NamedTuple):
+    """A directory with all that is in it: how many files and directories, the files' bytes, and their room."""
+
+    entries: int
+    size: int
+    blocks: int
 
 
 class Movable:
@@ -33,13 +43,49 @@ class Movable:
             found = os.lstat(source)
         except OSError:
             return None
-        mask, mode = _LIKE_A_COPY
-        plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_mode & mask == mode
-        own = (found.st_uid, found.st_gid) == self._user and source.startswith(self._inside)
-        if not (place and plain and own) or found.st_ino in self._taken or not self._may_leave(os.path.dirname(source)):
+        inside = source.startswith(self._inside)
+        if not (place and inside and self._is_plain(found) and self._may_leave(os.path.dirname(source))):
             return None
         self._taken.add(found.st_ino)
         return found
+
+    def take_tree(self, source: str, place: bool, least: int) -> Tree | None:
+        """Return what is in a directory that can be moved as it is; None: what is in it goes one by one, as where these
+        are not more files than ``least``."""
+        if not (place and source.startswith(self._inside) and self._may_leave(os.path.dirname(source))):
+            return None
+        folders, files = [source], dict[int, os.stat_result]()
+        try:
+            device = os.lstat(source).st_dev
+            for folder in folders:  # which grows meanwhile
+                if not self._is_plain_folder(os.lstat(folder), device):
+                    return None
+                with os.scandir(folder) as entries:
+                    for entry in entries:
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(entry.path)
+                        elif self._is_plain(found := entry.stat(follow_symlinks=False)):
+                            files[found.st_ino] = found
+                        else:
+                            return None
+        except OSError:
+            return None
+        if len(files) <= least:
+            return None
+        self._taken.update(files)
+        size, blocks = (sum(getattr(found, name) for found in files.values()) for name in ("st_size", "st_blocks"))
+        return Tree(len(folders) + len(files), size, blocks)
+
+    def _is_plain(self, found: os.stat_result) -> bool:
+        """Whether a file is as its copy would be, and was not taken before."""
+        mask, mode = _LIKE_A_COPY
+        plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_mode & mask == mode
+        return plain and (found.st_uid, found.st_gid) == self._user and found.st_ino not in self._taken
+
+    def _is_plain_folder(self, found: os.stat_result, device: int) -> bool:
+        mask, mode = _FOLDER_LIKE_A_COPY
+        plain = stat.S_ISDIR(found.st_mode) and found.st_mode & mask == mode and found.st_dev == device
+        return plain and (found.st_uid, found.st_gid) == self._user
 
     def suits(self, folder: str) -> bool:
         """Tell whether a file that is moved into a directory is there as a new one would be."""

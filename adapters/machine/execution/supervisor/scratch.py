@@ -252,6 +252,12 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
+def note(scratch: str, name: str, text: str) -> None:
+    """Write a note beside a scratch directory. Raise `OSError`."""
+    with open(f"{os.path.dirname(scratch)}/{name}", "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+
+
 def _write(path: str, data: bytes) -> None:
     """Overwrite a file. It is truncated after that, not before: ext4 flushes a file that was emptied first."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, _AD_MODE)

@@ -14,11 +14,12 @@ import os
 from collections.abc import Iterator
 
 from .channel import Channel
+from .copying import SYNCED_ALONE, File, copy_in, sync_disks
 from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove
 from .tally import Result, Tally, TransferError, unwritable
-from .transfer import SYNCED_ALONE, File, Give, changed, copy_for_good, copy_in, inside_of, sync_disks
+from .transfer import Give, changed, copy_for_good, inside_of
 
 KEPT = ".poolbook-kept"  #: in the spool directory: the names of what was kept
 NEXT, BEFORE = ".tmp", ".swap"  #: behind its name: what takes its place, and what it was

@@ -63,18 +63,23 @@ class Tally:
 
     def admit(self, path: str, size: int) -> None:
         """Raise `TransferError` if so many further bytes are more than the job may move."""
-        if self._limit is not None and self.size + size > self._limit:
+        if not self.fits(size):
+            assert self._limit is not None
             words = (
                 f"sending file {path}: max total {'upload' if self._way == 'input' else 'download'} bytes exceeded "
                 f"(max={self._limit // _MEGABYTE} MB, this file={size // _MEGABYTE} MB)"
             )
             raise TransferError(SENDING, 0, words, TOO_LARGE[self._way])
 
-    def moved(self, found: os.stat_result) -> None:
-        """Count a file that was not copied: it is in the scratch directory no more."""
-        self.files += 1
-        self.size += found.st_size
-        self.moved_kb += found.st_blocks // 2
+    def fits(self, size: int) -> bool:
+        """Tell whether the job may move so many further bytes."""
+        return self._limit is None or self.size + size <= self._limit
+
+    def moved(self, size: int, blocks: int, files: int = 1) -> None:
+        """Count what was not copied: it is in the scratch directory no more."""
+        self.files += files
+        self.size += size
+        self.moved_kb += blocks // 2
 
     def failed(self, error: TransferError) -> None:
         self.failures += 1

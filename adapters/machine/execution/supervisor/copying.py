@@ -1,0 +1,91 @@
+"""Copy files and directories, with their rights, and make durable what was copied."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import stat
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .channel import Channel
+from .tally import Tally, unreadable, unwritable
+
+SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
+NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class File(NamedTuple):
+    """A file or directory to be copied; ``name`` may have directories in it, which are made."""
+
+    source: str
+    name: str
+    is_directory: bool = False
+    on_the_way: bool = False  #: a directory of which not all is wanted
+
+
+def make_directory(path: str, like: str = "") -> None:
+    """Make a directory that is missing, with the rights of another one, and those above it. Raise `OSError`."""
+    if os.path.isdir(path):
+        return
+    missing = [path]
+    while not os.path.lexists(above := os.path.dirname(missing[-1])):
+        missing.append(above)
+    for each in reversed(missing):
+        os.mkdir(each, 0o700)
+    if like:
+        os.chmod(path, stat.S_IMODE(os.stat(like).st_mode) & 0o777 | 0o700)
+
+
+def copy_in(file: File, folder: str, made: set[str], tally: Tally, channel: Channel, sync: bool = False) -> None:
+    """Copy a file into a directory; ``made``: the directories that are there. Raise `TransferError`."""
+    target = f"{folder}/{file.name}"
+    parent = target if file.is_directory else os.path.dirname(target)
+    if parent not in made:
+        try:
+            make_directory(parent, file.source if file.is_directory else "")
+        except OSError as error:
+            raise unwritable(target, error) from None
+        made.add(parent)
+    if not file.is_directory:
+        copy(file.source, target, tally, channel, sync)
+
+
+def copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) -> None:
+    """Copy a file and its mode. Raise `TransferError`, which tells the end that failed."""
+    try:
+        reader = os.open(source, os.O_RDONLY | NEVER_WAIT)
+    except OSError as error:
+        raise unreadable(source, error) from None
+    try:
+        found = os.fstat(reader)
+        tally.admit(source, found.st_size)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | NEVER_WAIT
+        try:
+            writer = os.open(target, flags, 0o600)
+        except OSError as error:
+            raise unwritable(target, error) from None
+        try:
+            size = channel.carry(reader, writer)
+            os.fchmod(writer, stat.S_IMODE(found.st_mode) & 0o777)
+            if sync:
+                os.fsync(writer)
+        except OSError as error:
+            raise unwritable(target, error) from None
+        finally:
+            os.close(writer)
+    finally:
+        os.close(reader)
+    tally.files += 1
+    tally.size += size
+
+
+def sync_disks(folders: Iterable[str]) -> None:
+    """Make all durable that is on the disks of these directories (syncfs(2))."""
+    library = ctypes.CDLL(None)
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            library.syncfs(descriptor)
+            os.close(descriptor)

@@ -1,0 +1,169 @@
+"""Outputs on their way to where they belong: all that were copied, or can be moved, get their names at the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .channel import Channel
+from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks
+from .movable import Movable
+from .scratch import STAGED, STAGING, note, remove
+from .tally import Tally, TransferError, unwritable
+
+_BUFFER = 1 << 20
+
+
+class Staging:
+    """Outputs on their way: those that cannot be moved are copied into a directory of their own on the disk where they
+    belong, and all are given their names when all were copied. What a killed transfer leaves of it is removed with the
+    scratch directory."""
+
+    def __init__(self, key: str, iwd: str, scratch: str, channel: Channel, movable: Movable | None) -> None:
+        self._name = f"{STAGING}{key}"
+        self._iwd, self._scratch, self._channel = iwd, scratch, channel
+        self._movable = movable
+        self._folders: dict[int, str] = {}
+        self._places: dict[str, tuple[str, str, bool]] = {}
+        self._files: list[tuple[str, str]] = []
+        self._many = False  #: whether a directory with many files is among them
+        self._directories: dict[str, str] = {}  # with those of the scratch directory, whose rights they get
+
+    def add(self, file: File, target: str, tally: Tally, whole: bool = False) -> bool:
+        """Copy a file. Tell whether a directory was taken with all that is in it, which it may be if it is wanted as a
+        ``whole``. Raise `TransferError`."""
+        if file.is_directory:
+            taken = whole and self._moves_whole(file.source, target, tally)
+            if not taken:
+                tally.files += target not in self._directories
+                self._directories.setdefault(target, file.source)
+            return taken
+        self._add_file(file, target, tally)
+        return False
+
+    def _add_file(self, file: File, target: str, tally: Tally) -> None:
+        try:
+            if os.path.islink(target):
+                target = os.path.realpath(target)
+            where, there, suits = self._place(os.path.dirname(target))
+            target = f"{where}/{os.path.basename(target)}"
+            if not os.path.isfile(target) and os.path.lexists(target):
+                self._write_into(file.source, target, tally)
+                return
+            if self._movable and (found := self._movable.take(file.source, suits)):
+                self._moves(file.source, target, found, tally)
+                return
+            staged = f"{self._folder(there)}/{len(self._files)}"
+        except OSError as error:
+            raise unwritable(target, error) from None
+        try:
+            copy(file.source, staged, tally, self._channel, sync=len(self._files) < SYNCED_ALONE)
+        except TransferError as error:
+            error.words = error.words.replace(staged, target)
+            raise
+        self._files.append((staged, target))
+
+    def _moves_whole(self, source: str, target: str, tally: Tally) -> bool:
+        """Have a directory with many files moved by one rename, where nothing has its name."""
+        if self._movable is None or os.path.lexists(target):
+            return False
+        try:
+            where, _, suits = self._place(os.path.dirname(target))
+        except OSError:
+            return False
+        tree = self._movable.take_tree(source, suits, SYNCED_ALONE)
+        if tree is None or not tally.fits(tree.size):
+            return False
+        tally.moved(tree.size, tree.blocks, tree.entries)
+        self._files.append((source, f"{where}/{os.path.basename(target)}"))
+        self._many = True
+        return True
+
+    def _moves(self, source: str, target: str, found: os.stat_result, tally: Tally) -> None:
+        tally.admit(source, found.st_size)
+        if len(self._files) < SYNCED_ALONE:
+            descriptor = os.open(source, os.O_RDONLY | NEVER_WAIT)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        self._files.append((source, target))
+        tally.moved(found.st_size, found.st_blocks)
+
+    def _write_into(self, source: str, target: str, tally: Tally) -> None:
+        """Write to what is no file, a device perhaps: it cannot be replaced."""
+        if os.path.isdir(target):
+            raise OSError(errno.EISDIR, "")
+        writer = os.open(target, os.O_WRONLY | NEVER_WAIT)
+        try:
+            with open(source, "rb") as reader:
+                size = os.fstat(reader.fileno()).st_size
+                tally.admit(source, size)
+                while data := reader.read(_BUFFER):
+                    while data:
+                        data = data[os.write(writer, data) :]
+        finally:
+            os.close(writer)
+        tally.files += 1
+        tally.size += size
+
+    def _place(self, folder: str) -> tuple[str, str, bool]:
+        """Return the true path of a directory, that of the nearest one that is there, and whether files can be moved
+        into it."""
+        if folder not in self._places:
+            true = os.path.realpath(folder)
+            there = _nearest(true)
+            suits = self._movable is not None and self._movable.suits(there)
+            self._places[folder] = true, there, suits
+        return self._places[folder]
+
+    def _folder(self, there: str) -> str:
+        """Return the directory for files that are copied to this disk."""
+        device = os.stat(there).st_dev
+        if device not in self._folders:
+            here = os.stat(self._iwd).st_dev == device and os.access(self._iwd, os.W_OK | os.X_OK)
+            near = self._iwd if here else there
+            folder = f"{near}/{self._name}"
+            note(self._scratch, STAGED, "\0".join([*self._folders.values(), folder]))
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:  # of a transfer that was killed
+                _clear(folder)
+                os.mkdir(folder, 0o700)
+            self._folders[device] = folder
+        return self._folders[device]
+
+    def commit(self, tally: Tally) -> None:
+        """Give all their names."""
+        if self._many or len(self._files) > SYNCED_ALONE:
+            sync_disks([self._scratch, *self._folders.values()])
+        for target, source in self._directories.items():
+            try:
+                make_directory(target, source)
+            except OSError as error:
+                tally.failed(unwritable(target, error))
+        made: set[str] = set()
+        for staged, target in self._files:
+            try:
+                if (folder := os.path.dirname(target)) not in made:
+                    make_directory(folder)
+                    made.add(folder)
+                os.replace(staged, target)
+            except OSError as error:
+                tally.failed(unwritable(target, error))
+        for folder in self._folders.values():
+            _clear(folder)
+
+
+def _nearest(folder: str) -> str:
+    """Return this directory, or the one in which it will be made. Raise `OSError` if a file is in the way."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        raise OSError(errno.ENOTDIR, "")
+    return folder
+
+
+def _clear(folder: str) -> None:
+    for _ in remove(folder):
+        pass
