@@ -49,6 +49,9 @@ _FUNCTIONS = frozenset({"INT", "REAL", "STRING", "EVAL", "CHOICE", "SUBSTR", "BA
 _OWN_TEMPLATE = "FEATURE:PelicanRetryPolicy"
 """HTCondor uses it by itself: its transform is for jobs whose transfers go through Pelican, which none here do."""
 
+_OWN_COOL_DOWN = "? PelicanRetryDelay : ("
+"""Behind this, its cool-down has what is set besides; 0: nothing."""
+
 
 def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
     """All of it, where somebody has set it.
@@ -206,9 +209,18 @@ def _periodic(configuration: Configuration, warn: Warn) -> Ad:
         known = [name for name in names if f"{policy}_{name}" in found]
         if known:
             found[f"{policy}{NAMES}"] = ", ".join(known)
-    if text := _set_text(configuration, COOL_DOWN):
+    if text := _cool_down(configuration):
         found[COOL_DOWN] = _expression(configuration, COOL_DOWN, text)
     return found | _periodic_pace(configuration)
+
+
+def _cool_down(configuration: Configuration) -> str:
+    """What somebody has set for the cool-down; empty: nobody has. HTCondor's own template lays itself around that."""
+    text = configuration.get(COOL_DOWN).strip()
+    if _given(configuration, COOL_DOWN):
+        return text
+    behind = text.partition(_OWN_COOL_DOWN)[2].removesuffix("))").strip()
+    return "" if behind == "0" else behind
 
 
 def _expression(configuration: Configuration, name: str, text: str) -> str:

@@ -11,6 +11,7 @@ from poolbook.replay.why import why_job
 
 from ..domain.pools import TestPool
 from ..together import together
+from .policy_pool import PolicyPool
 
 
 def pool_of(expression: str, behaviour: Behaviour | None = None) -> TestPool:
@@ -127,3 +128,19 @@ def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(unive
     pool.advance(100)
     assert began(pool) == [0, again]
     assert not examine(pool.log.read()).violations
+
+
+@together(
+    ("configuration", "expected"),
+    [
+        ("", None),
+        ("SYSTEM_ON_VACATE_COOL_DOWN = 0", None),
+        ("SYSTEM_ON_VACATE_COOL_DOWN = 8", "8"),
+        ("SYSTEM_ON_VACATE_COOL_DOWN = ifThenElse(NumVacates > 2, (60), 5 * (1 + (NumJobCoolDowns ?: 0)))",
+         "ifThenElse(NumVacates > 2, (60), 5 * (1 + (NumJobCoolDowns ?: 0)))"),
+        ("SYSTEM_ON_VACATE_COOL_DOWN = 8\nSYSTEM_ON_VACATE_COOL_DOWN = $(SYSTEM_ON_VACATE_COOL_DOWN) + 1", "8 + 1"),
+    ],
+)  # fmt: skip
+def test_the_cool_down_is_what_the_configuration_sets(configuration: str, expected: str | None) -> None:
+    """HTCondor's own template, which it always uses, redefines the setting around what is set."""
+    assert PolicyPool(configuration).engine.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN") == expected
