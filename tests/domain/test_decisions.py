@@ -353,6 +353,13 @@ def test_a_command_answers_what_became_of_each_job(action: str, what: list[str],
     assert {outcome["result"] for outcome in answer.value} == results
 
 
+def test_a_command_that_names_no_job_means_none() -> None:
+    pool = TestPool()
+    pool.submit(3)
+    assert pool.handle(s.Act(pool.id(), "alice", "remove", s.Selection())).value == []
+    assert [pool.status(f"1.{proc}") for proc in range(3)] == ["Idle"] * 3
+
+
 def test_a_constraint_selects_jobs_by_their_ads() -> None:
     pool = TestPool()
     pool.submit(5, Kind='"a"')

@@ -1,0 +1,36 @@
+"""Differential: a negotiator that has followed who comes and goes decides as one that has just begun."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.events import JobActivated
+from poolbook.replay.virtual_world import Behaviour
+
+from ..domain.pools import TestPool
+
+
+def started(*, anew: bool) -> list[tuple[int, int]]:
+    """In which order jobs begin on the only slot: of 120 users, in three waves, of whom every third goes again."""
+    pool = TestPool(behave=lambda launch: Behaviour(5 if launch.cluster > 1 else 300))
+    pool.machine(cpus=1)
+    pool.submit(1, "root")
+    pool.advance(2)
+    for wave in range(3):
+        for number in range(40):
+            pool.submit(1 + number % 2, f"user{wave * 40 + number}", JobPrio=str(number % 5))
+        pool.advance(10)
+        for cluster in range(2 + wave * 40, 42 + wave * 40, 3):
+            pool.act("remove", str(cluster), user="root")
+        pool.advance(10)
+    if anew:
+        pool.engine.load()
+    pool.advance(1500)
+    return [(event.cluster, event.at) for event in pool.events() if isinstance(event, JobActivated)]
+
+
+def test_users_who_come_and_go_leave_the_turns_of_others_as_they_are() -> None:
+    followed = started(anew=False)
+    gone = {cluster for wave in range(3) for cluster in range(2 + wave * 40, 42 + wave * 40, 3)}
+    assert {cluster for cluster, _ in followed} == {*range(1, 122)} - gone
+    assert followed == started(anew=True)
