@@ -7,7 +7,6 @@ ads). Ads and changes are JSON objects, attribute -> expression text. What is no
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 FORMAT = 10
@@ -130,35 +129,21 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables anew, empty, whatever is there. Within a transaction: all of it happens, or nothing."""
-    for (old,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-        connection.execute(f'DROP TABLE "{old}"')
+    """Make the tables anew, empty, whatever is there. Within a transaction: all of it happens, or nothing.
+
+    sqlite-utils makes them. It takes as long to import as a whole short command: nothing else here uses it.
+    """
+    from sqlite_utils import Database
+
+    database = Database(connection, recursive_triggers=False, execute_plugins=False)
+    for old in database.table_names():
+        database.table(old).drop()
     for name, table in TABLES.items():
-        for statement in statements(name, table):
-            connection.execute(statement)
+        made = database.table(name).create(table.columns, pk=table.key, not_null=set(table.columns))
+        for index in filter(None, (table.indexed, table.ordered)):
+            made.create_index(index, index_name=f"{name}_by_{index[0]}")
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={FORMAT}")
-
-
-_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bytes: "BLOB"}
-
-
-def statements(name: str, table: Table) -> Iterator[str]:
-    """Yield the statements that make a table and its indexes, as sqlite-utils writes them, which takes longer to
-    import than a whole short command."""
-    rows = [
-        f'   "{column}" {_TYPES[kind]}{" PRIMARY KEY" if column == table.key else ""} NOT NULL'
-        for column, kind in table.columns.items()
-    ]
-    if isinstance(table.key, tuple):
-        rows.append(f"   PRIMARY KEY ({_quoted(table.key)})")
-    yield f'CREATE TABLE "{name}" (\n' + ",\n".join(rows) + "\n)"
-    for index in filter(None, (table.indexed, table.ordered)):
-        yield f'CREATE INDEX "{name}_by_{index[0]}"\n    ON "{name}" ({_quoted(index)})'
-
-
-def _quoted(names: Iterable[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
 
 
 def insertion(table: str, kind: str = "INSERT") -> str:

@@ -37,7 +37,7 @@ DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 PATH = Path(__file__).resolve().parent.parent / ".path"
 _PR_SET_DUMPABLE = 4  #: see prctl(2)
 _NUMBER = struct.Struct("i")
-_LATE = ("encodings.idna", "grp", "psutil", "pwd", "tempfile")
+_LATE = ("encodings.idna", "grp", "psutil", "pwd", "sqlite_utils", "tempfile")
 """What functions import when they are called: another user may not be able to read it."""
 
 

@@ -33,8 +33,7 @@ def test_a_slot_is_its_owners_for_as_long_as_the_input_that_its_policy_reads_is_
 ) -> None:
     point = Point("htcondor-25")
     begin = point.world.clock
-    last = {"last_input": begin - keyboard * 1_000_000, "last_console": begin - console * 1_000_000}
-    point.read(**last)
+    point.read(last_input=begin - keyboard * 1_000_000, last_console=begin - console * 1_000_000)
     point.point({"Start": start, "IS_OWNER": "Start =?= false"})
     point.advance(1000)
     assert point.pair() == "Unclaimed/Idle"

@@ -19,7 +19,7 @@ from poolbook.adapters.stores import open_log
 from poolbook.domain.events import ClusterSubmitted
 from poolbook.domain.ports.log import Log, LogError, LogUnavailable
 from poolbook.projections.checkpoint import reach, reached
-from poolbook.projections.schema import FORMAT, TABLES, create
+from poolbook.projections.schema import FORMAT
 
 from .pools import Pool, busy_pool, dump, folded
 
@@ -399,18 +399,3 @@ def test_a_short_command_imports_neither_events_nor_the_engine(url: str) -> None
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / ".path")}
     done = run([executable, "-c", code, url], capture_output=True, text=True, env=environment, check=True)
     assert done.stdout.split() == ["False"]
-
-
-def test_the_tables_are_those_that_sqlite_utils_would_make() -> None:
-    """Differential: the statements of ``schema`` against the library's own, of the same declaration."""
-    from sqlite_utils import Database
-
-    meant = Database(memory=True)
-    for name, table in TABLES.items():
-        made = meant.table(name).create(table.columns, pk=table.key, not_null=set(table.columns))
-        for index in filter(None, (table.indexed, table.ordered)):
-            made.create_index(index, index_name=f"{name}_by_{index[0]}")
-    ours = sqlite3.connect(":memory:")
-    create(ours)
-    everything = "SELECT type, name, tbl_name, sql FROM sqlite_master"
-    assert ours.execute(everything).fetchall() == meant.execute(everything).fetchall()
