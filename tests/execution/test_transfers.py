@@ -177,6 +177,17 @@ def test_output_and_error_may_have_other_names_as_well(bench: Bench, iwd: Path) 
     assert not (iwd / "out").exists() and not (iwd / "err").exists()
 
 
+def test_an_output_with_a_path_from_the_root_goes_there_or_where_a_directory_of_it_is_remapped(
+    bench: Bench, iwd: Path, tmp_path: Path
+) -> None:
+    remaps = {f"{tmp_path}/elsewhere": f"{tmp_path}/there"}
+    transfer = FileTransfer(executable=False, brought=("stdout", "stderr"), remaps=remaps)
+    out, err = f"{tmp_path}/said", f"{tmp_path}/elsewhere/wrong"
+    bench.sh("1", "echo said; echo wrong >&2", iwd=str(iwd), stdout=out, stderr=err, transfer=transfer)
+    bench.end("1")
+    assert ((tmp_path / "said").read_text(), (tmp_path / "there/wrong").read_text()) == ("said\n", "wrong\n")
+
+
 def test_of_two_inputs_with_one_name_the_later_one_comes_alone(bench: Bench, iwd: Path) -> None:
     (iwd / "tree/a").write_text("another\n")
     start(bench, iwd, "cat a", inputs=("a", "tree/a"))

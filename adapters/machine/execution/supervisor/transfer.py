@@ -274,7 +274,7 @@ def _destination(order: Order, name: str) -> str:
     """Return where an output goes, a path or a URL: by the longest of its leading directories that has another name, or
     its own."""
     remaps, head, tail = order["transfer"]["remaps"], name, ""
-    while head:
+    while head.strip("/"):  # a path from the root ends there
         if head in remaps:
             name = os.path.join(remaps[head], tail) if tail else remaps[head]
             break
