@@ -411,9 +411,12 @@ class LocalWorld:
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
-        over = sorted(self.claimed().difference(launch.key for launch in launches))
+        asked = {launch.key for launch in launches}
+        over = sorted(self.claimed() - asked)
         if not launches and not over:
             return []
+        # A start that has failed here, and that nobody has heard of yet, is settled by what the supervisor says.
+        self._came = [one for one in self._came if not (isinstance(one, Ended | BackfillEnded) and one.key in asked)]
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
         known = self._supervisor.recover([launch.key for launch in launches])
         self._listen()

@@ -1,8 +1,12 @@
-"""Golden: what of a job's ad reaches its processes."""
+"""Golden: what of a job's ad reaches its processes, and what is heard of them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from poolbook.adapters.runtime.activations import activation
+from poolbook.adapters.runtime.local_world import LocalWorld
+from poolbook.domain.ports.stimuli import Ended, Started
 from poolbook.domain.ports.world import Launch
 
 from ..together import together
@@ -58,3 +62,18 @@ def test_a_static_slots_share_is_no_limit() -> None:
     ad = {"Cmd": '"/bin/true"'}
     found = activation(Launch("7", 1, 0, "slot1@h", ad, {"Memory": "512", "DynamicSlot": "false"}, "alice"))
     assert found.limits.memory_mb is None
+
+
+def test_of_a_job_whose_start_failed_and_that_runs_after_all_its_run_alone_is_heard_of(tmp_path: Path) -> None:
+    """A pool that has begun starts a job, and then finds out what became of all that the log says are alive."""
+    world = LocalWorld(tmp_path)
+    job = Launch("7", 1, 0, "slot1@h", {"Cmd": '"/bin/true"', "Iwd": '"/"'}, {"DynamicSlot": "false"}, "somebody")
+    world.start([job])
+    world.owners.add("somebody")
+    heard = world.recover([job])
+    while not any(isinstance(one, Ended) for one in heard):
+        heard += world.wait(None)
+    world.acknowledge(["7"])
+    world.close()
+    assert [type(one) for one in heard] == [Started, Ended]
+    assert [(one.code, one.failed) for one in heard if isinstance(one, Ended)] == [(0, False)]
