@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from poolbook.domain.events import JobActivated
 from poolbook.replay.virtual_world import Behaviour
 
