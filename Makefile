@@ -10,9 +10,9 @@ run: .venv/ready
 	@$(BIN)/poolbook run docs/examples/pi.sub here=docs/examples results=../../build/pi -log build/pi/pool.db
 	@echo && $(BIN)/python docs/examples/pi.py --sum build/pi/pi.*.out
 
-# Four workers, however few cores there are: many tests wait for processes.
+# Four workers, however few cores there are: many tests wait for processes. A file's tests share what they have set up.
 test: .venv/ready
-	$(BIN)/python -m pytest -q -n 4 --dist worksteal
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile
 
 check: .venv/ready
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ n=$((n+1)); echo $n > state
 test $n -ge {goal} && { echo $n > result; exit 0; }
 {ends}
 """
-WAITS = "touch ready; trap 'exit 9' TERM; while :; do sleep 0.01; done"
+WAITS = "trap 'exit 9' TERM; touch ready; while :; do sleep 0.01; done"
 CHECKPOINT = {"code": 85}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from poolbook.adapters.machine.execution import (
     Supervisor,
     Transferring,
 )
+from poolbook.adapters.machine.execution.supervisor import mover
+from poolbook.adapters.machine.execution.supervisor.tally import Result
 
 from .bench import Bench
 
@@ -369,6 +373,33 @@ def test_a_killed_supervisor_takes_the_transfer_with_it_and_leaves_nothing_half(
     bench.supervisor.acknowledge(["1"])
     bench.until(lambda: not list(iwd.glob(".poolbook-*")))
     assert files(iwd) == before and not list(iwd.glob(".poolbook-*"))
+
+
+def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is stopped earlier would keep whoever connects waiting for a supervisor that was killed."""
+    leave = mover._end_with
+
+    def takes_its_time(parent: int) -> None:
+        time.sleep(0.2)
+        leave(parent)
+
+    def takes_for_ever() -> Result:
+        time.sleep(60)
+        raise AssertionError
+
+    monkeypatch.setattr(mover, "_end_with", takes_its_time)
+    held, let_go = os.pipe()
+    began = mover.fork("input", 13, 0, takes_for_ever)
+    os.close(let_go)
+    began.stands_alone()
+    os.kill(began.pid, signal.SIGSTOP)
+    alone, _, _ = select.select([held], [], [], 5)  # the end of a pipe whose other end nobody has
+    os.kill(began.pid, signal.SIGKILL)
+    os.waitpid(began.pid, 0)
+    os.close(held)
+    assert (alone, began.result()) == ([held], None)
 
 
 def test_a_transfer_that_somebody_kills_is_no_end_of_the_job(bench: Bench, iwd: Path, many: Path) -> None:

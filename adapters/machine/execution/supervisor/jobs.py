@@ -473,6 +473,8 @@ class Jobs:
         job.suspended = True
         if job.tell_container("pause"):
             return
+        if job.mover is not None:
+            job.mover.stands_alone()
         stopped: set[int] = set()
         while True:
             self._families.look()

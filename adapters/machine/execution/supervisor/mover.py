@@ -5,11 +5,13 @@ A file system may hang, and a disk may be slow: the supervisor itself never wait
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ from .tally import RECEIVING, Result
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _prctl = ctypes.CDLL(None).prctl  #: found once, and not by each process that is forked
 _FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that what is run for other users finds
+_LEAVING_S, _LEAVING_MOST = 0.0005, 2_000  #: how long, and how often, it is waited for a process that leaves
 _MOST = 1 << 16  #: bytes of a result: what a pipe holds without a reader
 
 
@@ -37,6 +40,16 @@ class Mover:
         finally:
             os.close(self._said)
         return json.loads(text) if text else None
+
+    def stands_alone(self) -> None:
+        """Wait until its process has let go of all that is the supervisor's: one that is stopped earlier holds the
+        supervisor's socket and lock for as long as it is, also when that has been killed."""
+        for _ in range(_LEAVING_MOST):
+            with contextlib.suppress(ProcessLookupError):
+                if os.getsid(self.pid) != self.pid:
+                    time.sleep(_LEAVING_S)
+                    continue
+            return
 
 
 class Hands(NamedTuple):
@@ -74,10 +87,10 @@ def _leave(parent: int, kept: int) -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    os.setsid()
     _end_with(parent)
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+    os.setsid()  # the last of it: ``stands_alone`` waits for that
 
 
 def _end_with(parent: int) -> None:
