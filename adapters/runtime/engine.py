@@ -15,6 +15,7 @@ from ...domain.negotiator.schedules import CycleSchedules
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, ending
 from ...domain.ports.sensor_readings import Sense
+from ...domain.schedd.local_jobs import next_look
 from .deferrals import Deferrals
 from .leave_in_queue import LeaveInQueue
 from .log_writer import LogWriter
@@ -189,7 +190,8 @@ class Engine(LogWriter):
         self._follow_deferrals(self.now())
         cycle = self._cycle_schedules.next(self.state, self.now()) if self.matching else None
         poll = next_poll(self.state) if self.matching else None
-        asked = _earliest(self._leave_in_queue.next(), self._policy_passes.next())
+        local = next_look(self.state, self.now()) if self.matching else None
+        asked = _earliest(self._leave_in_queue.next(), self._policy_passes.next(), local)
         return _earliest(due, self._next_round(), asked, self._deferrals.next(), cycle, poll)
 
     def _next_round(self) -> int | None:

@@ -11,21 +11,21 @@ from heapq import merge
 
 from attrs import asdict, evolve, frozen
 
-from ..classad import ClassAd, Context
+from ..classad import Context
 from ..decision.command_results import answer
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobsTransformed, Procs, SubmissionRefused
 from ..ports.stimuli import Submit
-from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of
-from ..state.job_ad import STATUS_NUMBERS, quoted, seconds
+from ..state.job_ad import quoted, seconds
 from ..state.proc_ads import pack
-from ..state.schedd_settings import JOBS_RUNNING, TRANSFORM, limit
+from ..state.schedd_settings import TRANSFORM
 from ..state.state import State
 from .edit_rights import SECURE, guard, ignores_secure
 from .factory_limits import makes_factory
 from .job_transforms import Applied, Evaluation
 from .queue_limits import Exceeded, exceeded
+from .schedd_ad import schedd_ad
 from .submit_policy import Columns, Judge, Kind, Refused, Step, decide, merged, submit_policy
 
 
@@ -106,24 +106,6 @@ def judge_of(state: State, context: Context, now: int, number: int, user: str, a
         {name.lower(): name for name in (*ad, *columns)},
         state.dialect.transforms_see_all_attributes,
     )
-
-
-def schedd_ad(state: State) -> ClassAd:
-    """The schedd's ad, as requirements see it."""
-    found: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
-    for name in ("Idle", "Running", "Held", "Removed"):
-        number = STATUS_NUMBERS[name]
-        found[f"Total{name}Jobs"] = sum(_counted(cluster, number) for cluster in state.clusters.values())
-    found["TotalJobAds"] = sum(cluster.live for cluster in state.clusters.values())
-    found["NumUsers"] = len({state.owner(cluster) for cluster in state.clusters.values()})
-    running = limit(state.settings, JOBS_RUNNING)
-    if running is not None:
-        found["MaxJobsRunning"] = running
-    return ClassAd(found)
-
-
-def _counted(cluster: Cluster, number: int) -> int:
-    return 0 if cluster.local else cluster.counts[number]
 
 
 # What is written down

@@ -7,17 +7,16 @@ point's (``startd``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
-from itertools import islice
 
 from ..classad import ClassAd
 from ..concurrency_limits import LIMITS
-from ..decision.draft import Draft, job_id, ranges
+from ..decision.draft import Draft, job_id
 from ..events import Ad, ClaimMade, ClaimQueued, JobActivated
 from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
-from ..negotiator.idle_jobs import idle_procs, idle_queues, waiting
+from ..negotiator.idle_jobs import waiting
 from ..negotiator.match_evidence import ReadsOfKinds, evidence, job_ad
 from ..negotiator.running_limit import room
 from ..startd import time_limits
@@ -30,16 +29,16 @@ from ..startd.job_signals import resume, signal_job
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
-from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
+from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of, expression
-from ..state.job_ad import quoted, whole
 from ..state.schedd_settings import GRACEFULLY
 from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
 from ..state_machines.slot_rows import BACKFILL_BUSY
 from .claim_reuse import fits, slot_ad, takes_the_same
 from .deferral import deferral, sleeps
-from .expansion import CannotExpandError, asks, expand
+from .expansion import expanded_by
+from .local_jobs import start_local_jobs
 
 
 def claim_all(draft: Draft) -> None:
@@ -134,37 +133,6 @@ def _let_client_go(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim:
     wait_for_client(draft, slot, waits)
 
 
-LOCAL_MOST = {LOCAL_UNIVERSE: 200, SCHEDULER_UNIVERSE: 500}
-"""Jobs of each universe that the access point runs at one time, at most (the defaults of START_LOCAL_UNIVERSE and
-START_SCHEDULER_UNIVERSE)."""
-
-
-def start_local_jobs(draft: Draft) -> None:
-    """Start jobs of the local and the scheduler universe: the access point runs them itself, at once, without a match
-    or a slot."""
-    state = draft.state
-    if not state.idle_local:
-        return
-    place = f"local@{state.name}"
-    running = [activation.cluster for activation in state.activations.values() if activation.slot == place]
-    universes = [cluster.universe for number in running if (cluster := state.clusters.get(number)) is not None]
-    free = {universe: most - universes.count(universe) for universe, most in LOCAL_MOST.items()}
-    for number in list(islice(idle_queues(state, draft.caches).local, sum(LOCAL_MOST.values()))):
-        cluster = state.clusters[number]
-        for proc in list(islice(idle_procs(cluster, state), max(0, free[cluster.universe]))):
-            if sleeps(cluster, proc, draft.now, draft.context.timezone):
-                continue
-            expanded = _expanded(draft, {}, cluster, proc)
-            if expanded is None:
-                continue
-            draft.tables.job.fire("Idle", "activate")
-            until = deferral(draft, cluster, proc)
-            draft.emit(
-                JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)
-            )
-            free[cluster.universe] -= 1
-
-
 def _begin(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
     """Start the job for which the slot was claimed, or the next one."""
     if not activate(draft, slot, cluster, proc):
@@ -175,7 +143,7 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
     """Start a job on a claimed, idle slot. What starts its processes is the event's being in the log. Return False if
     the slot cannot fill in what the job's ad asks for: it is held."""
     assert slot.claim is not None
-    expanded = _expanded(draft, slot.ad, cluster, proc)
+    expanded = expanded_by(draft, slot.ad, cluster, proc)
     if expanded is None:
         return False
     draft.tables.job.fire("Idle", "activate")
@@ -196,22 +164,6 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
     )
     trigger(draft, slot, "activate", "activated")
     return True
-
-
-def _expanded(draft: Draft, slot: Mapping[str, str], cluster: Cluster, proc: int) -> Ad | None:
-    """Return what a slot's ad fills in; None: it has nothing for it, and the job is held. Most jobs ask for nothing:
-    their ads are not put together for it."""
-    edited = cluster.changes(proc) if cluster.edits else {}
-    if not any(asks(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
-        return {}
-    job = cluster.attributes(proc)
-    try:
-        return expand(job, ad_of(job), ad_of(slot), draft.context)
-    except CannotExpandError as error:
-        said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
-        said["NumSystemHolds"] = str(whole(job.get("NumSystemHolds", "")) + 1)
-        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
-        return None
 
 
 def job_ended(draft: Draft, slot: Slot, cluster: int, reuses: bool) -> None:

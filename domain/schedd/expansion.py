@@ -12,8 +12,11 @@ from typing import Final
 
 from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, parse
 from ..classad.unparse import unparse_old
+from ..decision.draft import Draft, ranges
 from ..events import Ad
-from ..state.job_ad import EXPANDED
+from ..state.cluster import Cluster
+from ..state.expression_cache import ad_of
+from ..state.job_ad import EXPANDED, quoted, whole
 
 MATCH: Final = "MATCH_"
 _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
@@ -65,3 +68,19 @@ def _evaluated(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
     if not isinstance(value, str):
         raise CannotExpandError(f"Cannot expand $$ expression ([{text}]).")
     return value
+
+
+def expanded_by(draft: Draft, slot: Mapping[str, str], cluster: Cluster, proc: int) -> Ad | None:
+    """Return what a slot's ad fills in; None: it has nothing for it, and the job is held. Most jobs ask for nothing:
+    their ads are not put together for it."""
+    edited = cluster.changes(proc) if cluster.edits else {}
+    if not any(asks(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
+        return {}
+    job = cluster.attributes(proc)
+    try:
+        return expand(job, ad_of(job), ad_of(slot), draft.context)
+    except CannotExpandError as error:
+        said = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
+        said["NumSystemHolds"] = str(whole(job.get("NumSystemHolds", "")) + 1)
+        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", said)
+        return None

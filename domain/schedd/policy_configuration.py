@@ -32,6 +32,7 @@ from ..state.schedd_settings import (
     REASON,
     REQUIREMENT,
     REQUIREMENTS,
+    STARTS,
     SUBCODE,
     TIMESLICE,
     TRANSFORM,
@@ -63,6 +64,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
         **_transforms(configuration, warn),
         **_requirements(configuration, warn),
         **_guards(configuration),
+        **_starts(configuration),
         **_periodic(configuration, warn),
         **_most_moved(configuration),
         **_maps(configuration, warn),
@@ -187,6 +189,12 @@ def _guards(configuration: Configuration) -> Ad:
                 raise _error(configuration, name, f"{number} is no number of jobs")
             found[name] = str(number)
     return found
+
+
+def _starts(configuration: Configuration) -> Ad:
+    """When jobs of the local and the scheduler universe may begin."""
+    given = ((name, _set_text(configuration, name)) for name, _ in STARTS.values())
+    return {name: _expression(configuration, name, text) for name, text in given if text}
 
 
 # Periodic policies

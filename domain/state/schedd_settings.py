@@ -44,10 +44,20 @@ JOBS_PER_OWNER: Final = "MAX_JOBS_PER_OWNER"
 JOBS_PER_SUBMISSION: Final = "MAX_JOBS_PER_SUBMISSION"
 JOBS_RUNNING: Final = "MAX_JOBS_RUNNING"
 JOBS_MADE: Final = "MAX_MATERIALIZED_JOBS_PER_CLUSTER"
-LIMITS: Final = (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_RUNNING, JOBS_MADE)
+SCHEDULER_JOBS_RUNNING: Final = "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER"
+LIMITS: Final = (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_RUNNING, JOBS_MADE, SCHEDULER_JOBS_RUNNING)
 """How many jobs there may be: in the queue, of one user in the queue, in one submission, running, of a factory in the
-queue. One that is not set is none: HTCondor's defaults (100,000 of an owner, 20,000 in a submission, 10,000 running)
-count where they are set."""
+queue; of one user's in the scheduler universe, running. One that is not set is none, but for the last: HTCondor's
+defaults (100,000 of an owner, 20,000 in a submission, 10,000 running) count where they are set."""
+
+STARTS: Final[dict[str, tuple[str, str]]] = {
+    "12": ("START_LOCAL_UNIVERSE", "TotalLocalJobsRunning < 200"),
+    "7": ("START_SCHEDULER_UNIVERSE", "TotalSchedulerJobsRunning < 500"),
+}
+"""For the universes whose jobs the access point runs itself: the expression that says whether another one may begin,
+with HTCondor's default."""
+SCHEDULER_JOBS_DEFAULT: Final = 200
+"""HTCondor's default of MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER, which is in force."""
 
 PERIODIC: Final = tuple(f"SYSTEM_PERIODIC_{what}" for what in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
 """The access point's policies for all jobs: of each there may be a nameless one and named ones (``NAMES``), each with
@@ -87,7 +97,7 @@ def schedd_kind(name: str) -> str | None:
         return "number"
     if name == TIMESLICE:
         return "part"
-    if name in (*MOST_MOVED, COOL_DOWN):
+    if name in (*MOST_MOVED, COOL_DOWN) or any(name == setting for setting, _ in STARTS.values()):
         return "expression"
     if name == MAX_RELEASES:
         return "whole"

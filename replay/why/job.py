@@ -11,6 +11,7 @@ import attrs
 from ...domain import events as e
 from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL
+from ...domain.state.schedd_settings import STARTS
 from ..narration.defrag_words import seen as defrag_seen
 from ..narration.sentences import (
     Answer,
@@ -159,6 +160,9 @@ def _waits(life: JobLife) -> _Situation:
     asleep = sleeping(life.ad, life.at, life.zone)
     if asleep is not None:
         return _Situation("job_idle", [_add(life, asleep.code, **asleep.facts), *before], asleep.advice)
+    start = STARTS.get(life.ad.get("JobUniverse", ""))
+    if start is not None:
+        return _Situation("job_idle", [_add(life, "not_let_in", setting=start[0]), *before], "see_requirements")
     refusal = life.refusals.of(life.name, life.ad, life.zone)
     if refusal is not None:
         return _is_refused(life, *refusal, before)

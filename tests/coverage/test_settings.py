@@ -138,8 +138,8 @@ def test_a_default_is_known_and_most_of_what_is_not_followed_has_a_subject() -> 
         ("SLOT1_CPU_AFFINITY = 1", "SLOT1_CPU_AFFINITY is a setting"),
         ("use FEATURE : GANGLIA", "use FEATURE:GANGLIA (DAEMON_LIST) is a setting"),
         (
-            "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 3",
-            "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce limits of the queue yet, and would let in",
+            "START_VANILLA_UNIVERSE = 3",
+            "START_VANILLA_UNIVERSE: Poolbook does not enforce what the schedd lets begin yet, and would let in",
         ),
         ("STARTD_ATTRS = HasVM\nHasVM = true", "HasVM: slots would advertise what Poolbook cannot do yet"),
         ("STARTD_ATTRS = HasVM\nSLOT1_HasVM = true", "HasVM: slots would advertise"),
@@ -210,22 +210,20 @@ def test_a_pool_does_not_start_under_what_it_would_not_keep(
 def test_a_pool_that_is_told_to_go_on_does_and_says_what_it_does_not_keep(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "pool.conf").write_text("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1\nSCHEDD_ROUND_ATTR_ImageSize = 5\n")
+    (folder / "pool.conf").write_text("START_VANILLA_UNIVERSE = 1\nSCHEDD_ROUND_ATTR_ImageSize = 5\n")
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
     told = "".join(capsys.readouterr())
-    assert told.count("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") == told.count("SCHEDD_ROUND_ATTR_ImageSize") == 1
+    assert told.count("START_VANILLA_UNIVERSE") == told.count("SCHEDD_ROUND_ATTR_ImageSize") == 1
 
 
 def test_a_program_s_pool_does_not_open_under_what_it_would_not_keep() -> None:
-    with pytest.raises(
-        ConfigError, match=r"MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: .* not enforce .* say ignore_unenforced=True"
-    ):
-        Pool.open("memory:", config="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1")
-    with pytest.raises(Refusal, match="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce"):
-        Pool.open("memory:", settings={"MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER": 1})
-    with pytest.warns(ConfigWarning, match="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER"):
-        Pool.open("memory:", config="MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1", ignore_unenforced=True).close()
+    with pytest.raises(ConfigError, match=r"START_VANILLA_UNIVERSE: .* not enforce .* say ignore_unenforced=True"):
+        Pool.open("memory:", config="START_VANILLA_UNIVERSE = 1")
+    with pytest.raises(Refusal, match="START_VANILLA_UNIVERSE: Poolbook does not enforce"):
+        Pool.open("memory:", settings={"START_VANILLA_UNIVERSE": 1})
+    with pytest.warns(ConfigWarning, match="START_VANILLA_UNIVERSE"):
+        Pool.open("memory:", config="START_VANILLA_UNIVERSE = 1", ignore_unenforced=True).close()
 
 
 def test_a_program_s_pool_warns_of_what_is_not_followed() -> None:
@@ -235,9 +233,9 @@ def test_a_program_s_pool_warns_of_what_is_not_followed() -> None:
 
 def test_a_new_log_is_not_given_a_limit_that_nobody_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
-    assert main(["run", "job.sub", "-set", "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER=1"]) == 2
+    assert main(["run", "job.sub", "-set", "START_VANILLA_UNIVERSE=1"]) == 2
     assert (
-        "-set MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce limits of the queue yet"
+        "-set START_VANILLA_UNIVERSE: Poolbook does not enforce what the schedd lets begin yet"
         in capsys.readouterr().err
     )
 
@@ -261,9 +259,9 @@ def test_what_the_environment_sets_counts_without_a_file(
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own: no setting
     assert main(["run", "job.sub", "-quiet"]) == 0
-    monkeypatch.setenv("_CONDOR_MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER", "3")
+    monkeypatch.setenv("_CONDOR_START_VANILLA_UNIVERSE", "3")
     assert main(["run", "job.sub", "-quiet"]) == 1
-    assert "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER: Poolbook does not enforce" in capsys.readouterr().err
+    assert "START_VANILLA_UNIVERSE: Poolbook does not enforce" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["a file", "the environment"])

@@ -1,15 +1,24 @@
-"""Golden: jobs of the universes that the access point runs itself (HTCondor 25.14's START_LOCAL_UNIVERSE and
-START_SCHEDULER_UNIVERSE by default)."""
+"""Golden: jobs of the universes that the access point runs itself, as the reference's IsLocalJobEligibleToRun
+(schedd.cpp, HTCondor 25.14) begins them."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from poolbook import Behaviour, Pool
+from poolbook.domain.ports import stimuli as s
 
 from ..submit.world import submit
+from ..together import together
+from .policy_pool import PolicyPool
 
-MOST = {"12": 200, "7": 500}
+LOCAL, SCHEDULER = "12", "7"
+DEFAULT_REQUIREMENTS = (
+    '(TARGET.Arch == "X86_64") && (TARGET.OpSys == "LINUX") && (TARGET.Disk >= RequestDisk) && '
+    "(TARGET.Memory >= RequestMemory)"
+)
+MACHINE = {"Arch": '"X86_64"', "OpSys": '"LINUX"', "DetectedMemory": "4096", "DetectedCpus": "4", "TotalDisk": "100000"}
 
 
 def counts(pool: Pool) -> Counter[tuple[str, int]]:
@@ -18,14 +27,15 @@ def counts(pool: Pool) -> Counter[tuple[str, int]]:
 
 
 def test_each_universe_has_as_many_jobs_at_a_time_as_it_may() -> None:
+    most = {LOCAL: 200, SCHEDULER: 200}  # of the scheduler universe 500, of one owner 200
     with Pool.open("memory:", behave=lambda launch: Behaviour(seconds=600)) as pool:
-        for universe, most in MOST.items():
-            pool.submit({"executable": "/bin/sleep", "universe": universe}, count=most + 2)
+        for universe in most:
+            pool.submit({"executable": "/bin/sleep", "universe": universe}, count=most[universe] + 2)
         pool.advance(10)
-        expected = {(universe, 2): most for universe, most in MOST.items()}
-        assert counts(pool) == Counter(expected | {(universe, 1): 2 for universe in MOST})
+        expected = {(universe, 2): some for universe, some in most.items()}
+        assert counts(pool) == Counter(expected | {(universe, 1): 2 for universe in most})
         pool.advance(600)
-        assert counts(pool) == Counter({(universe, 2): 2 for universe in MOST})
+        assert counts(pool) == Counter({(universe, 2): 2 for universe in most})
         assert pool.judge() == []
 
 
@@ -35,3 +45,86 @@ def test_a_scheduler_job_asks_what_a_local_job_asks_but_for_deferral() -> None:
     assert ["TARGET.HasJobDeferral" in ad["Requirements"] for ad in ads] == [True, False]
     own = [{name: text for name, text in ad.items() if name not in ("JobUniverse", "Requirements")} for ad in ads]
     assert own[0] == own[1]
+
+
+def begun(pool: PolicyPool) -> list[str]:
+    """The jobs that run, once the access point has begun what it may."""
+    pool.handle(s.ClaimMatches(pool.id()))
+    clusters = pool.engine.state.clusters.values()
+    return [f"{one.id}.{proc}" for one in clusters for proc in one.procs() if one.status_of(proc) == "Running"]
+
+
+@together(
+    ("config", "ads", "runs"),
+    [
+        # how many
+        ("START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 2", [{}, {}, {}], ["1.0", "2.0"]),
+        ("START_SCHEDULER_UNIVERSE = TotalSchedulerJobsRunning < 1",
+         [{"JobUniverse": SCHEDULER}, {}, {"JobUniverse": SCHEDULER}], ["1.0", "2.0"]),
+        ("START_LOCAL_UNIVERSE = false", [{}, {"JobUniverse": SCHEDULER}], ["2.0"]),
+        # which
+        ("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1",
+         [{"Quick": "false"}, {"Quick": "true"}, {"Quick": "true"}], ["2.0"]),
+        ('START_LOCAL_UNIVERSE = TARGET.Owner == "alice"', [{}, {"user": "bob"}], ["1.0"]),
+        # what is neither true nor false begins none; a number other than 0 is true
+        ("START_LOCAL_UNIVERSE = NoSuchThing", [{}], []),
+        ("START_LOCAL_UNIVERSE = 1", [{}], ["1.0"]),
+        # of an owner
+        ("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 1",
+         [{"JobUniverse": SCHEDULER}, {"JobUniverse": SCHEDULER}, {"JobUniverse": SCHEDULER, "user": "bob"}, {}],
+         ["1.0", "3.0", "4.0"]),
+        ("MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER = 0", [{"JobUniverse": SCHEDULER}, {}], ["2.0"]),
+        # the job's own Requirements, of the access point
+        ("", [{"Requirements": DEFAULT_REQUIREMENTS}], ["1.0"]),
+        ("", [{"Requirements": DEFAULT_REQUIREMENTS, "RequestMemory": "5000"}, {}], ["2.0"]),
+        ("", [{"Requirements": 'TARGET.OpSys == "WINDOWS"'}], []),
+        ("", [{"Requirements": "TARGET.Cpus == 4 && TARGET.TotalLocalJobsRunning == 0"}] * 2, ["1.0"]),
+        ("", [{"Requirements": "TARGET.HasNothing"}], []),
+    ],
+)  # fmt: skip
+def test_a_job_begins_when_the_access_point_s_expression_and_its_own_requirements_are_true(
+    config: str, ads: list[dict[str, Any]], runs: list[str]
+) -> None:
+    pool = PolicyPool(config)
+    pool.machine(**MACHINE)
+    for ad in ads:
+        assert pool.submit(**{"JobUniverse": LOCAL, **ad}).refusal == ""
+    assert begun(pool) == runs
+
+
+def test_jobs_of_one_cluster_are_asked_one_by_one_where_they_differ() -> None:
+    pool = PolicyPool("START_LOCAL_UNIVERSE = TARGET.Size < 3")
+    pool.machine(**MACHINE)
+    pool.submit(count=4, columns={"Size": ["5", "1", "2", "4"]}, JobUniverse=LOCAL)
+    assert begun(pool) == ["1.1", "1.2"]
+
+
+def test_where_nothing_is_known_of_the_machine_requirements_of_it_keep_no_job() -> None:
+    pool = PolicyPool()
+    pool.submit(JobUniverse=LOCAL, Requirements=DEFAULT_REQUIREMENTS)
+    assert begun(pool) == ["1.0"]
+
+
+def test_a_job_that_was_kept_begins_when_the_configuration_lets_it() -> None:
+    pool = PolicyPool("START_LOCAL_UNIVERSE = false")
+    pool.submit(JobUniverse=LOCAL)
+    assert begun(pool) == []
+    pool.configure("")
+    assert begun(pool) == ["1.0"]
+
+
+def test_an_expression_that_names_the_clock_is_asked_again_in_time() -> None:
+    config = "START_LOCAL_UNIVERSE = time() >= 1800000400"
+    with Pool.open("memory:", config=config, behave=lambda launch: Behaviour(seconds=6000)) as pool:
+        pool.submit({"executable": "/bin/sleep", "universe": "local"})
+        pool.advance(1000)
+        (job,) = pool.jobs()
+        assert job["JobCurrentStartDate"] == 1_800_000_600
+
+
+def test_why_tells_what_a_job_waits_for_that_the_access_point_does_not_begin() -> None:
+    with Pool.open("memory:", config="START_SCHEDULER_UNIVERSE = false", user="alice") as pool:
+        pool.submit({"executable": "/bin/sleep", "universe": "scheduler"})
+        pool.advance(10)
+        words = "The access point runs it itself, when START_SCHEDULER_UNIVERSE is true of it, and its own Requirements"
+        assert any(line.startswith(words) for line in pool.why("1.0"))

@@ -1,0 +1,149 @@
+"""Jobs of the local and the scheduler universe: the access point runs them itself, at once, without a match or a slot.
+
+One begins when START_LOCAL_UNIVERSE (START_SCHEDULER_UNIVERSE) is true of it in the schedd's ad, and its own
+Requirements are true with that ad in the place of a slot's. Of one owner's scheduler universe jobs
+MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER run at a time. Source: Scheduler::IsLocalJobEligibleToRun (schedd.cpp) of the
+reference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from ..classad import Expression
+from ..classad.tree import Literal
+from ..decision.draft import Draft
+from ..events import JobActivated
+from ..negotiator.idle_jobs import idle_procs, idle_queues
+from ..startd.evaluation import truth
+from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
+from ..state.expression_cache import ad_of, expression
+from ..state.job_ad import STATUS_NUMBERS
+from ..state.schedd_settings import SCHEDULER_JOBS_DEFAULT, SCHEDULER_JOBS_RUNNING, STARTS, limit
+from ..state.state import RUNS, State
+from .deferral import deferral, sleeps
+from .expansion import expanded_by
+from .policy_kinds import attributes_read, kinds
+from .schedd_ad import access_point, running_of, schedd_ad
+
+INTERVAL: Final = 300_000_000
+"""Microseconds from one look to the next where it is a matter of the time: HTCondor's SCHEDD_INTERVAL by default."""
+_TRUE: Final = Literal(True)
+
+
+def start_local_jobs(draft: Draft) -> None:
+    """Start those that may begin, in the order in which they were submitted."""
+    state = draft.state
+    if not state.idle_local:
+        return
+    gate = _Gate(draft)
+    for number in list(idle_queues(state, draft.caches).local):
+        cluster = state.clusters[number]
+        for proc in gate.let_in(cluster):
+            expanded = expanded_by(draft, {}, cluster, proc)
+            if expanded is None:
+                continue
+            draft.tables.job.fire("Idle", "activate")
+            place, until = f"local@{state.name}", deferral(draft, cluster, proc)
+            draft.emit(
+                JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)
+            )
+            gate.began(cluster)
+
+
+def next_look(state: State, now: int) -> int | None:
+    """When the time alone may let another job begin; None: it does not. Requirements that name the clock are
+    ``deferral``'s."""
+    if not state.idle_local or not any(_names_clock(_start(state, universe)) for universe in STARTS):
+        return None
+    return (now // INTERVAL + 1) * INTERVAL
+
+
+def _names_clock(asked: Expression) -> bool:
+    text = str(asked).lower()
+    return "time" in text or "date" in text
+
+
+class _Gate:
+    """Which jobs may begin. What it says holds until one has begun."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft, self._ad = draft, schedd_ad(draft.state)
+        self._knows_machine = access_point(draft.state) is not None
+        self._starts = {universe: _start(draft.state, universe) for universe in STARTS}
+        self._for_all = {universe: not one.references(self._ad).external for universe, one in self._starts.items()}
+        """The universes of whose jobs none is read: if it is false of one, it is of all."""
+        most = limit(draft.state.settings, SCHEDULER_JOBS_RUNNING)
+        self._most_of_owner = SCHEDULER_JOBS_DEFAULT if most is None else most
+        self._of_owner: Counter[str] | None = None
+
+    def let_in(self, cluster: Cluster) -> Iterator[int]:
+        """The jobs of a cluster that may begin, one after the other: whoever asks for the next has begun the last."""
+        universe, state = cluster.universe, self._draft.state
+        if self._closed(cluster):
+            return
+        procs = list(idle_procs(cluster, state))
+        if not procs:
+            return
+        asked = [self._starts[universe], *_requirements(cluster, procs)]
+        for alike in kinds(cluster, procs, attributes_read(asked, cluster, procs[0])):
+            for proc in alike:
+                if self._closed(cluster):
+                    return
+                if sleeps(cluster, proc, self._draft.now, self._draft.context.timezone):
+                    continue
+                if not self._meets(cluster, proc):
+                    break
+                yield proc
+
+    def began(self, cluster: Cluster) -> None:
+        """Count a job of this cluster as one that runs."""
+        name = running_of(cluster.universe)
+        count = self._ad[name]
+        assert isinstance(count, Literal) and isinstance(count.value, int)
+        self._ad[name] = Literal(count.value + 1)
+        if self._of_owner is not None:
+            self._of_owner[self._draft.state.owner(cluster)] += 1
+
+    def _closed(self, cluster: Cluster) -> bool:
+        """Whether none of the cluster's jobs may begin, whatever it says."""
+        universe = cluster.universe
+        if universe == SCHEDULER_UNIVERSE and self._running_of(cluster) >= self._most_of_owner:
+            return True
+        return self._for_all[universe] and not truth(self._starts[universe], self._ad, None, self._draft.context)
+
+    def _running_of(self, cluster: Cluster) -> int:
+        state = self._draft.state
+        if self._of_owner is None:
+            self._of_owner = Counter()
+            for each in state.clusters.values():
+                if each.universe == SCHEDULER_UNIVERSE:
+                    running = sum(each.counts[STATUS_NUMBERS[name]] for name in RUNS)
+                    self._of_owner[state.owner(each)] += running
+        return self._of_owner[state.owner(cluster)]
+
+    def _meets(self, cluster: Cluster, proc: int) -> bool:
+        job, context = ad_of(cluster.attributes(proc)), self._draft.context
+        start = self._starts[cluster.universe]
+        if not self._for_all[cluster.universe] and not truth(start, self._ad, job, context):
+            return False
+        met = truth(job.get("Requirements") or _TRUE, job, self._ad, context)
+        return bool(met) or (met is None and not self._knows_machine)
+
+
+def _start(state: State, universe: str) -> Expression:
+    setting, default = STARTS[universe]
+    found = expression(state.settings.get(setting) or default)
+    assert found is not None
+    return found
+
+
+def _requirements(cluster: Cluster, procs: list[int]) -> Iterator[Expression]:
+    """The Requirements that these jobs of a cluster have."""
+    together = cluster.agree("Requirements")
+    for text in dict.fromkeys(cluster.wish(proc, "Requirements") for proc in (procs[:1] if together else procs)):
+        found = expression(text) if text else None
+        if found is not None:
+            yield found

@@ -1,0 +1,74 @@
+"""The schedd's ad, as expressions see it: submit requirements, and those that let jobs of its own universes begin.
+
+Its hardware is that of the machine on which the pool is, which is the one with the pool's name, or else the first.
+Source: Scheduler::publish and count_jobs (schedd.cpp) of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ..classad import ClassAd
+from ..classad.tree import Literal
+from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
+from ..state.expression_cache import ad_of
+from ..state.job_ad import STATUS_NUMBERS
+from ..state.schedd_settings import JOBS_RUNNING, limit
+from ..state.state import RUNS, Machine, State
+
+UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
+"""How the jobs that the access point runs itself are called in the names of its counts."""
+_HARDWARE: Final = {
+    **{name: name for name in ("Arch", "OpSys", "OpSysVer", "OpSysAndVer")},
+    "Cpus": "DetectedCpus",
+    "Memory": "DetectedMemory",
+    "Disk": "TotalDisk",
+}
+"""What the ad says of the machine, and from which attribute of the machine's it comes."""
+
+
+def schedd_ad(state: State) -> ClassAd:
+    """The ad as it is now: an ad of the caller's own."""
+    found: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
+    clusters = state.clusters.values()
+    for name in ("Idle", "Running", "Held", "Removed"):
+        number = STATUS_NUMBERS[name]
+        found[f"Total{name}Jobs"] = sum(0 if cluster.local else cluster.counts[number] for cluster in clusters)
+    found["TotalJobAds"] = sum(cluster.live for cluster in clusters)
+    found["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
+    running = limit(state.settings, JOBS_RUNNING)
+    if running is not None:
+        found["MaxJobsRunning"] = running
+    ad = ClassAd(found)
+    for universe, name in UNIVERSES.items():
+        its = [cluster for cluster in clusters if cluster.universe == universe]
+        ad[f"Total{name}JobsIdle"] = Literal(_counted(its, "Idle"))
+        ad[running_of(universe)] = Literal(_counted(its, *RUNS))
+    for name, expression in _hardware(state):
+        ad[name] = expression
+    return ad
+
+
+def running_of(universe: str) -> str:
+    """The attribute that has how many jobs of a universe run."""
+    return f"Total{UNIVERSES[universe]}JobsRunning"
+
+
+def access_point(state: State) -> Machine | None:
+    """The machine on which the pool is; None: the pool has none yet."""
+    return state.machines.get(state.name) or next(iter(state.machines.values()), None)
+
+
+def _counted(clusters: list[Cluster], *names: str) -> int:
+    return sum(cluster.counts[STATUS_NUMBERS[name]] for cluster in clusters for name in names)
+
+
+def _hardware(state: State) -> Iterator[tuple[str, object]]:
+    machine = access_point(state)
+    own = {} if machine is None else {**machine.ad}
+    slot = None if machine is None else next(iter(machine.slots.values()), None)
+    if slot is not None:
+        own |= {name: text for name, text in slot.ad.items() if name in _HARDWARE.values()}
+    said = ad_of({name: own[source] for name, source in _HARDWARE.items() if source in own})
+    yield from said.items()
