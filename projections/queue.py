@@ -15,15 +15,19 @@ import sqlite3
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
+from typing import TYPE_CHECKING
 
 import msgspec
 from attrs import define
 
 from ..domain import events as e
-from ..domain.state.cluster import Factory
+from ..domain.state.cluster import MANY_RANGES, Factory
 from ..domain.state.job_ad import STATUS_NUMBERS, TERMINAL, Changes, fold_job, unquoted
 from ..domain.state_machines import LEFT
 from .schema import insertion
+
+if TYPE_CHECKING:
+    from .many_stretches import ManyStretches
 
 _Fact = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
 _TERMINAL = frozenset(STATUS_NUMBERS[name] for name in TERMINAL)
@@ -35,7 +39,7 @@ _FACTORY = "SELECT made, mode, reason, changes FROM factories WHERE cluster=?"
 _OF = "SELECT first, last, status, slot, changes FROM jobs WHERE cluster=? AND "
 _AT = _OF + "first<=? ORDER BY first DESC LIMIT 1"
 _BETWEEN = _OF + "first BETWEEN ? AND ?"
-_MANY = 16
+_SEVERAL = 16
 """Ranges of one event from which on its cluster's stretches are walked through once: to change ranges one by one takes
 longer, the more stretches there are."""
 
@@ -89,7 +93,7 @@ class _Texts:
 class _Cluster:
     """The stretches of one cluster, read from the table as they are asked for, written by ``flush``."""
 
-    __slots__ = ("_ad", "_connection", "_firsts", "_id", "_new", "_stored", "_stretches", "_texts")
+    __slots__ = ("_ad", "_connection", "_firsts", "_id", "_many", "_new", "_stored", "_stretches", "_texts")
 
     def __init__(self, connection: sqlite3.Connection, texts: _Texts, id: int, ad: Changes | None = None) -> None:
         """`ad`: of a cluster that was submitted just now, so that nothing of it is stored."""
@@ -98,6 +102,8 @@ class _Cluster:
         self._stretches: dict[int, Stretch] = {}
         self._firsts: list[int] = []
         self._stored: set[int] = set()
+        self._many: ManyStretches | None = None
+        """The stretches by columns, if an event about many ranges came last: then there are none beside."""
 
     @property
     def ad(self) -> Changes:
@@ -107,6 +113,7 @@ class _Cluster:
         return self._ad
 
     def add(self, stretch: Stretch) -> None:
+        self.settle()
         self._stretches[stretch.first] = stretch
         self._firsts.insert(bisect_left(self._firsts, stretch.first), stretch.first)
 
@@ -124,6 +131,7 @@ class _Cluster:
 
     def _at(self, proc: int) -> Stretch | None:
         """The stretch that holds a process."""
+        self.settle()
         found = self._known(proc)
         if found is None and not self._new:
             row = self._connection.execute(_AT, (self._id, proc)).fetchone()
@@ -152,9 +160,9 @@ class _Cluster:
         del self._stretches[proc]
         del self._firsts[bisect_left(self._firsts, proc)]
 
-    def change(self, first: int, last: int, change: Callable[[Stretch], bool]) -> None:
-        """Apply `change` to all that is there of a range; a stretch for which it returns False leaves. Neighbours that
-        are equal then become one."""
+    def change(self, first: int, last: int, change: Callable[[Stretch], bool]) -> list[Stretch]:
+        """Apply `change` to all that is there of a range; return the stretches that leave, for which it is False.
+        Neighbours that are equal then become one."""
         self._at(first - 1)
         self._cut(first)
         self._cut(last + 1)
@@ -163,7 +171,10 @@ class _Cluster:
                 self._load(*row)
         begin, end = bisect_left(self._firsts, first), bisect_right(self._firsts, last)
         within = [self._stretches[at] for at in self._firsts[begin:end]]
-        stay = [stretch for stretch in within if change(stretch)]
+        stay: list[Stretch] = []
+        leave: list[Stretch] = []
+        for stretch in within:
+            (stay if change(stretch) else leave).append(stretch)
         begin, end = max(begin - 1, 0), end + 1
         around = [self._stretches[at] for at in self._firsts[begin:end] if not first <= at <= last]
         before = [stretch for stretch in around if stretch.first < first]
@@ -172,8 +183,9 @@ class _Cluster:
             del self._stretches[at]
         self._stretches.update((stretch.first, stretch) for stretch in merged)
         self._firsts[begin:end] = [stretch.first for stretch in merged]
+        return leave
 
-    def change_all(self, ranges: e.Procs, change: Callable[[Stretch], bool]) -> None:
+    def change_all(self, ranges: e.Procs, change: Callable[[Stretch], bool]) -> list[Stretch]:
         """Do what ``change`` does for each of these ranges, which are in order, in one walk over the stretches."""
         first, last = ranges[0][0], ranges[-1][1]
         for proc in (first - 1, first, last, last + 1):
@@ -184,9 +196,11 @@ class _Cluster:
         begin, end = max(bisect_right(self._firsts, first) - 2, 0), bisect_right(self._firsts, last) + 1
         walked = [self._stretches.pop(at) for at in self._firsts[begin:end]]
         found: list[Stretch] = []
+        leave: list[Stretch] = []
         meant_before = False
         for piece, meant in _cut_along(walked, ranges):
             if meant and not change(piece):
+                leave.append(piece)
                 continue
             if found and (meant or meant_before) and piece.continues(found[-1]):
                 found[-1].last, found[-1].altered = piece.last, True
@@ -195,9 +209,37 @@ class _Cluster:
             meant_before = meant
         self._stretches.update((stretch.first, stretch) for stretch in found)
         self._firsts[begin:end] = [stretch.first for stretch in found]
+        return leave
+
+    def change_many(self, ranges: e.Procs, change: Callable[[Stretch], bool], at: int) -> None:
+        """Do the same by columns: for so many ranges that it pays. What leaves goes into the history as of ``at``."""
+        from .many_stretches import Alike, ManyStretches
+
+        def changed(alike: Alike) -> tuple[Alike, bool]:
+            one = Stretch(0, 0, alike.status, alike.slot, self._texts.read(alike.changes))
+            stays = change(one)
+            return Alike(one.status, one.slot, self._texts.write(one.changes)), stays
+
+        if self._many is None:
+            gone: list[tuple[int, int]] = []
+            rows: list[tuple[object, ...]] = []
+            self.flush(gone, rows)
+            store(self._connection, gone, rows)
+            self._stretches, self._firsts, self._stored, self._new = {}, [], set(), False
+            self._many = ManyStretches(
+                self._connection, self._id, lambda text: tuple(sorted(self._texts.read(text).items()))
+            )
+        self._many.change(ranges, changed, at)
+
+    def settle(self) -> None:
+        """Have the table, and no columns any more, say what there is."""
+        if self._many is not None:
+            self._many.write()
+            self._many = None
 
     def flush(self, gone: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
         """Add what is to be deleted and what is to be stored."""
+        self.settle()
         for first in self._stored:
             stretch = self._stretches.get(first)
             if stretch is None or stretch.altered:
@@ -205,6 +247,11 @@ class _Cluster:
         for s in self._stretches.values():
             if s.altered:
                 rows.append((self._id, s.first, s.last, s.status, s.slot, self._texts.write(s.changes)))
+
+
+def store(connection: sqlite3.Connection, gone: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
+    connection.executemany("DELETE FROM jobs WHERE cluster=? AND first=?", gone)
+    connection.executemany(insertion("jobs"), rows)
 
 
 def _cut_along(stretches: Iterable[Stretch], ranges: e.Procs) -> Iterator[tuple[Stretch, bool]]:
@@ -327,17 +374,12 @@ class QueueFold:
     def _moved(self, position: int, event: e.JobsTransitioned) -> None:
         leaves = event.target == LEFT
         status = STATUS_NUMBERS.get(event.target, 0)
-        ended: list[Stretch] = []
 
         def move(stretch: Stretch, changes: Changes) -> bool:
             stretch.status, stretch.changes, stretch.altered = status or stretch.status, changes, True
-            if not leaves and (not event.left or status not in _TERMINAL or stretch.slot):
-                return True
-            ended.append(stretch)
-            return False
+            return not leaves and (not event.left or status not in _TERMINAL or bool(stretch.slot))
 
-        self._change(event, move)
-        self._end(event, ended)
+        self._end(event, self._change(event, move))
 
     def _edited(self, position: int, event: e.JobsEdited | e.JobsDeferred) -> None:
         def edit(stretch: Stretch, changes: Changes) -> bool:
@@ -357,14 +399,21 @@ class QueueFold:
 
     def _change(
         self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[Stretch, Changes], bool]
-    ) -> None:
+    ) -> list[Stretch]:
+        """Change what the event is about; return what is still to be written into the history."""
         cluster = self._cluster(event.cluster)
         folded = _FoldedOnce(cluster.ad, event)
-        if len(event.procs) >= _MANY:
-            cluster.change_all(event.procs, lambda stretch: change(stretch, folded(stretch.changes)))
-            return
-        for first, last in event.procs:
-            cluster.change(first, last, lambda stretch: change(stretch, folded(stretch.changes)))
+
+        def changed(stretch: Stretch) -> bool:
+            return change(stretch, folded(stretch.changes))
+
+        if len(event.procs) >= MANY_RANGES:
+            self._write_ended()
+            cluster.change_many(event.procs, changed, event.at)
+            return []
+        if len(event.procs) >= _SEVERAL:
+            return cluster.change_all(event.procs, changed)
+        return [one for first, last in event.procs for one in cluster.change(first, last, changed)]
 
     def _one(self, event: e.JobActivated | _Fact | e.JobExited) -> Stretch | None:
         """The job that an event is about, its changes folded; None if it is not in the queue."""
@@ -414,6 +463,9 @@ class QueueFold:
         rows: list[tuple[object, ...]] = []
         for cluster in self._clusters.values():
             cluster.flush(gone, rows)
-        execute("DELETE FROM jobs WHERE cluster=? AND first=?", gone)
-        execute(insertion("jobs"), rows)
-        execute(insertion("history"), self._ended)
+        store(self._connection, gone, rows)
+        self._write_ended()
+
+    def _write_ended(self) -> None:
+        self._connection.executemany(insertion("history"), self._ended)
+        self._ended.clear()

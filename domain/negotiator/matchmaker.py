@@ -157,6 +157,12 @@ class Matchmaker:
         self._held_left = int(self.held.sum())
         self.prefers = bool(self._held_left) and self._may_be_preferred()
 
+    @property
+    def _may_change_hands(self) -> bool:
+        """Whether any slot that somebody has may go to another: by default for its RANK alone."""
+        requirements = self.rules.preemption_requirements
+        return self.prefers or not isinstance(requirements, Literal) or accepts(requirements.value)
+
     def _may_be_preferred(self) -> bool:
         """Whether any slot that is held could value another job more than its own: not if its RANK is the same for all
         jobs, and not more than that of the job that it has."""
@@ -459,6 +465,10 @@ class Matchmaker:
         given = self.accounts.given
         if not len(places):
             return Held([], [], Denied(), given)
+        own = pool.users[places] == pool.submitters.get(one.name, -2)
+        if not self._may_change_hands:
+            counts = int(np.count_nonzero(own)), int(np.count_nonzero(~(own | self._behind(one, places))))
+            return Held([], [], Denied(len(places) - sum(counts), 0, counts[1], counts[0]), given)
         if not self.stable:
             self.publish()
         job = ClassAd(ephemeral(one, self.accounts), kind.job)
@@ -466,7 +476,6 @@ class Matchmaker:
         values = np.where(np.isnan(values), np.nan, values)
         with np.errstate(invalid="ignore"):
             prefers, no_worse = values > current, values >= current
-        own = pool.users[places] == pool.submitters.get(one.name, -2)
         left = ~prefers
         same = left & own
         left &= ~own

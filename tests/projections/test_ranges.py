@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
+from poolbook.projections import queue as queue_fold
 from poolbook.projections.projector import apply
 from poolbook.projections.queue import Stretch, _Cluster, _Texts
 from poolbook.projections.views import Views
@@ -213,6 +214,40 @@ def test_many_ranges_are_changed_at_once_as_they_are_one_by_one(
             for first, last in procs:
                 one_by_one.change(first, last, change)
             assert shown(at_once) == shown(one_by_one)
+
+
+ABOUT_MANY = st.one_of(
+    st.builds(lambda procs: held(*procs), RANGES),
+    st.builds(lambda procs: removed(*procs), RANGES),
+    st.builds(lambda procs: left(*procs), RANGES),
+    st.builds(lambda procs: of_old(removed(*procs)), RANGES),
+    st.builds(lambda procs, colour: painted(colour, *procs), RANGES, st.sampled_from("ab")),
+    st.builds(began, st.integers(0, 29)),
+)
+
+
+@given(st.lists(ABOUT_MANY, min_size=1, max_size=6), st.lists(st.integers(1, 3), max_size=4))
+def test_many_ranges_are_changed_by_columns_as_they_are_one_by_one(happens: list[e.Event], sizes: list[int]) -> None:
+    events = list(enumerate([submitted(30), *map(placed, happens)], 1))
+    found = []
+    for fewest in (1, MANY):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(queue_fold, "MANY_RANGES", fewest)
+            tables = folded(events, sizes)
+        rows = [tables.execute(f"SELECT * FROM {name} ORDER BY {by}") for name, by in (("jobs", 2), ("history", 1))]
+        found.append([each.fetchall() for each in rows])
+    assert found[0] == found[1]
+
+
+def placed(event: e.Event) -> e.Event:
+    """The event, its ranges made of how many processes lie before each and how many more than one are in it."""
+    if not isinstance(event, e.JobsTransitioned | e.JobsEdited):
+        return event
+    procs, at = [], 0
+    for gap, more in event.procs:
+        procs.append((at + gap, at + gap + more))
+        at += gap + more + 1
+    return attrs.evolve(event, procs=tuple(procs))
 
 
 def shown(cluster: _Cluster) -> list[tuple[int, int, str]]:
