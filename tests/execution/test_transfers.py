@@ -24,8 +24,7 @@ from poolbook.adapters.machine.execution import (
     Supervisor,
     Transferring,
 )
-from poolbook.adapters.machine.execution.supervisor import mover
-from poolbook.adapters.machine.execution.supervisor.tally import Result
+from poolbook.adapters.machine.execution.supervisor import mover, movers
 
 from .bench import Bench
 
@@ -385,13 +384,10 @@ def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socke
         time.sleep(0.2)
         leave(parent)
 
-    def takes_for_ever() -> Result:
-        time.sleep(60)
-        raise AssertionError
-
     monkeypatch.setattr(mover, "_end_with", takes_its_time)
+    monkeypatch.setattr(mover, "_worked", lambda *_: time.sleep(60))
     held, let_go = os.pipe()
-    began = mover.fork("input", 13, 0, takes_for_ever)
+    began = movers.fork(mover.Task("input", {}, "/", 0), mover.Hands(None, None))
     os.close(let_go)
     began.stands_alone()
     os.kill(began.pid, signal.SIGSTOP)
@@ -399,7 +395,7 @@ def test_a_transfer_is_not_stopped_before_it_has_let_go_of_its_supervisors_socke
     os.kill(began.pid, signal.SIGKILL)
     os.waitpid(began.pid, 0)
     os.close(held)
-    assert (alone, began.result()) == ([held], None)
+    assert (alone, began.hear()) == ([held], None)
 
 
 def test_a_transfer_that_somebody_kills_is_no_end_of_the_job(bench: Bench, iwd: Path, many: Path) -> None:

@@ -55,7 +55,8 @@ class Families:
         self._join(pid, started, key)
 
     def leave_alone(self, pid: int, started: int) -> None:
-        """A child of one's own is no job's process."""
+        """A child of one's own is no job's process, or none any more."""
+        self._forget(pid)
         self._foreign[pid] = started
 
     def end(self, key: str) -> None:

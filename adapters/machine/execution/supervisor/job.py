@@ -13,10 +13,11 @@ from .chirp_writes import Writes
 from .families import Families
 from .keeper import Keeper
 from .launch import Order, StartError
-from .mover import Mover
+from .movers import Mover
 from .processes import Process, read
 from .records import Record
 from .scratch import size_kb
+from .tally import Result
 
 _MEASURE_REST = 20  #: a directory tree is measured again after this many times what measuring it took
 FIRST_RETRY_US = 2_000  #: the pause before processes that refuse to die are looked for again; it doubles
@@ -48,7 +49,8 @@ class Job:
         self.dedicated = bool(order["account"] and order["account"]["dedicated"]) if self.account else False
         self.number = number
         self.directory = directory
-        self.mover: Mover | None = None
+        self.mover: Mover | None = None  # while its files move
+        self.said: Result | None = None  # what that has said
         self.keeper: Keeper | None = None  # of its container
         self.chirp: Process | None = None  # what answers its condor_chirp
         self.writes: Writes | None = None  # what it wrote with that
@@ -78,23 +80,27 @@ class Job:
         self.retry_us = FIRST_RETRY_US
         self.final: Generator[None, None, None] | None = None
 
-    def moves_by(self, mover: Mover, process: Process, kept: bool) -> None:
-        """Its files are on their way; ``kept``: to its spool directory, for its next run."""
-        self.mover, self.pid, self.started = mover, process.pid, process.started
-        move: Record = {"way": mover.way, "began": mover.began}
-        if mover.way == "checkpoint":
+    @property
+    def way(self) -> str:
+        """Of its last transfer: input, output, checkpoint."""
+        way: str = self.moves[-1]["way"]
+        return way
+
+    def moves_by(self, mover: Mover, way: str, at: int) -> None:
+        """Its files are on their way: ``evict`` is output that goes to its spool directory, for its next run."""
+        self.mover, self.said, self.pid, self.started = mover, None, mover.pid, mover.started
+        move: Record = {"way": "output" if way == "evict" else way, "began": at}
+        if way == "checkpoint":
             self.checkpoints += 1
             move["number"] = self.checkpoints
-            if self.moves and self.moves[-1]["way"] == "checkpoint":  # a pool that was gone hears of the last one
+            if self.moves and self.way == "checkpoint":  # a pool that was gone hears of the last one
                 self.moves.pop()
-        self.moves.append(move | ({"kept": True} if kept else {}))
+        self.moves.append(move | ({"kept": True} if way == "evict" else {}))
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
 
     def moved(self, at: int) -> None:
-        """The mover has ended: take what it said."""
-        assert self.mover is not None
-        result = self.mover.result()
-        self.mover = None
+        """Its transfer is over: take what was said of it."""
+        result, self.mover = self.said, None
         if result is not None:
             failure = result.pop("failure", None)
             self.moved_kb = result.pop("moved_kb", 0)

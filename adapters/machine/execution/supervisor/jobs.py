@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
-from . import chirp, inherit, keeper, launch, mover, processes, rights, spool, tally, transfer
+from . import chirp, inherit, keeper, launch, processes, rights
 from .chirp_writes import Desk, Writes
 from .families import Families
 from .job import LAST_RETRY_US, Job, began, clock, failed, files_kb, moving, ticker
 from .launch import Order, StartError
+from .mover import Hands, Task
+from .movers import Movers
 from .records import Claim, Claims, Journal, Record
 from .rights import Rights
 from .sandbox import inside
@@ -50,9 +53,11 @@ class Jobs:
 
     # Before the first request: a predecessor's jobs.
 
-    def inherit(self) -> None:
-        """Be the parent of all jobs from here on: end those of a killed supervisor, remove unclaimed directories."""
+    def inherit(self, poll: select.epoll) -> None:
+        """Be the parent of all jobs from here on: end those of a killed supervisor, remove unclaimed directories.
+        ``poll``: where it is waited for what ``hear`` takes in."""
         self._families = Families(os.getpid())
+        self._movers = Movers(poll)
         claimed = self._claims.all()
         unended = sorted(claimed - self._journal.records.keys())
         open_claims = {key: claim for key in unended if (claim := self._claims.read(key))}
@@ -87,7 +92,7 @@ class Jobs:
                 self._launch(job, order)
             else:
                 launch.check_iwd(order)
-                self._move(job, "input", lambda: transfer.bring(order, job.directory, give=spool.of(order)))
+                self._move(job, order, "input")
         except StartError as error:
             os.close(claim)
             return self._not_begun(key, error)
@@ -169,9 +174,34 @@ class Jobs:
                 continue
             _, status, usage = os.wait4(pid, 0)
             self._ending[job.key] = job
-            if job.mover is None:
+            if job.mover is not None:
+                job.said = job.said or job.mover.hear()
+                self._movers.leave(job.mover)
+            else:
                 job.status, job.ended = status, max(clock(), job.at)  # somebody may have set the clock back
                 job.spent(usage)
+
+    def hear(self, descriptor: int) -> None:
+        """Take in what the process behind this descriptor says of its transfer. One that has done it is at rest then,
+        unless it was stopped or killed meanwhile."""
+        mover = self._movers.of(descriptor)
+        if mover is None:
+            return
+        said, job = mover.hear(), self._by_pid.get(mover.pid)
+        if said is None:
+            self._movers.leave(mover)
+        if said is None or job is None or job.mover is not mover:
+            return
+        job.said = said
+        if not mover.lasts:
+            return  # it ends now
+        if job.given_up or job.suspended:
+            processes.send(mover.pid, mover.started, signal.SIGKILL)
+            return
+        del self._by_pid[mover.pid]
+        self._families.leave_alone(mover.pid, mover.started)
+        self._movers.rest(mover, ticker())
+        self._ending[job.key] = job
 
     def settle(self, now: int) -> None:
         """Finish the ends: kill a job's descendants, measure, write the record."""
@@ -211,25 +241,25 @@ class Jobs:
         order = job.order
         if order is None:
             return False
-        moved = job.mover
-        if moved is not None:
+        moved = "" if job.mover is None else job.way
+        if moved:
             job.moved(clock())
             self._news.append(moving(job))
-        if job.given_up or job.failure or (moved is not None and "ended" not in job.moves[-1]):
+        if job.given_up or job.failure or (moved and "ended" not in job.moves[-1]):
             self._stops(job)
             return False
-        way = job.next_move if moved is None else "run"
-        if not way or (moved is not None and (moved.way == "output" or job.told_to_end)):
+        way = "run" if moved else job.next_move
+        if not way or moved == "output" or (moved and job.told_to_end):
             return False
         self._families.end(job.key)
         try:
             if way == "run":
                 self._launch(job, inside(order, job.directory, again=bool(job.checkpoints)))
             else:
-                self._move(job, "output" if way == "evict" else way, self._work(job, order, way), kept=way == "evict")
+                self._move(job, order, way)
         except StartError as error:
             self._families.begin(job.key, job.pid, job.started, job.number)
-            if moved is None and error.machine:  # for want of processes: another try
+            if not moved and error.machine:  # for want of processes: another try
                 job.retry_at = ticker() + LAST_RETRY_US
                 return True
             job.given_up, job.ended = True, job.ended or clock()
@@ -241,13 +271,6 @@ class Jobs:
         if job.suspended and job.mover is None:
             self._suspend(job)
         return True
-
-    def _work(self, job: Job, order: Order, way: str) -> Callable[[], tally.Result]:
-        """Return what a mover does after a job's process."""
-        if way == "output":
-            failed = job.failed
-            return lambda: transfer.take_back(order, job.directory, failed, moves=True)
-        return lambda: spool.keep(order, job.directory, checkpoint=way == "checkpoint")
 
     def _stops(self, job: Job) -> None:
         """Nothing more of a job begins, since its files did not move. Without its inputs it has failed to start."""
@@ -310,6 +333,10 @@ class Jobs:
             if job.attended and not job.ended and not job.violated:
                 job.violated = "unattended"
                 self._kill(job)
+
+    def tire(self, now: int) -> None:
+        """End the processes that transfer files, and have nothing to do."""
+        self._movers.tire(now)
 
     def chores(self, budget_us: int) -> bool:
         """Measure and remove directories for about so long; return whether anything is left to do."""
@@ -413,17 +440,15 @@ class Jobs:
         processes.bequeath(job.number)
         return launch.begin_as(account, order, job.directory, self.execute), at, output_kb
 
-    def _move(self, job: Job, way: str, work: Callable[[], tally.Result], kept: bool = False) -> None:
+    def _move(self, job: Job, order: Order, way: str) -> None:
         """Start the transfer of a job's files."""
-        processes.bequeath(job.number)
-        hands = mover.Hands(job.directory, job.files, job.account) if job.files or job.account else None
+        task = Task(way, order, job.directory, job.number, way == "output" and job.failed)
+        at = clock()
         try:
-            began = mover.fork(way, tally.FAILED[way], clock(), work, hands)
+            mover = self._movers.begin(task, Hands(job.files, job.account))
         except OSError as error:
-            raise launch.failure("scratch", error, f"transfer of its {way} files") from None
-        process = processes.read(began.pid)
-        assert process is not None, "a child that is not reaped is always there"
-        job.moves_by(began, process, kept)
+            raise launch.failure("scratch", error, "the transfer of its files") from None
+        job.moves_by(mover, way, at)
         self._joins(job)
 
     def _joins(self, job: Job) -> None:
@@ -432,11 +457,10 @@ class Jobs:
 
     def _end_transfer(self, job: Job, how: str) -> None:
         """End a transfer, unless it is a soft end's of outputs, which are nearly there: a hard one follows in time."""
-        assert job.mover is not None
         if job.suspended:
             self._continue(job)
-        job.told_to_end = job.told_to_end or job.mover.way == "checkpoint"
-        if how != "soft" or job.mover.way == "input":
+        job.told_to_end = job.told_to_end or job.way == "checkpoint"
+        if how != "soft" or job.way == "input":
             job.given_up = True
             self._kill(job)
 
@@ -464,7 +488,8 @@ class Jobs:
         container's keeper is told to kill it, and is killed only when it is to be killed once more."""
         if job.tell_container("kill 9"):
             return
-        processes.send(job.pid, job.started, signal.SIGKILL)
+        if job.key not in self._ending:  # else it has ended, or is another job's mover by now
+            processes.send(job.pid, job.started, signal.SIGKILL)
         self._families.look()
         self._families.signal(job.key, signal.SIGKILL)
 

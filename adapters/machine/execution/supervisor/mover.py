@@ -1,85 +1,79 @@
-"""The process that transfers files: forked from the supervisor, and gone with it.
+"""A process that transfers files: forked from the supervisor, at work for one job at a time, and gone with it.
 
-A file system may hang, and a disk may be slow: the supervisor itself never waits for a user's file.
+A file system may hang, and a disk may be slow: the supervisor itself never waits for a user's file. Forking a process
+takes longer than moving a few small files. So one whose transfer is over takes the next one, if it has the rights of
+the user whose files those are, and if the last one has left nothing in it: it has never had a child, and all that a
+transfer opens is closed. What a process knows of a transfer is what it was told, a ``Task``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import json
 import os
+import resource
 import signal
-import time
+import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+from . import processes, spool, transfer
+from .launch import Order
 from .rights import Rights, become
 from .scratch import hand_over
-from .tally import RECEIVING, Result
+from .tally import FAILED, RECEIVING, Result
 
+MOST = 1 << 18  #: bytes of a message, at most
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _prctl = ctypes.CDLL(None).prctl  #: found once, and not by each process that is forked
 _FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that what is run for other users finds
-_LEAVING_S, _LEAVING_MOST = 0.0005, 2_000  #: how long, and how often, it is waited for a process that leaves
-_MOST = 1 << 16  #: bytes of a result: what a pipe holds without a reader
 
 
-class Mover:
-    """A transfer at work. ``way``: input or output."""
+class Task(NamedTuple):
+    """A transfer: its way (input, output, checkpoint, or evict: what is kept of a job that was told to end), the job's
+    order and scratch directory, the number that its processes bear, and whether it has failed: then its outputs may not
+    be wanted."""
 
-    def __init__(self, way: str, pid: int, said: int, began: int) -> None:
-        self.way, self.pid, self.began = way, pid, began
-        self._said = said
-
-    def result(self) -> Result | None:
-        """Return what it said, when its process has ended; None if it was killed before it said anything."""
-        try:
-            text = os.read(self._said, _MOST)
-        finally:
-            os.close(self._said)
-        return json.loads(text) if text else None
-
-    def stands_alone(self) -> None:
-        """Wait until its process has let go of all that is the supervisor's: one that is stopped earlier holds the
-        supervisor's socket and lock for as long as it is, also when that has been killed."""
-        for _ in range(_LEAVING_MOST):
-            with contextlib.suppress(ProcessLookupError):
-                if os.getsid(self.pid) != self.pid:
-                    time.sleep(_LEAVING_S)
-                    continue
-            return
+    way: str
+    order: Order
+    scratch: str
+    number: int
+    failed: bool = False
 
 
 class Hands(NamedTuple):
-    """A scratch directory, the user whose files move, and the one that the job runs as; None: this process's user."""
+    """The user whose files move, and the one that the job runs as; None: this process's user."""
 
-    scratch: str
     files: Rights | None
     account: Rights | None
 
+    @property
+    def one(self) -> bool:
+        """Whether both are the same user."""
+        own = Rights(os.geteuid(), os.getegid())
+        return (self.files or own) == (self.account or own)
 
-def fork(way: str, code: int, began: int, work: Callable[[], Result], hands: Hands | None = None) -> Mover:
-    """Start a process that does the work, with the rights of the user whose files move. Where the job runs as another
-    one, the scratch directory changes hands behind its inputs, and before what comes after the job. ``code``: the hold
-    code of a failure. Raise `OSError` if there can be none."""
-    said, tell = os.pipe2(os.O_CLOEXEC)
-    parent = os.getpid()
-    try:
-        pid = os.fork()
-    except OSError:
-        os.close(said)
-        os.close(tell)
-        raise
-    if pid:
-        os.close(tell)
-        return Mover(way, pid, said, began)
-    try:
-        _leave(parent, tell)
-        os.write(tell, json.dumps(_done(code, lambda: _worked(parent, way, code, work, hands))).encode()[:_MOST])
-    finally:
-        os._exit(0)
+
+def serve(parent: int, talk: socket.socket, task: Task, hands: Hands) -> None:
+    """Be a mover: do this task, tell its result and whether there may be another, and wait for that."""
+    _leave(parent, talk.fileno())
+    lasts = hands.one
+    while True:
+        processes.bequeath(task.number)
+        result = _done(task.way, partial(_worked, parent, task, hands))
+        lasts = lasts and "failure" not in result and not _had_children()
+        _close_all_but(talk.fileno())
+        talk.send(json.dumps([result, lasts]).encode())
+        if not lasts or not (said := talk.recv(MOST)):
+            return
+        task = Task(*json.loads(said))
+
+
+def _had_children() -> bool:
+    """Whether this process has had any: what those have left behind is not known."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss > 0
 
 
 def _leave(parent: int, kept: int) -> None:
@@ -88,9 +82,13 @@ def _leave(parent: int, kept: int) -> None:
     for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     _end_with(parent)
+    _close_all_but(kept)
+    os.setsid()  # the last of it: ``stands_alone`` waits for that
+
+
+def _close_all_but(kept: int) -> None:
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
-    os.setsid()  # the last of it: ``stands_alone`` waits for that
 
 
 def _end_with(parent: int) -> None:
@@ -99,40 +97,49 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _worked(parent: int, way: str, code: int, work: Callable[[], Result], hands: Hands | None) -> Result:
-    if hands is None:
-        return work()
+def _worked(parent: int, task: Task, hands: Hands) -> Result:
+    """Do a task with the rights of the user whose files move. Where the job runs as another one, the scratch directory
+    changes hands behind its inputs, and before what comes after the job."""
+    if hands.one:
+        return _work_as(parent, hands.files, task)
     own = Rights(os.geteuid(), os.getegid())
     files, account = hands.files or own, hands.account or own
-    if files == account or way != "input":
-        if files != account:
-            hand_over(hands.scratch, account, files)
-        return _work_as(parent, hands.files, work)
+    if task.way != "input":
+        hand_over(task.scratch, account, files)
+        return _work_as(parent, hands.files, task)
     here = os.getpid()
-    result = _apart(code, lambda: _work_as(here, hands.files, work))
+    result = _apart(task.way, partial(_work_as, here, hands.files, task))
     if "failure" not in result:
-        hand_over(hands.scratch, files, account)
+        hand_over(task.scratch, files, account)
     return result
 
 
-def _work_as(parent: int, user: Rights | None, work: Callable[[], Result]) -> Result:
-    """Do the work with the rights of a user, who has no business with this process's environment. Who becomes another
+def _work_as(parent: int, user: Rights | None, task: Task) -> Result:
+    """Do a task with the rights of a user, who has no business with this process's environment. Who becomes another
     user is no longer ended with its parent until it asks again."""
-    if user is not None:
+    if user is not None and user.uid != os.geteuid():
         become(user)
         for name in os.environ.keys() - _FOR_ALL:
             del os.environ[name]
         _end_with(parent)
-    return work()
+    return _work(task)
 
 
-def _apart(code: int, work: Callable[[], Result]) -> Result:
+def _work(task: Task) -> Result:
+    if task.way == "input":
+        return transfer.bring(task.order, task.scratch, give=spool.of(task.order))
+    if task.way == "output":
+        return transfer.take_back(task.order, task.scratch, task.failed, moves=True)
+    return spool.keep(task.order, task.scratch, checkpoint=task.way == "checkpoint")
+
+
+def _apart(way: str, work: Callable[[], Result]) -> Result:
     """Do the work in a process of its own, so that this one keeps its rights. Raise `OSError` if it fails."""
     said, tell = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if not pid:
         try:
-            os.write(tell, json.dumps(_done(code, work)).encode()[:_MOST])
+            os.write(tell, json.dumps(_done(way, work)).encode())
         finally:
             os._exit(0)
     os.close(tell)
@@ -145,11 +152,12 @@ def _apart(code: int, work: Callable[[], Result]) -> Result:
     return result
 
 
-def _done(code: int, work: Callable[[], Result]) -> dict[str, Any]:
+def _done(way: str, work: Callable[[], Result]) -> dict[str, Any]:
     try:
         return work()
     except (OSError, ValueError) as error:
         number = getattr(error, "errno", 0) or errno.EINVAL
         words = f"{getattr(error, 'filename', None) or 'the files'}: (errno {number}) {error}"
+        code = FAILED.get(way, FAILED["output"])
         failure = {"code": code, "errno": number, "end": RECEIVING, "words": words[:2000]}
         return {"files": 0, "size": 0, "listed": 0, "failure": failure}

@@ -147,7 +147,7 @@ class Server:
 
     def run(self) -> None:
         """Serve until there is nothing to do. No error ends the loop: the jobs have no other parent."""
-        self._jobs.inherit()
+        self._jobs.inherit(self._poll)
         goes_on = True
         while goes_on:
             try:
@@ -171,6 +171,7 @@ class Server:
         if now >= self._sample_at:
             self._reports += self._jobs.sample(now)
             self._sample_at = now + SAMPLE_US
+        self._jobs.tire(now)
         self._report()
         if self._clients:
             self._attended_at = now
@@ -225,6 +226,8 @@ class Server:
             self._receive(client)
             if client.unsent:
                 self._send(client, b"")
+        else:
+            self._jobs.hear(descriptor)
 
     def _accept(self) -> None:
         try:

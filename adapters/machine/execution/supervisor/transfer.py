@@ -1,6 +1,6 @@
 """Transfer a job's files: its inputs into the scratch directory before it begins, its outputs back when it has ended.
 
-It runs in a process of its own (``mover``), for one activation, while nothing of the job does. A file arrives whole or
+It runs in another process than the supervisor's (``mover``), while nothing of the job does. A file arrives whole or
 not at all: outputs are copied beside the place that they go to, made durable, and then given their names. Each failure
 is counted, and the other files go on; the first one is told.
 

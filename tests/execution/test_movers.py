@@ -1,0 +1,215 @@
+"""A process that transfers files serves one job after the other; nothing of one job is left in it for the next."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Started, Transferring
+from poolbook.adapters.machine.execution.supervisor.mover import Hands, Task
+from poolbook.adapters.machine.execution.supervisor.movers import Mover, Movers
+from poolbook.adapters.machine.execution.supervisor.rights import Rights
+
+from .bench import Bench, runs, state, wait
+
+SECOND_US = 1_000_000
+OWN = Hands(None, None)
+
+
+@pytest.fixture
+def iwd(bench: Bench) -> Path:
+    """The directory of a submission, with a file to bring."""
+    folder = bench.home / "iwd"
+    folder.mkdir()
+    (folder / "a").write_text("alpha\n")
+    return folder
+
+
+def start(
+    bench: Bench, iwd: Path, key: str, script: str = "cat a", environment: dict[str, str] | None = None, **fields: Any
+) -> None:
+    """Start a job that brings a file and takes back what it says, in a file that has the job's key as its name."""
+    transfer: dict[str, Any] = {"executable": False, "inputs": ("a",), "brought": ("stdout",), **fields}
+    own = {"environment": environment or {}}
+    bench.sh(key, script, iwd=str(iwd), stdout=key, transfer=FileTransfer(**transfer), **own)
+
+
+def children(bench: Bench) -> set[int]:
+    """The supervisor's living children: where no job runs, the movers at rest."""
+    pid = bench.pid()
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return {int(child) for child in found if runs(int(child))}
+
+
+def mover(bench: Bench, iwd: Path, key: str) -> int:
+    """The process that has transferred the files of a job, which has ended since."""
+    start(bench, iwd, key)
+    assert bench.end(key).code == 0 and (iwd / key).read_text() == "alpha\n"
+    (found,) = children(bench)
+    return found
+
+
+def test_one_process_moves_the_files_of_one_job_after_the_other(bench: Bench, iwd: Path) -> None:
+    assert mover(bench, iwd, "1") == mover(bench, iwd, "2")
+
+
+def test_nothing_of_a_job_is_left_in_it(bench: Bench, iwd: Path) -> None:
+    pid = mover(bench, iwd, "1")
+
+    def seen() -> list[Any]:
+        proc = Path(f"/proc/{pid}")
+        umask = [line for line in (proc / "status").read_text().splitlines() if line.startswith(("Umask", "Uid"))]
+        open_files = sorted(os.readlink(path).partition(":")[0] for path in (proc / "fd").iterdir())
+        return [umask, open_files, os.readlink(proc / "cwd"), os.getsid(pid) == pid]
+
+    before = seen()
+    start(bench, iwd, "2", "cat a; umask 0; echo $OWN > made", {"OWN": "value"})
+    bench.end("2")
+    assert (iwd / "made").read_text() == "value\n"
+    assert children(bench) == {pid} and seen() == before
+    assert len(before[1]) == 4  # the three streams, and what it is told by
+
+
+FAILS: dict[str, dict[str, Any]] = {
+    "a transfer that failed": {"inputs": ("gone",)},
+    "a plugin's, which may have left anything behind": {
+        "inputs": ("own://x",),
+        "plugins": {"own": ("/bin/true",)},
+        "plugin_seconds": 5,
+    },
+}
+
+
+@pytest.mark.parametrize("case", FAILS)
+def test_there_is_no_other_behind(bench: Bench, iwd: Path, case: str) -> None:
+    pid = mover(bench, iwd, "1")
+    start(bench, iwd, "2", **FAILS[case])
+    assert isinstance(bench.end("2"), Failed)
+    wait(lambda: not runs(pid))
+    assert mover(bench, iwd, "3") != pid
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_one_that_dies_at_rest_is_not_missed(bench: Bench, iwd: Path, how: signal.Signals) -> None:
+    pid = mover(bench, iwd, "1")
+    os.kill(pid, how)
+    wait(lambda: state(pid) == "")
+    assert mover(bench, iwd, "2") != pid
+
+
+def test_one_that_hangs_keeps_nobody_else_waiting_and_ends_with_its_job(bench: Bench, iwd: Path) -> None:
+    pid = mover(bench, iwd, "1")
+    os.kill(pid, signal.SIGSTOP)  # as a file system may have it
+    start(bench, iwd, "2")
+    other = None
+    for key in ("3", "4"):
+        start(bench, iwd, key)
+        assert bench.end(key).code == 0
+        (other,) = children(bench) - {pid}
+    assert not bench.of("2", Started)
+    bench.supervisor.signal("2", "hold")
+    end = bench.end("2")
+    assert isinstance(end, Exited) and end.undelivered
+    assert not runs(pid) and children(bench) == {other}
+
+
+@pytest.mark.parametrize("how", ["hold", "hard", "suspend"])
+def test_the_next_job_is_served_whether_a_transfer_or_its_job_ended_first(bench: Bench, iwd: Path, how: Any) -> None:
+    """What a mover says, and what is to be done with its job, come at one time to a supervisor that was away."""
+    pid = mover(bench, iwd, "1")
+    os.kill(pid, signal.SIGSTOP)
+    start(bench, iwd, "2")
+    bench.until(lambda: bench.of("2", Transferring))
+    supervisor = bench.pid()
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(pid, signal.SIGCONT)
+    bench.supervisor.signal("2", how)
+    wait(lambda: state(pid) == "S")  # it has said what became of it, and waits for another
+    os.kill(supervisor, signal.SIGCONT)
+    if how == "suspend":
+        bench.until(lambda: bench.of("2", Started))
+        bench.supervisor.signal("2", "continue")
+    bench.end("2")
+    assert mover(bench, iwd, "3") and bench.end("2").undelivered == (how != "suspend")
+
+
+def test_a_job_with_a_large_environment_is_told_to_a_process_of_its_own(bench: Bench, iwd: Path) -> None:
+    pid = mover(bench, iwd, "1")
+    start(bench, iwd, "2", "cat a; echo ${#B}", {name: name * 100_000 for name in "ABC"})
+    bench.end("2")
+    assert (iwd / "2").read_text() == "alpha\n100000\n"
+    assert pid in children(bench)
+
+
+# At rest
+
+
+@pytest.fixture
+def movers() -> Iterator[Movers]:
+    poll = select.epoll()
+    yield Movers(poll)
+    poll.close()
+
+
+def worked(movers: Movers, folder: Path, hands: Hands = OWN) -> Mover:
+    """Who has done a task: a transfer of nothing."""
+    (folder / "scratch").mkdir(exist_ok=True)
+    transfer = {"executable": False, "inputs": [], "brought": [], "preserve": False, "max_input_mb": None}
+    order = {"key": "1", "iwd": str(folder), "executable": "/bin/true", "transfer": transfer}
+    found = movers.begin(Task("input", order, f"{folder}/scratch", 1), hands)
+    select.select([found.talk], [], [])
+    said = found.hear()
+    assert said is not None and "failure" not in said, said
+    return found
+
+
+def gone(mover: Mover) -> bool:
+    return os.waitpid(mover.pid, 0)[0] == mover.pid
+
+
+def test_who_has_rested_for_long_ends_and_so_do_those_who_are_too_many(movers: Movers, tmp_path: Path) -> None:
+    found = [worked(movers, tmp_path) for _ in range(3)]
+    assert len({mover.pid for mover in found}) == 3
+    for second, mover in enumerate(found):
+        movers.rest(mover, second * SECOND_US)
+    assert worked(movers, tmp_path) is found[2]  # the last that came to rest
+    movers.rest(found[2], 3 * SECOND_US)
+    movers.tire(5 * SECOND_US)
+    assert gone(found[0]) and movers.of(found[1].talk.fileno()) is found[1]
+    movers.tire(60 * SECOND_US)
+    assert gone(found[1]) and gone(found[2])
+    assert worked(movers, tmp_path) not in found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the files of other users are moved by root alone")
+def test_none_serves_two_users(movers: Movers, tmp_path: Path) -> None:
+    tmp_path.chmod(0o711)
+    for above in tmp_path.parents[:2]:
+        above.chmod(0o711)
+    one, other = (pwd.getpwnam(name) for name in ("games", "news"))
+    hands = {}
+    for user in (one, other):
+        rights = Rights(user.pw_uid, user.pw_gid, (user.pw_gid,))
+        hands[user.pw_name] = Hands(rights, rights)
+    found = {}
+    for name, theirs in (*hands.items(), ("", OWN)):
+        folder = tmp_path / (name or "root")
+        (folder / "scratch").mkdir(parents=True)
+        for path in (folder, folder / "scratch"):
+            if name:
+                os.chown(path, theirs.files.uid, theirs.files.gid)  # type: ignore[union-attr]
+        found[name] = worked(movers, folder, theirs)
+        movers.rest(found[name], 0)
+        assert found[name].lasts
+    assert len({mover.pid for mover in found.values()}) == 3
+    assert worked(movers, tmp_path / "games", hands["games"]) is found["games"]
+    apart = worked(movers, tmp_path / "news", Hands(hands["news"].files, hands["games"].account))
+    assert apart not in found.values() and not apart.lasts and gone(apart)
+    movers.tire(60 * SECOND_US)
