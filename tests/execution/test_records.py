@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -109,6 +111,15 @@ def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]
             assert {claims.read(other) for other in held} <= {CLAIM}
 
 
+OPEN_TO_ALL = """
+import os, struct
+entries = [(1, 7, -1), (4, 7, -1), (32, 7, -1)]  # its user, group and all others: acl(5)
+data = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+os.setxattr(".", "system.posix_acl_default", data)
+"""
+"""Have what is made in a directory from now on be anybody's to change."""
+
+
 @pytest.mark.parametrize(
     ("change", "again"),
     [
@@ -118,11 +129,17 @@ def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]
         ("rm .job.ad", False),
         ("rm .job.ad; ln -s /etc/passwd .job.ad", False),
         ("ln .job.ad ../../hard", False),
-        ("touch left", False),
-        ("mkdir ../other", False),
+        ("touch left .hidden; mkfifo fifo; ln -s / link; mkdir -p d/e; touch d/e/f; chmod 0 d/e", True),
+        ("mkdir ../other; touch ../catalog", True),
+        (f"{sys.executable} -c {shlex.quote(OPEN_TO_ALL)}", False),
+        ("for i in $(seq 200); do touch a-file-with-a-name-that-is-rather-long-$i; done", False),
+        ("cd ..; rm -r scratch; ln -s ../../theirs scratch", False),
+        ("cd ..; rm -r scratch; mkdir -m 700 scratch", False),
     ],
 )
 def test_only_a_directory_that_was_left_as_it_was_made_is_used_again(tmp_path: Path, change: str, again: bool) -> None:
+    theirs = tmp_path / "theirs/dear"
+    theirs.mkdir(parents=True)
     scratch = Scratch(str(tmp_path / "execute"), str(tmp_path / "elsewhere"))
     made = scratch.make("1", "an ad that is long", "")
     inode = Path(made).stat().st_ino
@@ -131,7 +148,8 @@ def test_only_a_directory_that_was_left_as_it_was_made_is_used_again(tmp_path: P
         pass
     assert (tmp_path / "execute" / "dir_1").exists() == again
     second = Path(scratch.make("2", "ad", "machine"))
-    assert [(second / name).read_text() for name in (".job.ad", ".machine.ad")] == ["ad", "machine"]
+    assert {path.name: path.read_text() for path in second.iterdir()} == {".job.ad": "ad", ".machine.ad": "machine"}
+    assert [path.name for path in second.parent.iterdir()] == ["scratch"] and theirs.exists()
     if again:
         assert second.stat().st_ino == inode
 

@@ -69,8 +69,8 @@ def test_a_record_is_kept_until_it_is_acknowledged_even_without_a_supervisor(ben
     assert bench.supervisor.recover(["1"]) == {"1": "unknown"}
 
 
-def test_an_acknowledged_directory_that_the_job_used_is_removed(bench: Bench) -> None:
-    bench.sh("1", "mkdir -p a/b c; touch a/b/file; chmod 0 a/b c; ln -s / link; mkfifo fifo")
+def test_an_acknowledged_directory_that_the_job_changed_is_removed(bench: Bench) -> None:
+    bench.sh("1", "mkdir -p a/b c; touch a/b/file; chmod 0 a/b c; ln -s / link; mkfifo fifo; chmod 750 .")
     bench.end("1")
     assert (bench.folder / "execute/dir_1/scratch/fifo").exists()
     bench.supervisor.acknowledge(["1"])
@@ -81,7 +81,9 @@ def test_an_acknowledged_directory_that_the_job_used_is_removed(bench: Bench) ->
 def test_a_directory_below_another_place_is_removed_too_even_by_a_successor(bench: Bench, crash: bool) -> None:
     place = bench.home / "place"
     place.mkdir()
-    bench.sh("1", "touch file; echo $_CONDOR_SCRATCH_DIR; exec sleep 1000", stdout="out", execute=str(place))
+    bench.sh(
+        "1", "touch file; chmod 750 .; echo $_CONDOR_SCRATCH_DIR; exec sleep 1000", stdout="out", execute=str(place)
+    )
     made = bench.file("out").strip()
     assert made == f"{place}/dir_1/scratch"
     if crash:

@@ -169,6 +169,9 @@ class Os:
     def lstat(self, path: Any) -> Stat:
         return self._disk.find(str(path), follow=False).stat()
 
+    def listxattr(self, path: str) -> list[str]:
+        return []
+
     def unlink(self, path: Any) -> None:
         self._step(f"removal of {path}")
         if isinstance(self._disk.find(str(path), follow=False), Folder):

@@ -24,6 +24,8 @@ STAGING = ".poolbook-"  #: how the names of these begin; the activation's key fo
 CATALOG = "catalog"  #: beside it, too: what was in it when the job began
 _ADS = (".job.ad", ".machine.ad")
 _FOLDER_MODE = 0o700
+_SMALL = 4096  #: bytes of a directory's own that holds few files
+_ACCESS_LIST = "system.posix_acl_"  #: how the names of these begin among a file's attributes (acl(5))
 _PASSABLE = 0o711  #: the mode of what another user has to go through, and may not read
 _AD_MODE = 0o644
 _GETFLAGS, _SETFLAGS, _TOPDIR = 0x80086601, 0x40086602, 0x00020000  # ioctl_iflags(2)
@@ -41,8 +43,8 @@ _UMASK = _umask()
 class Scratch:
     """The directories of all activations: dir_KEY with ``scratch`` in it, and the two ads in that. They are made in
     ``execute``, or in the directory that a start names, of which a link in ``elsewhere`` tells a successor. Making an
-    inode takes most of a short job's start, so directories that a job left unchanged are reused in the same place:
-    renamed, and the ads overwritten.
+    inode takes most of a short job's start, so directories are used again in the same place, emptied, if the job has
+    left them as they were made: renamed, and the ads overwritten.
 
     What is another user's is given to that user: the scratch directory and all in it, and the two files beside it that
     a transfer writes. It is measured and removed with that user's rights, and never used again."""
@@ -87,7 +89,7 @@ class Scratch:
             outer = f"{place}/dir_{key}"
             if outer in spares:
                 continue
-            if len(spares) < _SPARES and _untouched(outer):
+            if len(spares) < _SPARES and (yield from _emptied(outer)):
                 spares.append(outer)
             else:
                 yield from _clear(outer)
@@ -270,19 +272,49 @@ def _write(path: str, data: bytes) -> None:
         os.close(file)
 
 
-def _untouched(outer: str) -> bool:
-    """Tell whether a job left its directories unchanged: only the two ads in them, types and modes as before."""
+def _emptied(outer: str) -> Generator[None, None, bool]:
+    """Leave nothing of a job in its directories but the two ads; tell whether all is then as it was made. What is to be
+    removed with them, since it is not, may stay as it is."""
     inner = f"{outer}/{_INNER}"
-    files = [f"{inner}/{name}" for name in _ADS]
+    if not (_is_as_made(outer) and _is_as_made(inner)):
+        return False
+    for folder, kept in ((outer, (_INNER,)), (inner, _ADS)):
+        for entry in _entries(folder):
+            if entry.name in kept:
+                continue
+            if folder == outer and entry.name == STAGED:
+                yield from _remove_staged(outer)
+            if entry.is_dir(follow_symlinks=False):
+                yield from remove(entry.path)
+                continue
+            with contextlib.suppress(OSError):
+                os.unlink(entry.path)
+            yield
     try:
         return (
             os.listdir(outer) == [_INNER]
             and set(os.listdir(inner)) == set(_ADS)
-            and all(os.lstat(path).st_mode == stat.S_IFDIR | _FOLDER_MODE for path in (outer, inner))
-            and all(_is_ad(os.lstat(path)) for path in files)
+            and all(_is_ad(os.lstat(f"{inner}/{name}")) for name in _ADS)
         )
     except OSError:
         return False
+
+
+def _is_as_made(folder: str) -> bool:
+    """Tell whether a directory is this user's and has the rights that it was made with. One in which many files were is
+    slow from then on."""
+    try:
+        found = os.lstat(folder)
+        mode, own = stat.S_IFDIR | _FOLDER_MODE, found.st_uid == os.geteuid()
+        return found.st_mode == mode and own and found.st_size <= _SMALL and not _access_lists(folder)
+    except OSError:
+        return False
+
+
+def _access_lists(folder: str) -> list[str]:
+    with contextlib.suppress(OSError):  # a file system without them
+        return [name for name in os.listxattr(folder) if name.startswith(_ACCESS_LIST)]
+    return []
 
 
 def _is_ad(found: os.stat_result) -> bool:
