@@ -44,9 +44,14 @@ _REPORTED_ONCE = (
 class Answer:
     """What became of a stimulus: its answer, or why it was refused, or what its decision needs first."""
 
-    value: Any = None
+    text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
     refusal: str = ""
     first: AskFirst | None = None  #: nothing was decided: these jobs are to be asked first
+
+    @property
+    def value(self) -> Any:
+        """The answer."""
+        return msgspec.json.decode(self.text)
 
 
 @define
@@ -208,11 +213,10 @@ class LogWriter:
             return Answer(first=first)
         events += decided
         self._decided(stimulus, decided, now)
-        known = self.state.answers.get(stimulus.id)
-        value = None if known is None else msgspec.json.decode(known)
-        if isinstance(value, dict) and "refusal" in value:
-            return Answer(refusal=value["refusal"])
-        return Answer(value)
+        known = Answer(self.state.answers.get(stimulus.id, "null"))
+        if known.text.startswith("{") and "refusal" in known.value:
+            return Answer(refusal=known.value["refusal"])
+        return known
 
     def _sense(self, machine: str) -> Readings:
         known = self._readings.get(machine)

@@ -57,11 +57,15 @@ class _Asked:
     stimulus: s.Stimulus
     warnings: list[str] | None = None  #: the warnings of a submit file that was read here
 
-    def reply(self, answer: Answer) -> dict[str, Any]:
+    def reply(self, answer: Answer) -> None:
+        """Tell the client what became of it."""
         more = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
-            return {"refusal": answer.refusal, **more}
-        return {"answer": {**answer.value, **more} if more else answer.value}
+            self.client.answer({"refusal": answer.refusal, **more})
+        elif more:
+            self.client.answer({"answer": {**answer.value, **more}})
+        else:
+            self.client.answer_text(answer.text)
 
 
 class Users(Enum):
@@ -412,7 +416,7 @@ class Server:
     def _answer(self, one: _Asked, answer: Answer, before: Waiting[_Asked] | None = None) -> None:
         """Send a request's answer, or let it wait until its jobs have been asked."""
         if answer.first is None:
-            one.client.answer(one.reply(answer))
+            one.reply(answer)
         else:
             self._ahead.put(one, answer.first, before)
 

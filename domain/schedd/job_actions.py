@@ -77,9 +77,8 @@ def remove(draft: Draft, cluster: Cluster, procs: list[int], status: str, reason
 
 def stop_all(draft: Draft, cluster: Cluster, procs: list[int], why: Decided) -> None:
     """Tell the processes of those of the jobs that run to end."""
-    by_job = draft.state.by_job
-    found = (by_job.get((cluster.id, proc)) for proc in procs) if by_job else ()
-    running = [activation for activation in found if activation is not None]
+    state = draft.state
+    running = [state.by_job[cluster.id, proc] for proc in state.running(cluster.id, procs)]
     if running:
         from .claims import stop
 

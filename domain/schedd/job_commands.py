@@ -150,13 +150,13 @@ def _move_factories(draft: Draft, command: Act) -> list[Outcome]:
 
 def _groups(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[str, bool], list[int]]:
     """The jobs by their status, and by whether their processes run."""
-    running = draft.state.by_job
+    running = {*draft.state.running(cluster.id, procs)}
     statuses = bytes(map(cluster.status.__getitem__, procs))
-    if statuses.count(statuses[:1]) == len(procs) and not any((cluster.id, proc) in running for proc in procs):
+    if statuses.count(statuses[:1]) == len(procs) and not running:
         return {(cluster.status_of(procs[0]), False): procs} if procs else {}
     groups: dict[tuple[str, bool], list[int]] = {}
     for proc in procs:
-        groups.setdefault((cluster.status_of(proc), (cluster.id, proc) in running), []).append(proc)
+        groups.setdefault((cluster.status_of(proc), proc in running), []).append(proc)
     return groups
 
 

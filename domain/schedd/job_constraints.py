@@ -137,7 +137,7 @@ class _Rows:
         """Write the cells of one attribute of a cluster's jobs."""
         given = self._spellings(cluster, name)
         of = np.frombuffer(cluster.of, np.uint32)[procs]
-        cohorts = of.tolist() if len(of) < _FEW else np.unique(of).tolist()
+        cohorts = of.tolist() if len(of) < _FEW else np.flatnonzero(np.bincount(of)).tolist()
         for cohort in dict.fromkeys(cohorts):
             rows = np.flatnonzero(of == cohort) if len(of) > 1 else _FIRST
             changes = cluster.changes(int(procs[rows[0]]))

@@ -13,7 +13,7 @@ from ..classad.next_change import POLL, next_change
 from ..decision.draft import Draft, ranges
 from ..events import Procs
 from ..ports.stimuli import LeaveQueue
-from ..state.cluster import OVER, Cluster
+from ..state.cluster import MANY_RANGES, OVER, Cluster
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NAMES
 from ..state.state import State
@@ -35,10 +35,16 @@ def staying(state: State) -> Jobs:
 
 def _over(state: State, cluster: Cluster, procs: Procs) -> list[int]:
     """Those of the jobs of which nothing runs, at their end and still in the queue."""
-    status, running, number = cluster.status, state.by_job, cluster.id
-    everyone = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
-    found = [proc for some in everyone for proc in some if status[proc] in OVER]
-    return [proc for proc in found if (number, proc) not in running] if running else found
+    if len(procs) >= MANY_RANGES:
+        from ..state import many_jobs
+
+        found = many_jobs.in_status(cluster.status, procs, OVER)
+    else:
+        status = cluster.status
+        everyone = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
+        found = [proc for some in everyone for proc in some if status[proc] in OVER]
+    running = {*state.running(cluster.id, found)}
+    return [proc for proc in found if proc not in running] if running else found
 
 
 def leave(draft: Draft, stimulus: LeaveQueue) -> None:
@@ -55,6 +61,9 @@ def _leaving(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[int
     """Those of the jobs that no LeaveJobInQueue keeps, by their status and what the log has as evidence."""
     status, groups = cluster.status, dict[tuple[int, int], list[int]]()
     same = constant_wish(cluster, procs[0]) if procs and cluster.agree(LEAVE) else None
+    statuses = bytes(map(status.__getitem__, procs))
+    if same is not None and statuses.count(statuses[0]) == len(procs):
+        return {} if same.truth is True else {(statuses[0], same.evidence): procs}
     for proc in procs:
         answer = same or stays(draft, cluster, proc)
         if answer.truth is not True:

@@ -40,11 +40,21 @@ def present(status: bytearray, ranges: Procs) -> Numbers:
     return found
 
 
+def in_status(status: bytearray, ranges: Procs, numbers: Sequence[int]) -> list[int]:
+    """Those processes of ranges that are in one of the statuses, by their numbers."""
+    procs = procs_of(ranges)
+    procs = procs[procs < len(status)]
+    wanted = np.isin(np.frombuffer(status, np.uint8)[procs], numbers)
+    found: list[int] = procs[wanted].tolist()
+    return found
+
+
 def counted(numbers: bytearray | array[int], procs: Numbers) -> dict[int, int]:
     """How many of these processes have each number."""
     kind = np.uint8 if isinstance(numbers, bytearray) else np.uint32
-    distinct, counts = np.unique(np.frombuffer(numbers, kind)[procs], return_counts=True)
-    return dict(zip(distinct.tolist(), counts.tolist(), strict=True))
+    counts = np.bincount(np.frombuffer(numbers, kind)[procs])
+    distinct = np.flatnonzero(counts)
+    return dict(zip(distinct.tolist(), counts[distinct].tolist(), strict=True))
 
 
 def assign(numbers: bytearray, procs: Numbers, number: int) -> None:

@@ -7,6 +7,7 @@ left the queue is gone from it (history is a view of the log), and jobs alike co
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from ..events import Ad, GroupQuota, MailDue, Unmatched
 from ..late_attrs import define, field
@@ -429,6 +430,14 @@ class State:
         """All slots of a slot's machine; it alone where the machine is not known."""
         machine = self.machines.get(slot.machine)
         return [slot] if machine is None else list(machine.slots.values())
+
+    def running(self, number: int, procs: Sequence[int]) -> list[int]:
+        """Those of a cluster's processes, in their order, that have an activation. Of these and all activations those
+        are looked through that are fewer."""
+        if len(procs) <= len(self.by_job):
+            return [proc for proc in procs if (number, proc) in self.by_job]
+        runs = {proc for one, proc in self.by_job if one == number}
+        return [proc for proc in procs if proc in runs] if runs else []
 
     def owner(self, cluster: Cluster) -> str:
         return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]
