@@ -7,6 +7,7 @@ that no job's end is lost to a full disk.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -97,6 +98,7 @@ class Server:
                 self.world.serve_users(refuses_root=self._whose is Users.ALL)
             self.engine = Engine(self.log, self.world, zone=local_time())
             self.engine.load()
+            gc.freeze()  # what was folded lives on: of a million clusters, each search for cycles would take seconds
             self.found = tuple(self.engine.state.clusters)
             """The clusters in the queue when the log was opened; their jobs may be over by now."""
             self.opened = self.engine.state.position

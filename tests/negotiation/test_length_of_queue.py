@@ -1,0 +1,77 @@
+"""What the end of a job costs does not grow with how many wait behind it, in whatever shape: by counts, which are the
+same on any machine. tests/bench/bench_shapes.py has the same by the clock."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+from poolbook import Pool
+from poolbook.domain.events import Event, JobExited
+from poolbook.domain.ports.stimuli import Submit
+
+FEW, MANY = 150, 1_200
+SLOTS, ENDS = 8, 24
+AD = {
+    "Cmd": '"/bin/sleep"', "JobUniverse": "5", "JobPrio": "0", "Rank": "0.0", "RequestCpus": "1", "RequestMemory": "50",
+    "RequestDisk": "1", "Requirements": "TARGET.Memory >= RequestMemory",
+}  # fmt: skip
+Groups = Iterator[tuple[int, str, dict[str, str]]]
+"""Submissions: how many jobs, whose, and what differs from ``AD``."""
+
+
+SHAPES: dict[str, Callable[[int], Groups]] = {
+    "one cluster": lambda jobs: iter([(jobs, "alice", {})]),
+    "clusters of one job": lambda jobs: ((1, "alice", {}) for _ in range(jobs)),
+    "clusters of five jobs": lambda jobs: ((5, "alice", {}) for _ in range(jobs // 5)),
+    "every priority": lambda jobs: ((1, "alice", {"JobPrio": str(-(n ^ 63))}) for n in range(jobs)),
+    "fifty kinds": lambda jobs: ((1, "alice", {"RequestMemory": str(n % 50 + 1)}) for n in range(jobs)),
+    "as many held beside": lambda jobs: iter([*[(1, "alice", {"JobStatus": "5"})] * jobs, (jobs, "alice", {})]),
+    "users of one job": lambda jobs: ((1, f"user{n}", {}) for n in range(jobs)),
+    "users of many jobs": lambda jobs: ((1, f"user{n % 20}", {}) for n in range(jobs)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_end_goes_through_nothing_that_grows_with_the_queue(shape: str) -> None:
+    few, many = (lines(SHAPES[shape](jobs + 2 * ENDS)) for jobs in (FEW, MANY))
+    walk = (MANY - FEW) // 4  # more than the logarithms of all, less than a part of one walk along the queue
+    assert {name: (few[name], count) for name, count in many.items() if count > few[name] + walk} == {}
+
+
+def lines(groups: Groups) -> Counter[str]:
+    """Run so many jobs to their ends; how many lines of each function run for as many further ends. A loop's line counts
+    once for each turn."""
+    counts: Counter[CodeType] = Counter()
+
+    def count(frame: FrameType, what: str, argument: Any) -> Any:
+        counts[frame.f_code] += 1
+        return count
+
+    ended = 0
+
+    def follow(position: int, event: Event) -> None:
+        nonlocal ended
+        ended += isinstance(event, JobExited)
+
+    with Pool.open(user="alice", uid_domain="example.org") as pool:
+        pool.add_machine("m", cpus=SLOTS, static=SLOTS, memory=SLOTS * 100)
+        pool._engine.handle(
+            [Submit(f"{n}", user, 0, {**AD, **own}, count, (), "") for n, (count, user, own) in enumerate(groups)]
+        )
+        pool.subscribe(follow)
+        while ended < ENDS:
+            pool.advance(60)
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            while ended < 2 * ENDS:
+                pool.advance(60)
+        finally:
+            sys.settrace(before)
+    return Counter({f"{code.co_filename}:{code.co_qualname}": number for code, number in counts.items()})
