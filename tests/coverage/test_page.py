@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+from poolbook.adapters.cli.command_names import meant
+from poolbook.adapters.cli.command_tables import table_of
+from poolbook.adapters.cli.main import COMMANDS
+from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.domain.config import is_known, is_supported
 from poolbook.domain.coverage.job_attributes import attributes
 from poolbook.domain.submit.build import known_commands
@@ -40,17 +44,45 @@ def _commands(text: str) -> list[str]:
     return [word for word in re.findall(r"[a-z_]{5,}", text) if "_" in word and word in known_commands()]
 
 
+def _options(text: str) -> list[tuple[str, str]]:
+    """The options of tools that a feature names: ``status -absent``, ``condor_submit -i``."""
+    tools = r"(?:condor_)?(submit|q|status|history|userprio|vacate_job|drain|off|on)"
+    return [(tool, option) for tool, option in re.findall(rf"\b{tools} (-[a-z-]+)", text)]
+
+
+def _answered(tool: str, option: str) -> bool:
+    """Whether a tool takes an option."""
+    command = meant(f"condor_{tool}", COMMANDS) or tool
+    try:
+        return not find(table_of(command), option)[0].refused
+    except UsageError:
+        return False
+
+
+IDLE = [one for one in (*attributes("not acted on"), *attributes("no effect")) if COMMANDS_OF.get(one)]
+"""The attributes of submit commands that are kept in the ad, or make none, and act nowhere."""
+
+
 def test_a_feature_that_works_asks_for_nothing_that_is_not_followed() -> None:
     working = [one for one in features() if one.status == "works"]
-    idle = {
-        command
-        for one in (*attributes("not acted on"), *attributes("no effect"))
-        for command in COMMANDS_OF.get(one, ())
-    }
+    idle = {command for one in IDLE for command in COMMANDS_OF[one]}
     assert [one.feature for one in working if not all(map(is_supported, _settings(one.feature)))] == []
     assert [one.feature for one in working if idle.intersection(_commands(one.feature))] == []
+    assert [one.feature for one in working if not all(_answered(*asked) for asked in _options(one.feature))] == []
 
 
-def test_a_feature_that_is_told_asks_for_something_that_is_not_followed() -> None:
-    told = [one for one in features() if one.status in ("told", "refused") and _settings(one.feature)]
-    assert [one.feature for one in told if all(map(is_supported, _settings(one.feature)))] == []
+def test_a_feature_that_is_not_followed_asks_for_something_that_is_not() -> None:
+    told = [one for one in features() if one.status in ("told", "refused", "absent")]
+    idle = {command for one in IDLE for command in COMMANDS_OF[one]}
+    settings = [one for one in told if _settings(one.feature)]
+    commands = [one for one in told if _commands(one.feature)]
+    options = [one for one in told if _options(one.feature)]
+    assert [one.feature for one in settings if all(map(is_supported, _settings(one.feature)))] == []
+    assert [one.feature for one in commands if not idle.intersection(_commands(one.feature))] == []
+    assert [one.feature for one in options if all(_answered(*asked) for asked in _options(one.feature))] == []
+    assert all((settings, commands, options))
+
+
+def test_the_features_count_the_submit_commands_that_act_nowhere() -> None:
+    counted = [one.feature for one in features() if "act nowhere" in one.feature]
+    assert [int(feature.split()[0]) for feature in counted] == [len(set(IDLE) - {"CheckpointDestination"})]
