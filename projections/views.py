@@ -24,8 +24,9 @@ from .schema import WHOSE
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
+    from ..domain.negotiator.autoclusters import SignificantAttributes
     from ..domain.state.defrag import Defrag
-    from ..domain.state.state import Machine, Slot
+    from ..domain.state.state import Machine, Slot, State
 
 
 class FactoryRow(NamedTuple):
@@ -283,6 +284,14 @@ class Views:
         from ..domain.classad import Context
         from ..domain.startd.public_ad import PublishedSlots
         from ..domain.state.caches import Caches
+
+        state = self._state_of_slots()
+        context = Context(now=now, timezone=timezone, user_maps=state.user_maps)
+        published = PublishedSlots(state, Caches(), now * 1_000_000, context)
+        return map(published.ad, state.slots.values())
+
+    def _state_of_slots(self) -> State:
+        """The state of the pool as far as slots are concerned: machines, slots, and the jobs that run on them."""
         from ..domain.state.state import State
         from .running_jobs import running_jobs
 
@@ -293,13 +302,17 @@ class Views:
             if slot.machine in machines:
                 machines[slot.machine].slots[slot.name] = slot
         dialect = DIALECTS.get(pool.dialect, MANUAL)
-        state = State(
+        return State(
             at=self.at, name=pool.name, dialect=dialect, settings=pool.settings, machines=machines, slots=slots,
             clusters=running_jobs(self.connection, slots.values()),
         )  # fmt: skip
-        context = Context(now=now, timezone=timezone, user_maps=state.user_maps)
-        published = PublishedSlots(state, Caches(), now * 1_000_000, context)
-        return map(published.ad, slots.values())
+
+    def significance(self) -> SignificantAttributes:
+        """Which attributes of jobs count in a match, as the slots and the negotiator are now."""
+        from ..domain.negotiator.autoclusters import significance
+        from ..domain.state.caches import Caches
+
+        return significance(self._state_of_slots(), Caches())
 
     # Accounting and matching
 

@@ -22,6 +22,7 @@ from .hints import tell_unknown
 if TYPE_CHECKING:
     from ..condor_tools.batches import Census
     from ..condor_tools.cells import Setting
+    from ..condor_tools.history import Query as HistoryQuery
     from ..condor_tools.status import Query as StatusQuery
 
 
@@ -48,6 +49,8 @@ def queue(argv: Sequence[str]) -> int:
             return _write(_analyses(query, queries, setting()))
         if query.arguments.has("factory"):
             return _write(_factories(query, queries, setting()))
+        if query.arguments.has(*queue_tool.GROUPINGS):
+            return _write(_groups(query, queries, setting()))
         done = _write(_queue(query, queries, setting()))
         if not called_tool():
             tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
@@ -78,6 +81,15 @@ def _factories(query: queue_tool.Query, queries: Queries, here: Setting) -> Iter
         if (not mine or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
     ]
     return factories.ads(rows) if query.arguments.has("long") else factories.table(rows, here)
+
+
+def _groups(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+    """Yield the jobs that are alike, of all owners: for the negotiator, or in what is printed."""
+    ads = queries.queue(query.selection._replace(constraints=())).ads
+    if not query.arguments.has("autocluster"):
+        return queue_tool.render(ads, query, here)
+    significance = queries.views.significance()
+    return queue_tool.render(ads, query, here, signing=lambda texts: significance.signature_of(texts)[0])
 
 
 def _queue_then(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
@@ -187,6 +199,20 @@ def _shown(texts: Iterable[str], query: StatusQuery) -> int:
     return 0
 
 
+def _epochs(query: HistoryQuery, here: Setting) -> int:
+    """Print the runs of jobs. Of clusters that are named, their own events alone are read."""
+    from ..condor_tools import history as history_tool
+
+    narrow = query.since is None and query.scan is None and not query.selection.owners
+    clusters = {wanted.cluster for wanted in query.selection.ids} if narrow else set()
+    with Queries(log_of(query.arguments, "name", "pool")) as queries:
+        try:
+            ads = queries.epochs(clusters, query.forwards)
+        except NotRecorded as error:
+            raise Refusal(f"poolbook history: {error}: `poolbook usage -by machine` tells of runs") from None
+        return _write(history_tool.render(ads, query, here))
+
+
 def history(argv: Sequence[str]) -> int:
     from ..condor_tools import history as history_tool
     from ..runtime.archived_ads import Sieve
@@ -199,6 +225,8 @@ def history(argv: Sequence[str]) -> int:
         file = query.arguments.value("file")
         ads = ads_of_file("-file", file, "long", f"Error opening history file {file}: No such file or directory")
         return _write(history_tool.render(ads if query.forwards else reversed(ads), query, here))
+    if query.arguments.has("epochs"):
+        return _epochs(query, here)
     # -since is tested on every job, so the search must not be narrowed.
     whole = query.since is not None or query.scan is not None
     selection = Selection() if whole else query.selection._replace(constraints=())

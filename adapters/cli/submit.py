@@ -119,6 +119,7 @@ def announced(arguments: Arguments, done: Submitted, file: str, verbose: bool) -
     if verbose:
         from ...domain.submit import dry_run
 
-        ads = "".join(dry_run(done.parsed, verbose=True))
+        ads = "" if done.factory else "".join(dry_run(done.parsed, verbose=True))
         return f"{ads}\n" if file == STANDARD_INPUT else f"Submitting job(s){ads}\n\n"
-    return f"Submitting job(s){'.' * min(count, 20)}\n{count} job(s) submitted to cluster {cluster}.\n"
+    dots = "" if done.factory else "." * min(count, 20)  # a dot for each job that is sent
+    return f"Submitting job(s){dots}\n{count} job(s) submitted to cluster {cluster}.\n"

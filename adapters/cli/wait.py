@@ -22,7 +22,8 @@ def wait(argv: Sequence[str]) -> int:
     path, only = _place(arguments)
     jobs, until_end = last_number(COMMAND, arguments, "num", least=1), arguments.has("allevents")
     if jobs is not None and until_end:
-        raise UsageError("-allevents cannot be used with -num")
+        told = "-allevents cannot be used with -num"
+        raise UsageError(told, told=f"{told}\n")
     seconds = last_number(COMMAND, arguments, "wait", least=0)
     stays = seconds != 0 and not (until_end and seconds is None)
     deadline = time.monotonic() + seconds if seconds else None
@@ -45,7 +46,7 @@ def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     if not words:
         raise UsageError("poolbook wait: no log file is named: poolbook wait job.log", told="")
     if len(words) > 2:
-        raise UsageError(f"Extra argument: {words[2]}")
+        raise UsageError(f"Extra argument: {words[2]}", told=f"Extra argument: {words[2]}\n\n")
     if len(words) == 1 or words[1] == "-1":
         return words[0], ()
     number = re.match(r"\d+(?:\.\d+){0,2}", words[1], re.ASCII)

@@ -77,6 +77,15 @@ def _kept_in_line(text: str | None) -> str | None:
     return text if text is None or text.isprintable() else visible(text)
 
 
+def with_appended(columns: tuple[Column, ...], more: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return a table's columns with those of -aaf behind them. A last column that stood out is as wide as its data
+    then."""
+    if not more:
+        return columns
+    *before, last = columns
+    return (*before, last._replace(width=-3, grow=True) if last.width == 0 else last, *more)
+
+
 def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the heading and the lines of rows of texts. A foreign text stays in its cell."""
     return _lines(layout, ([_kept_in_line(text) for text in texts] for texts in rows))

@@ -21,11 +21,13 @@ class UsageError(Exception):
 
     exit_code = 2
 
-    def __init__(self, words: str, option: str = "", told: str | None = None) -> None:
-        """Say what is wrong: ``option`` is one that there is not; ``told``, if not None, is what HTCondor's tool says
-        of this before its help."""
+    def __init__(
+        self, words: str, option: str = "", told: str | None = None, lacks: str = "", number: str = ""
+    ) -> None:
+        """Say what is wrong: ``option`` is one that there is not, ``lacks`` one without its values, ``number`` one
+        whose value is no such number; ``told``, if not None, is what HTCondor's tool says of this before its help."""
         super().__init__(words)
-        self.option, self.told = option, told
+        self.option, self.told, self.lacks, self.number = option, told, lacks, number
 
 
 class Refusal(Exception):
@@ -249,7 +251,7 @@ def _values(command: Command, option: Option, word: str, argv: Sequence[str], at
         values = tuple(argv[at:end])
         missing = len(values) < option.arity
     if missing:
-        raise UsageError(f"poolbook {command.name}: {word} needs {option.values}: {option.help}")
+        raise UsageError(f"poolbook {command.name}: {word} needs {option.values}: {option.help}", lacks=option.name)
     return values, end
 
 
@@ -261,7 +263,8 @@ def whole_number(command: Command, given: Given, least: int = 0) -> int:
     except ValueError:
         number = least - 1
     if number < least:
-        raise UsageError(f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}")
+        words = f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}"
+        raise UsageError(words, number=given.name)
     return number
 
 

@@ -91,6 +91,28 @@ def read_format(text: str, name: str, *, cut: bool = True) -> Format:
     return _Reader(name, cut).read(text)
 
 
+_FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
+"""How values are printed, by the letter after ``-aaf:``."""
+
+
+def appended(arguments: Arguments) -> tuple[Column, ...]:
+    """Return the columns that -aaf puts behind those of a table: each an attribute, or a row of a print format.
+
+    :raises UsageError: its letter is none, or what it names is no expression
+    """
+    columns: list[Column] = []
+    for given in arguments.every("aaf"):
+        letter = given.qualifier or ""
+        if letter and letter not in _FORMS:
+            wrong = letter[1:] if letter[0] in _FORMS else letter
+            raise UsageError(f"Error: {wrong} is invalid -aaf format qualifier. only one of V,r,T, or Y is permitted.")
+        reader = _Reader(given.spelled, False)
+        for value in given.values:
+            reader.append(value, _FORMS.get(letter, "%v"))
+        columns += reader.columns
+    return tuple(columns)
+
+
 class _Reader:
     def __init__(self, name: str, cut: bool) -> None:
         self.name, self.cut = name, cut
@@ -126,6 +148,15 @@ class _Reader:
         titled = not {"BARE", "NOTITLE"} & self.head
         summed = self.summed and not {"BARE", "NOSUMMARY"} & self.head
         return Format(layout, self.where, tuple(self.order), titled, summed, tuple(self.complaints))
+
+    def append(self, row: str, form: str) -> None:
+        """Take in one row; ``form`` is how its values are printed unless it says so itself."""
+        tokens = list(_tokens(row))
+        source, values, flags = _taken_apart(row, tokens, _VALUES, _FLAGS) if tokens else ("", {}, set())
+        if source:
+            column = self._column(check_expression(self.name, source), values, flags)
+            plain = "PRINTF" not in values and column.form == "%v"
+            self.columns.append(column._replace(form=form) if plain else column)
 
     def _wrong(self, why: str) -> UsageError:
         return UsageError(f"{self.name}: {why}")

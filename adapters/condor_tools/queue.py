@@ -34,12 +34,13 @@ from .cells import (
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
 from .job_selection import Selection, chosen_jobs, select
-from .layout import Column, Layout, lines
+from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from .analyze import Judged
+    from .autoclusters import Signing
     from .print_format import Format
 
 OF_THE_PAST = (
@@ -122,6 +123,8 @@ VIEWS: dict[str, tuple[Column, ...]] = {
 """The tables of one line per job, without the job's id, with which each begins."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
+GROUPINGS = ("autocluster", "group-by")
+"""Options that show jobs which are alike, and how many there are."""
 WITHOUT_TOTALS = frozenset({"run", "idle"})
 
 STATES = {
@@ -144,6 +147,7 @@ class Query(NamedTuple):
     limit: int | None
     layout: Layout | None  #: for the view ``custom``
     format: Format | None = None  #: where -print-format describes the layout
+    more: tuple[Column, ...] = ()  #: the columns that -aaf puts behind those of the table
 
     @property
     def partial(self) -> bool:
@@ -194,15 +198,34 @@ def read(argv: Sequence[str]) -> Query:
     if grouping == "batch" and layout is not None:
         raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
     everyone = bool(arguments.words or users) or arguments.has("allusers", "all-users")
+    view = form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch"))
+    more = _appended(arguments, view)
+    if more and layout is not None:
+        layout = layout._replace(columns=with_appended(layout.columns, more))
     return Query(
         arguments,
-        form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch")),
+        view,
         selection,
         everyone,
         last_number(COMMAND, arguments, "limit", least=1),
         layout,
         form_file,
+        more,
     )
+
+
+def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
+    if not arguments.has("aaf"):
+        return ()
+    from .print_format import appended
+
+    if view == "batch":
+        raise UsageError(
+            "Error: -aaf cannot be used with -batch mode output (the default), did you intend to use -af ?"
+        )
+    if view not in VIEWS and not arguments.has("print-format"):
+        raise UsageError("Error: output formatting options conflict with -aaf options")
+    return appended(arguments)
 
 
 def _print_format(arguments: Arguments) -> Format | None:
@@ -224,6 +247,8 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
         return "analysis"
     if arguments.has("hold-codes"):
         return "hold codes"
+    if arguments.has(*GROUPINGS):
+        return "groups"
     if states:
         return states[0]
     if batched:
@@ -240,19 +265,28 @@ def render(
     setting: Setting,
     census: Census | None = None,
     judge: Callable[[int, int], Judged] | None = None,
+    signing: Signing | None = None,
 ) -> Iterator[str]:
     """Yield the command's output.
 
     :param ads: the jobs of the queue: all of them, unless a census is given
     :param census: mine and everyone's jobs by status, if known without the ads (``asked`` is counted here)
     :param judge: for the view ``analysis``: returns the log's record of a job, by cluster and process
+    :param signing: for -autocluster: what counts of a job for the negotiator
     """
     if query.view == "analysis":
         from .analyze import analysis
 
         for ad in _asked(ads, query, setting):
-            yield from _title(setting, timed=False)
+            yield from title(setting, timed=False)
             yield from analysis(ad, judge, setting)
+        return
+    if query.arguments.has(*GROUPINGS):
+        from . import autoclusters
+
+        if query.view == "groups":
+            yield from title(setting)
+        yield from autoclusters.table(ads, query, setting, signing)
         return
     if census is None:
         ads = list(ads)
@@ -265,12 +299,12 @@ def render(
 
         jobs = [ClassAd(totals_ad(census))]
     if query.view == "totals":
-        yield from _title(setting)
+        yield from title(setting)
         yield _footer(query, setting, census)
     elif query.view == "custom":
         assert query.layout is not None
         if query.format is not None and query.format.titled:
-            yield from _title(setting)
+            yield from title(setting)
         yield from lines(query.layout, _sorted(jobs, query, setting), setting)
         if query.format is not None and query.format.summed:
             yield "\n" + _footer(query, setting, census)
@@ -280,14 +314,14 @@ def render(
     elif query.view == "hold codes":
         from . import hold_codes
 
-        yield from _title(setting)
+        yield from title(setting)
         yield from hold_codes.table(jobs, setting)
     elif query.view == "batch":
-        yield from _title(setting)
+        yield from title(setting)
         yield from batch_table(cluster_rows(jobs), _width(query, setting), partial=query.partial)
         yield "\n" + _footer(query, setting, census)
     else:
-        yield from _title(setting)
+        yield from title(setting)
         yield from _table(jobs, query, _width(query, setting))
         if query.view not in WITHOUT_TOTALS:
             yield "\n" + _footer(query, setting, census)
@@ -301,7 +335,7 @@ def render_rows(rows: Iterable[ClusterRow], query: Query, setting: Setting) -> I
     rows = list(rows)
     asked = [row for row in rows if _meant(row, query, setting)]
     census = Census(_sum(asked), _sum([row for row in rows if row.owner == setting.owner]), _sum(rows))
-    yield from _title(setting)
+    yield from title(setting)
     if query.view == "batch":
         yield from batch_table(asked, _width(query, setting))
         yield "\n"
@@ -344,7 +378,8 @@ def _sorted(jobs: list[ClassAd], query: Query, setting: Setting) -> list[ClassAd
     return sorted(jobs, key=lambda ad: [shown(evaluate(ad, source, context)) for source in order])
 
 
-def _title(setting: Setting, timed: bool = True) -> Iterator[str]:
+def title(setting: Setting, timed: bool = True) -> Iterator[str]:
+    """Yield the line above a table: whose queue it is, and when."""
     address, mark, _ = setting.address.partition("?")
     source = setting.source or f"Schedd: {setting.schedd} : {address}{'?...' if mark else ''}"
     at = datetime.fromtimestamp(setting.now, setting.timezone)
@@ -386,5 +421,6 @@ def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]
         Column(" ID", "ClusterId", cluster + 1, form=f"%{cluster}d."),
         Column(" ", "ProcId", -proc, form=f"%-{proc}d", joined=True),
     )
-    limit = None if query.view == "hold" else setting.longest
-    yield from lines(Layout((*ids, *columns), trimmed=True, limit=limit), jobs, setting)
+    limit = None if query.view == "hold" or (query.more and not query.arguments.has("wide")) else setting.longest
+    table = with_appended((*ids, *columns), query.more)
+    yield from lines(Layout(table, trimmed=True, limit=limit), jobs, setting)

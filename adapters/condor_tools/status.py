@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .cells import Setting, evaluate, shown, text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
 from .job_selection import holds
-from .layout import Layout, lines
+from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, Refusal, UsageError, command_table, last_number, line_width, parse
 from .status_compact import CONSTRAINT as COMPACT_CONSTRAINT
 from .status_compact import compact_table, compact_totals
@@ -36,6 +36,7 @@ class Query(NamedTuple):
     limit: int | None
     layout: Layout | None
     form: str | None
+    more: tuple[Column, ...] = ()  #: the columns that -aaf puts behind those of the table
 
     @property
     def kind(self) -> str:
@@ -62,6 +63,9 @@ def read(argv: Sequence[str]) -> Query:
     constraints += [VIEWS[view].constraint, COMPACT_CONSTRAINT if compacted else ""]
     form = _print_format(arguments)
     where = () if form is None or form.where is None else (form.where,)
+    layout, more = custom_layout(arguments) if form is None else form.layout, _appended(arguments, compacted)
+    if more and form is not None:
+        layout = form.layout._replace(columns=with_appended(form.layout.columns, more))
     return Query(
         arguments,
         view,
@@ -69,9 +73,22 @@ def read(argv: Sequence[str]) -> Query:
         (*(parsed("-constraint", constraint) for constraint in constraints if constraint), *where),
         _order(arguments),
         last_number(COMMAND, arguments, "limit", least=1),
-        custom_layout(arguments) if form is None else form.layout,
+        layout,
         ads_form(arguments),
+        more,
     )
+
+
+def _appended(arguments: Arguments, compact: bool) -> tuple[Column, ...]:
+    if not arguments.has("aaf"):
+        return ()
+    from .print_format import appended
+
+    if arguments.has("af", "autoformat", "format", "totals") or ads_form(arguments) is not None:
+        raise UsageError("Error: output formatting options conflict with -aaf options")
+    if compact:
+        raise UsageError("poolbook status: -aaf has no columns for -compact: leave one of them out")
+    return appended(arguments)
 
 
 def _print_format(arguments: Arguments) -> Format | None:
@@ -136,7 +153,8 @@ def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str
     wide = query.arguments.last("wide")
     if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
         columns = tuple(WIDE_ACTIVITY_TIME if column is ACTIVITY_TIME else column for column in columns)
-    heading, *rows = lines(Layout(columns, limit=setting.longest), asked, setting)
+    table = Layout(with_appended(columns, query.more), limit=None if query.more else setting.longest)
+    heading, *rows = lines(table, asked, setting)
     yield heading + "\n"
     yield from rows
     yield from _totals(asked, query, compact=False)
@@ -145,7 +163,7 @@ def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str
 def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[str]:
     view = VIEWS[query.view]
     wide = query.arguments.last("wide")
-    width = None if wide is not None and wide.qualifier is None else view.keys
+    width = None if query.more or (wide is not None and wide.qualifier is None) else view.keys
     if compact:
         yield from ("\n", *compact_totals(asked, width))
     elif (totals := view.totals) is not None:

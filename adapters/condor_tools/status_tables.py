@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import Cell, Setting, date_of, evaluate, length, metric, number, number_of, text, text_of
+from .cells import Cell, Setting, date, date_of, evaluate, length, metric, number, number_of, shown, text, text_of
 from .layout import Column
 from .status_totals import ACTIVITIES, CLAIMS, MACHINES, QUEUES, SERVERS, SLOTS, USERS, Totals, short_platform
 
@@ -59,6 +59,21 @@ def _activity(ad: ClassAd, _: Setting) -> str | None:
     if activity is None:
         return "??"
     return "OCU" if activity == "Idle" and number(ad, "OCU") else activity
+
+
+def _forgotten(ad: ClassAd, setting: Setting) -> str | None:
+    heard, lifetime = number(ad, "LastHeardFrom"), number(ad, "ClassAdLifetime")
+    return None if heard is None else date(heard + (lifetime or 0), setting.timezone)
+
+
+def _listed(name: str) -> Cell:
+    """Return the column of a list of texts."""
+
+    def cell(ad: ClassAd, _: Setting) -> str | None:
+        found = ad.eval(name)
+        return ", ".join(map(shown, found)) if hasattr(found, "__len__") and not isinstance(found, str) else None
+
+    return cell
 
 
 _NAME = Column("Name", text_of("Name"), -34, missing="??", grow=True)
@@ -115,6 +130,45 @@ VIEWS: dict[str, View] = {
         _slots(_LOAD, Column("RemoteUser", "RemoteUser", -20, ""), Column("ClientMachine", "ClientMachine", -16, "")),
         CLAIMS,
         'State == "Claimed"',
+    ),
+    "absent": View(
+        "Machine",
+        _slots(
+            Column("Went Absent", date_of("LastHeardFrom"), -11, missing="??"),
+            Column("Will Forget", _forgotten, -11, missing="??"),
+        ),
+        SLOTS,
+        "Absent",
+    ),
+    "offline": View(
+        "Machine",
+        (_NAME, Column("Offline Universes", _listed("OfflineUniverses"), -42, missing="  ")),
+        SLOTS,
+        "size(OfflineUniverses) != 0",
+    ),
+    "java": View(
+        "Machine",
+        (
+            _NAME,
+            Column("JavaVendor", "JavaVendor", -10, "", "??"),
+            Column("JavaVersion", "JavaVersion", -6, "", "??"),
+            *NORMAL[3:],
+        ),
+        SLOTS,
+        "HasJava",
+    ),
+    "vm": View(
+        "Machine",
+        (
+            _NAME,
+            Column("VmType", "VM_Type", -6, "", "??"),
+            Column("Network", "VM_Networking_Types", -9, "", "??"),
+            *NORMAL[3:6],
+            Column("VMMem", "VM_Memory", 5, "%4d", "??"),
+            ACTIVITY_TIME,
+        ),
+        SLOTS,
+        "HasVM",
     ),
     "server": View(
         "Machine",

@@ -141,7 +141,8 @@ def is_written(url: str) -> bool:
 
 
 def _submitted(answer: Mapping[str, Any], warnings: Sequence[str], parsed: Any = None) -> Submitted:
-    return Submitted(answer["cluster"], answer["count"], warnings, parsed, answer.get("warning", ""))
+    warning, factory = answer.get("warning", ""), bool(answer.get("factory"))
+    return Submitted(answer["cluster"], answer["count"], warnings, parsed, warning, factory)
 
 
 class _Connection:

@@ -177,6 +177,21 @@ class Queries:
 
         return history_ads(self.url, self.views, selection, sieve, forwards)
 
+    def epochs(self, clusters: Collection[int] = (), forwards: bool = False) -> Iterator[ClassAd]:
+        """Yield the ads of the runs that have ended, the last first, or with `forwards` the first: of all jobs, or of
+        some clusters' alone. The log is read for them. Raise `NotRecorded` for an import."""
+        if self.imported:
+            raise NotRecorded(f"{shown(self.url)} was imported, and its records are read for jobs, not for their runs")
+        from ...domain.state.expression_cache import ad_of
+        from ...replay.runs.epochs import epochs
+
+        if clusters:
+            found = epochs(told for one in sorted(clusters) for told in self.log.read_stream(f"cluster/{one}"))
+            found = iter(sorted(found, key=lambda ad: int(ad["EpochWriteDate"])))
+        else:
+            found = epochs(self.log.read())
+        return map(ad_of, found if forwards else reversed(list(found)))
+
     # Slots and daemons
 
     def slots(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:

@@ -61,6 +61,7 @@ class Submitted(NamedTuple):
     warnings: Sequence[str]  #: lines for the user
     parsed: Any = None  #: the ``Submission``, unless the server read the submit file
     warning: str = ""  #: what the schedd warns of: a heading, and the warnings in the lines below it
+    factory: bool = False  #: whether the cluster makes its jobs little by little
 
 
 class Refused(Exception):

@@ -84,7 +84,10 @@ def checked(parsed: Submission, crlf_scripts: bool = False) -> Submission:
     """Check on the disk what a submission is refused or held for, and return the submission. Raise `SubmitError` if the
     executable cannot be read, is empty, or is a script with the line ends of DOS, which no kernel runs (with
     `crlf_scripts` that is a warning); unless it is not the submitter's: a program that is missing only there, or that
-    cannot be run, is found where the job runs."""
+    cannot be run, is found where the job runs. So it is if an initial directory is not there, or may not be entered."""
+    for folder in dict.fromkeys(parsed.columns.get("Iwd") or [parsed.ad.get("Iwd", "")]):
+        if not os.access(unquoted(folder), os.F_OK | os.X_OK):
+            raise SubmitError(f"No such directory: {unquoted(folder)}")
     command = unquoted(parsed.ad.get("Cmd", ""))
     own = parsed.ad.get("TransferExecutable", "true").lower() != "false"
     if own and command.startswith("/") and "$$" not in command and parsed.ad.get("JobUniverse") in ("5", "7", "12"):

@@ -247,7 +247,10 @@ class SignificantAttributes:
 
     def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
         """The signature, and the names, in small letters, of all that may count for it."""
-        texts = {**cluster.ad, **cluster.variants.of(proc), **cluster.changes(proc)}
+        return self.signature_of({**cluster.ad, **cluster.variants.of(proc), **cluster.changes(proc)})
+
+    def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
+        """The signature of a job with this ad, and the names, in small letters, of all that may count for it."""
         lower = {name.lower(): name for name in texts}
         wanted = list(self.names)
         seen = set(wanted)

@@ -76,7 +76,8 @@ def submit(draft: Draft, command: Submit) -> None:
         schedule(draft, there, [proc for proc in there.procs() if there.status_of(proc) == "Idle"])
     told = said(admitted.warnings, draft.state.dialect.name)
     warned = {"warning": f"{heading(draft.state.dialect.name)}\n{told}"} if told else {}
-    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count, **warned})
+    more = {**({"factory": True} if factory else {}), **warned}
+    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count, **more})
 
 
 def _limited(ad: Ad, count: int) -> Ad:

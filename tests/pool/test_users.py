@@ -160,7 +160,6 @@ TRICKS = [
     ("error = {others}/x", "", "5 7"),
     ("input = {secret}", "", "5 8"),
     ("input = link", "ln -s {secret} link", "5 8"),
-    ("initialdir = {closed}", "", "5 14"),
     ("executable = {closed}/run\ntransfer_executable = false", "", "5 6"),
     ("should_transfer_files = YES\ntransfer_input_files = {secret}", "", "5 13"),
     ("should_transfer_files = YES\ntransfer_input_files = link", "ln -s {secret} link", "5 13"),
@@ -200,6 +199,12 @@ def test_what_a_job_names_is_opened_with_its_owners_rights(pool: ForAll, traps: 
         said = pool.says(OWNER, "submit", str(folder / "job.sub"))
         assert "submitted to cluster" in said, (lines, said)
         clusters.append((int(said.split("cluster ")[1].split(".")[0]), lines, code))
+    refused = (
+        f"executable = /bin/true\ninitialdir = {traps['closed']}\nqueue\n",
+        f"No such directory: {traps['closed']}",
+    )
+    (home / "closed.sub").write_text(refused[0])
+    assert refused[1] in pool.says(OWNER, "submit", str(home / "closed.sub"))
     for cluster, lines, code in clusters:
         assert pool.ends(cluster) == code, (lines, pool.says(None, "why", f"{cluster}.0"))
         reason = pool.says(None, "q", "-allusers", str(cluster), "-af", "HoldReason")

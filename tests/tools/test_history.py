@@ -86,6 +86,13 @@ def test_jobs_are_chosen_and_the_last_one_comes_first(name: str) -> None:
     assert printed(history.render(last_three(), history.read(wanted.argv), setting())) == wanted.out
 
 
+def test_runs_stand_in_the_same_table() -> None:
+    wanted = capture("history_epochs")
+    query = history.read(wanted.argv)
+    assert query.arguments.has("epochs")
+    assert printed(history.render(jobs_of(wanted), query, setting())) == wanted.out
+
+
 def test_a_job_whole() -> None:
     wanted = capture("history_long")
     assert printed(history.render(last_three(), history.read(wanted.argv), setting())) == wanted.out

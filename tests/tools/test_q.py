@@ -26,6 +26,7 @@ SAME_QUEUE = {
     "q_total_all": 26,
     "q_user": 26,
     "q_wide": 26,
+    "q_autocluster": 26,
     "q_cpu": 26,
     "q_dag": 26,
     "q_constraint": 26,
@@ -75,6 +76,19 @@ def a_second_before() -> list[ClassAd]:
 def test_the_default_is_one_line_for_each_batch() -> None:
     wanted = capture("q_default")
     assert printed(queue.render(a_second_before(), queue.read(wanted.argv), setting(25))) == wanted.out
+
+
+LIKE = [
+    ("-group-by -af RequestMemory JobCount", "128 12\n64 3\n"),
+    ("-group-by -af RequestMemory JobCount JobIds -limit 1", "128 12 37.0 ... 55.0\n"),
+    ("-group-by -constraint JobStatus==5 -af:h Owner JobCount", "Owner JobCount\nalice 3       \n"),
+    ("-autocluster -constraint JobCount>3 -af AutoClusterId JobCount", "8 4\n10 6\n"),
+]
+
+
+@together(("words", "out"), LIKE)
+def test_jobs_that_are_alike_are_counted(words: str, out: str) -> None:
+    assert printed(queue.render(whole("q_long"), queue.read(words.split()), setting())) == out
 
 
 # -- the queue half a minute later: cluster 65 ------------------------------------------------------------------------

@@ -20,6 +20,7 @@ ADS = {
 }
 
 SAME_ADS = [
+    "status_absent",
     "status_af",
     "status_af_ht",
     "status_avail",
@@ -30,6 +31,7 @@ SAME_ADS = [
     "status_constraint",
     "status_default",
     "status_format",
+    "status_java",
     "status_json",
     "status_json_attr",
     "status_long",
@@ -38,6 +40,7 @@ SAME_ADS = [
     "status_name",
     "status_negotiator",
     "status_negotiator_long",
+    "status_offline",
     "status_run",
     "status_schedd",
     "status_schedd_long",
@@ -49,6 +52,7 @@ SAME_ADS = [
     "status_total_schedd",
     "status_total_submitters",
     "status_totals",
+    "status_vm",
     "status_wide",
     "status_xml",
 ]

@@ -16,9 +16,12 @@ from .captures import capture
 SLEEP = "executable = /bin/sleep\narguments = 300\nrequest_memory = 128\n"
 FILES = {
     "badexe.sub": "executable = /nonexistent/x\nqueue\n",
+    "baduniverse.sub": "executable=/bin/sleep\nuniverse=nosuch\nqueue\n",
     "badlog.sub": SLEEP + "log = /nonexistent/log\nqueue\n",
     "badreq.sub": SLEEP + "requirements = (Foo ==\nqueue\n",
     "bigcpu.sub": SLEEP + "requirements = Memory > 1\nqueue\n",
+    "cwd.sub": "executable=/bin/sleep\ninitialdir=/nosuch\nqueue\n",
+    "fac.sub": "executable=/bin/sleep\narguments=300\nmax_materialize=1\nqueue 5\n",
     "hold.sub": SLEEP + "hold = true\nqueue 2\n",
     "items.sub": "executable = /bin/sleep\narguments = $(X)\nqueue X from (\n a\n b\n c\n)\n",
     "min.sub": "executable = /bin/sleep\narguments = 1\nqueue\n",
@@ -26,12 +29,15 @@ FILES = {
     "noinput.sub": SLEEP + "input = nothing\nqueue\n",
     "noqueue.sub": SLEEP,
     "plain.sub": SLEEP + "queue\n",
-    "sleep.sub": SLEEP + "output = out.$(Cluster).$(Process)\nerror = err.$(Cluster).$(Process)\nqueue 2\n",
+    "sleep.sub": SLEEP
+    + "request_disk = 10M\noutput = out.$(Cluster).$(Process)\nerror = err.$(Cluster).$(Process)\n"
+    + "log = log.$(Cluster)\nbatch_name = bench\nqueue 2\n",
+    "near.sub": SLEEP + "foo=bar\nexecutabl=x\nqueue\n",
     "unused.sub": SLEEP + "bogus_key = 1\nqueue\n",
 }
 OF_THE_MACHINE = re.compile(
     r"^((?:Condor|Submit)(?:Platform|Version)|QDate|EnteredCurrentStatus|DiskUsage|ExecutableSize|ImageSize"
-    r"|FileSystemDomain|Iwd|ClusterId|Requirements) = .*$",
+    r"|FileSystemDomain|Iwd|UserLog|ClusterId|Requirements)(?: = |=).*$",
     re.MULTILINE,
 )
 """Attributes that depend on where and when a job is submitted."""
@@ -51,6 +57,8 @@ def told(out: str, err: str) -> tuple[str, str]:
     ("name", "typed"),
     [
         ("submit_append", ""),
+        ("submit_dryrun_full", ""),
+        ("submit_dryrun_stdout", ""),
         ("submit_badopt", ""),
         ("submit_error_badexe", ""),
         ("submit_error_badlog", ""),
@@ -58,17 +66,25 @@ def told(out: str, err: str) -> tuple[str, str]:
         ("submit_error_nofile", ""),
         ("submit_error_noinput", ""),
         ("submit_error_noqueue", ""),
+        ("submit_factory", "executable=/bin/sleep\narguments=300\nlog=fac.log\nmax_materialize=1\nqueue 5\n"),
+        ("submit_factory_file", ""),
         ("submit_hold", ""),
+        ("submit_initialdir_none", ""),
         ("submit_items", ""),
         ("submit_macro_arg", ""),
+        ("submit_maxjobs_bad", ""),
+        ("submit_maxjobs_none", ""),
         ("submit_plain", ""),
         ("submit_queue_arg", ""),
+        ("submit_queue_none", ""),
         ("submit_stdin", "min.sub"),
         ("submit_stdin_dash", "executable=/bin/sleep\narguments=2\nqueue 1\n"),
         ("submit_terse", ""),
+        ("submit_universe_unknown", ""),
         ("submit_unmatchable", ""),
         ("submit_verbose", ""),
         ("submit_warn_unused", ""),
+        ("submit_warn_unused_near", ""),
     ],
 )
 def test_what_it_prints(
@@ -84,6 +100,17 @@ def test_what_it_prints(
     code = main(["condor_submit", *(words if typed != "min.sub" else [])])
     printed = capsys.readouterr()
     assert (*told(printed.out, printed.err), code) == (*told(meant.out, meant.err), meant.exit_code)
+
+
+def test_a_dry_run_into_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sleep.sub").write_text(FILES["sleep.sub"])
+    meant = capture("submit_dryrun_file")  # condor_submit -dry-run dry.txt sleep.sub; echo "== dry.txt"; cat dry.txt
+    code = main(["condor_submit", "-dry-run", "dry.txt", "sleep.sub"])
+    printed = f"{capsys.readouterr().out}== dry.txt\n{Path('dry.txt').read_text()}"
+    assert (*told(printed, ""), code) == (*told(meant.out, ""), meant.exit_code)
 
 
 @together(

@@ -103,7 +103,27 @@ def test_the_jobs_in_the_queue_are_found_by_their_logs(
     assert watched(capsys, "-clusters", "1", "-exit", "all,idle")[2] == 0
 
 
-@pytest.mark.parametrize("name", ["watch_q_none", "watch_q_help"])
+@together(
+    "name",
+    [
+        "watch_q_both",
+        "watch_q_cluster",
+        "watch_q_clusters",
+        "watch_q_clusters_none",
+        "watch_q_exit_bad",
+        "watch_q_exit_status_bad",
+        "watch_q_groupby_bad",
+        "watch_q_help",
+        "watch_q_interval_bad",
+        "watch_q_larger_than_bad",
+        "watch_q_nobatch",
+        "watch_q_none",
+        "watch_q_totals",
+        "watch_q_unknown",
+        "watch_q_user",
+        "watch_q_userlog",
+    ],
+)
 def test_it_prints_and_ends_as_the_real_one(
     name: str, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,11 +136,11 @@ def test_it_prints_and_ends_as_the_real_one(
 @pytest.mark.parametrize(
     ("words", "says", "code"),
     [
-        (["-exit", "some,held"], "invalid -exit specification", 2),
-        (["-files", "job.log", "-clusters", "1", "-larger-than", "1"], "Use of both -clusters and -larger-than", 1),
+        (["-exit", "some,held"], 'invalid GROUPER "some", must be one of {all, any, none}', 2),
+        (["-exit", "all,done,x"], 'exit_status must be an integer, but was "x"', 2),
+        (["-clusters", "x"], "ERROR: -clusters takes numbers of clusters, not 'x'", 1),
         (["-files", "nosuch.log"], "File path does not exist", 0),
         (["-color"], "-color is not supported: the table has no colours", 2),
-        (["-files"], "expected at least one argument", 2),
     ],
 )
 def test_what_makes_no_sense_is_refused(

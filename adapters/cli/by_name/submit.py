@@ -20,11 +20,18 @@ _BEGUN = "Submitting job(s)"
 _FAILURES = (
     (r"(Can't access executable file .*)", r"\nERROR: \1"),
     (r"(?:line \d+: )?(No 'executable' parameter was provided).*", r"ERROR: \1"),
+    (r"(No such directory: .*)", r"ERROR: \1"),
+    (
+        r"(?:line \d+: )?universe = (.*?): .*; there is no such universe",
+        r"ERROR: I don't know about the '\1' universe.",
+    ),
     (r"((?s:.*))", r"\nERROR: \1"),
 )
 """What is said of a submission that fails, by the pool's own words; the first that fits."""
-_PLACE = re.compile(r"( was unused by condor_submit), line \d+\.")
-"""Where in a submit file something stands that nothing reads."""
+_LACKING = dict.fromkeys(("queue", "iterate", "table"), "at least one argument")
+"""What an option without its values lacks, where that is not `another argument`."""
+_PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*")
+"""Where in a submit file something stands that nothing reads, and what may have been meant."""
 
 
 def submit(argv: Sequence[str]) -> int:
@@ -35,6 +42,8 @@ def submit(argv: Sequence[str]) -> int:
         raise ToolEnded(0, usage) from None
     except UsageError as wrong:
         told = str(wrong).removeprefix("poolbook submit: ")
+        if wrong.lacks:
+            told = f"-{wrong.lacks} requires {_LACKING.get(wrong.lacks, 'another argument')}"
         raise ToolEnded(1, usage if wrong.option else f"condor_submit: {told}\n") from None
     if asks(arguments):
         return answered(arguments)
@@ -46,7 +55,8 @@ def _submit(arguments: Arguments) -> int:
     try:
         done, told = queued(arguments)
     except UsageError as wrong:
-        raise ToolEnded(1, wrong.told or f"\nERROR: {wrong}\n") from None
+        words = _no_number(wrong.number, arguments.value(wrong.number)) if wrong.number else wrong.told
+        raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
     except Refusal as refusal:
         told = str(refusal)
         raise ToolEnded(1, f"{told}\n" if told.startswith("condor_submit: ") else f"\n{told}\n") from None
@@ -57,6 +67,12 @@ def _submit(arguments: Arguments) -> int:
         print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
     print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
     return ended(arguments, done)
+
+
+def _no_number(option: str, value: str) -> str:
+    if value.lstrip("+-").isdigit():
+        return f"Error: {value} is not a valid for -{option}.\n"
+    return f"Error: Unable to convert argument ({value}) to a number for -{option}.\n"
 
 
 def _failed(error: PoolbookError | Refused) -> str:
@@ -71,5 +87,5 @@ def _failed(error: PoolbookError | Refused) -> str:
 
 
 def _placeless(line: str) -> str:
-    """A warning without the place in the submit file: condor_submit does not say it."""
-    return _PLACE.sub(r"\1.", line)
+    """A warning without the place in the submit file, and without near names: condor_submit does not say them."""
+    return _PLACE.sub(r"\1. Is it a typo?", line)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from ...condor_tools import watched_jobs as watched
 from ...condor_tools.job_log_waiting import UnreadableEntry, take_entries
 from ...condor_tools.options import MANY, Arguments
-from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
+from ...condor_tools.tool_options import Form, Tool, ToolEnded, read, usage_of
 from ...machine.host import user_name
 from ..common import setting
 from .jobs import pool_log
@@ -48,10 +48,15 @@ TOOL = Tool(
         "debug": Form(1, instead=_NOT_HERE["debug"]),
     },
     lacking="condor_watch_q: error: argument {option}: expected at least one argument\n",
-    unknown="condor_watch_q: error: unrecognized arguments: {option}\n",
     wrong=2,
     help_out=True,
 )
+_MEANT: Final = {
+    "-totals": "to only print totals, try -no-table",
+    "-userlog": "to track jobs from specific event logs, try -files {more}",
+    "-nobatch": "to group by something other than batch name, try -groupby {{{{batch,log,cluster}}}}",
+}
+"""What is said of condor_q's options; {more} are the words behind them."""
 _GROUPS: Final = {"batch": "BATCH", "log": "LOG", "cluster": "CLUSTER"}
 _GROUPERS: Final[dict[str, Callable[[Iterable[bool]], bool]]] = {
     "all": all, "any": any, "none": lambda found: not any(found),
@@ -70,19 +75,59 @@ class _Condition(NamedTuple):
 
 
 def watch_q(argv: Sequence[str]) -> int:
+    try:
+        return _watch(argv)
+    except ToolEnded as ended:
+        if ended.exit_code != TOOL.wrong:
+            raise
+        raise ToolEnded(TOOL.wrong, _usage() + ended.err) from None
+
+
+def _usage() -> str:
+    return usage_of("watch_q").partition("\n\n")[0] + "\n"
+
+
+def _not_understood(words: Sequence[str]) -> ToolEnded:
+    """Return the end by words that are no arguments: what may have been meant, as the reference says it."""
+    first, *more = words
+    said = _MEANT.get(first)
+    if first.isdigit():
+        said = "to track specific cluster IDs, try -clusters " + " ".join((first, *filter(str.isdigit, more)))
+    elif not first.startswith("-"):
+        said = "to track jobs from specific users, try -users " + " ".join(
+            (first, *(word for word in more if not word.isdigit()))
+        )
+    if said is None:
+        return ToolEnded(TOOL.wrong, f"condor_watch_q: error: unrecognized arguments: {' '.join(words)}\n")
+    return ToolEnded(1, f"condor_watch_q: error: argument {first}: {said.format(more=' '.join(more))}\n", _usage())
+
+
+def _number(arguments: Arguments, name: str, otherwise: str, kind: type[int] | type[float]) -> float:
+    text = arguments.value(name, otherwise)
+    try:
+        return kind(text)
+    except ValueError:
+        words = f"condor_watch_q: error: argument -{name}: invalid {kind.__name__} value: {text!r}\n"
+        raise ToolEnded(TOOL.wrong, words) from None
+
+
+def _watch(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
     if arguments.words:
-        raise TOOL.ended("condor_watch_q: error: unrecognized arguments: {word}\n", word=arguments.words[0])
+        raise _not_understood(arguments.words)
     if arguments.has("clusters") and arguments.has("larger-than"):
         raise ToolEnded(1, "ERROR: Use of both -clusters and -larger-than flag is prohibited.\n")
     conditions = [_condition(text) for text in arguments.values("exit")]
     by = arguments.value("groupby", "batch")
     if by not in _GROUPS:
-        raise TOOL.ended("condor_watch_q: error: argument -groupby: invalid choice: {by}\n", by=repr(by))
-    found = _Jobs(arguments)
+        known = ", ".join(map(repr, _GROUPS))
+        raise ToolEnded(
+            TOOL.wrong, f"condor_watch_q: error: argument -groupby: invalid choice: {by!r} (choose from {known})\n"
+        )
+    pause = _number(arguments, "interval", "0.5", float)
+    found = _Jobs(arguments, int(_number(arguments, "larger-than", "0", int)))
     if not found.logs:
         raise ToolEnded(0, "WARNING: No jobs found, exiting...\n")
-    pause = float(arguments.value("interval", "0.5"))
     refreshes = sys.stdout.isatty() and not arguments.has("no-refresh")
     try:
         while True:
@@ -101,26 +146,35 @@ def watch_q(argv: Sequence[str]) -> int:
 
 
 def _condition(text: str) -> _Condition:
-    grouper, _, rest = text.partition(",")
-    status, _, code = rest.partition(",")
-    if grouper not in _GROUPERS or status not in _WANTED or not (code or "0").lstrip("-").isdigit():
-        kinds = f"{{{', '.join(_GROUPERS)}}},{{{', '.join(_WANTED)}}}[,EXIT_STATUS]"
-        raise TOOL.ended("condor_watch_q: error: invalid -exit specification: write {kinds}\n", kinds=kinds)
-    return _Condition(grouper, status, int(code or "0"))
+    parts = text.split(",")
+    if len(parts) not in (2, 3):
+        raise ToolEnded(TOOL.wrong, "condor_watch_q: error: invalid -exit specification\n")
+    grouper, status, code = (*parts, "0")[:3]
+    for kind, word, known in (("GROUPER", grouper, _GROUPERS), ("JOB_STATUS", status, _WANTED)):
+        if word not in known:
+            kinds = f"{{{', '.join(known)}}}"
+            raise ToolEnded(TOOL.wrong, f'condor_watch_q: error: invalid {kind} "{word}", must be one of {kinds}\n')
+    if not code.lstrip("+-").isdigit():
+        words = f'condor_watch_q: error: exit_status must be an integer, but was "{code}"\n'
+        raise ToolEnded(TOOL.wrong, words)
+    return _Condition(grouper, status, int(code))
 
 
 class _Jobs:
     """The clusters that are followed, and how far their logs have been read."""
 
-    def __init__(self, arguments: Arguments) -> None:
+    def __init__(self, arguments: Arguments, since: int) -> None:
         self.clusters: dict[int, watched.Watched] = {}
         self.logs: dict[str, int] = {}  #: path -> how many bytes of it were read
         lists = {name: [word for given in arguments.every(name) for word in given.values]
                  for name in ("users", "clusters", "files", "batches")}  # fmt: skip
         if not any(lists.values()):
             lists["users"] = [user_name()]
+        wrong = next((word for word in lists["clusters"] if not word.isdigit()), None)
+        if wrong is not None:
+            raise ToolEnded(1, f"ERROR: -clusters takes numbers of clusters, not {wrong!r}\n")
         self._only = {int(number) for number in lists["clusters"]} or None
-        self._since = int(arguments.value("larger-than", "0"))
+        self._since = since
         self._names: dict[int, tuple[str, int]] = {}
         for path in lists["files"]:
             self._add(os.path.abspath(path))

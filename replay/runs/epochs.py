@@ -1,0 +1,97 @@
+"""The runs of jobs as ads: what each job's ad was as its run ended, as HTCondor's shadow keeps it in its epoch history.
+
+Such an ad is the job's own in the moment before the queue knows of the end: the job still is where it ran, and its
+status is Running; what ended the run by force stands in it as well. RunInstanceID counts a job's runs
+from 0. Source: job_ad_instance_recording.cpp of the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from attrs import define, field
+
+from ...domain import events as e
+from ...domain.state.job_ad import STATUS_NUMBERS, Changes, at_exit, fold_job, job_procs, quoted, seconds, whole
+from ...domain.state.proc_ads import Variants
+from ...domain.state_machines import LEFT
+
+_KEPT = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
+"""What of the end's own changes the shadow has put into its copy of the ad before it writes that."""
+_LATER = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "RemoveReason")
+"""What the queue says of a job that is to end, and the shadow's copy does not."""
+
+
+@define
+class _Cluster:
+    """A cluster's ad; what was said of ranges of its jobs; and what has become of those that have run."""
+
+    ad: e.Ad
+    variants: Variants
+    said: list[e.Event] = field(factory=list)
+    ran: dict[int, Changes] = field(factory=dict)
+
+    def base(self, proc: int) -> e.Ad:
+        return {**self.ad, **self.variants.of(proc)} if self.variants.chunks else self.ad
+
+    def changes(self, proc: int) -> Changes:
+        """What events have changed in the ad of a job that runs for the first time, or has run."""
+        found = self.ran.get(proc)
+        if found is None:
+            found = self.ran[proc] = {}
+            base = self.base(proc)
+            for event in self.said:
+                if _about(event, proc):
+                    fold_job(found, base, event)
+        return found
+
+
+def _about(event: e.Event, proc: int) -> bool:
+    jobs = job_procs(event)
+    return jobs is not None and any(first <= proc <= last for first, last in jobs[1])
+
+
+def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
+    """Yield the ads of the runs that ended, in the order of their ends.
+
+    :param events: a log from its beginning, or the streams of some of its clusters
+    """
+    clusters: dict[int, _Cluster] = {}
+    for _, event in events:
+        if isinstance(event, e.ClusterSubmitted):
+            clusters[event.cluster] = _Cluster(event.ad, Variants(event.columns))
+            continue
+        jobs = job_procs(event)
+        known = None if jobs is None else clusters.get(jobs[0])
+        if known is None or jobs is None:
+            continue
+        if isinstance(event, e.JobExited):
+            yield _epoch(known, event)
+        if hasattr(event, "proc"):
+            fold_job(known.changes(event.proc), known.base(event.proc), event)
+            if isinstance(event, e.JobExited) and event.left:
+                del known.ran[event.proc]
+            continue
+        known.said.append(event)
+        ran = [proc for proc in known.ran if _about(event, proc)]
+        for proc in ran:
+            if isinstance(event, e.JobsTransitioned) and event.target == LEFT:
+                del known.ran[proc]
+            else:
+                fold_job(known.ran[proc], known.base(proc), event)
+
+
+def _epoch(known: _Cluster, event: e.JobExited) -> e.Ad:
+    before = {**known.base(event.proc), **known.changes(event.proc)}
+    ended = seconds(event.ended or event.at)
+    own = {
+        "ClusterId": str(event.cluster),
+        "ProcId": str(event.proc),
+        "JobStatus": str(STATUS_NUMBERS["Running"]),
+        "RunInstanceID": str(whole(before.get("NumShadowStarts", "1")) - 1),
+        "EpochAdType": quoted("EPOCH"),
+        "EpochWriteDate": ended,
+        **dict.fromkeys(_LATER, ""),
+    }
+    said = {name: event.changes[name] for name in _KEPT if name in event.changes}
+    return {name: text for name, text in {**at_exit(before, event), **said, **own}.items() if text}

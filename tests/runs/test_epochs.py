@@ -1,0 +1,63 @@
+"""Golden and property: the runs of jobs as ads, as HTCondor's epoch history has them."""
+
+from __future__ import annotations
+
+from poolbook.domain.events import JobExited
+from poolbook.domain.events.base import Ad
+from poolbook.replay.runs.epochs import epochs
+
+from ..replay.virtual_point import PointPool
+from ..together import together
+
+STORIES = {
+    "jobs that end": ("submit alice 2 seconds=30", "run 60 s"),
+    "a run that is vacated, and the next": (
+        "submit alice 1 seconds=30", "run 10 s", "vacate root slot1_1@h", "run 90 s",
+    ),
+    "a run that is held, and the next": (
+        "submit alice 1 seconds=30", "run 10 s", "hold alice 1.0", "run 10 s", "release alice 1.0", "run 60 s",
+    ),
+    "a job that is removed while it runs": ("submit alice 1 seconds=300", "run 10 s", "remove alice 1.0", "run 20 s"),
+    "a run that is lost": ("submit alice 1 seconds=30 end=lost", "run 31 s"),
+}  # fmt: skip
+
+
+def pool_of(story: str) -> PointPool:
+    pool = PointPool()
+    for line in ("machine h Cpus=4 Memory=8192", *STORIES[story]):
+        pool.say(line)
+    return pool
+
+
+def shown(ad: Ad, *names: str) -> list[str]:
+    return [ad.get(name, "") for name in names]
+
+
+@together(
+    ("story", "runs"),
+    [
+        ("jobs that end", [["0", "0", "2", "0", ""], ["1", "0", "2", "0", ""]]),
+        ("a run that is vacated, and the next", [["0", "0", "2", "", "1010"], ["0", "1", "2", "0", ""]]),
+        ("a run that is held, and the next", [["0", "0", "2", "", "1"], ["0", "1", "2", "0", ""]]),
+        ("a job that is removed while it runs", [["0", "0", "2", "", "1023"]]),
+    ],
+)
+def test_each_run_is_told_as_its_job_was_at_its_end(story: str, runs: list[list[str]]) -> None:
+    found = list(epochs(pool_of(story).log.read()))
+    assert [shown(ad, "ProcId", "RunInstanceID", "JobStatus", "ExitCode", "VacateReasonCode") for ad in found] == runs
+    assert {ad["EpochAdType"] for ad in found} == {'"EPOCH"'}
+    assert all(ad["RemoteHost"].startswith('"slot1_') for ad in found)
+
+
+@together("story", STORIES)
+def test_there_are_as_many_as_runs_that_ended(story: str) -> None:
+    log = pool_of(story).log
+    ended = [(event.cluster, event.proc) for _, event in log.read() if isinstance(event, JobExited)]
+    assert ended
+    assert [(int(ad["ClusterId"]), int(ad["ProcId"])) for ad in epochs(log.read())] == ended
+
+
+@together("story", STORIES)
+def test_the_events_of_its_cluster_are_enough(story: str) -> None:
+    log = pool_of(story).log
+    assert list(epochs(log.read_stream("cluster/1"))) == list(epochs(log.read()))
