@@ -2,12 +2,16 @@
 property that does not say how many examples it wants gets 20, so that the suite stays fast. `make soak` draws more.
 
 Garbage is collected less often than by default: what a worker keeps (modules, parsed sources, recorded pools) is so
-much that looking through it again and again took a tenth of all its time."""
+much that looking through it again and again took a tenth of all its time.
+
+The files that take longest come first (`make test` hands out whole files, in the order in which they are collected), so
+that no worker is left with one of them when the others have ended."""
 
 from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,6 +20,24 @@ settings.register_profile("poolbook", deadline=None, max_examples=20)
 settings.load_profile("poolbook")
 
 gc.set_threshold(50_000, 20, 100)
+
+LONGEST = (
+    "play/test_transcripts.py", "negotiation/test_golden_cycles.py", "audit/test_falsifications.py",
+    "attack/test_attacks.py", "pool/test_backfill.py", "pool/test_commands.py", "userlog/test_histories.py",
+    "projections/test_keeping.py", "policy/test_golden_traces.py", "execution/test_transfers.py",
+    "runs/test_imported.py",
+    "replay/test_cycles_taken_again.py", "pool/test_owner_policy.py", "pool/test_crashes.py", "pool/test_strangers.py",
+    "audit/test_properties.py", "replay/test_legality_of_edited_points.py", "runs/test_command.py",
+    "submit/test_language.py", "beside/test_stories.py", "replay/test_legality_of_edited_logs.py",
+    "replay/test_why_cites.py", "execution/test_families.py", "domain/test_preemption.py", "pool/test_log_at_rest.py",
+    "simulation/test_stories.py",
+)  # fmt: skip
+"""Files of tests, such first that take the most time (``pytest --durations=0``)."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    turns = {Path(__file__).parent / name: turn for turn, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: turns.get(item.path, len(turns)))
 
 
 def pytest_collection_finish() -> None:

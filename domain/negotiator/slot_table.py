@@ -340,7 +340,6 @@ class PublicAds:
             names = sorted(name for name in pending if name in DYNAMIC_ATTRIBUTES or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
             self._rolled = self._rolled or any(map(is_rolled, pending))
-            self._seen |= pending
             self._fill(state, see, names, self.names)
             pending = self._seen - self._wanted.keys()
             if self._every:

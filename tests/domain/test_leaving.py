@@ -159,7 +159,8 @@ def test_what_runs_of_a_removed_job_keeps_it_in_the_queue_even_if_it_is_to_be_fo
     pool = pool_of(1, 900)
     pool.advance(1)
     pool.act("remove", "1.0")
-    pool.act("remove now", "1.0")
+    (outcome,) = pool.act("remove now", "1.0").value
+    assert outcome["result"] == "done"
     assert (pool.status("1.0"), leaving(pool)) == ("Removed", [])
     pool.advance(1)
     assert leaving(pool) == [("leave", "Removed", ((0, 0),))]

@@ -177,6 +177,22 @@ def test_the_mail_of_an_end_says_how_it_ended_and_what_it_used() -> None:
     assert pool.world.mails[0].text == f"{ENDED}Yours\n"
 
 
+@together(
+    ("size", "said"),
+    [
+        ("1024", "1024.0 B "),
+        ("1025", "   1.0 KB"),
+        ("3.5e9", "   3.3 GB"),
+        ("1e15", " 909.5 TB"),
+        ("1e18", "909494.7 TB"),  # there is no larger unit
+    ],
+)
+def test_a_mail_tells_bytes_in_the_largest_unit_of_which_there_is_one(size: str, said: str) -> None:
+    pool = pool_of(WELL, JobNotification="1", BytesRecvd=size)
+    pool.advance(150)
+    assert f"{said:>10} Total Bytes Received By Job" in pool.world.mails[0].text
+
+
 def test_the_mail_of_a_hold_says_why() -> None:
     pool = pool_of(WELL, JobNotification="1", OnExitHold="true")
     pool.advance(150)
