@@ -70,7 +70,7 @@ TOOLS: dict[str, Entry] = {
     "config_val": Entry("config_val", "config_val", "settings, in the words of HTCondor's tool"),
     "evicted_files": Entry("evicted_files", "evicted_files", "what is kept of evicted jobs for their next run"),
     "htcondor": Entry("htcondor", "htcondor", "submit a job, and tell of it, in the words of HTCondor's newer tool"),
-    "now": Entry("now", "now", "give the slot of a running job to another job"),
+    "now": Entry("now", "now", "run an idle job at once in place of running ones"),
     "ping": Entry("ping", "ping", "whether the pool can be reached, and what this user may ask of it"),
     "qedit": Entry("qedit", "qedit", "change attributes of jobs, in the words of HTCondor's tool"),
     "qsub": Entry("qsub", "qsub", "submit a script as SGE's and PBS's qsub do"),

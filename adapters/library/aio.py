@@ -128,6 +128,7 @@ class AsyncPool(_InThread[Pool]):
     vacate = _coroutine(Pool.vacate)
     suspend = _coroutine(Pool.suspend)
     resume = _coroutine(Pool.resume)
+    run_now = _coroutine(Pool.run_now)
     edit = _coroutine(Pool.edit)
     prio = _coroutine(Pool.prio)
 

@@ -203,6 +203,17 @@ class Pool(Submitters, LogQueries):
         """Continue suspended jobs; return the result for each range of them."""
         return self._act("continue", jobs, user, "", constraint, False)
 
+    def run_now(self, job: JobId, *victims: JobId, user: str = "") -> None:
+        """Vacate running jobs, `victims`, and run an idle one in their place, at once when the last of them is gone, on
+        their slots put together. Nothing comes of it where they are not gone within SCHEDD_NOW_JOB_VACATE_TIMEOUT,
+        where the job is idle no longer by then, and where it does not fit: `why` tells.
+
+        :raises Refusal: the job is not idle, a victim is not running, or one of them not this user's; none is vacated
+        :raises ValueError: one of them is no single job
+        """
+        named = [_single(one) for one in (job, *victims)]
+        self._ask(s.RunNow(self._engine.id("now"), user or self._user, named[0], tuple(named[1:])))
+
     def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
         """Set attributes of jobs: Python values, or expressions as `Expr`."""
         changes = {name: text_of(value) for name, value in attributes.items()}
@@ -374,6 +385,13 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
     if not (jobs or constraint):
         raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
+
+
+def _single(job: JobId) -> tuple[int, int]:
+    jobs = selection([job]).jobs
+    if not jobs:
+        raise ValueError(f"{job!r} is no single job: give '12.3' or (12, 3)")
+    return jobs[0]
 
 
 def _each_range(outcomes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ T = TypeVar("T")
 COMMANDS: dict[str, type[s.Command]] = {
     kind.__name__: kind
     for kind in (
-        s.Submit, s.Act, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain, s.CancelDrain,
+        s.Submit, s.Act, s.RunNow, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain, s.CancelDrain,
         s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
     )
 }  # fmt: skip

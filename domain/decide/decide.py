@@ -25,6 +25,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.ShutDown: ("startd.shutdown", "shut_down"),
     s.Submit: ("schedd.submissions", "submit"),
     s.Act: ("schedd.job_commands", "act_on_jobs"),
+    s.RunNow: ("schedd.run_now", "run_now"),
     s.Edit: ("schedd.job_edits", "edit_jobs"),
     s.SetSubmitter: ("negotiator.submitter_commands", "set_submitter"),
     s.ResetUsage: ("negotiator.submitter_commands", "reset_usage"),
@@ -108,6 +109,8 @@ def decide(
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
     if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
         _loaded("schedd.deferred_starts", "end_told")(draft)
+    if state.earmarks:
+        _loaded("schedd.run_now", "settle")(draft)
     if state.notifying:
         _loaded("schedd.notification", "notify")(draft)
     if state.factories:

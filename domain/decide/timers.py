@@ -1,8 +1,9 @@
 """What happens because time passes. A timer is state: what is due, and when the next thing will be, is asked of it.
 
 Timers are MATCH_TIMEOUT, the lease of a claim whose holder is silent, the time to which the start of a job is deferred,
-the cool-down of a job, and the time that a job or a backfill client has to end. The rounds of the policy are no timers
-of the state: whoever keeps the pool holds them (``startd/policy_rounds.py``).
+the cool-down of a job, the time that jobs have to go for one that is to run at once, and the time that a job or a
+backfill client has to end. The rounds of the policy are no timers of the state: whoever keeps the pool holds them
+(``startd/policy_rounds.py``).
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def _due(state: State) -> list[tuple[int, str, str]]:
         found.append((max(state.activations[key].deferred, state.activations[key].began), "deferral", key))
     for (number, proc), last in state.cooling.items():
         found.append(((last + 1) * SECOND, "cool-down", f"{number}.{proc}"))
+    for (number, proc), earmark in state.earmarks.items():
+        found.append((earmark.until, "earmark", f"{number}.{proc}"))  # what follows: schedd/run_now.py
     for name in state.clients:
         client = state.machines[name].backfill
         if client is not None and client.told:

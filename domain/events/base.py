@@ -34,6 +34,9 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "timer_remove", "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove", "periodic_vacate",
     "system_periodic_hold", "system_periodic_release", "system_periodic_remove", "system_periodic_vacate",
     "evict_transform", "chirp", "notified", "mailed", "cooled_down",
+    # a job that is to run at once in place of others
+    "run_now", "coalesced", "now_lost", "now_late", "now_taken", "now_gone", "now_not_idle", "now_static", "now_apart",
+    "now_unfit",
     # what was read of a real pool
     "reported", "read", "refused",
 })  # fmt: skip

@@ -231,6 +231,26 @@ class JobCooledDown(ClusterEvent):
     proc: int  #: the job's process number
 
 
+@event("claims.earmarked")
+@frozen
+class ClaimsEarmarked(ClusterEvent):
+    """These claims are kept for the job: as soon as the jobs that have them are gone, it is to run at once on what they
+    hold (condor_now)."""
+
+    proc: int  #: the job's process number
+    claims: Ad  #: the ids of the claims, by their slots
+    until: int  #: when the jobs that have them must be gone, in microseconds
+
+
+@event("claims.earmark_ended")
+@frozen
+class EarmarkEnded(ClusterEvent):
+    """No claims are kept for the job any more. What they held was put together for it, or nothing came of it."""
+
+    proc: int  #: the job's process number
+    slot: str = ""  #: the slot that was made of it, and claimed for the job (empty: nothing came of it)
+
+
 @event("job.mail_due")
 @frozen
 class MailDue(ClusterEvent):

@@ -8,7 +8,7 @@ from .. import events as e
 from ..names import AccountName
 from ..state import slot_fold
 from ..state.job_ad import unquoted
-from ..state.state import State
+from ..state.state import Earmark, State
 from .promises import awaited, job_of, leave_limits, leave_match_limits, unpromise
 
 
@@ -98,6 +98,14 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
 
 
+def _earmarked(state: State, event: e.ClaimsEarmarked) -> None:
+    state.earmarks[event.cluster, event.proc] = Earmark(event.claims, event.until)
+
+
+def _earmark_ended(state: State, event: e.EarmarkEnded) -> None:
+    state.earmarks.pop((event.cluster, event.proc), None)
+
+
 FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.ClaimMade: _claim_made,
     e.ClaimQueued: _claim_waits,
@@ -107,4 +115,6 @@ FOLDS: dict[type[e.Event], Callable[..., None]] = {
     e.ClaimDeactivated: _claim_deactivated,
     e.ClaimHolderSilent: _claim_unheard,
     e.ClaimEnded: _claim_ended,
+    e.ClaimsEarmarked: _earmarked,
+    e.EarmarkEnded: _earmark_ended,
 }

@@ -93,6 +93,14 @@ class Act(Command):
 
 
 @frozen
+class RunNow(Command):
+    """Run an idle job at once on what running ones have: these, the ``victims``, are vacated for it."""
+
+    job: tuple[int, int]
+    victims: tuple[tuple[int, int], ...]
+
+
+@frozen
 class Edit(Command):
     """Set attributes of jobs; ``add`` adds to a number instead (``prio +1``). ``own``: others' jobs are passed over,
     unless a super user asks. ``together``: if any job may not be edited, none is. ``dry``: none is, whatever may be."""

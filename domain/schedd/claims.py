@@ -78,7 +78,7 @@ def claim_matches(draft: Draft) -> None:
             negotiator=whose,
         )
         if accept_claim(draft, slot, made):
-            _begin(draft, slot, cluster, proc)
+            begin(draft, slot, cluster, proc)
         elif name in state.matches:
             void(draft, slot, "claim_failed")
     for name, (number, proc) in list(state.claim_ready.items()):
@@ -87,7 +87,7 @@ def claim_matches(draft: Draft) -> None:
         if cluster is None or late or _ends(draft, slot):
             reuse_claim(draft, slot, number)
         else:
-            _begin(draft, slot, cluster, proc)
+            begin(draft, slot, cluster, proc)
 
 
 def _waits(state: State, number: int, proc: int) -> Cluster | None:
@@ -133,7 +133,7 @@ def _let_client_go(draft: Draft, slot: Slot, cluster: Cluster, proc: int, claim:
     wait_for_client(draft, slot, waits)
 
 
-def _begin(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
+def begin(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> None:
     """Start the job for which the slot was claimed, or the next one."""
     if not activate(draft, slot, cluster, proc):
         reuse_claim(draft, slot, cluster.id)
@@ -180,7 +180,9 @@ def job_ended(draft: Draft, slot: Slot, cluster: int, reuses: bool) -> None:
 
 def _goes_on(draft: Draft, slot: Slot) -> bool:
     """Return whether the pool's own access point holds the slot, and not for a job that is still to begin."""
-    return slot.claim is not None and not slot.claim.holder and slot.name not in draft.state.claim_ready
+    state = draft.state
+    own = slot.claim is not None and not slot.claim.holder
+    return own and slot.name not in state.claim_ready and not state.is_earmarked(slot)
 
 
 def _ends(draft: Draft, slot: Slot) -> bool:

@@ -27,6 +27,7 @@ from ..state.schedd_settings import (
     MAX_RELEASES,
     MOST_MOVED,
     NAMES,
+    NOW_VACATE,
     OF_MAILS,
     PERIODIC,
     REASON,
@@ -241,7 +242,7 @@ def _expression(configuration: Configuration, name: str, text: str) -> str:
 
 def _periodic_pace(configuration: Configuration) -> Ad:
     found: Ad = {}
-    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES):
+    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES, NOW_VACATE):
         text = configuration.get(name).strip()
         if configuration.source(name).kind == "default" or not text:
             continue

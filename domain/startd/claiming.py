@@ -10,7 +10,7 @@ from math import isfinite
 
 from attrs import evolve
 
-from ..classad import EvaluationError
+from ..classad import ClassAd, EvaluationError
 from ..classad.tree import Literal
 from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, Refusal
@@ -183,7 +183,7 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
     if slot is None or slot.kind == "partitionable":
         slot = _carved(draft, stimulus, slot)
     value = rank_of(draft, slot, stimulus.ad)
-    limits = _limits_of(draft, slot, stimulus.ad)
+    limits = limits_of(draft, slot, stimulus.ad)
     whose = negotiator_of(draft.state, draft.caches, slot, draft.now, draft.context)
     waits = ClaimQueued(
         *draft.why("better_match"), slot.name, stimulus.claim, stimulus.submitter, value, stimulus.holder,
@@ -204,8 +204,9 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed there")
 
 
-def _limits_of(draft: Draft, slot: Slot, job: Ad) -> str:
-    """Return what a job from outside of this pool takes of concurrency limits with the slot: it counts as well."""
+def limits_of(draft: Draft, slot: Slot, job: Ad) -> str:
+    """Return what a job takes of concurrency limits with the slot, without a match: from outside of this pool it counts
+    as well."""
     if LIMITS not in job:
         return ""
     return evaluated(ad_of(job), policy_of(draft, slot).whole_ads()[0], draft.context)
@@ -228,7 +229,15 @@ def _carved(draft: Draft, stimulus: s.RequestClaim, parent: Slot | None) -> Slot
         parent = draft.state.slots.get(str(SlotName.parse(name).parent))
     if parent is None or parent.kind != "partitionable":
         raise Refusal(f"there is no slot {name}, and no partitionable slot to carve it from")
-    slot = carve(draft, parent, name, ad_of(stimulus.ad))
+    return carve_claimable(draft, parent, name, ad_of(stimulus.ad))
+
+
+def carve_claimable(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot:
+    """Carve a dynamic slot for a job from ``parent``, and have it where it can be claimed.
+
+    :raises Refusal: too little is left of the parent
+    """
+    slot = carve(draft, parent, name, job)
     leave_for_part(draft, parent)
     policy = policy_of(draft, slot)
     if not draft.state.dialect.steps("claim", slot.state_activity) and not policy.true("IS_OWNER"):

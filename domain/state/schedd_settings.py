@@ -70,6 +70,7 @@ TIMESLICE: Final = "PERIODIC_EXPR_TIMESLICE"
 MAX_RELEASES: Final = "SYSTEM_MAX_RELEASES"
 GRACEFULLY: Final = "GRACEFULLY_REMOVE_JOBS"
 COOL_DOWN: Final = "SYSTEM_ON_VACATE_COOL_DOWN"
+NOW_VACATE: Final = "SCHEDD_NOW_JOB_VACATE_TIMEOUT"
 EMAIL_DOMAIN: Final = "EMAIL_DOMAIN"
 SIGNATURE: Final = "EMAIL_SIGNATURE"
 ADMIN: Final = "CONDOR_ADMIN"
@@ -99,7 +100,7 @@ def schedd_kind(name: str) -> str | None:
         return "part"
     if name in (*MOST_MOVED, COOL_DOWN) or any(name == setting for setting, _ in STARTS.values()):
         return "expression"
-    if name == MAX_RELEASES:
+    if name in (MAX_RELEASES, NOW_VACATE):
         return "whole"
     if name.startswith(PERIODIC):
         return "text" if name.endswith(NAMES) else "expression"
@@ -120,6 +121,11 @@ def names_in(settings: Mapping[str, str], name: str) -> list[str]:
 def pace(settings: Mapping[str, str], name: str) -> float:
     """One of ``PACE``."""
     return float(settings.get(name, PACE[name]))
+
+
+def now_vacate_timeout(settings: Mapping[str, str]) -> int:
+    """How long jobs have to go for one that is to run at once, in microseconds; HTCondor's default is 20 s."""
+    return int(float(settings.get(NOW_VACATE, "20"))) * 1_000_000
 
 
 def limit(settings: Mapping[str, str], name: str) -> int | None:

@@ -98,6 +98,14 @@ class Activation:
 
 
 @define
+class Earmark:
+    """Claims that are kept for a job which is to run at once: see `ClaimsEarmarked`."""
+
+    claims: dict[str, str]  #: their ids, by their slots
+    until: int  #: when the jobs that have them must be gone, in microseconds
+
+
+@define
 class Drain:
     """A machine's drain: see `DrainBegan`."""
 
@@ -311,6 +319,8 @@ class State:
     """Slots that came to their better match, and the job that it is for."""
     matched: dict[str, None] = field(factory=dict)  #: the slots that are in Matched
     preempting: dict[str, None] = field(factory=dict)  #: the slots that are in Preempting
+    earmarks: dict[tuple[int, int], Earmark] = field(factory=dict)
+    """The jobs that are to run at once in place of others, each with the claims that are kept for it."""
     silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
     clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
     destined: dict[str, None] = field(factory=dict)  #: the slots that go to Matched when their client is gone
@@ -375,6 +385,11 @@ class State:
             self.idle_local += idle - before
         else:
             self.idle += idle - before
+
+    def is_earmarked(self, slot: Slot) -> bool:
+        """Whether the slot's claim is kept for a job that is to run at once."""
+        claim = "" if slot.claim is None else slot.claim.id
+        return any(earmark.claims.get(slot.name) == claim for earmark in self.earmarks.values())
 
     def hold_limits(self, limits: str, more: int) -> None:
         """So many matches or claims more hold this of concurrency limits."""

@@ -58,7 +58,7 @@ class Why(NamedTuple):
 # The reasons are data of the real pool's logs, which tools match.
 EVICTIONS: Final = {
     "vacate_command": Why(1010, 0, "Claim vacated by the administrator"),
-    "user_vacate": Why(1022, 0, "Job vacated by schedd"),
+    **dict.fromkeys(("user_vacate", "run_now"), Why(1022, 0, "Job vacated by schedd")),
     "preempt": Why(1011, 0, "PREEMPT expression evaluated to True"),
     **dict.fromkeys(("drain_command", "defrag", "draining"), Why(1014, 0, "Startd was draining")),
     "shutdown": Why(1013, 0, "Startd was shutdown"),

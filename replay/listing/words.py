@@ -147,6 +147,8 @@ OF_JOBS: dict[type[e.Event], Callable[[Any], Part]] = {
     e.JobsDeferred: lambda event: Part("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _activated,
     e.JobDue: lambda event: Part("due"),
+    e.ClaimsEarmarked: lambda event: Part("earmarked", f"the claims of {_some(list(event.claims))}"),
+    e.EarmarkEnded: lambda event: Part("earmark over", f"on {event.slot}" if event.slot else ""),
     e.JobCooledDown: lambda event: Part("cooled down"),
     e.MailDue: lambda event: Part("mail due", f"to {', '.join(event.to) or 'nobody'}: {shortened(event.subject)}"),
     e.Mailed: lambda event: Part("mailed", shortened(event.failure) or "sent"),

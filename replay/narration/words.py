@@ -23,9 +23,9 @@ ADVICE: Final = frozenset(_TABLES["advice"])  #: the codes of what the reader ca
 
 TELLING: Final = frozenset(
     {"slot_suspends", "slot_retires", "slot_vacates", "slot_kills", "slot_job_killed", "slot_job_over", "slot_drains",
-     "slot_matched_with", "slot_given_back", "claim_waits", "drain_began", "drain_chosen", "drain_canceled",
-     "machine_ends", "holder_silent", "slot_match_void", "log_slot_matched", "slot_backfills", "client_gone",
-     "slot_backfill_ends"}
+     "slot_matched_with", "slot_given_back", "claim_earmarked", "claim_waits", "drain_began", "drain_chosen",
+     "drain_canceled", "machine_ends", "holder_silent", "slot_match_void", "log_slot_matched", "slot_backfills",
+     "client_gone", "slot_backfill_ends"}
 )  # fmt: skip
 """The codes of a slot's steps that explain what came after them."""
 _EFFECTS: Final = {

@@ -15,6 +15,7 @@ from ..narration.wording import interval
 from .accounting import begins
 from .backfill import may_wait
 from .concurrency_limits import as_its_ad_says, exceed_no_limit, keeps_limits
+from .earmarks import coalesced
 from .judged_pool import JudgedPool, has_wishes, job_name, job_of, known_slot, policy, rule, rule_of
 from .pslot_preemption import claimed, preempts
 from .rules import REASONS
@@ -32,10 +33,11 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     waited = slot.waiting
     takes_over = waited is not None and waited.id == event.claim
     job = pool.state.matches.get(event.slot)
-    if job is None and not event.holder and not takes_over:
-        pool.report_slot(slot.name, "match", "it is claimed without a match")
-    if job is not None and not event.holder and event.negotiator != pool.state.matched_by.get(slot.name, ""):
-        pool.report_slot(slot.name, "match", "the claim counts for another negotiator than matched it")
+    if event.cause == "coalesced":
+        coalesced(pool, slot, event)
+        job = job_of(event.job)
+    elif not event.holder and not takes_over:
+        _as_matched(pool, slot, event)
     if waited is not None and (waited.id != event.claim or _terms(waited) != _terms(event)):
         words = f"claim {waited.id} waited for it, but {event.claim} takes it, or with other terms"
         pool.report_slot(slot.name, "waiting", words)
@@ -46,8 +48,6 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     machine = pool.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown and not (takes_over and pool.dialect.better_match_survives_shutdown):
         pool.report_slot(slot.name, "shutdown", f"it is claimed while {slot.machine} is shut down")
-    if not event.holder and not takes_over:
-        keeps_limits(pool, event)
     claimed(pool, slot, event)
     _asked_for(pool, event)
     begins(pool, event.submitter, event.factor, event.negotiator)
@@ -61,10 +61,19 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
         pool.expected[slot.name] = job
 
 
+def _as_matched(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
+    """Check that a claim of the pool's own schedd is of a slot that it was given, on the terms of that."""
+    if slot.name not in pool.state.matches:
+        pool.report_slot(slot.name, "match", "it is claimed without a match")
+    elif event.negotiator != pool.state.matched_by.get(slot.name, ""):
+        pool.report_slot(slot.name, "match", "the claim counts for another negotiator than matched it")
+    keeps_limits(pool, event)
+
+
 def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
     """Check that a claim's lease is a time, and its job is a job or none."""
     if event.holder:
-        as_its_ad_says(pool, event)
+        as_its_ad_says(pool, event, event.ad)
     pool.counts_for(event.slot, event.negotiator)
     if event.lease < 0:
         pool.report_slot(event.slot, "value", f"a claim's lease is {event.lease} s, below 0")

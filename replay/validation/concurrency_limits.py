@@ -28,9 +28,9 @@ def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
             held[name] = used + units
 
 
-def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
-    """Check that a claim of a holder outside of the pool holds what the job's ad says, if that is a plain text."""
-    meaning = expression(event.ad.get(LIMITS, '""'))
+def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
+    """Check that a claim that was made without a match holds what the job's ad says, if that is a plain text."""
+    meaning = expression(ad.get(LIMITS, '""'))
     says = meaning.value if isinstance(meaning, Literal) else event.limits
     if event.limits != (says if isinstance(says, str) else ""):
         words = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but the job's ad says {says}"

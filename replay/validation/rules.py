@@ -14,7 +14,7 @@ REASONS: Final = ("rank", "priority")  #: why a claimed slot may be matched
 
 ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
-     "suspend_command", "continue_command", "drain_command", "granted"}
+     "suspend_command", "continue_command", "drain_command", "granted", "run_now"}
 )  # fmt: skip
 """The causes that are a request: its answer is in the log under the same stimulus."""
 

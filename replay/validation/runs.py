@@ -87,9 +87,11 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     wanted = cluster.wish(event.proc, "JobMachineAttrs")
     if event.provides and event.provides != provides(slot, wanted):
         pool.report_job(*job, "value", f"what {event.slot} provides is not what its ad and its claim say")
+    if pool.state.is_earmarked(slot):
+        pool.report_job(*job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
-        if waits_for_a_slot(pool, *expected):
+        if waits_for_a_slot(pool, *expected) and expected not in pool.state.cooling:
             pool.report_job(*job, "match", f"{event.slot} was claimed for another job, which is to run first")
         if job in pool.state.reserved:
             pool.report_job(*job, "match", f"it begins on {event.slot}, but was given another slot")

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from ...domain import events as e
 from ..listing import LETTERS
-from . import defrag, jobs, machines, pslot_preemption, slots
+from . import defrag, earmarks, jobs, machines, pslot_preemption, slots
 from .judged_pool import RULES_OF, JudgedPool, Violation
 from .rules import ASKED
 from .submissions import settle_submissions
@@ -98,6 +98,7 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
         machines.settle(pool, name)
     pslot_preemption.settle(pool)
     defrag.settle(pool)
+    earmarks.settle(pool)
     pool.touched, pool.drained = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:

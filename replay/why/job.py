@@ -155,6 +155,10 @@ def _waits(life: JobLife) -> _Situation:
     before = [step for step in _why_ended(life) if step.code != "submitted"]
     if life.run is not None:
         return _Situation("job_idle", [*_still_running(life), *before], "wait_for_end")
+    if life.earmark is not None:
+        before.insert(0, life.earmark)
+        if life.earmark.code == "earmarked":
+            return _Situation("job_idle", before, "wait_for_room")
     if life.match:
         return _Situation("job_idle", [_add(life, "is_matched", slot=life.match), *before], "wait_for_start")
     asleep = sleeping(life.ad, life.at, life.zone)
@@ -217,7 +221,7 @@ def _runs(life: JobLife) -> _Situation:
         steps.append(_add(life, "moving", way=life.moving.way, when=when))
     elif life.executing is None:
         steps.append(_add(life, "not_begun", slot=life.run.slot))
-    matched = [one for one in life.chain if one.code == "matched" and one.at <= life.run.at]
+    matched = [one for one in life.chain if one.code in _GIVEN and one.at <= life.run.at]
     steps += [_since(life), *matched[-1:]] if _since(life).code != "started" else [*matched[-1:], _since(life)]
     if life.measured is not None:
         cpu = interval(life.measured.user_cpu + life.measured.system_cpu)
@@ -232,6 +236,8 @@ def _is_unmade(life: JobLife) -> _Situation:
 
 _ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed", *BY_POLICY.values()})
 _BY_SLOT = frozenset({"slot_suspends"})
+_GIVEN = frozenset({"matched", "put_together"})
+"""What tells of the slot on which a job begins."""
 _BY_HAND = ("1", "15")  #: codes of holds that somebody wanted: nothing has to be mended before the release
 _SITUATIONS: dict[str, Callable[[JobLife], _Situation]] = {
     "Unmade": _is_unmade,

@@ -69,6 +69,8 @@ class JobLife:
         self.edits: list[tuple[int, e.Ad]] = []  #: what was edited of it, each with the position
         self.slots = WholeSlots()
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
+        self.earmark: Sentence | None = None
+        """What was last told of claims that are kept for it, so that it runs at once: that they are, or no longer."""
         self.waits: dict[str, Sentence] = {}
         """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
 
@@ -261,6 +263,17 @@ class JobLife:
     def on_cooled_down(self, position: int, event: e.JobCooledDown) -> None:
         self._say(position, event, "cooled_down")
 
+    def on_earmarked(self, position: int, event: e.ClaimsEarmarked) -> None:
+        facts = {"slots": " and ".join(event.claims), "why": self.context.words(event)}
+        self.earmark = self._say(position, event, "earmarked", **facts)
+
+    def on_earmark_over(self, position: int, event: e.EarmarkEnded) -> None:
+        if event.slot:
+            self.match = event.slot
+            self._say(position, event, "put_together", slot=event.slot)
+        else:
+            self.earmark = self._say(position, event, "earmark_over", why=self.context.words(event))
+
     def on_mail_due(self, position: int, event: e.MailDue) -> None:
         self.mails[position] = event
 
@@ -271,7 +284,7 @@ class JobLife:
         code = "started_local" if event.cause == "local" else "started"
         held = "" if self.match == event.slot else "which its submitter held since a job before it"
         self.run, self.status, self.match, self.waiting = event, "Running", "", event.deferred
-        self.moving = self.executing = self.measured = self.told = self.step = None
+        self.moving = self.executing = self.measured = self.told = self.step = self.earmark = None
         self.since = self._say(position, event, code, slot=event.slot, held=held)
 
     def on_transfer_began(self, position: int, event: e.JobTransferBegan) -> None:
@@ -371,6 +384,8 @@ _SAY: dict[type[e.Event], Callable[[JobLife, int, Any], None]] = {
     e.JobCooledDown: JobLife.on_cooled_down,
     e.MailDue: JobLife.on_mail_due,
     e.Mailed: JobLife.on_mailed,
+    e.ClaimsEarmarked: JobLife.on_earmarked,
+    e.EarmarkEnded: JobLife.on_earmark_over,
     e.JobTransferBegan: JobLife.on_transfer_began,
     e.JobTransferEnded: JobLife.on_transfer_ended,
     e.JobExecuting: JobLife.on_executing,

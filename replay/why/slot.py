@@ -60,6 +60,7 @@ class _Life:
         self.parts: set[str] = set()
         self.holder = ""
         self.job = ""
+        self.earmark = ""  #: the job for which its claim is kept
         self.killed = False
         self.dead = False
         self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
@@ -74,6 +75,9 @@ class _Life:
                     self._say(position, event, "slot_matched_with", job=match.job, who=why)
                 elif self.name in match.preempts:
                     self._say(position, event, "slot_given_back", job=match.job, slot=match.slot)
+            return
+        if isinstance(event, e.ClaimsEarmarked | e.EarmarkEnded):
+            self._earmarked(position, event)
             return
         if isinstance(event, e.DefragPolled):
             self.poll = position, event
@@ -92,6 +96,18 @@ class _Life:
         sentence = Sentence(event.at, position, code, facts, event.cause, event.stimulus)
         self.chain.append(sentence)
         return sentence
+
+    def _earmarked(self, position: int, event: e.ClaimsEarmarked | e.EarmarkEnded) -> None:
+        """Tell for which job its claim is kept, and that it is no longer; that it was used for it tells its end."""
+        job = f"{event.cluster}.{event.proc}"
+        if isinstance(event, e.ClaimsEarmarked):
+            if self.name in event.claims:
+                self.earmark = job
+                self._say(position, event, "claim_earmarked", job=job, why=self.context.words(event))
+        elif job == self.earmark:
+            self.earmark = ""
+            if not event.slot:
+                self._say(position, event, "claim_earmarked_no_more", job=job, why=self.context.words(event))
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
         matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []

@@ -38,6 +38,8 @@ EXAMPLES: list[e.Event] = [
     e.JobTransferEnded(AT, "activated", "transfer-2", 1, 0, "input", 2, 47_598),
     e.JobExecuting(AT, "activated", "pid-1", 1, 0, 4711, "/var/lib/condor/execute/dir_4711"),
     e.JobCooledDown(AT, "cooled_down", "tick-2", 1, 0),
+    e.ClaimsEarmarked(AT, "run_now", "now-1", 2, 0, {"slot1@h": "slot1@h#1"}, AT + 20_000_000),
+    e.EarmarkEnded(AT, "coalesced", "exit-1", 2, 0, "slot1_1@h"),
     e.MailDue(AT, "notified", "exit-1", 1, 0, ("alice@h",), "[Condor] Condor Job 1.0", "Condor job 1.0\n"),
     e.Mailed(AT, "mailed", "mail-17", 1, 0, 17),
     e.JobSignalled(AT, "user_hold", "hold-1", 1, 0, "soft", AT + 10_000_000),

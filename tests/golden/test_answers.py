@@ -48,6 +48,7 @@ SINCE = {
     *(e.JobTransferBegan, e.JobTransferEnded),
     *(e.JobsDeferred, e.JobDue, e.JobsMaterialized, e.FactoryTransitioned),
     *(e.JobCooledDown, e.MailDue, e.Mailed),
+    *(e.ClaimsEarmarked, e.EarmarkEnded),
 }
 """The kinds of event that are newer: the logs of the next release will have them."""
 

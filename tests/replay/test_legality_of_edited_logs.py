@@ -70,6 +70,13 @@ exceed 12.0
 run 5 s
 vacate root slot1_1@h
 run 2 min
+submit alice 2 seconds=900
+run 5 s
+submit alice 1 seconds=30 cpus=2 Requirements=false
+now alice 14.0 13.0 13.1
+run 2 min
+remove alice 13
+run 1 min
 leave k
 """
 
@@ -128,6 +135,7 @@ TWICE_UNSEEN: dict[type[e.Event], str] = {
     e.JobMeasured: "a job may be measured any number of times",
     e.JobsEdited: "the values are those that it has",
     e.MailDue: "there may be any number",
+    e.JobSignalled: "what was killed may be killed again",
     e.JobsDeferred: "the time is that which it has",
     e.SubmitterSet: "the values are those that it has",
     e.SubmittersReset: "what is reset may be reset",

@@ -280,6 +280,8 @@ def test_every_kind_of_event_has_a_line() -> None:
         "transfer",
         "executing",
         "cooled down",
+        "earmarked",
+        "earmark over",
         "mail due",
         "mailed",
         "signalled",

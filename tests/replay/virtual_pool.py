@@ -153,6 +153,11 @@ class Pool:
             return self._act("vacate", user, what, *words)
         return self._handle(s.VacateSlot(self._id("vacate"), user, what, "fast" in words))
 
+    def _now(self, user: str, *jobs: str) -> Answer:
+        """now alice 3.0 1.0 1.1: 3.0 is to run in place of the others"""
+        job, *victims = (selection(one).jobs[0] for one in jobs)
+        return self._handle(s.RunNow(self._id("now"), user, job, tuple(victims)))
+
     def _edit(self, user: str, what: str, *words: str) -> Answer:
         """edit alice 1 JobPrio=5"""
         changes = dict(word.split("=", 1) for word in words)

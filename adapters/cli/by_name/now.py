@@ -1,16 +1,16 @@
-"""condor_now: give the slot of a running job to another job, at once.
-
-It is refused, in HTCondor's words as far as these go: a claim here is activated for the next job in the order of the
-queue, and for no other yet."""
+"""condor_now: run an idle job at once in place of running ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
-from .jobs import POOL, looked_up, pool_log
+from ...machine.host import user_name
+from ...runtime.commands import ask
+from ...runtime.requests import Refused, new_id
+from .jobs import POOL, pool_log
 
 _USAGE: Final = "{usage}"
 TOOL = Tool(
@@ -18,36 +18,28 @@ TOOL = Tool(
     {
         "help": Form(4),
         **{name: form._replace(least=len(name)) for name, form in POOL.items()},
-        "flags": Form(5, 1, instead="do not use the --flags option"),
+        "flags": Form(5, 1),
     },
     lacking=_USAGE,
-    unknown=_USAGE,
     helped=1,
+    words_end_it=True,
 )
-_IDLE, _RUNNING = 1, 2  #: JobStatus
 
 
 def now(argv: Sequence[str]) -> int:
+    """As with HTCondor's, the end is that of the request: the job begins when the others are gone."""
     arguments = read(TOOL, argv)
-    jobs = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]
-    if len(jobs) < 2 or None in jobs:
+    found = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]
+    jobs = [(int(one[1]), int(one[2] or 0)) for one in found if one is not None]
+    if len(jobs) < max(2, len(found)):
         raise TOOL.ended(_USAGE)
+    if arguments.has("flags"):  # they make HTCondor's schedd test itself
+        raise ToolEnded(1, "Do not use the --flags option.\n")
     url = pool_log(arguments, "Unable to locate schedd '{name}' in local pool, aborting.\n")
-    beneficiary, *victims = [(int(found[1]), int(found[2] or 0)) for found in jobs if found is not None]
-    ad, _ = looked_up(url, beneficiary)
-    if ad is None:
-        _refused("no such job (now-job)")
-    if ad.eval("JobStatus") != _IDLE:
-        _refused("the now-job must be idle")
-    for victim in victims:
-        ad, _ = looked_up(url, victim)
-        if ad is None:
-            _refused("no such job (vacate-job)")
-        if ad.eval("JobStatus") != _RUNNING:
-            _refused("vacate-job must be running")
-    _refused("a claim goes to the next job in the order of the queue: condor_prio says which that is, and "
-             "condor_vacate_job makes room for it")  # fmt: skip
-
-
-def _refused(why: str) -> NoReturn:
-    raise ToolEnded(1, f"Unable to reassign slot: {why}.\n")
+    request = {"kind": "RunNow", "id": new_id(), "user": user_name(), "job": jobs[0], "victims": jobs[1:]}
+    try:
+        ask(url, request)
+    except Refused as refused:
+        rule, _, _ = str(refused).partition(": ")
+        raise ToolEnded(1, f"Unable to reassign slot: {rule}.\n") from None
+    return 0

@@ -1,0 +1,320 @@
+"""Property: a job that is to run at once in place of others does so, or nothing comes of it; nobody else gets what is
+kept for it. Source: the reference's schedd.cpp, pccc.cpp and command.cpp, and the real pool's runs (tests/beside)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.domain.events import ClaimsEarmarked, EarmarkEnded, JobActivated, JobExited, JobSignalled
+from poolbook.domain.fold.evolve import fold
+from poolbook.domain.ports import stimuli as s
+from poolbook.replay.recheck_cycles import recheck
+from poolbook.replay.validation import examine
+from poolbook.replay.virtual_world import Behaviour
+from poolbook.replay.why.answer import why
+
+from ..domain.pools import TestPool
+from ..domain.test_invariants import as_plain
+from ..together import together
+
+DIALECTS = ["manual", "htcondor-25"]
+IMMORTAL = "Immortal"
+"""The attribute of jobs that no signal ends."""
+
+
+def crowded(dialect: str = "htcondor-25", jobs: int = 4, immortal: str = "", static: int = 0, **more: str) -> TestPool:
+    """A machine of four cores, all in use by alice's jobs 1.0 to 1.3; others of hers wait, 2.0 first."""
+    pool = TestPool(
+        dialect=dialect,
+        behave=lambda launch: Behaviour(
+            600, grace=None, immortal=f"{launch.cluster}.{launch.proc}" in immortal.split()
+        ),
+        settings=more,
+    )
+    pool.machine("h", 4, 4096, static)
+    pool.submit(jobs)
+    pool.advance(10)
+    pool.submit(3, JobPrio="5")
+    pool.advance(1)
+    assert [pool.status(f"1.{proc}") for proc in range(jobs)] == ["Running"] * jobs
+    return pool
+
+
+def now(pool: TestPool, job: str, *victims: str, user: str = "alice") -> str:
+    """Ask for it, and return the refusal."""
+    ids = [tuple(map(int, one.split("."))) for one in (job, *victims)]
+    return pool.handle(s.RunNow(pool.id(), user, ids[0], tuple(ids[1:]))).refusal  # type: ignore[arg-type]
+
+
+def is_sound(pool: TestPool) -> bool:
+    """Whether the log bears being judged, being folded anew, and having its cycles taken again."""
+    violations = [str(violation) for violation in examine(pool.log.read()).violations]
+    assert violations == []
+    assert as_plain(pool.state) == as_plain(fold(pool.log.read()))
+    return recheck(pool.log.read()).sound
+
+
+def came_to(pool: TestPool) -> list[tuple[str, str]]:
+    """Why, and on which slot, each thing of the kind was over."""
+    return [(event.cause, event.slot) for event in pool.events() if isinstance(event, EarmarkEnded)]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("victims", [("1.2",), ("1.0", "1.3"), ("1.0", "1.1", "1.2", "1.3")])
+def test_it_begins_at_once_where_they_ran_whoever_is_next(dialect: str, victims: tuple[str, ...]) -> None:
+    pool = crowded(dialect)
+    pool.submit(1, RequestCpus=str(len(victims)), RequestMemory=str(1024 * len(victims)))
+    pool.advance(1)
+    assert now(pool, "3.0", *victims) == ""
+    pool.advance(0)
+    assert pool.status("3.0") == "Running"
+    begun = [event for event in pool.events() if isinstance(event, JobActivated)]
+    assert [(event.cluster, event.proc) for event in begun[4:5]] == [(3, 0)]
+    assert begun[4].provides["Cpus"] == str(len(victims))
+    assert began_in_one_decision_with_the_last_end(pool)
+    assert is_sound(pool)
+
+
+def began_in_one_decision_with_the_last_end(pool: TestPool) -> bool:
+    ended = [event.stimulus for event in pool.events() if isinstance(event, JobExited)]
+    begun = [event.stimulus for event in pool.events() if isinstance(event, JobActivated) and event.cluster == 3]
+    return begun == ended[-1:]
+
+
+def test_the_ads_of_the_others_say_that_the_access_point_vacated_them() -> None:
+    pool = crowded()
+    assert now(pool, "2.1", "1.1") == ""
+    pool.advance(0)
+    ad = pool.state.clusters[1].attributes(1)
+    said = [ad[name] for name in ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")]
+    assert said == ['"Job vacated by schedd"', "1022", "0"]
+    told = [event for event in pool.events() if isinstance(event, JobSignalled)]
+    assert [(event.proc, event.how, event.cause) for event in told] == [(1, "hard", "run_now")]
+
+
+def test_what_is_left_of_their_slots_goes_back_to_the_whole() -> None:
+    pool = crowded()
+    assert now(pool, "2.0", "1.0", "1.1", "1.2") == ""
+    pool.handle(s.FireTimers("tick"))
+    pool.advance(0)
+    assert pool.status("2.0") == "Running"
+    assert pool.state.slots["slot1@h"].ad["Cpus"] in ("0", "2")  # the next cycle gives it to those that wait
+    assert is_sound(pool)
+
+
+NOBODY_HAS = "is not in the queue; `poolbook q -all` lists what is"
+
+
+@together(
+    ("job", "victims", "user", "refusal"),
+    [
+        ("9.0", ("1.0",), "alice", f"no such job (now-job): 9.0 {NOBODY_HAS}"),
+        ("2.7", ("1.0",), "alice", f"no such job (now-job): 2.7 {NOBODY_HAS}"),
+        ("2.0", ("1.0",), "bob", "you must own the now-job: 2.0 is alice's, and bob is no super user"),
+        ("1.0", ("1.0",), "alice", "the now-job must be idle: 1.0 is Running"),
+        ("4.0", ("1.0",), "alice", "the now-job must be idle: 4.0 is Held"),
+        (
+            "5.0",
+            ("1.0",),
+            "alice",
+            "the now-job must be in the vanilla universe: 5.0 is of universe 12, which has no slot",
+        ),
+        ("2.0", ("9.0",), "alice", f"no such job (vacate-job): 9.0 {NOBODY_HAS}"),
+        ("2.0", ("1.0", "1.9"), "alice", f"no such job (vacate-job): 1.9 {NOBODY_HAS}"),
+        ("3.0", ("1.0",), "bob", "you must own the vacate-job: 1.0 is alice's, and bob is no super user"),
+        ("2.0", ("2.1",), "alice", "vacate-job must be running: 2.1 is Idle"),
+        ("2.0", ("1.0", "4.0"), "alice", "vacate-job must be running: 4.0 is Held"),
+        (
+            "2.0",
+            ("5.0",),
+            "alice",
+            "vacate-job must be in the vanilla universe: 5.0 is of universe 12, which has no slot",
+        ),
+        (
+            "2.0",
+            (),
+            "alice",
+            "invalid vacate-job ID list: name at least one running job that is to make room for 2.0",
+        ),
+    ],
+)
+def test_what_is_no_such_job_is_refused_and_nobody_has_to_go(
+    job: str, victims: tuple[str, ...], user: str, refusal: str
+) -> None:
+    pool = crowded()
+    pool.submit(user="bob")
+    pool.submit(JobStatus="5", HoldReasonCode="15")
+    pool.submit(JobUniverse="12")
+    before = len(pool.events())
+    assert now(pool, job, *victims, user=user) == refusal
+    assert len(pool.events()) == before
+
+
+def test_a_super_user_may_give_the_slot_of_one_user_to_another() -> None:
+    pool = crowded()
+    pool.submit(user="bob")
+    assert now(pool, "3.0", "1.0", user="root") == ""
+    pool.advance(0)
+    assert pool.status("3.0") == "Running"
+    claims = {slot.claim.submitter for slot in pool.state.slots.values() if slot.claim is not None}
+    assert claims == {"alice@example.org", "bob@example.org"}
+    assert is_sound(pool)
+
+
+def test_a_job_can_be_asked_for_once_at_a_time() -> None:
+    pool = crowded(immortal="1.0")
+    assert now(pool, "2.0", "1.0") == ""
+    words = "the now-job must not already be scheduled to run immediately: 2.0 waits for the jobs on slot1_1@h to go"
+    assert now(pool, "2.0", "1.1") == words
+    pool.advance(30)
+    assert now(pool, "2.0", "1.1") == ""
+
+
+def test_a_victim_that_is_named_twice_is_one() -> None:
+    pool = crowded()
+    assert now(pool, "2.0", "1.0", "1.0") == ""
+    pool.advance(0)
+    assert pool.status("2.0") == "Running"
+
+
+# Nothing comes of it
+
+Meanwhile = Callable[[TestPool], object]
+
+
+def nothing(pool: TestPool) -> None:
+    pass
+
+
+@together(
+    ("job", "victims", "meanwhile", "cause", "seconds"),
+    [
+        # while 1.0, which does not end, is waited for; 1.1 is gone
+        ("2.0", ("1.0", "1.1"), nothing, "now_late", 20),
+        ("2.0", ("1.0", "1.1"), lambda pool: pool.vacate_slot("slot1_2@h"), "now_lost", 0),
+        ("2.0", ("1.0", "1.1"), lambda pool: now(pool, "2.1", "1.0"), "now_taken", 0),
+        # when all are gone
+        ("2.0", ("1.1", "1.2"), lambda pool: pool.act("hold", "2.0"), "now_not_idle", 0),
+        ("2.0", ("1.1", "1.2"), lambda pool: pool.act("remove", "2.0"), "now_gone", 0),
+        ("4.0", ("1.1", "1.2"), nothing, "now_unfit", 0),
+        ("5.0", ("1.1",), nothing, "now_unfit", 0),
+    ],
+)
+def test_nothing_comes_of_it(
+    job: str, victims: tuple[str, ...], meanwhile: Meanwhile, cause: str, seconds: float
+) -> None:
+    pool = crowded(immortal="1.0")
+    pool.submit(user="bob")
+    pool.submit(RequestCpus="3")
+    pool.submit(RequestMemory="4000")
+    assert now(pool, job, *victims) == ""
+    meanwhile(pool)
+    if seconds:
+        pool.advance(seconds - 1)
+        assert came_to(pool) == []
+    pool.advance(1)
+    assert came_to(pool) == [(cause, "")]
+    assert not any((event.cluster, event.proc) == (int(job[0]), 0) and event.cause == "run_now"
+                   for event in pool.events() if isinstance(event, JobActivated))  # fmt: skip
+    claims = {slot.claim.id for slot in pool.state.slots.values() if slot.claim is not None}
+    assert all(claims.issuperset(earmark.claims.values()) for earmark in pool.state.earmarks.values())
+    assert is_sound(pool)
+    asked = next(event for event in pool.events() if isinstance(event, ClaimsEarmarked))
+    assert len(asked.claims) == len(victims)
+
+
+def test_slots_that_are_no_parts_of_one_are_given_up() -> None:
+    for static, machines, cause in ((4, 1, "now_static"), (0, 2, "now_apart")):
+        pool = TestPool(dialect="htcondor-25", behave=lambda launch: Behaviour(600))
+        for number in range(machines):
+            pool.machine(f"h{number}", 4 // machines, 4096 // machines, static // machines)
+        pool.submit(4)
+        pool.advance(10)
+        pool.submit()
+        homes = {f"{a.cluster}.{a.proc}": pool.state.slots[a.slot].machine for a in pool.state.activations.values()}
+        first = min(homes)
+        other = next((job for job in sorted(homes) if homes[job] != homes[first]), max(homes))
+        assert now(pool, "2.0", first, other) == ""
+        pool.advance(0)
+        assert came_to(pool) == [(cause, "")]
+        assert is_sound(pool)
+
+
+def test_its_time_is_the_configured_one() -> None:
+    pool = crowded(immortal="1.0", SCHEDD_NOW_JOB_VACATE_TIMEOUT="50")
+    assert now(pool, "2.0", "1.0") == ""
+    pool.advance(49)
+    assert came_to(pool) == []
+    pool.advance(2)
+    assert came_to(pool) == [("now_late", "")]
+
+
+def told(pool: TestPool, thing: str, whole: bool = False) -> str:
+    answer = why(pool.log, thing)
+    return "\n".join(sentence.text for sentence in (answer.life if whole else answer.lines))
+
+
+def test_why_tells_of_it_in_each_of_its_steps() -> None:
+    pool = crowded(immortal="1.0")
+    pool.submit(RequestCpus="3")
+    assert now(pool, "3.0", "1.0", "1.1") == ""
+    assert "Job 3.0 is to run at once in place of what runs on slot1_1@h and slot1_2@h: alice asked" in told(
+        pool, "3.0"
+    )
+    assert "set apart for job 3.0" in told(pool, "slot1_2@h", whole=True)
+    pool.advance(30)
+    assert "Nothing came of job 3.0 running at once: the jobs that had to go did not" in told(pool, "3.0")
+    assert now(pool, "2.1", "1.2", "1.3") == ""
+    pool.advance(0)
+    assert "was made for job 2.1 of what the jobs that had to go for it had held" in told(pool, "2.1")
+
+
+# In any order
+
+
+def restarted(pool: TestPool) -> None:
+    """The pool was killed, and goes on by its log."""
+    pool.engine = Engine(pool.log, pool.world)
+    pool.engine.load()
+
+
+JOBS = st.sampled_from([f"{cluster}.{proc}" for cluster in (1, 2) for proc in range(4)])
+STEPS = st.one_of(
+    st.tuples(st.just("now"), JOBS, st.lists(JOBS, min_size=1, max_size=3)),
+    st.tuples(st.sampled_from(["hold", "release", "remove", "vacate", "suspend", "continue"]), JOBS),
+    st.tuples(st.just("vacate slot"), st.sampled_from(["slot1_1@h", "slot1_2@h", "h"])),
+    st.tuples(st.just("advance"), st.sampled_from([0.0, 1.0, 25.0, 700.0])),
+    st.tuples(st.sampled_from(["drain", "restart"])),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(steps=st.lists(STEPS, max_size=12), dialect=st.sampled_from(DIALECTS), immortal=st.sampled_from(["", "1.0 2.1"]))
+def test_whatever_happens_nobody_else_gets_what_is_kept_and_nothing_is_kept_for_ever(
+    steps: list[tuple[str, ...]], dialect: str, immortal: str
+) -> None:
+    pool = crowded(dialect, immortal=immortal)
+    for what, *words in steps:
+        if what == "now":
+            now(pool, words[0], *words[1])
+        elif what == "vacate slot":
+            pool.vacate_slot(words[0])
+        elif what == "advance":
+            pool.advance(float(words[0]))
+        elif what == "drain":
+            pool.handle(s.Drain(pool.id(), "root", "h", "Fast", completion="resume"))
+        elif what == "restart":
+            restarted(pool)
+        else:
+            pool.act(what, words[0], user="root")
+        assert as_plain(pool.state) == as_plain(fold(pool.log.read()))
+        for earmark in pool.state.earmarks.values():
+            assert all(pool.state.slots[name].claim.id == claim for name, claim in earmark.claims.items())
+    pool.advance(25)
+    assert pool.state.earmarks == {}
+    assert is_sound(pool)
