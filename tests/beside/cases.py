@@ -2,7 +2,7 @@
 
 A file's comments tell it. ``# when 001: hold -reason 'not now'`` waits until the job's log has a further event 001 (or
 until the file of that name has something in it; - is at once), and then has the command called, with the job's cluster
-as its last word. A first word such as .1 names one process; sh calls a program, nothing waits alone. ``# until 012``
+as its last word. First words such as .1 name processes instead; sh calls a program, nothing waits. ``# until 012``
 says which event ends the story: 005 or 009 unless it is there."""
 
 from __future__ import annotations

@@ -104,9 +104,8 @@ class Own:
             self._folder.kill_everything()
 
     def command(self, name: str, *words: str, where: str = ".") -> str:
-        log = str(self._folder.path / "pool.db")
-        variables = {**environment(), **USERS}
-        done = forked.run([*POOLBOOK, name, *words, "-log", log], cwd=self.home / where, env=variables, timeout=300)
+        variables = {**environment(), **USERS, "POOLBOOK_LOG": str(self._folder.path / "pool.db")}
+        done = forked.run([*POOLBOOK, name, *words], cwd=self.home / where, env=variables, timeout=300)
         return done.stdout + done.stderr
 
 

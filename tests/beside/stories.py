@@ -12,6 +12,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -143,8 +144,8 @@ def _act(pool: Pool, story: _Story, words: tuple[str, ...]) -> None:
     if name == "sh":
         subprocess.run(rest, cwd=story.folder, check=True)
     elif name != "nothing":
-        proc = rest.pop(0) if rest and re.fullmatch(r"\.\d+", rest[0]) else ""
-        pool.command(name, *rest, f"{story.cluster}{proc}")
+        procs = list(takewhile(re.compile(r"\.\d+").fullmatch, rest))
+        pool.command(name, *rest[len(procs) :], *(f"{story.cluster}{proc}" for proc in procs or [""]))
 
 
 Ads = dict[tuple[int, int], dict[str, str]]
