@@ -287,6 +287,7 @@ def _maps(configuration: Configuration, warn: Warn) -> Ad:
             if not text.strip():
                 warn(f"the user map {name} has no lines: neither {file} nor {data} is set")
                 continue
+            text = _whole(configuration, data, text, "")
         if configuration.boolean(f"{user_maps.PREFIX}{name}", False):
             found[f"{user_maps.PREFIX}{name}"] = "true"
         _check(file if path else data, text, warn)
@@ -298,9 +299,19 @@ def _maps(configuration: Configuration, warn: Warn) -> Ad:
 
 def _file(configuration: Configuration, setting: str, path: str) -> str:
     try:
-        return "\n".join(_lines(configuration.file(path), path, configuration.file))
+        text = configuration.file(path)
     except OSError as error:
         words = f"the user map {path} cannot be read: {error.strerror or error}"
+        raise _error(configuration, setting, words) from None
+    return _whole(configuration, setting, text, path)
+
+
+def _whole(configuration: Configuration, setting: str, text: str, path: str) -> str:
+    """The lines of a map, with those of the files that it includes; ``path``: where its own are, if in a file."""
+    try:
+        return "\n".join(_lines(text, path, configuration.file))
+    except OSError as error:
+        words = f"{error.filename or 'a file'}, which it includes, cannot be read: {error.strerror or error}"
         raise _error(configuration, setting, words) from None
 
 

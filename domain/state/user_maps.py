@@ -69,7 +69,7 @@ def read_map(
         if flags is not None and not is_pattern(name, flags):
             warn(number, f"/{name[:60]}/ is no regular expression")
             continue
-        methods.setdefault(method, []).append((name, groups, flags))
+        methods.setdefault(method.lower(), []).append((name, groups, flags))
     return {method: _lookup(list(_entries(lines, is_prefix))) for method, lines in methods.items()}
 
 

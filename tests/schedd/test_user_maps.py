@@ -83,6 +83,19 @@ def test_a_map_may_include_another_file() -> None:
     assert (maps["x"]("alice"), maps["x"]("bob")) == ("one", "two")
 
 
+def test_a_map_that_is_written_in_the_configuration_may_include_a_file_too() -> None:
+    config = "CLASSAD_USER_MAP_NAMES = x\nCLASSAD_USER_MAPDATA_x @=end\n* alice one\n@include /etc/b.map\n@end\n"
+    found = PolicyPool(config, files={"/etc/b.map": "* bob two\n"})
+    maps = found.engine.state.user_maps
+    assert (maps["x"]("alice"), maps["x"]("bob")) == ("one", "two")
+    with pytest.raises(ConfigError, match=r"CLASSAD_USER_MAPDATA_x: /etc/b.map, which it includes, cannot be read"):
+        PolicyPool(config)
+
+
+def test_a_method_is_one_method_in_any_letters() -> None:
+    assert [read_map("GSI a one\ngsi b two")["gsi"](name) for name in "ab"] == ["one", "two"]
+
+
 def started(pool: PolicyPool) -> bool:
     pool.handle(s.Negotiate(pool.id()))
     return bool(pool.engine.state.by_job or pool.engine.state.matches)
