@@ -78,8 +78,9 @@ POLICIES: Final = (
     ),
     Policy(
         "execute_duration", "hold", _EXECUTING, "AllowedExecuteDuration", code=47,
-        asks="JobCurrentStartExecutingDate >= ShadowBday && "
-        "time() - JobCurrentStartExecutingDate > AllowedExecuteDuration",
+        asks="JobCurrentStartExecutingDate >= ShadowBday && time() - AllowedExecuteDuration > "
+        "ifThenElse((TransferOutFinished ?: 0) > JobCurrentStartExecutingDate, TransferOutFinished, "
+        "JobCurrentStartExecutingDate)",
         words="The job exceeded allowed execute duration of {time}",
     ),
     Policy(

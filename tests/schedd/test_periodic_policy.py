@@ -122,6 +122,9 @@ WAITS = {"Requirements": "false"}
          ["120 job_duration: The job exceeded allowed job duration of 01:40 (46/0)"]),
         ({"AllowedExecuteDuration": "2 * 60"}, {},
          ["180 execute_duration: The job exceeded allowed execute duration of 02:00 (47/0)"]),
+        # from its last checkpoint on
+        ({"AllowedExecuteDuration": "60", "TransferOutFinished": "1800000100"}, {},
+         ["180 execute_duration: The job exceeded allowed execute duration of 01:00 (47/0)"]),
         ({"AllowedJobDuration": "Missing", "AllowedExecuteDuration": '"1"'}, {}, []),
         ({**WAITS, "AllowedJobDuration": "1"}, {}, []),
         # the instant from which on a job is removed
