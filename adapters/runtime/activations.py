@@ -147,6 +147,7 @@ def activation(
         account=account,
         files=files,
         core_bytes=job.number("CoreSize") or 0,
+        stack_bytes=job.number("StackSize") or 0,
         chirp=_chirp(job, starter, ours=bool(launch.cluster)),
     )
 

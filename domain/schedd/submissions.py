@@ -42,6 +42,10 @@ def submit(draft: Draft, command: Submit) -> None:
     command, columns = admitted.command, admitted.columns
     submitter = submitter_of(draft, command, columns)
     ad, packed, on_hold = _held_from_the_start(command, columns)
+    if makes_factory(ad) and not state.dialect.factories_hold_jobs and not on_hold:
+        counted = _first_hold(ad) if ad.get("JobStatus") == "5" else {}
+        counted.pop("InitialJobStatus", None)
+        ad = {**ad, **counted, "JobStatus": "1"}
     held = ad.get("JobStatus") == "5"
     status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
     now = seconds(draft.now)

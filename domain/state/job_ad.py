@@ -184,7 +184,8 @@ class _Attributes:
 
 
 def _status(changes: Changes, target: str, source: str, at: int) -> None:
-    changes["LastJobStatus"] = str(STATUS_NUMBERS[source])
+    if target != source:
+        changes["LastJobStatus"] = str(STATUS_NUMBERS[source])
     changes["JobStatus"] = str(STATUS_NUMBERS[target])
     changes["EnteredCurrentStatus"] = seconds(at)
 

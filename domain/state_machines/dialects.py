@@ -81,6 +81,9 @@ class Dialect(NamedTuple):
     transforms_see_all_attributes: bool
     """Statements of a transform with regular expressions see all attributes of the job, as the manual has it. In the
     real schedd those of the cluster are not among a job's own."""
+    factories_hold_jobs: bool
+    """A factory whose submission says ``hold = true`` makes held jobs. Those of a real schedd are idle, and say why
+    they were to be held."""
     ends_idle_startd_at_once: bool
     """A startd that is shut down while it runs no job ends at once, with its claims, as the real startd does."""
     defrag_exceeds_maxima: bool
@@ -125,6 +128,7 @@ MANUAL: Final = Dialect(
     asks_system_periodic_vacate=True,
     tells_last_warning_alone=True,
     transforms_see_all_attributes=True,
+    factories_hold_jobs=True,
     ends_idle_startd_at_once=False,
     defrag_exceeds_maxima=False,
     defrag_joins_whole_machine_expr=False,
@@ -159,6 +163,7 @@ HTCONDOR_25: Final = Dialect(
     asks_system_periodic_vacate=False,
     tells_last_warning_alone=False,
     transforms_see_all_attributes=False,
+    factories_hold_jobs=False,
     ends_idle_startd_at_once=True,
     defrag_exceeds_maxima=True,
     defrag_joins_whole_machine_expr=True,

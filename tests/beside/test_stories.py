@@ -1,4 +1,4 @@
-"""Golden: what becomes of the jobs of some 220 submit files in a pool of ours is what became of them in a real one
+"""Golden: what becomes of the jobs of some 270 submit files in a pool of ours is what became of them in a real one
 (HTCondor 25.14), but for what a table lists with its reasons. `make realpool` asks both pools anew."""
 
 from __future__ import annotations

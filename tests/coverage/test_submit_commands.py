@@ -63,9 +63,12 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
 @together(
     ("lines", "told"),
     [
-        ("stack_size = 5", "stack_size is kept in the ad and not acted on yet"),
-        ("stack_size = 5\nnoop_job = true", "noop_job and stack_size are kept in the ad and not acted on yet"),
-        ("+StackSize = 5", "+StackSize is kept in the ad"),
+        ("skip_if_dataflow = true", "skip_if_dataflow is kept in the ad and not acted on yet"),
+        (
+            "skip_if_dataflow = true\nnoop_job = true",
+            "noop_job and skip_if_dataflow are kept in the ad and not acted on yet",
+        ),
+        ("+SkipIfDataflow = true", "+SkipIfDataflow is kept in the ad"),
         ("should_transfer_files = YES\nencrypt_input_files = a", "no slot has HasPerFileEncryption yet"),
         ("ec2_ami_id = a\nuse_scitokens = true", "ec2_ami_id and use_scitokens have no effect yet"),
         ("requirements = HasVM && HasJava", "requirements reads HasJava and HasVM, which no slot here has"),
@@ -75,7 +78,7 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
             "leave_in_queue = MY.lastrejmatchreason =?= 1",
             "leave_in_queue reads LastRejMatchReason, which no job here has",
         ),
-        ("priority = 3\nqueue stack_size in (5)", "stack_size is kept in the ad"),
+        ("priority = 3\nqueue skip_if_dataflow in (true)", "skip_if_dataflow is kept in the ad"),
     ],
 )
 def test_what_is_not_followed_is_told_at_each_submission(lines: str, told: str) -> None:
@@ -126,13 +129,13 @@ def test_all_that_is_not_followed_is_named_in_one_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = "executable = /bin/true\nnoop_job = true\nstack_size = 7\nkeep_claim_idle = 5\nqueue\n"
+    lines = "executable = /bin/true\nnoop_job = true\nskip_if_dataflow = true\nkeep_claim_idle = 5\nqueue\n"
     Path("job.sub").write_text(lines)
     for command in (["submit", "job.sub"], ["run", "job.sub"]):
         assert main(command) == 0
         (line,) = [line for line in capsys.readouterr().err.splitlines() if "noop_job" in line]
         assert line == (
-            "WARNING: noop_job and stack_size are kept in the ad and not acted on yet; "
+            "WARNING: noop_job and skip_if_dataflow are kept in the ad and not acted on yet; "
             "keep_claim_idle has no effect yet"
         )
 

@@ -26,8 +26,8 @@ from ..together import together
 EXAMPLES = max(8, int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 20)
 
 
-def pool_of(*, cpus: int = 0, seconds: float = 10) -> TestPool:
-    pool = TestPool(behave=lambda launch: Behaviour(seconds))
+def pool_of(*, cpus: int = 0, seconds: float = 10, dialect: str = "manual") -> TestPool:
+    pool = TestPool(behave=lambda launch: Behaviour(seconds), dialect=dialect)
     if cpus:
         pool.machine(cpus=cpus)
     return pool
@@ -203,6 +203,16 @@ def test_jobs_that_are_submitted_on_hold_are_held_as_they_are_made() -> None:
     pool.act("release", "1")
     pool.advance(0)
     assert [pool.status(f"1.{proc}") for proc in present(pool)] == ["Running", "Idle", "Held"]
+    assert sound(pool)
+
+
+def test_those_of_the_real_schedd_are_idle_though_they_say_why_they_were_to_be_held() -> None:
+    """As recorded (tests/data/beside/materialize-held.sub)."""
+    pool = pool_of(dialect="htcondor-25")
+    factory(pool, 5, idle="2", JobStatus="5", HoldReason='"x"', HoldReasonCode="15", HoldReasonSubCode="0")
+    assert [pool.status(f"1.{proc}") for proc in present(pool)] == ["Idle", "Idle"]
+    ad = pool.state.clusters[1].attributes(0)
+    assert (ad["HoldReason"], ad.get("InitialJobStatus"), ad.get("NumHolds")) == ('"x"', None, "1")
     assert sound(pool)
 
 

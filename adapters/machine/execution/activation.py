@@ -160,6 +160,7 @@ class Activation:
     account: Account | None = None  #: the user that it runs as, if not the pool's own; needs a supervisor of root's
     files: Account | None = None  #: whose are the files where it was submitted, if not the pool's own user's
     core_bytes: int = 0  #: how large a core file may become; below 0: as large as the pool's own may
+    stack_bytes: int = 0  #: how large its stack may become; 0 and below: as large as the machine lets it
     transfer: FileTransfer | None = None  #: how its files are transferred; None: it finds them where they are
     chirp: Chirp | None = None  #: what its condor_chirp may do; None: it is not answered
     container: Docker | Apptainer | None = None  #: in which container it runs

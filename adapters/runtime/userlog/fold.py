@@ -26,8 +26,8 @@ from ....domain.state_machines.hold_codes import (
     goes_on_hold,
 )
 from . import event_text
-from .logged_clusters import NOTES, LogFile, LoggedCluster, holds, without
-from .logged_runs import Place, Run, address, changed, local, place, table
+from .logged_clusters import LogFile, LoggedCluster, holds, without, words
+from .logged_runs import Place, Run, address, changed, local, place, said_of, table
 
 Body = str | Callable[[int], str]
 """An event's text: one for all jobs, or a function that makes each process's when it is written."""
@@ -59,6 +59,7 @@ class UserLogs:
         self._host = address("localhost")
         self._dialect = ""
         self._hosts: dict[str, str] = {}
+        self._machines: dict[str, e.Ad] = {}
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
         self._leaving: dict[str, Why] = {}  #: why the claims of slots are about to end, where that is logged
@@ -102,9 +103,11 @@ class UserLogs:
 
     def _machine(self, event: e.MachineJoined) -> None:
         self._hosts[event.machine] = unquoted(event.ad.get("MyAddress", "")) or address(event.machine)
+        self._machines[event.machine] = event.ad
 
     def _machine_left(self, event: e.MachineLeft) -> None:
         self._hosts.pop(event.machine, None)
+        self._machines.pop(event.machine, None)
 
     def _slot(self, event: e.SlotCreated) -> None:
         self._places[event.slot] = place(event.slot, event.machine, event.ad)
@@ -144,7 +147,7 @@ class UserLogs:
         if event.factory:
             yield cluster, FACTORY, CLUSTER_SUBMIT, event_text.cluster_submitted(self._host)
         else:
-            yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.alike(*NOTES) else body
+            yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.noted_alike() else body
 
     def _materialized(self, event: e.JobsMaterialized) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
@@ -156,7 +159,7 @@ class UserLogs:
         def body(proc: int) -> str:
             return event_text.submitted(self._host, cluster.notes(proc))
 
-        yield cluster, event.procs, SUBMIT, body(event.procs[0][0]) if cluster.alike(*NOTES) else body
+        yield cluster, event.procs, SUBMIT, body(event.procs[0][0]) if cluster.noted_alike() else body
 
     def _factory_moved(self, event: e.FactoryTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
@@ -253,7 +256,11 @@ class UserLogs:
         if cluster is not None:
             where = self._places.get(event.slot) or local(event.slot)
             host = self._hosts.get(where.machine) or (address(where.machine) if where.machine else self._host)
-            self._runs[event.cluster, event.proc] = Run(where, host, event.at, deferred=bool(event.deferred))
+            run = Run(where, host, event.at, deferred=bool(event.deferred))
+            asked = words(cluster.string(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
+            if asked:
+                run.asked = said_of(where, self._machines.get(where.machine, {}), asked)
+            self._runs[event.cluster, event.proc] = run
             cluster.running.add(event.proc)
 
     def _running(self, event: _OfARun) -> Run | None:
@@ -343,7 +350,7 @@ _ENDING = ("Claimed/Retiring", "Preempting/")
 
 
 def _began(run: Run, scratch: str) -> str:
-    properties = dict(run.place.offers)
+    properties = {**run.asked, **run.place.offers}
     if scratch:
         properties["CondorScratchDir"] = quoted(scratch)
     return event_text.executing(run.host, run.place.slot if run.place.machine else "", properties)

@@ -10,7 +10,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ....domain.classad import EvaluationError
+from ....domain.classad import ERROR, UNDEFINED, EvaluationError, unparse
+from ....domain.classad.tree import Literal
 from ....domain.events import Ad, ClusterSubmitted, Procs
 from ....domain.state.expression_cache import ad_of
 from ....domain.state.job_ad import unquoted, whole
@@ -20,6 +21,7 @@ from .event_text import Numbers, number
 NOWHERE = "/dev/null"
 NOTED = ("DAGNodeName", "JobBatchName")
 """Attributes that event 000 shows if a job has them. Source: the schedd's WriteSubmitToUserLog."""
+ASKED = "SubmitEventNotesAttrs"  #: has the names of further ones
 NOTES = (*NOTED, "SubmitEventNotes", "SubmitEventUserNotes")  #: attributes that event 000 depends on
 
 
@@ -100,22 +102,45 @@ class LoggedCluster:
         text = self.value(proc, name)
         if not text or text.isdigit():
             return text
-        whole = {**self.ad, **self.variants.of(proc)}
-        for procs, changes in self._edits:
-            if holds(procs, proc):
-                whole.update(changes)
-        ad = ad_of(whole)
         try:
-            value = ad.eval(name)
+            value = ad_of(self._whole(proc)).eval(name)
         except EvaluationError:
             return ""
         return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
+    def noted_alike(self) -> bool:
+        """Tell whether event 000 is the same for all jobs."""
+        return self.alike(*NOTES, ASKED) and not self.value(0, ASKED)
+
     def notes(self, proc: int) -> list[str]:
-        """Return the lines under event 000: the attributes `NOTED` or SubmitEventNotes; then SubmitEventUserNotes."""
-        noted = [f"{name} = {text}" for name in NOTED if (text := self.value(proc, name)) and text != "undefined"]
-        first = f"[ {'; '.join(noted)} ]" if noted else self.string(proc, "SubmitEventNotes")
+        """Return the lines under event 000: what the attributes are that it shows, or SubmitEventNotes; then
+        SubmitEventUserNotes."""
+        names = words(self.string(proc, ASKED))
+        values = self.values(proc, (*names, *NOTED)) if names else {}
+        if not names:  # most jobs: what there is, is a string
+            values = {name: text for name in NOTED if (text := self.value(proc, name)) and text != "undefined"}
+        noted = "; ".join(f"{name} = {text}" for name, text in values.items())
+        first = f"[ {noted} ]" if noted else self.string(proc, "SubmitEventNotes")
         return [note for note in (first, self.string(proc, "SubmitEventUserNotes")) if note]
+
+    def values(self, proc: int, names: Sequence[str]) -> Ad:
+        """Return what attributes of a job come to, as texts; without those that are undefined or an error."""
+        ad, found = ad_of(self._whole(proc)), Ad()
+        for name in names:
+            try:
+                value = ad.eval(name)
+            except EvaluationError:
+                continue
+            if value is not UNDEFINED and value is not ERROR and name in ad:
+                found[name] = unparse(Literal(value))
+        return found
+
+    def _whole(self, proc: int) -> Ad:
+        whole = {**self.ad, **self.variants.of(proc)}
+        for procs, changes in self._edits:
+            if holds(procs, proc):
+                whole.update(changes)
+        return whole
 
     # What jobs use
 
@@ -144,6 +169,11 @@ def _add(sums: dict[int, Numbers], proc: int, numbers: Numbers) -> Numbers:
     if any(total):
         sums[proc] = total
     return total
+
+
+def words(text: str) -> list[str]:
+    """The words of a list."""
+    return text.replace(",", " ").split()
 
 
 def holds(procs: Procs, proc: int) -> bool:

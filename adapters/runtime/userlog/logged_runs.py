@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
@@ -30,6 +30,7 @@ class Place:
     machine: str
     offers: Mapping[str, str]
     assigned: Mapping[str, str]
+    ad: Mapping[str, str] = field(factory=dict)  #: what its own ad says
 
 
 def place(slot: str, machine: str, ad: Ad) -> Place:
@@ -37,13 +38,20 @@ def place(slot: str, machine: str, ad: Ad) -> Place:
     names = dict.fromkeys([*COMMON, *(name for name in custom if name != "Swap")])
     offers = {name: ad.get(name) or COMMON.get(name, "") for name in names}
     assigned = {name: text for name in names if (text := ad.get(f"Assigned{name}"))}
-    return Place(slot, machine, {name: text for name, text in offers.items() if text}, assigned)
+    return Place(slot, machine, {name: text for name, text in offers.items() if text}, assigned, ad)
 
 
 def changed(before: Place, changes: Ad) -> Place:
     """Return the slot after its ad changed."""
     news = {name: text for name, text in changes.items() if name in before.offers and text}
-    return Place(before.slot, before.machine, {**before.offers, **news}, before.assigned) if news else before
+    ad = {**before.ad, **changes}
+    return Place(before.slot, before.machine, {**before.offers, **news}, before.assigned, ad)
+
+
+def said_of(where: Place, machine: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Return what attributes of a slot, or of its machine, say; without those that it lacks."""
+    known = {name.lower(): (name, text) for name, text in {**machine, **where.ad}.items() if text}
+    return dict(known[name.lower()] for name in names if name.lower() in known)
 
 
 def local(slot: str) -> Place:
@@ -67,6 +75,7 @@ class Run:
     removed: bool = False
     why: Why | None = None  #: the first reason that stopped it
     error: Why | None = None  #: the hold by its startd, which is reported as an error
+    asked: dict[str, str] = field(factory=dict)  #: what its job wants to be told of the slot when it begins
     waiting: list[tuple[int, str]] = field(factory=list)  #: events (number, body) to write when its processes are gone
 
 

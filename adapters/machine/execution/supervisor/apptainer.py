@@ -8,11 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import resource
 import subprocess
 from typing import Any
 
-from . import rights
+from . import limits, rights
 from .launch import Order
 from .rights import Rights
 
@@ -30,9 +29,8 @@ def become_apptainer(
 ) -> dict[str, Any]:
     """Become the runtime that runs the job; return why that cannot be."""
     spec = order["container"]
-    core = order["core_bytes"]
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_CORE, (core, core))
+        limits.take(order)
     if account is not None:
         os.umask(rights.MASK)
         rights.become(account)

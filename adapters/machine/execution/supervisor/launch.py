@@ -10,13 +10,12 @@ import errno
 import json
 import os
 import pwd
-import resource
 import signal
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from . import rights
+from . import limits, rights
 from .processes import MARK, POOL
 from .rights import Rights
 
@@ -163,9 +162,9 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
             setsigdef=_DEFAULTS,
         )
 
-    _limit_core(order)
     try:
-        return _nicer(order["nice"], started) if order["nice"] else started()
+        with limits.of_children(order):
+            return _nicer(order["nice"], started) if order["nice"] else started()
     except (OSError, ValueError) as error:
         raise _not_executed(program, error) from None
     finally:
@@ -206,8 +205,7 @@ def _become_job(account: Rights, order: Order, scratch: str, execute: str) -> No
     signal.set_wakeup_fd(-1)
     os.setsid()
     os.nice(order["nice"])
-    core = order["core_bytes"]
-    resource.setrlimit(resource.RLIMIT_CORE, (core, core) if core >= 0 else (resource.RLIM_INFINITY,) * 2)
+    limits.take(order)
     os.umask(rights.MASK)
     streams = open_streams(order, scratch)
     try:
@@ -255,22 +253,6 @@ def _not_executed(program: str, error: OSError | ValueError) -> StartError:
         return failure("executable", error, program)
     # a NUL in an argument or in the environment, or a '=' in a variable's name
     return StartError("executable", 0, f"executable {program}: {error} in arguments or environment")
-
-
-def _limit_core(order: Order) -> None:
-    """Let the processes that are made from now on leave core files of the size that the job allows. What this process
-    itself may leave follows, as children inherit it: it is asked for only where it changes."""
-    global _core
-    wanted = order.get("core_bytes", 0)
-    if wanted == _core:
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    most = hard if wanted < 0 or (hard != resource.RLIM_INFINITY and wanted > hard) else wanted
-    resource.setrlimit(resource.RLIMIT_CORE, (most, hard))
-    _core = wanted
-
-
-_core: int | None = None  #: the size that was asked for last
 
 
 def _nicer(increment: int, begin: Callable[[], int]) -> int:

@@ -1,0 +1,59 @@
+"""Golden: how much of the machine a job's processes may use, as a real pool's jobs said it (tests/data/beside:
+stack-size, stack-default, core-size)."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.machine.execution.supervisor import limits
+
+from ..together import together
+
+SAID = ["sh", "-c", "ulimit -Ss; ulimit -Sc"]
+INFINITE = resource.RLIM_INFINITY
+
+
+@pytest.fixture(autouse=True)
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process's own limits are, in the end, as they were; its stack is bounded meanwhile, as a shell's."""
+    kinds = (resource.RLIMIT_STACK, resource.RLIMIT_CORE, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)
+    before = {kind: resource.getrlimit(kind) for kind in kinds}
+    monkeypatch.setattr(limits, "_core", None)
+    resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, before[resource.RLIMIT_STACK][1]))
+    yield
+    for kind, (soft, hard) in before.items():
+        resource.setrlimit(kind, (soft, hard))
+
+
+def hard_stack() -> str:
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    return "unlimited" if hard == INFINITE else str(hard // 1024)
+
+
+@together(
+    ("order", "stack", "core"),
+    [
+        ({}, "", "0"),
+        ({"stack_bytes": 1 << 20}, "1024", "0"),
+        ({"stack_bytes": -1}, "", "0"),
+        ({"core_bytes": 4096}, "", "8"),
+        ({"stack_bytes": 64 << 20, "core_bytes": 512}, "65536", "1"),
+    ],
+)
+def test_a_child_has_the_stack_and_the_core_files_that_the_job_asks_for(
+    order: dict[str, Any], stack: str, core: str
+) -> None:
+    with limits.of_children(order):
+        said = subprocess.run(SAID, capture_output=True, text=True, check=True).stdout.split()
+    assert said == [stack or hard_stack(), core]
+
+
+def test_a_small_stack_is_the_job_s_alone() -> None:
+    with limits.of_children({"stack_bytes": 1 << 20}):
+        pass
+    assert resource.getrlimit(resource.RLIMIT_STACK)[0] == resource.getrlimit(resource.RLIMIT_STACK)[1]
