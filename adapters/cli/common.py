@@ -33,7 +33,8 @@ def is_this_pool(name: str) -> bool:
 
 ADDRESSES: Final = frozenset({"addr", "address"})
 """Options that name a pool by a daemon's address."""
-_NO_ADDRESS: Final = """\
+ADDRESS: Final = re.compile(r"<[^<>]+>")
+NO_ADDRESS: Final = """\
 {tool}: "{name}" is not a valid address
 Should be of the form <{form}>
 For example: <123.456.789.123:6789>"""
@@ -47,6 +48,13 @@ that it wasn't.
 """
 
 
+_NO_QUEUE: Final = {
+    "condor_history": "Unable to locate remote schedd (name={name}, pool=).",
+    "condor_qedit": "condor_qedit: No such schedd named {name} in local pool",
+}
+"""What tools say of a schedd that there is not, where it is not `unknown host`."""
+
+
 def log_of(arguments: Arguments, *of_pool: str) -> str:
     """Return the log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder.
 
@@ -58,15 +66,17 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
         name = arguments.value(option)
         tool = called_tool()
         if name and option in ADDRESSES:
-            if not re.fullmatch(r"<[^<>]+>", name):
+            if not ADDRESS.fullmatch(name):
                 form = "ip:port" if option == "address" else "ip.address.here:port"
-                raise Refusal(_NO_ADDRESS.format(tool=tool or "poolbook", name=name, form=form))
+                raise Refusal(NO_ADDRESS.format(tool=tool or "poolbook", name=name, form=form))
             name = name[1:-1].partition("?")[0]
         if not name or is_this_pool(name):
             continue
         if tool == "condor_q":
             record = "Error: Collector has no record of schedd/submitter"
             raise Refusal(record if "@" in name else _NO_SCHEDD.format(name=name).rstrip("\n"))
+        if tool in _NO_QUEUE and option == "name":
+            raise Refusal(_NO_QUEUE[tool].format(name=name))
         raise Refusal(f"{tool or 'poolbook'}: unknown host {name}" + ("" if tool else f": {_ONE_POOL}"))
     return arguments.value("log", os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG)
 

@@ -61,8 +61,9 @@ def _queue_of_file(query: queue_tool.Query, here: Setting) -> Iterator[str]:
     """Yield the jobs of a file, of all owners."""
     from ..condor_tools.ad_files import ads_of_file
 
-    if query.view == "analysis":
-        raise Refusal(f"poolbook q: {queue_tool.ANALYSES[0]} needs the log: leave -jobads out")
+    if query.view == "analysis" or query.arguments.has("unmatchable"):
+        option = "unmatchable" if query.arguments.has("unmatchable") else queue_tool.ANALYSES[0]
+        raise Refusal(f"poolbook q: -{option} needs the log: leave -jobads out")
     given = query.arguments.last("jobads")
     assert given is not None
     (name,) = given.values
@@ -80,7 +81,10 @@ def _factories(query: queue_tool.Query, queries: Queries, here: Setting) -> Iter
         for row in queries.views.factories()
         if (not mine or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
     ]
-    return factories.ads(rows) if query.arguments.has("long") else factories.table(rows, here)
+    found = [ad for ad in factories.ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
+    if query.view not in ("long", "json", "jsonl", "xml") and query.layout is None:
+        yield from queue_tool.title(here)
+    yield from factories.table(found[: query.limit], query, here)
 
 
 def _groups(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
@@ -98,7 +102,7 @@ def _queue_then(query: queue_tool.Query, queries: Queries, here: Setting) -> Ite
     from ...replay.narration.wording import instant
     from .time_window import instant_of
 
-    if query.view == "analysis":
+    if query.view == "analysis" or query.arguments.has("unmatchable"):
         raise Refusal(f"poolbook q: what {shown(queries.url)} was imported from is explained by `poolbook why JOB`")
     try:
         found = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
@@ -125,7 +129,11 @@ def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator
     if plain is not None and query.view == "custom" and not laid_over:
         rows = queries.job_columns(plain, selection, here.context(), query.statuses)
         return formats.join_lines(query.arguments, islice(rows, query.limit))
-    return queue_tool.render(queries.queue(selection, rejections=True).ads, query, here, _census(queries, here))
+    ads = queries.queue(selection, rejections=True).ads
+    if query.arguments.has("unmatchable"):
+        fits = queries.matchable()
+        ads = (ad for ad in ads if not fits(ad))
+    return queue_tool.render(ads, query, here, _census(queries, here))
 
 
 def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:

@@ -286,10 +286,20 @@ def bare_json(arguments: Arguments) -> bool:
     return given is None or not given.spelled.startswith("--")
 
 
+_LONG_FORMS = ("auto", "long", "xml", "json")
+"""What -long:FORM may name; HTCondor's ``new`` is not among them."""
+
+
 def ads_form(arguments: Arguments) -> str | None:
     """Return the form of whole ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is asked for. Raise
-    `UsageError` if two of the last three are given."""
+    `UsageError` if two of the last three are given, or -long names a form that there is not."""
     asked = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
+    given = arguments.last("long")
+    if given is not None and given.qualifier is not None:
+        if given.qualifier not in _LONG_FORMS:
+            raise UsageError(f"{given.spelled}: there is no such form; the forms are: {', '.join(_LONG_FORMS)}")
+        if given.qualifier in ("json", "xml"):
+            asked.append(given.qualifier)
     if len(asked) > 1:
         raise UsageError(f"-{asked[0]} and -{asked[1]} cannot both be printed: choose one")
     if asked:

@@ -122,6 +122,8 @@ def _command(_: Any, ad: ClassAd, setting: Setting) -> str | None:
     return description(ad, setting)
 
 
+_FACTORY_MODES = {-1: "Errs", 0: "Norm", 1: "Held", 2: "Done", 3: "Gone"}
+
 _OWNER = Function(_of_ad(text_of("Owner")))
 _DATE = _of_number(lambda seconds, setting: date(seconds, setting.timezone))
 _TIME = _of_number(lambda seconds, _: length(seconds))
@@ -138,6 +140,7 @@ FUNCTIONS: dict[str, Function] = {
     "ELAPSED_TIME": Function(_since(lambda now, value: now - value, "LastHeardFrom")),
     "JOB_COMMAND": Function(_command),
     "JOB_DESCRIPTION": Function(_command),
+    "JOB_FACTORY_MODE": Function(_of_number(lambda mode, _: _FACTORY_MODES.get(int(mode), "Unk"))),
     "JOB_ID": Function(_of_ad(job_id)),
     "JOB_STATUS": Function(_of_ad(job_status)),
     "JOB_STATUS_RAW": Function(_of_number(lambda status, _: _RAW.get(int(status), "Unk    ")), late=True),
@@ -163,7 +166,6 @@ NOT_FOLLOWED: dict[str, str] = {
     "ACTIVITY_OR_OCU": "ACTIVITY_CODE and the attribute Activity say what a slot does",
     "BATCH_NAME": "the attribute JobBatchName has the name",
     "BUFFER_IO_MISC": "-io shows transfers",
-    "JOB_FACTORY_MODE": "-factory shows how factories stand",
     "UNHEALTH": "health checks are not reported yet",
 }
 """Functions of HTCondor's that are refused: why, or what to do instead."""

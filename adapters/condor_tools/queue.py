@@ -123,6 +123,11 @@ VIEWS: dict[str, tuple[Column, ...]] = {
 """The tables of one line per job, without the job's id, with which each begins."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
+EMPTY = {
+    "jobset": "JOBSETID NAME OWNER COMPLETE REMOVED    IDLE RUNNING    HELD",
+    "grid": " ID      OWNER          STATUS     GRID->MANAGER    HOST       GRID_JOB_ID",
+}
+"""Options that ask for what there is not, and the headings of their tables."""
 GROUPINGS = ("autocluster", "group-by")
 """Options that show jobs which are alike, and how many there are."""
 WITHOUT_TOTALS = frozenset({"run", "idle"})
@@ -166,14 +171,15 @@ class Query(NamedTuple):
         Their rows are the jobs of ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, by cluster
         and proc.
         """
-        if self.selection.constraints or self.arguments.has("io"):
+        if self.selection.constraints or self.arguments.has("io", "unmatchable", *EMPTY, *GROUPINGS):
             return None
         return plain_attributes(self.arguments)
 
     @property
     def aggregated(self) -> bool:
         """Tell whether counts by cluster and status suffice: ``render_rows`` then answers without ads."""
-        partly = self.partial or self.limit is not None or self.statuses is not None or self.arguments.has("io")
+        partly = self.partial or self.limit is not None or self.statuses is not None
+        partly = partly or self.arguments.has("io", "unmatchable", *EMPTY)
         return self.view in ("batch", "totals") and not partly
 
 
@@ -249,9 +255,11 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
         return "hold codes"
     if arguments.has(*GROUPINGS):
         return "groups"
+    if chosen := arguments.chosen(*EMPTY):
+        return chosen
     if states:
         return states[0]
-    if batched:
+    if batched and not arguments.has("unmatchable"):
         return "batch"
     return "dag" if arguments.has("dag") else "jobs"
 
@@ -280,6 +288,11 @@ def render(
         for ad in _asked(ads, query, setting):
             yield from title(setting, timed=False)
             yield from analysis(ad, judge, setting)
+        return
+    if query.arguments.has(*EMPTY):
+        ads = ()
+    if query.view in EMPTY:
+        yield from (*title(setting), EMPTY[query.view] + "\n")
         return
     if query.arguments.has(*GROUPINGS):
         from . import autoclusters

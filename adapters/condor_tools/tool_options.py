@@ -35,6 +35,7 @@ class Tool(NamedTuple):
     name: str
     options: Mapping[str, Form]
     lacking: str  #: what is said of an option without its value
+    lacking_all: str = ""  #: the same of one that takes any number of values, where it is something else
     unknown: str = ""  #: what is said of an option that there is not; empty: it counts as a word
     wrong: int = 1  #: the exit code of wrong usage
     helped: int = 0  #: the exit code of -help
@@ -82,7 +83,7 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
         if form.values == MANY:
             end = next((there for there in range(at, len(argv)) if argv[there].startswith("-")), len(argv))
         if end > len(argv) or (form.values == MANY and end == at):
-            raise tool.ended(tool.lacking, option=word)
+            raise tool.ended((form.values == MANY and tool.lacking_all) or tool.lacking, option=word)
         given.append(Given(name, qualifier, tuple(argv[at:end]), word))
         at = end
     return Arguments(tuple(given), tuple(words))

@@ -162,6 +162,25 @@ class Queries:
 
         return next(iter(self.queue(Jobs(((cluster, proc),))).ads), None)
 
+    def matchable(self) -> Callable[[ClassAd], bool]:
+        """Return a function that tells of a job's ad whether a slot of the pool, whole, could ever have the job."""
+        from ...domain.classad.unparse import unparse_old
+        from ...domain.negotiator.unmatchable import misfit
+        from ...domain.state.user_maps import user_maps
+
+        slots = [(slot.name, dict(slot.ad)) for slot in self.views.slots() if slot.kind != "dynamic"]
+        significance, maps = self.views.significance(), user_maps(self.views.pool().settings)
+        known: dict[object, bool] = {}
+
+        def fits(ad: ClassAd) -> bool:
+            texts = {name: unparse_old(ad[name]) for name in ad}
+            signature = significance.signature_of(texts)[0]
+            if signature not in known:
+                known[signature] = misfit(texts, slots, self.views.at // 1_000_000, maps) is None
+            return known[signature]
+
+        return fits
+
     def run(self, cluster: int, proc: int) -> Run | None:
         """Return the process and the directory of a job that has a slot; None if it has none."""
         from .job_runs import run_of

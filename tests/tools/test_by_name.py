@@ -44,6 +44,7 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
 
     def called(tool: str, *words: str) -> tuple[str, str, int]:
+        monkeypatch.setattr("sys.argv", [f"condor_{tool}", *words])
         code = main([f"condor_{tool}", *words])
         out, err = capsys.readouterr()
         return out, err, code
@@ -107,9 +108,11 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         ("config_val", "config_val_default"),
         ("config_val", "config_val_help"),
         ("config_val", "config_val_macro"),
+        ("config_val", "config_val_name_none"),
         ("config_val", "config_val_noargs"),
         ("config_val", "config_val_nosuch"),
         ("config_val", "config_val_nosuch_v"),
+        ("config_val", "config_val_subsystem_none"),
         ("config_val", "config_val_two"),
         ("config_val", "config_val_use_bad"),
         ("config_val", "config_val_use_list"),
@@ -119,6 +122,15 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         ("qsub", "qsub_bad"),
         ("qsub", "qsub_help"),
         ("qsub", "qsub_version"),
+        ("qedit", "qedit_attribute_bad"),
+        ("qedit", "qedit_constraint_none"),
+        ("qedit", "qedit_name_unknown"),
+        ("qedit", "qedit_no_edit"),
+        ("ssh_to_job", "ssh_to_job_none"),
+        ("transfer_data", "transfer_data_addr_bad"),
+        ("wait", "wait_num_bad"),
+        ("wait", "wait_num_none"),
+        ("wait", "wait_wait_none"),
         ("who", "who_bad"),
         ("who", "who_help"),
         ("version", "version_bad"),

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
+from poolbook.adapters.condor_tools import factories, queue
+from poolbook.domain.classad import ClassAd
+
+from .captures import capture, printed, setting
 
 LIMITED = "executable = /bin/sleep\narguments = $(t)\nmax_idle = 2\nmax_materialize = 3\nqueue t in (1, 2, 3, 4)\n"
 
@@ -33,7 +37,7 @@ class Told:
 
     def rows(self, *words: str) -> list[list[str]]:
         """The lines of the table: the id and what is behind the date."""
-        lines = [line.split() for line in self("q", "-factory", *words).splitlines()[1:]]
+        lines = [line.split() for line in self("q", "-factory", *words).splitlines()[4:]]
         return [[line[0], *line[4:]] for line in lines]
 
 
@@ -41,14 +45,32 @@ def test_each_cluster_with_a_factory_has_a_line(told: Told) -> None:
     told("submit", "limited.sub")
     told("submit", "-factory", "plain.sub")
     told("submit", "plain.sub")
-    assert told("q", "-factory").splitlines()[0].split() == (
-        ["ID", "OWNER", "SUBMITTED", "LIMIT", "PRESNT", "RUN", "IDLE", "HOLD", "NEXTID", "MODE"]
+    assert told("q", "-factory").splitlines()[3].split() == (
+        ["ID", "OWNER", "SUBMITTED", "LIMIT", "PRESNT", "RUN", "IDLE", "HOLD", "NEXTID", "MODE", "DIGEST"]
     )
     assert told.rows() == [
         ["1.", "3", "2", "0", "2", "0", "2", "Norm"],
         ["2.", "3", "3", "0", "3", "0", "3", "Done"],
     ]
     assert told.rows("2") == told.rows()[1:]
+
+
+def test_the_table_is_that_of_condor_q() -> None:
+    ad = ClassAd.from_old(
+        'ClusterId = 55\nOwner = "alice"\nQDate = 1795214182\nJobMaterializeLimit = 1\nJobsPresent = 1\n'
+        "JobsRunning = 1\nJobsIdle = 0\nJobsHeld = 0\nJobMaterializeNextProcId = 1\nJobFactoryPaused = 0\n"
+        'JobMaterializeDigestFile = "/var/spool/condor/55/condor_submit.55.digest"'
+    )
+    wanted = capture("q_factory")
+    query = queue.read(wanted.argv)
+    assert printed([*queue.title(setting()), *factories.table([ad], query, setting())]) == wanted.out
+
+
+def test_it_is_printed_as_jobs_are(told: Told) -> None:
+    told("submit", "limited.sub")
+    assert told("q", "-factory", "-af", "ClusterId", "JobMaterializeNextProcId", "JobsPresent") == "1 2 2\n"
+    assert told("q", "-factory", "-json", "-attributes", "JobsIdle") == '[\n{\n  "JobsIdle": 2\n}\n]\n'
+    assert told("q", "-factory", "-constraint", "JobsIdle > 2", "-af", "ClusterId") == ""
 
 
 def test_a_held_one_says_so_and_a_removed_one_is_gone(told: Told) -> None:

@@ -1,7 +1,10 @@
 """Golden: `poolbook q` prints what condor_q printed of the same jobs."""
 
+from pathlib import Path
+
 import pytest
 
+from poolbook import Behaviour, Pool
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue
 from poolbook.adapters.condor_tools.batches import Census
@@ -31,6 +34,7 @@ SAME_QUEUE = {
     "q_dag": 26,
     "q_constraint": 26,
     "q_global": 26,
+    "q_grid": 26,
     "q_io": 26,
     "q_empty": 26,
     "q_af": 26,
@@ -89,6 +93,33 @@ LIKE = [
 @together(("words", "out"), LIKE)
 def test_jobs_that_are_alike_are_counted(words: str, out: str) -> None:
     assert printed(queue.render(whole("q_long"), queue.read(words.split()), setting())) == out
+
+
+@together(
+    ("words", "out"),
+    [
+        ("-long:json -limit 1 -attributes ClusterId", '[\n{\n  "ClusterId": 37\n}\n]\n'),
+        ("-long:long -limit 1 -attributes ClusterId", "ClusterId = 37\n\n"),
+        ("-jobset -long", ""),
+        ("-jobset -af JobSetName", ""),
+        ("-grid -af ClusterId", ""),
+    ],
+)
+def test_forms_and_what_there_is_not(words: str, out: str) -> None:
+    assert printed(queue.render(whole("q_long"), queue.read(words.split()), setting())) == out
+
+
+def test_jobs_that_no_slot_could_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = str(tmp_path / "pool.db")
+    with Pool.open(url, user="alice", behave=lambda launch: Behaviour(600)) as pool:
+        pool.add_machine("node1", cpus=4, memory=8192)
+        pool.submit({"executable": "/bin/work"}, count=5)
+        pool.submit({"executable": "/bin/work", "request_cpus": "5"}, count=2)
+        pool.submit({"executable": "/bin/work", "requirements": 'Machine == "node2"'})
+    assert main(["q", "-allusers", "-unmatchable", "-af:j", "RequestCpus", "-log", url]) == 0
+    assert capsys.readouterr().out == "2.0 5\n2.1 5\n3.0 1\n"
+    assert main(["q", "-allusers", "-unmatchable", "-totals", "-log", url]) == 0
+    assert "Total for query: 3 jobs; 0 completed, 0 removed, 3 idle" in capsys.readouterr().out
 
 
 # -- the queue half a minute later: cluster 65 ------------------------------------------------------------------------

@@ -52,7 +52,7 @@ TOOL = Tool(
         "help": Form(2),
         "version": Form(3),
     },
-    lacking="{option} requires an argument\n{usage}",
+    lacking="{option} requires an argument\n",
     unknown="{option} is not a valid argument\n{usage}",
     helped=1,
 )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...condor_tools.options import Arguments
 from ...condor_tools.tool_options import Form, ToolEnded
-from ..common import DEFAULT_LOG, is_this_pool
+from ..common import ADDRESS, DEFAULT_LOG, NO_ADDRESS, called_tool, is_this_pool
 
 if TYPE_CHECKING:
     from ....domain.classad import ClassAd
@@ -24,7 +24,11 @@ POOL = {
 
 def pool_log(arguments: Arguments, unknown: str = "", code: int = 1) -> str:
     """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one: ``unknown``,
-    in which ``{name}`` is that name."""
+    in which ``{name}`` is that name; or if -addr is no address."""
+    for given in arguments.every("addr"):
+        if not ADDRESS.fullmatch(given.values[0]):
+            told = NO_ADDRESS.format(tool=called_tool(), name=given.values[0], form="ip.address.here:port")
+            raise ToolEnded(1, f"{told}\n")
     for given in arguments.every("name", "pool"):
         if not is_this_pool(given.values[0]):
             raise ToolEnded(code, unknown.format(name=given.values[0]))

@@ -316,6 +316,7 @@ def _submitted(text: str) -> str:
     found = re.match(r"(\d+)\.\d+ -", told.getvalue(), re.ASCII)
     if code or found is None:
         raise ToolEnded(1, out="Job submission failed.\n")
+    print(f"To monitor your job(s), run: condor_watch_q -clusters {found[1]}", file=sys.stderr)
     return found[1]
 
 

@@ -31,7 +31,7 @@ TOOL = Tool(
         "version": Form(1),
         **POOL,
         "constraint": Form(1, 1),
-        "addr": Form(2, 1, instead="a log is one pool, which POOLBOOK_LOG names"),
+        "addr": Form(2, 1),
         "all": Form(1),
     },
     lacking="condor_transfer_data: {option} requires another argument\n",

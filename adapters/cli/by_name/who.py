@@ -41,6 +41,8 @@ TOOL = Tool(
                                        ("ospool", 3, 0))},
     },
     lacking="Error: {option} requires an argument\n",
+    lacking_all="Error: Argument {option} requires at least one attribute parameter\n"
+    'Use "condor_who -help" for details\n',
     unknown="Error: {option} is not a valid argument\n",
     helped=1,
 )  # fmt: skip
