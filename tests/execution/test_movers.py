@@ -181,7 +181,7 @@ def test_who_has_rested_for_long_ends_and_so_do_those_who_are_too_many(movers: M
         movers.rest(mover, second * SECOND_US)
     assert worked(movers, tmp_path) is found[2]  # the last that came to rest
     movers.rest(found[2], 3 * SECOND_US)
-    movers.tire(5 * SECOND_US)
+    movers.tire(30 * SECOND_US)
     assert gone(found[0]) and movers.of(found[1].talk.fileno()) is found[1]
     movers.tire(60 * SECOND_US)
     assert gone(found[1]) and gone(found[2])

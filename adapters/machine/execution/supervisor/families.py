@@ -46,7 +46,9 @@ class Families:
         return self._next
 
     def begin(self, key: str, pid: int, started: int, number: int) -> None:
-        """Add a job's own process, which was started with this number."""
+        """Add a job's own process, which bears this number, in the place of one that it had before."""
+        if key in self._jobs:
+            self.end(key)
         self._forget(pid)
         self._mains[pid] = key
         self._jobs[key] = (pid, started, number)

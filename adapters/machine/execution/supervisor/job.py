@@ -54,6 +54,7 @@ class Job:
         self.keeper: Keeper | None = None  # of its container
         self.chirp: Process | None = None  # what answers its condor_chirp
         self.writes: Writes | None = None  # what it wrote with that
+        self.childless = False  # whether its mover was its only process, and is at rest
         self.moves: list[Record] = []
         self.failure: Record | None = None  # of a transfer
         self.outcome: Record | None = None  # the record of its end, if it did not come to its own
@@ -89,6 +90,7 @@ class Job:
     def moves_by(self, mover: Mover, way: str, at: int) -> None:
         """Its files are on their way: ``evict`` is output that goes to its spool directory, for its next run."""
         self.mover, self.said, self.pid, self.started = mover, None, mover.pid, mover.started
+        self.childless = False
         move: Record = {"way": "output" if way == "evict" else way, "began": at}
         if way == "checkpoint":
             self.checkpoints += 1
@@ -111,6 +113,7 @@ class Job:
     def runs(self, order: Order, process: Process, at: int, output_kb: int) -> None:
         """Its own process runs."""
         self.pid, self.started, self.at, self.began, self.ended = process.pid, process.started, at, ticker(), 0
+        self.childless = False
         self.outputs = [path for path in launch.outputs(order) if not path.startswith(f"{self.directory}/")]
         self.output_kb = output_kb
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US

@@ -201,6 +201,7 @@ class Jobs:
         del self._by_pid[mover.pid]
         self._families.leave_alone(mover.pid, mover.started)
         self._movers.rest(mover, ticker())
+        job.childless = True
         self._ending[job.key] = job
 
     def settle(self, now: int) -> None:
@@ -208,17 +209,9 @@ class Jobs:
         due = [job for job in self._ending.values() if job.retry_at <= now]
         if not due:
             return
-        for job in due:
-            if job.dedicated and job.account is not None and job.mover is None:
-                rights.end_all(job.account)
-        self._families.look()
-        dead = []
-        for job in due:
-            if self._families.signal(job.key, signal.SIGKILL):
-                job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, LAST_RETRY_US)
-            else:
-                dead.append(job)
-        self.reap()  # what died of it belongs to the job's CPU time
+        dead = [job for job in due if job.childless]
+        if len(dead) < len(due):
+            dead += self._end_families([job for job in due if not job.childless], now)
         floor_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for job in dead:
             if not job.is_out(now, self._families):
@@ -234,6 +227,19 @@ class Jobs:
             self._end_chirp(job)
             self._families.end(job.key)
             self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.written()
+
+    def _end_families(self, jobs: list[Job], now: int) -> Iterator[Job]:
+        """Kill what is left of these jobs; yield those of which nothing is."""
+        for job in jobs:
+            if job.dedicated and job.account is not None and job.mover is None:
+                rights.end_all(job.account)
+        self._families.look()
+        for job in jobs:
+            if self._families.signal(job.key, signal.SIGKILL):
+                job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, LAST_RETRY_US)
+            else:
+                yield job
+        self.reap()  # what died of it belongs to the job's CPU time
 
     def _goes_on(self, job: Job) -> bool:
         """Begin what comes next of a job that transfers its files: its own process, or the way back. Return whether
@@ -251,14 +257,12 @@ class Jobs:
         way = "run" if moved else job.next_move
         if not way or moved == "output" or (moved and job.told_to_end):
             return False
-        self._families.end(job.key)
         try:
             if way == "run":
                 self._launch(job, inside(order, job.directory, again=bool(job.checkpoints)))
             else:
                 self._move(job, order, way)
         except StartError as error:
-            self._families.begin(job.key, job.pid, job.started, job.number)
             if not moved and error.machine:  # for want of processes: another try
                 job.retry_at = ticker() + LAST_RETRY_US
                 return True

@@ -42,6 +42,11 @@ class Task(NamedTuple):
     number: int
     failed: bool = False
 
+    def message(self) -> bytes:
+        """Return it as it is sent: without the ads, which stand in the scratch directory."""
+        order = {name: part for name, part in self.order.items() if name not in ("job_ad", "machine_ad")}
+        return json.dumps(self._replace(order=order)).encode()
+
 
 class Hands(NamedTuple):
     """The user whose files move, and the one that the job runs as; None: this process's user."""

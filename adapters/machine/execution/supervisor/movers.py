@@ -18,7 +18,7 @@ from .mover import MOST, Hands, Task, serve
 from .tally import Result
 
 _MOST_AT_REST = 16
-_REST_US = 5_000_000  #: who has been at rest for so long ends
+_REST_US = 30_000_000  #: who has been at rest for so long ends
 _LEAVING_S, _LEAVING_MOST = 0.0005, 2_000  #: how long, and how often, it is waited for a process that leaves
 
 
@@ -71,7 +71,7 @@ class Movers:
 
     def begin(self, task: Task, hands: Hands) -> Mover:
         """Have a task done. Raise `OSError` if that needs another process, and there can be none."""
-        text = json.dumps(task).encode()
+        text = task.message() if self._at_rest else b""
         for mover in reversed(self._at_rest):
             if mover.hands == hands and mover.told(text):
                 self._at_rest.remove(mover)
