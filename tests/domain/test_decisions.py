@@ -411,6 +411,19 @@ def test_a_machine_stays_with_its_owner_while_is_owner_is_true() -> None:
     }
 
 
+@pytest.mark.parametrize(("dialect", "rows"), [("manual", []), ("htcondor-25", ["5a", "5b"])])
+def test_a_slot_of_its_owner_is_matched_only_where_its_dialect_has_a_way_from_there(
+    dialect: str, rows: list[str]
+) -> None:
+    pool = TestPool(dialect=dialect)
+    pool.machine(static=1, IS_OWNER="true")
+    pool.submit()
+    pool.advance(30)
+    assert [event.row for event in pool.events() if isinstance(event, SlotTransitioned)] == rows
+    (cycle,) = [event for event in pool.events() if isinstance(event, CycleHeld)]
+    assert len(cycle.matches) == len(rows) // 2
+
+
 def test_jobs_of_one_cluster_are_told_apart_when_an_edit_sets_them_apart() -> None:
     pool = TestPool()
     pool.submit(3, Requirements="TARGET.Memory >= (Wish ?: 99999)")
