@@ -45,8 +45,8 @@ def test_an_end_goes_through_nothing_that_grows_with_the_queue(shape: str) -> No
 
 
 def lines(groups: Groups) -> Counter[str]:
-    """Run so many jobs to their ends; how many lines of each function run for as many further ends. A loop's line counts
-    once for each turn."""
+    """Run so many jobs to their ends; how many lines of each function run for as many further ends. A loop's line
+    counts once for each turn."""
     counts: Counter[CodeType] = Counter()
 
     def count(frame: FrameType, what: str, argument: Any) -> Any:
