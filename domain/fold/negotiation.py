@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .. import events as e
 from ..names import AccountName, JobId
 from ..state.state import State
-from .promises import forget_rejection, leave_match_limits, note_rejection, unpromise
+from .promises import forget_rejection, leave_match_limits, note_rejections, unpromise
 
 
 def _cycle(state: State, event: e.CycleHeld) -> None:
@@ -36,9 +36,8 @@ def _cycle(state: State, event: e.CycleHeld) -> None:
     if event.negotiator:
         rejections = state.further_rejections.setdefault(event.negotiator, {})
     for unmatched in event.unmatched:
-        number = JobId.parse(unmatched.job)[0]
-        rejections.setdefault(number, {})[unmatched.job] = unmatched
-        note_rejection(state, number, unmatched.job)
+        rejections.setdefault(JobId.parse(unmatched.job)[0], {})[unmatched.job] = unmatched
+    note_rejections(state, [unmatched.job for unmatched in event.unmatched])
 
 
 def _quotas_assigned(state: State, event: e.QuotasAssigned) -> None:

@@ -3,6 +3,8 @@ limits, and why jobs got nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .. import events as e
 from ..names import JobId
 from ..state.state import Claim, Slot, State
@@ -44,14 +46,19 @@ def forget_rejection(state: State, job: tuple[int, int]) -> None:
     for rejections in (state.rejections, *state.further_rejections.values()):
         reasons = rejections.get(job[0])
         if reasons is not None and reasons.pop(name, None) is not None:
-            note_rejection(state, job[0], name)
+            note_rejections(state, [name])
             if not reasons:
                 del rejections[job[0]]
 
 
-def note_rejection(state: State, number: int, job: str) -> None:
-    """Why jobs like this one, of this cluster, got nothing is another thing than before."""
-    state.rejection_changes.append((number, job))
-    cluster = state.clusters.get(number)
-    if cluster is not None:
-        state.note_submitter(cluster.submitter)
+def note_rejections(state: State, jobs: Iterable[str]) -> None:
+    """Why jobs like these got nothing is another thing than before."""
+    whose: dict[str, None] = {}
+    for job in jobs:
+        number = int(job.partition(".")[0])
+        state.rejection_changes.append((number, job))
+        cluster = state.clusters.get(number)
+        if cluster is not None:
+            whose[cluster.submitter] = None
+    for name in whose:
+        state.note_submitter(name)

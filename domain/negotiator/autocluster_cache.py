@@ -21,6 +21,8 @@ from .settings import Negotiator
 from .slot_table import MOVING, Exhausted, Planned, PublicAds
 
 _PLANS_KEPT = 4000
+"""Plans that are kept, and as many more as jobs wait: 4 kB each, less than such a job takes anyway. With fewer than the
+kinds that are looked at in turn, each would be made anew each time."""
 _MOST_OF_MASKS = 48_000_000  # bytes
 
 
@@ -35,6 +37,7 @@ class AutoclusterCache:
     accounts: Accounts
     ranks: Ranks
     configured: int  #: as of how many configurations
+    waiting: int  #: how many jobs wait
     _known: dict[tuple[int, str], Kind] = field(factory=dict)
     _personal: bool = False  #: a condition or rank asks who the submitter is: nothing holds for another one's like jobs
     lasts: bool = False  #: what holds for one job holds for all that count as alike, also in later cycles
@@ -67,7 +70,7 @@ class AutoclusterCache:
         plans, signature = self.pool.plans, self.likeness.signature(cluster, proc)
         found = plans.get(number)
         if found is None or found.signature is not signature:
-            if len(plans) >= _PLANS_KEPT:
+            if len(plans) >= _PLANS_KEPT + self.waiting:
                 plans.clear()
             found = plans[number] = Planned(signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
         if found.as_of is None or found.reads is None or found.as_of != self._versions(found.reads):

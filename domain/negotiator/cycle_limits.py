@@ -47,6 +47,10 @@ class CycleLimits:
         """Whether any job named limits, as far as jobs were looked at."""
         return any(one is not None for one in self._jobs.values())
 
+    def names_any(self, number: int) -> bool:
+        """Return whether the jobs of an autocluster, which was asked for, name limits."""
+        return self._jobs.get(number) is not None
+
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
         """Return what the jobs of an autocluster take, ``proc`` being one of them; None: nothing."""
         if number not in self._jobs:

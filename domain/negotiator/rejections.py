@@ -41,14 +41,16 @@ class Quota(NamedTuple):
 
 def _facts(one: Unmatched) -> tuple[object, ...]:
     """What is told but for whose jobs they are, and how many, and how much the submitter's share is."""
-    reached = tuple([(limit.name, limit.most, limit.wanted) for limit in one.reached])
-    return one.slots, one.clauses, one.refused_by_slot, one.taken, one.denied, one.limit, reached, one.group
+    reached = tuple([(limit.name, limit.most, limit.wanted) for limit in one.reached]) if one.reached else ()
+    return one.taken, one.denied, one.limit, one.slots, one.refused_by_slot, one.clauses, reached, one.group
 
 
 def known(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
     """Whether the log has this reason for a job of the submitter. That it holds for more or fewer jobs is no news, nor
     how much the share is now."""
-    return before is not None and before.submitter == submitter and _facts(before) == _facts(reason)
+    if before is None or before.submitter != submitter or before.taken != reason.taken:
+        return False  # where all kinds have news, it is most often this
+    return _facts(before) == _facts(reason)
 
 
 @define
@@ -91,7 +93,7 @@ class Reasons:
                 self.waiting.note_told(place, numbers[int(self.waiting.rows["kind"][place])])
             for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
                 job = f"{cluster.id}.{proc}"
-                reason = self._reason_of(one, number, cluster, proc, count)
+                reason, kind = self._reason_of(one, number, cluster, proc, count)
                 new = None
                 if not known(reason, rejections.get(cluster.id, {}).get(job), one.name):
                     own = (reason.job, reason.jobs, reason.submitter) == (job, count, one.name)
@@ -100,8 +102,9 @@ class Reasons:
                 elif is_refused:
                     self.waiting.note_told(place, numbers[number])
                 # What is in use of a concurrency limit changes from cycle to cycle.
-                if kinds is not None and number not in mine and self.limits.of(number, cluster, proc) is None:
-                    self._note_told(queue, number, self.kinds.of(number, cluster, proc, one), new)
+                if kinds is not None and number not in mine and not self.limits.names_any(number):
+                    kind = kind or self.kinds.of(number, cluster, proc, one)
+                    self._note_told(queue, number, kind, cluster.id, new)
         for (
             each
         ) in self._barren:  # it holds from the next cycle on: in this one, others may have been denied what has gone
@@ -119,11 +122,11 @@ class Reasons:
                 found.setdefault(choice.cluster.submitter, set()).add(line.kind)
         return found
 
-    def _note_told(self, queue: Queue, number: int, kind: Kind, new: Unmatched | None) -> None:
+    def _note_told(self, queue: Queue, number: int, kind: Kind, cluster: int, new: Unmatched | None) -> None:
         """Let a kind of jobs be passed over in later cycles, as far as nothing changes."""
         line, reads = queue.lines.get(number), kind.planned.reads
         if line is not None and reads is not None and not self.requests.has_slots(line):
-            self.log.told(queue, number, reads, self.chooser, new)
+            self.log.told(queue, number, reads, self.chooser, cluster, new)
 
     def _kinds_refused(self) -> Iterator[tuple[int, int]]:
         """The kinds of jobs of those for whom no slot was left, each with the place of one of them."""
@@ -141,7 +144,7 @@ class Reasons:
         """The number of what is told of a kind of jobs for which no slot was left."""
         one = self.chooser.accounts.of(self.waiting.names[place])
         ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[one.name]).values()
-        return self.waiting.number_of(kind, _facts(self._reason_of(one, kind, cluster, proc, count)))
+        return self.waiting.number_of(kind, _facts(self._reason_of(one, kind, cluster, proc, count)[0]))
 
     def _to_tell(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
         """The places of those who wait, in the order of all, without those of whom the log has what would be told; and
@@ -175,23 +178,25 @@ class Reasons:
             if not is_refused or rows["told"][place] != numbers[kind]:
                 yield place, is_refused
 
-    def _reason_of(self, one: Account, number: int, cluster: Cluster, proc: int, count: int) -> Unmatched:
-        """Why a submitter's jobs of a kind got nothing; if an earlier cycle has found that no slot is left for such
-        jobs, as it was told there."""
+    def _reason_of(
+        self, one: Account, number: int, cluster: Cluster, proc: int, count: int
+    ) -> tuple[Unmatched, Kind | None]:
+        """Why a submitter's jobs of a kind got nothing, and what is known of the kind; if an earlier cycle has found
+        that no slot is left for such jobs, as it was told there (None)."""
         wanted = self.limits.of(number, cluster, proc)
         reached = () if wanted is None else wanted.reached()
         barren = self.kinds.barren(number, cluster, proc)
         if barren is not None and barren.slots == len(self.chooser.pool.names):
-            return barren.told if barren.told.reached == reached else evolve(barren.told, reached=reached)
+            return barren.told if barren.told.reached == reached else evolve(barren.told, reached=reached), None
         kind = self.kinds.of(number, cluster, proc, one)
         limit = self.stopped.get((one.name, number), self.stopped.get((one.name, -1), ""))
-        left = self._counts_of(kind).left
-        reason = self._reason(one, kind, f"{cluster.id}.{proc}", count, limit if left else "")
+        counts = self._counts_of(kind)
+        reason = self._reason(one, kind, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")
         if reached:
             reason = evolve(reason, reached=reached)
-        if not left:
+        if not counts.left:
             self._barren.append((number, cluster, proc, kind, reason))
-        return reason
+        return reason, kind
 
     def _counts_of(self, kind: Kind) -> _Counts:
         """Count the slots; once for all submitters with such jobs."""
@@ -216,8 +221,7 @@ class Reasons:
         slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))
         return SlotCounts(slots, clauses, fits, int(np.count_nonzero(left)) - fits)
 
-    def _reason(self, one: Account, kind: Kind, job: str, count: int, limit: str) -> Unmatched:
-        counts = self._counts_of(kind)
+    def _reason(self, one: Account, kind: Kind, counts: _Counts, job: str, count: int, limit: str) -> Unmatched:
         denied = self._denied(one, kind)
         still = counts.free if limit else 0
         others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never

@@ -93,7 +93,9 @@ class Turn:
             self.requests.leave_out(self.rules.job_constraint, self.context)
         self.total, self.lightest = self.chooser.weigh()
         self.chooser.consider_pslots()
-        self.kinds = AutoclusterCache(pool, likeness, self.rules, self.accounts, self.chooser.ranks, state.configured)
+        self.kinds = AutoclusterCache(
+            pool, likeness, self.rules, self.accounts, self.chooser.ranks, state.configured, state.idle
+        )
         self.limits = CycleLimits(state, pool, self.chooser.ranks, self.context)
         told = self.caches.of(ToldReasons)
         self.reasons = Reasons(self.chooser, self.kinds, self.requests, self.waiting, self.limits, told)

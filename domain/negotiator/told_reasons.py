@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from attrs import define, field
 
 from ..events import Unmatched
-from ..names import JobId
 from ..state.state import State
 from .idle_jobs import IdleQueues, Queue
 from .matchmaker import Matchmaker
@@ -28,6 +27,7 @@ class ToldReasons:
 
     number: int = 0  #: of the circumstances
     _versions: dict[str, int] = field(factory=dict)  #: the columns that kinds told of depend on, as of these
+    _reads: set[tuple[str, ...]] = field(factory=set)  #: of which kinds all columns are among these
     _slots: tuple[object, ...] = ()
     _written: dict[tuple[int, str], tuple[Unmatched, Queue, int]] = field(factory=dict)
     """What the last cycle gave the log to say, by the jobs' clusters and names, and of which kind: if the log has it,
@@ -52,6 +52,7 @@ class ToldReasons:
             self.number += 1
             self._slots = slots
             self._versions.clear()
+            self._reads.clear()
 
     def to_tell(self, queue: Queue, limit: str, asked: Iterable[int]) -> Iterable[int] | None:
         """The kinds of a submitter's jobs to look at; ``asked`` are those for which a slot was looked for. None: all,
@@ -65,14 +66,22 @@ class ToldReasons:
             queue.untold = dict.fromkeys(queue.lines)
         return [kind for kind in {**queue.untold, **dict.fromkeys(asked)} if kind in queue.lines]
 
-    def told(self, queue: Queue, kind: int, reads: Iterable[str], chooser: Matchmaker, new: Unmatched | None) -> None:
-        """The log says why a kind of jobs got nothing, or will say so when it has what is ``new``; whether slots match
-        depends on these columns."""
+    def told(
+        self,
+        queue: Queue,
+        kind: int,
+        reads: tuple[str, ...],
+        chooser: Matchmaker,
+        cluster: int,
+        new: Unmatched | None,
+    ) -> None:
+        """The log says why a kind of jobs, the first of them of this cluster, got nothing, or will say so when it has
+        what is ``new``; whether slots match depends on these columns."""
         if new is not None:
-            self._written[JobId.parse(new.job).cluster, new.job] = new, queue, kind
-        for name in reads:
-            if name not in self._versions:
-                self._versions[name] = _version(chooser, name)
+            self._written[cluster, new.job] = new, queue, kind
+        if reads not in self._reads:
+            self._reads.add(reads)
+            self._versions |= {name: _version(chooser, name) for name in reads if name not in self._versions}
         queue.untold.pop(kind, None)
 
 

@@ -114,12 +114,18 @@ class _Rows:
             columns = [own(cluster, procs) for cluster, procs in zip(self.clusters, self.procs, strict=True)]
             self.table.assign(name, INTEGER, np.concatenate(columns))
             return
-        kinds, payloads = np.zeros(len(self.table), np.uint8), np.zeros(len(self.table), np.int64)
-        start = 0
-        for cluster, procs in zip(self.clusters, self.procs, strict=True):
-            rows = slice(start, start + len(procs))
-            start = rows.stop
-            self._write(cluster, procs, name, kinds[rows], payloads[rows])
+        cells = [
+            self._shared(cluster, int(procs[0]), name) if len(procs) else _ABSENT
+            for cluster, procs in zip(self.clusters, self.procs, strict=True)
+        ]
+        known = [_ABSENT if cell is None else cell for cell in cells]
+        kinds = np.repeat(np.array([kind for kind, _ in known], np.uint8), self._sizes)
+        payloads = np.repeat(np.array([payload for _, payload in known], np.int64), self._sizes)
+        ends = np.cumsum(self._sizes).tolist()
+        for number, cell in enumerate(cells):
+            if cell is None:
+                rows = slice(ends[number] - self._sizes[number], ends[number])
+                self._write(self.clusters[number], self.procs[number], name, kinds[rows], payloads[rows])
         self.table.heap.strings.folded()
         self.table.assign(name, kinds, payloads)
 
@@ -133,15 +139,31 @@ class _Rows:
                 known.setdefault(each.lower(), []).append(each)
         return known.get(name, [])
 
+    def _shared(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
+        """The cell of one attribute that all of a cluster's jobs have, ``proc`` being one of them; None: they differ,
+        or may."""
+        if len(cluster.members) > _FEW or sum(map(bool, cluster.members)) != 1:
+            return None
+        changes = cluster.changes(proc)
+        spelled = self._spelled_by(cluster, name, changes)
+        if cluster.variants.names and any(each in cluster.variants.names and each not in changes for each in spelled):
+            return None
+        return self._last([changes.get(each, cluster.ad.get(each, "")) for each in spelled])
+
+    def _spelled_by(self, cluster: Cluster, name: str, changes: Mapping[str, str]) -> list[str]:
+        """How the submission of a cluster, and what has happened to jobs since, write an attribute."""
+        given = self._spellings(cluster, name)
+        further = [each for each in changes if each not in given and each.lower() == name]
+        return [*given, *further] if further else given
+
     def _write(self, cluster: Cluster, procs: Procs, name: str, kinds: Kinds, payloads: Integers) -> None:
         """Write the cells of one attribute of a cluster's jobs."""
-        given = self._spellings(cluster, name)
         of = np.frombuffer(cluster.of, np.uint32)[procs]
         cohorts = of.tolist() if len(of) < _FEW else np.flatnonzero(np.bincount(of)).tolist()
         for cohort in dict.fromkeys(cohorts):
             rows = np.flatnonzero(of == cohort) if len(of) > 1 else _FIRST
             changes = cluster.changes(int(procs[rows[0]]))
-            spelled = [*given, *(each for each in changes if each not in given and each.lower() == name)]
+            spelled = self._spelled_by(cluster, name, changes)
             varying = [each for each in spelled if each in cluster.variants.names and each not in changes]
             texts = [changes.get(each, cluster.ad.get(each, "")) for each in spelled]
             if not varying:
