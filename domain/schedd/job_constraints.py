@@ -8,7 +8,7 @@ JobStatus come from the queue's own arrays; what jobs share is looked up once fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..state.expression_cache import expression
 from ..state.proc_ads import unpack
 
 Procs = Integers
+Jobs = Sequence[tuple[Cluster, list[int]]]
 Cell = tuple[int, int]
 """The kind of a value, and its payload in a table."""
 _NOBODY = ClassAd()
@@ -38,14 +39,20 @@ _BEYOND = MAKES_NAMES | LEAVERS
 """Functions that may read what nobody names."""
 
 
-def _status(cluster: Cluster, procs: Procs) -> Integers:
-    return np.frombuffer(bytes(cluster.status), np.uint8)[procs].astype(np.int64)
+def _statuses(rows: _Rows) -> Integers:
+    parts = [
+        bytes(map(cluster.status.__getitem__, procs))
+        if len(procs) < _FEW
+        else np.frombuffer(bytes(cluster.status), np.uint8)[procs].tobytes()
+        for cluster, procs in rows.jobs
+    ]
+    return np.frombuffer(b"".join(parts), np.uint8).astype(np.int64)
 
 
-_OWN: Mapping[str, Callable[[Cluster, Procs], Integers]] = {
-    "clusterid": lambda cluster, procs: np.full(len(procs), cluster.id, np.int64),
-    "procid": lambda cluster, procs: procs,
-    "jobstatus": _status,
+_OWN: Mapping[str, Callable[[_Rows], Integers]] = {
+    "clusterid": lambda rows: np.repeat(np.array([cluster.id for cluster, _ in rows.jobs], np.int64), rows.sizes),
+    "procid": lambda rows: rows.procs,
+    "jobstatus": _statuses,
 }
 """The attributes that the queue itself has of each job."""
 
@@ -63,8 +70,9 @@ def meeting(
             return None
         values = rows.table.of_slots(constraint, _NOBODY)
         meets = ~np.isnan(values) & (values != 0)
-        for mine, procs in zip(np.split(meets, rows.ends), rows.procs, strict=True):
-            found.append(procs[mine].tolist())
+        procs = rows.procs[meets].tolist()
+        ends = np.concatenate([[0], np.cumsum(meets)])[np.cumsum(rows.sizes)].tolist()
+        found += [procs[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
     return found
 
 
@@ -81,14 +89,12 @@ def _numbered(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tuple[int, 
 class _Rows:
     """Jobs as the rows of a table."""
 
-    def __init__(self, jobs: Sequence[tuple[Cluster, list[int]]], context: Context) -> None:
+    def __init__(self, jobs: Jobs, context: Context) -> None:
         self.table = SlotTable(context=context)
-        self.clusters = [cluster for cluster, _ in jobs]
-        self.procs: list[Procs] = [np.array(procs, np.int64) for _, procs in jobs]
-        sizes = [len(procs) for procs in self.procs]
-        self.ends = np.cumsum(sizes)[:-1]
-        self.table.extend(sum(sizes))
-        self._sizes = sizes
+        self.jobs: Jobs = jobs
+        self.sizes: list[int] = [len(procs) for _, procs in jobs]
+        self.procs: Procs = np.fromiter(chain.from_iterable(procs for _, procs in jobs), np.int64, sum(self.sizes))
+        self.table.extend(len(self.procs))
         self._cells: dict[str, Cell] = {"": _ABSENT}
         self._unpacked: tuple[Cluster | None, dict[str, list[str]]] = None, {}
         self._spelled: dict[tuple[str, ...], dict[str, list[str]]] = {}
@@ -111,27 +117,24 @@ class _Rows:
         """Have a column for one attribute, whose name is in small letters."""
         own = _OWN.get(name)
         if own is not None:
-            columns = [own(cluster, procs) for cluster, procs in zip(self.clusters, self.procs, strict=True)]
-            self.table.assign(name, INTEGER, np.concatenate(columns))
+            self.table.assign(name, INTEGER, own(self))
             return
-        cells = [
-            self._shared(cluster, int(procs[0]), name) if len(procs) else _ABSENT
-            for cluster, procs in zip(self.clusters, self.procs, strict=True)
-        ]
+        cells = [self._shared(cluster, procs[0], name) if procs else _ABSENT for cluster, procs in self.jobs]
         known = [_ABSENT if cell is None else cell for cell in cells]
-        kinds = np.repeat(np.array([kind for kind, _ in known], np.uint8), self._sizes)
-        payloads = np.repeat(np.array([payload for _, payload in known], np.int64), self._sizes)
-        ends = np.cumsum(self._sizes).tolist()
-        for number, cell in enumerate(cells):
+        kinds = np.repeat(np.array([kind for kind, _ in known], np.uint8), self.sizes)
+        payloads = np.repeat(np.array([payload for _, payload in known], np.int64), self.sizes)
+        begin = 0
+        for cell, (cluster, procs) in zip(cells, self.jobs, strict=True):
+            rows = slice(begin, begin + len(procs))
+            begin = rows.stop
             if cell is None:
-                rows = slice(ends[number] - self._sizes[number], ends[number])
-                self._write(self.clusters[number], self.procs[number], name, kinds[rows], payloads[rows])
+                self._write(cluster, self.procs[rows], name, kinds[rows], payloads[rows])
         self.table.heap.strings.folded()
         self.table.assign(name, kinds, payloads)
 
     def _spellings(self, cluster: Cluster, name: str) -> list[str]:
         """How the submission of a cluster writes an attribute."""
-        form = (*cluster.ad, *sorted(cluster.variants.names))
+        form = (*cluster.ad, *sorted(cluster.variants.names)) if cluster.variants.names else tuple(cluster.ad)
         known = self._spelled.get(form)
         if known is None:
             known = self._spelled[form] = {}
@@ -142,10 +145,10 @@ class _Rows:
     def _shared(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
         """The cell of one attribute that all of a cluster's jobs have, ``proc`` being one of them; None: they differ,
         or may."""
-        if len(cluster.members) > _FEW or sum(map(bool, cluster.members)) != 1:
+        if len(cluster.members) > 1 and (len(cluster.members) > _FEW or sum(map(bool, cluster.members)) != 1):
             return None
-        changes = cluster.changes(proc)
-        spelled = self._spelled_by(cluster, name, changes)
+        changes = cluster.changes(proc) if len(cluster.members) > 1 else {}
+        spelled = self._spelled_by(cluster, name, changes) if changes else self._spellings(cluster, name)
         if cluster.variants.names and any(each in cluster.variants.names and each not in changes for each in spelled):
             return None
         return self._last([changes.get(each, cluster.ad.get(each, "")) for each in spelled])
