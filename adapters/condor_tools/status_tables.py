@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import Cell, Setting, date, date_of, evaluate, length, metric, number, number_of, shown, text, text_of
 from .layout import Column
+from .status_compact import ACTIVITIES as CODES
+from .status_compact import STATES
 from .status_totals import ACTIVITIES, CLAIMS, MACHINES, QUEUES, SERVERS, SLOTS, USERS, Totals, short_platform
 
 if TYPE_CHECKING:
@@ -59,6 +61,18 @@ def _activity(ad: ClassAd, _: Setting) -> str | None:
     if activity is None:
         return "??"
     return "OCU" if activity == "Idle" and number(ad, "OCU") else activity
+
+
+def _state_code(ad: ClassAd, _: Setting) -> str | None:
+    return (STATES.get(text(ad, "State") or "") or " ") + (CODES.get(text(ad, "Activity") or "") or " ")
+
+
+def _gpu_memory(ad: ClassAd, _: Setting) -> str:
+    size = number(ad, "GPUs_GlobalMemoryMB")
+    return metric(size * 1024 * 1024) if size is not None else " " * 8
+
+
+_GPU_NAME = 'GPUs_DeviceName ?: join(",", evalInEachContext(DeviceName, AvailableGPUs)) ?: CUDADeviceName'
 
 
 def _forgotten(ad: ClassAd, setting: Setting) -> str | None:
@@ -169,6 +183,19 @@ VIEWS: dict[str, View] = {
         ),
         SLOTS,
         "HasVM",
+    ),
+    "gpus": View(
+        "Machine",
+        (
+            Column("Name", "Name"),
+            Column("ST", _state_code, 2),
+            Column("User", "RemoteUser", form="%s", missing="_"),
+            Column("GPUs", "GPUs", form="%4d"),
+            Column("GPU-Memory", _gpu_memory),
+            Column("GPU-Name", _GPU_NAME, form="%s", missing="*"),
+        ),
+        ACTIVITIES,
+        "(PartitionableSlot && AssignedGPUs isnt undefined) ?: Gpus",
     ),
     "server": View(
         "Machine",

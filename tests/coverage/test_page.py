@@ -81,8 +81,3 @@ def test_a_feature_that_is_not_followed_asks_for_something_that_is_not() -> None
     assert [one.feature for one in commands if not idle.intersection(_commands(one.feature))] == []
     assert [one.feature for one in options if all(_answered(*asked) for asked in _options(one.feature))] == []
     assert all((settings, commands, options))
-
-
-def test_the_features_count_the_submit_commands_that_act_nowhere() -> None:
-    counted = [one.feature for one in features() if "act nowhere" in one.feature]
-    assert [int(feature.split()[0]) for feature in counted] == [len(set(IDLE) - {"CheckpointDestination"})]

@@ -31,6 +31,7 @@ SAME_ADS = [
     "status_constraint",
     "status_default",
     "status_format",
+    "status_gpus",
     "status_java",
     "status_json",
     "status_json_attr",
@@ -84,6 +85,13 @@ def test_a_queue_as_json() -> None:
     wanted = capture("status_json_schedd")
     queue = ClassAd.from_json(wanted.out.removeprefix("[\n").removesuffix("]\n"))
     assert printed(status.render([queue], status.read(wanted.argv), setting())) == wanted.out
+
+
+def test_a_slot_with_gpus() -> None:
+    wanted = capture("status_gpus_two")
+    own = {"GPUs": 2, "AssignedGPUs": "GPU-aaaa,GPU-bbbb", "State": "Unclaimed", "Activity": "Idle"}
+    slot = changed(whole("status_long")[0], **own)
+    assert printed(status.render([slot], status.read(wanted.argv), setting())) == wanted.out
 
 
 def test_a_drained_machine() -> None:
