@@ -307,6 +307,8 @@ class JobLife:
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "told_to_end" if event.how == "soft" else "killed"
         self.told = self._say(position, event, code, why=self.context.words(event), **self.context.decided(event))
+        if event.cause == "run_now":  # else its slot's step says it, or its own
+            self.step = self.told
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
         began = self.run.at if self.run else event.at

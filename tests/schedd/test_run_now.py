@@ -3,10 +3,12 @@ kept for it. Source: the reference's schedd.cpp, pccc.cpp and command.cpp, and t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.runtime.engine import Engine
@@ -19,16 +21,16 @@ from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why
 
 from ..domain.pools import TestPool
+from ..domain.preempting import cycle, give
 from ..domain.test_invariants import as_plain
 from ..together import together
 
 DIALECTS = ["manual", "htcondor-25"]
-IMMORTAL = "Immortal"
-"""The attribute of jobs that no signal ends."""
 
 
-def crowded(dialect: str = "htcondor-25", jobs: int = 4, immortal: str = "", static: int = 0, **more: str) -> TestPool:
-    """A machine of four cores, all in use by alice's jobs 1.0 to 1.3; others of hers wait, 2.0 first."""
+def crowded(dialect: str = "htcondor-25", immortal: str = "", **more: str) -> TestPool:
+    """A machine of four cores, all in use by alice's jobs 1.0 to 1.3; others of hers wait, 2.0 first. No signal ends
+    the jobs that are ``immortal``."""
     pool = TestPool(
         dialect=dialect,
         behave=lambda launch: Behaviour(
@@ -36,12 +38,12 @@ def crowded(dialect: str = "htcondor-25", jobs: int = 4, immortal: str = "", sta
         ),
         settings=more,
     )
-    pool.machine("h", 4, 4096, static)
-    pool.submit(jobs)
+    pool.machine("h", 4, 4096)
+    pool.submit(4)
     pool.advance(10)
     pool.submit(3, JobPrio="5")
     pool.advance(1)
-    assert [pool.status(f"1.{proc}") for proc in range(jobs)] == ["Running"] * jobs
+    assert [pool.status(f"1.{proc}") for proc in range(4)] == ["Running"] * 4
     return pool
 
 
@@ -245,6 +247,17 @@ def test_slots_that_are_no_parts_of_one_are_given_up() -> None:
         assert is_sound(pool)
 
 
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_claim_that_is_too_old_ends_with_the_job_that_had_it(dialect: str) -> None:
+    for worklife, cause in (("11", "now_lost"), ("12", "coalesced")):
+        pool = crowded(dialect, CLAIM_WORKLIFE=worklife)
+        pool.advance(0.5)
+        assert now(pool, "2.0", "1.0") == ""
+        pool.advance(1)
+        assert [found for found, _ in came_to(pool)] == [cause]
+        assert is_sound(pool)
+
+
 def test_its_time_is_the_configured_one() -> None:
     pool = crowded(immortal="1.0", SCHEDD_NOW_JOB_VACATE_TIMEOUT="50")
     assert now(pool, "2.0", "1.0") == ""
@@ -272,6 +285,59 @@ def test_why_tells_of_it_in_each_of_its_steps() -> None:
     assert now(pool, "2.1", "1.2", "1.3") == ""
     pool.advance(0)
     assert "was made for job 2.1 of what the jobs that had to go for it had held" in told(pool, "2.1")
+    assert "killed: alice asked for a job to run at once in place of others" in told(pool, "1.2")
+
+
+# It has been given another slot meanwhile
+
+
+def ended(pool: TestPool, proc: int) -> None:
+    """A job of cluster 1 that no signal ends does."""
+    key = pool.state.by_job[1, proc].key
+    pool.handle(s.Ended(pool.id(), key, pool.world.clock, signal=9))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_it_leaves_the_slot_that_it_was_matched_with_meanwhile(dialect: str) -> None:
+    pool = crowded(dialect, immortal="1.0")
+    pool.submit(Requirements="false")
+    assert now(pool, "3.0", "1.0") == ""
+    pool.machine("k", 1, 1024, 1, Start="false")
+    cycle(pool, "3.0", "slot1@k", reason="")
+    ended(pool, 0)
+    pool.advance(1)
+    assert pool.state.by_job[3, 0].slot == "slot1_1@h"
+    assert pool.state.matches == pool.state.reserved == {}
+    assert is_sound(pool)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_it_waits_no_longer_for_a_slot_that_somebody_has(dialect: str) -> None:
+    pool = crowded(dialect, immortal="1.0")
+    pool.submit(Requirements="false")
+    assert now(pool, "3.0", "1.0") == ""
+    pool.machine("k", 1, 1024, 1, MaxJobRetirementTime="1000")
+    pool.advance(1)
+    give(pool, "3.0", "slot1@k")
+    slot = pool.state.slots["slot1@k"]
+    assert slot.waiting is not None and slot.waiting.job == "3.0"
+    ended(pool, 0)
+    pool.advance(1)
+    assert pool.state.by_job[3, 0].slot == "slot1_1@h"
+    assert pool.state.slots["slot1@k"].waiting is None
+    assert is_sound(pool)
+
+
+def test_it_holds_the_concurrency_limits_of_its_ad() -> None:
+    pool = crowded()
+    pool.submit(ConcurrencyLimits='"xsw:2"', Requirements="false")
+    assert now(pool, "3.0", "1.0") == ""
+    pool.advance(1)
+    assert pool.state.limits_in_use == {"xsw:2": 1}
+    pool.vacate_slot("slot1_1@h", fast=True)
+    pool.advance(1)
+    assert pool.state.limits_in_use == {}
+    assert is_sound(pool)
 
 
 # In any order
@@ -283,31 +349,34 @@ def restarted(pool: TestPool) -> None:
     pool.engine.load()
 
 
-JOBS = st.sampled_from([f"{cluster}.{proc}" for cluster in (1, 2) for proc in range(4)])
+JOBS = st.sampled_from([f"{cluster}.{proc}" for cluster, procs in ((1, 6), (2, 3)) for proc in range(procs)])
 STEPS = st.one_of(
     st.tuples(st.just("now"), JOBS, st.lists(JOBS, min_size=1, max_size=3)),
     st.tuples(st.sampled_from(["hold", "release", "remove", "vacate", "suspend", "continue"]), JOBS),
-    st.tuples(st.just("vacate slot"), st.sampled_from(["slot1_1@h", "slot1_2@h", "h"])),
+    st.tuples(st.just("vacate slot"), st.sampled_from(["slot1_1@h", "slot1_2@h", "h", "k"])),
     st.tuples(st.just("advance"), st.sampled_from([0.0, 1.0, 25.0, 700.0])),
+    st.tuples(st.just("off"), st.sampled_from(["Peaceful", "Graceful", "Fast"])),
     st.tuples(st.sampled_from(["drain", "restart"])),
 )
 
 
-@settings(max_examples=30, deadline=None)
-@given(steps=st.lists(STEPS, max_size=12), dialect=st.sampled_from(DIALECTS), immortal=st.sampled_from(["", "1.0 2.1"]))
-def test_whatever_happens_nobody_else_gets_what_is_kept_and_nothing_is_kept_for_ever(
-    steps: list[tuple[str, ...]], dialect: str, immortal: str
-) -> None:
+def lives_through(steps: list[tuple[Any, ...]], dialect: str, immortal: str) -> None:
+    """What is kept for a job is there at each step, and nobody else's; nothing is kept for ever; the log is sound."""
     pool = crowded(dialect, immortal=immortal)
+    pool.machine("k", 2, 2048)
+    pool.submit(2, JobPrio="-5")
+    pool.advance(1)
     for what, *words in steps:
         if what == "now":
             now(pool, words[0], *words[1])
         elif what == "vacate slot":
             pool.vacate_slot(words[0])
         elif what == "advance":
-            pool.advance(float(words[0]))
+            pool.advance(words[0])
         elif what == "drain":
             pool.handle(s.Drain(pool.id(), "root", "h", "Fast", completion="resume"))
+        elif what == "off":
+            pool.handle(s.ShutDown(pool.id(), "root", "k", words[0]))
         elif what == "restart":
             restarted(pool)
         else:
@@ -318,3 +387,18 @@ def test_whatever_happens_nobody_else_gets_what_is_kept_and_nothing_is_kept_for_
     pool.advance(25)
     assert pool.state.earmarks == {}
     assert is_sound(pool)
+
+
+whatever_happens = given(
+    steps=st.lists(STEPS, max_size=14), dialect=st.sampled_from(DIALECTS), immortal=st.sampled_from(["", "1.0 2.1"])
+)(lives_through)
+
+
+def test_whatever_happens_nobody_else_gets_what_is_kept_and_nothing_is_kept_for_ever() -> None:
+    settings(max_examples=25, deadline=None)(whatever_happens)()
+
+
+@pytest.mark.soak
+def test_whatever_happens_at_length() -> None:
+    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
+    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(whatever_happens)()
