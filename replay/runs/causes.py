@@ -33,7 +33,7 @@ _TABLE: Final = (
     Cause("owner", "the machine's owner came back", ("is_owner",)),
     Cause("drained", "the machine was drained", ("drain_command", "defrag", "draining"), (1014,)),
     Cause("shutdown", "the machine or its startd was shut down", ("shutdown", "machine_left"), (1013, 1016, 1037)),
-    Cause("vacated", "somebody asked for the slot or job to be vacated", ("vacate_command", "user_vacate"),
+    Cause("vacated", "somebody asked for the slot or job to be vacated", ("vacate_command", "user_vacate", "run_now"),
           (1004, 1010, 1015)),
     Cause("stopped", "the pool was stopped"),
     Cause("policy", "the periodic_vacate of the job or of its access point was true",

@@ -35,6 +35,15 @@ def test_the_cause_of_an_eviction_is_what_was_done(line: str) -> None:
     assert 10_000_000 <= run.lasted <= 15_000_000
 
 
+def test_a_run_that_made_room_for_a_job_that_is_to_run_at_once_was_vacated() -> None:
+    pool = PointPool()
+    for said in ("machine h Cpus=1", "submit alice 1 seconds=3600", "run 10 s", "submit alice 1", "now alice 2.0 1.0"):
+        pool.say(said)
+    pool.say("run 1 s")
+    (run,) = told(pool.log, evicted=True).runs
+    assert (run.job, run.cause.name) == ("1.0", "vacated")
+
+
 @pytest.mark.parametrize("slots", [["slot1_1@h"], []])
 def test_a_pool_that_is_stopped_is_why_its_runs_are_ended(slots: list[str]) -> None:
     """As a server does it: the slots are vacated, and then the jobs."""
