@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.startd.load import LoadedSlot, distribute
+from poolbook.domain.fold.evolve import evolve
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.startd.load import LoadedSlot, distribute, load_of
+from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.state import State
 
+from ..projections.pools import busy_pool
 from ..together import together
 
 MANUAL, HTCONDOR = False, True
@@ -79,3 +84,16 @@ def test_no_slot_has_more_than_its_cores_in_the_real_daemons_dialect(owner: floa
     found = distribute(owner, places, by_cores=True)
     assert all(0 <= found[one.name] <= one.cpus for one in places)
     assert sum(found.values()) == pytest.approx(min(owner, sum(one.cpus for one in places)))
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_the_shares_that_are_kept_are_those_that_are_found_anew(dialect: str) -> None:
+    state, kept, seen = State(), Caches(), set()
+    readings = Readings(load=2.25, condor_load={"slot1_1@node": 0.5}, backfill_load=0.25)
+    for _, event in busy_pool(dialect).events:
+        evolve(state, event)
+        for slot in state.slots.values():
+            load = load_of(state, slot, readings, kept)
+            assert load == load_of(state, slot, readings, Caches())
+            seen.add((load.load, load.condor))
+    assert len(seen) > 1
