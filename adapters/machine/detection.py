@@ -19,6 +19,7 @@ from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.state import Machine, Slot
 from .containers import advertised as runtimes
 from .cpu import system_names
+from .execution.activation import SCRATCH_DIRECTORY
 from .host import CONDOR_VERSION, architecture, condor_platform, operating_system
 from .transfer_plugins import advertised
 
@@ -121,6 +122,7 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
         "CondorPlatform": quoted(condor_platform()),
         "FileSystemDomain": quoted(domains[FILESYSTEM_DOMAIN]),
         "UidDomain": quoted(domains[UID_DOMAIN]),
+        "CondorScratchDir": quoted(SCRATCH_DIRECTORY),
         "HasFileTransfer": "true",
         "HasJobDeferral": "true",
         "HasSelfCheckpointTransfers": "true",

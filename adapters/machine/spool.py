@@ -24,6 +24,7 @@ from ...domain.events import Event, JobsTransitioned, Procs
 from ...domain.state_machines.job import LEFT
 from .execution import Account
 from .execution.supervisor.rights import Rights, acting
+from .execution.supervisor.scratch import remove
 from .starter import make_execute, own_part
 
 SPOOL: Final = "SPOOL"
@@ -139,7 +140,8 @@ class Spool:
         """Remove a job's directory, and those around it that are empty then: with the rights of the user whose it is,
         who may have put links into its path."""
         with suppress(OSError), acting(self._rights_for(path)):
-            shutil.rmtree(path, ignore_errors=True)
+            for _ in remove(path):
+                pass
             for above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
                 os.rmdir(above)  # fails if another job's stands there
 

@@ -21,6 +21,7 @@ from ...domain.state.schedd_settings import GUARDED
 from .accounts import Accounts
 from .containers import Containers
 from .execution import Chirp
+from .job_variables import JobVariables
 from .transfer_plugins import ENABLED, plugins_by_method
 
 RENICE: Final = "JOB_RENICE_INCREMENT"
@@ -58,6 +59,7 @@ class Starter:
     plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
     accounts: Accounts = field(factory=Accounts)  #: as whom jobs run
     containers: Containers = field(factory=Containers)  #: in what they run
+    variables: JobVariables = field(factory=JobVariables)  #: what it adds to jobs' environments
     chirp: Chirp | None = _PLAIN_CHIRP
     """What jobs may do with condor_chirp, by ENABLE_CHIRP_<setting> and CHIRP_<setting>; None: it is not answered."""
 
@@ -83,6 +85,7 @@ class Starter:
             plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
             accounts=Accounts.configured(configuration),
             containers=Containers.configured(configuration),
+            variables=JobVariables.configured(configuration),
             chirp=_chirp(configuration),
         )
 

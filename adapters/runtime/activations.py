@@ -124,6 +124,10 @@ def activation(
         executable=job.text("Cmd"),
         arguments=arguments(job),
         environment=environment(job),
+        inherited=starter.variables.inherits,
+        counts=starter.variables.counts,
+        added=starter.variables.of(launch.slot_ad),
+        sets_home=starter.variables.home,
         iwd=job.text("Iwd") or "/",
         stdin=job.text("In"),
         stdout=job.text("Out"),
@@ -295,18 +299,19 @@ def job_plugins(text: str) -> dict[str, str]:
 
 
 def remaps(text: str) -> dict[str, str]:
-    """Return TransferOutputRemaps, ``name = other; name = other``. A backslash takes its meaning from = and ;."""
-    found = {}
-    for entry in _ENTRY.findall(text):
-        name, *other = _EQUALS.split(entry, maxsplit=1)
-        if name.strip() and other and other[0].strip():
-            found[_plain(name)] = _plain(other[0])
+    """Return TransferOutputRemaps, ``name = other; name = other``; the first entry for a name counts. A backslash takes
+    its meaning from a = in a name and from a ; in another name, and stands for itself else. What is left of a ; without
+    a = belongs to no entry, so no name has a ; in it. (filename_remap_find)"""
+    found: dict[str, str] = {}
+    text, place = text.replace("\t", "").replace("\n", ""), 0
+    while entry := _ENTRY.match(text, place):
+        name = entry[1].replace("\\=", "=").strip()
+        if ";" in name:
+            place = text.index(";", place) + 1
+        else:
+            found.setdefault(name, entry[2].replace("\\;", ";").strip())
+            place = entry.end()
     return found
 
 
-_ENTRY = re.compile(r"(?:[^\\;]|\\.)+")
-_EQUALS = re.compile(r"(?<!\\)=")
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\\([=;\\])", r"\1", text).strip()
+_ENTRY = re.compile(r"((?:\\=|[^=])*)=((?:\\;|[^;])*);?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from ..machine import execution
 from ..machine.execution.supervisor.rights import Rights, acting
@@ -67,11 +68,14 @@ def not_ours(owner: str) -> str:
 
 
 def _interpreter(path: str) -> str:
-    """Return the words on a script whose interpreter is not there; empty for any other program."""
+    """Return the words on a script whose interpreter is not there; empty for any other program. What is no file is not
+    read: nobody may ever write into a FIFO."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
             first = file.readline(1024)
-    except OSError:
+    except (OSError, ValueError):
         return ""
     if not first.startswith(b"#!"):
         return ""

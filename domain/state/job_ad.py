@@ -310,7 +310,7 @@ def _transfer_ended(job: _Attributes, event: JobTransferEnded) -> None:
     changes[f"Transferring{long}"] = ""
     changes[f"Transfer{short}Finished"] = now
     if event.way == "input":  # the shadow's last word on an output comes before that is over
-        listed = [(protocol.upper(), count) for protocol, count, _, _ in event.urls] + [("CEDAR", event.listed)]
+        listed = [(_word(protocol), count) for protocol, count, _, _ in event.urls] + [("CEDAR", event.listed)]
         changes["TransferInputFileCounts"] = _record(listed)
         for name, nothing in (("TransferOutputStats", "[  ]"), ("BytesSent", "0.0")):
             if not job.text(name):
@@ -322,7 +322,7 @@ def _transfer_ended(job: _Attributes, event: JobTransferEnded) -> None:
             changes["CheckpointNumber"] = str(int(job.text("CheckpointNumber", "-1") or -1) + 1)
         return
     before = dict(_COUNT.findall(job.text(f"Transfer{long}Stats")))
-    moved = [(protocol.upper(), size, files) for protocol, _, files, size in event.urls]
+    moved = [(_word(protocol), size, files) for protocol, _, files, size in event.urls]
     moved.append(("Cedar", event.size, event.files))
     counts = {f"{whose}SizeBytes": size for whose, size, _ in moved}
     counts |= {f"{whose}FilesCount": files for whose, _, files in moved}
@@ -330,6 +330,15 @@ def _transfer_ended(job: _Attributes, event: JobTransferEnded) -> None:
     totals = [(f"{name}Total", sums.get(name, 0) + counts.get(name, 0)) for name in {**counts, **sums}]
     changes[f"Transfer{long}Stats"] = _record([*totals, *((f"{name}LastRun", count) for name, count in counts.items())])
     job.add_real(total, 0 if event.failed else sum(size for _, size, _ in moved) * 1_000_000)
+
+
+def _word(protocol: str) -> str:
+    """Return a protocol as the beginning of an attribute's name."""
+    word = _NO_LETTER.sub("_", protocol.upper())
+    return word if word[:1].isalpha() else f"_{word}"
+
+
+_NO_LETTER = re.compile(r"\W", re.ASCII)
 
 
 def _record(counts: list[tuple[str, int]]) -> str:

@@ -88,6 +88,37 @@ def test_standard_input_may_be_a_url(bench: Bench, iwd: Path) -> None:
     assert (iwd / "out").read_text() == "of own://a/b\n"
 
 
+GARBAGE = r"""#!/usr/bin/python3
+import re, sys
+asked, told = (open(sys.argv[sys.argv.index(name) + 1], mode) for name, mode in (("-infile", "r"), ("-outfile", "wb")))
+urls = re.findall(r'Url = "([^"]*)"; LocalFileName = "([^"]*)"', asked.read())
+for number, (url, path) in enumerate(urls):
+    open(path, "w").close()
+    protocol = ["x" * 1000, "\\xff", "a b = 1; c", f"p{number}"][min(number, 3)]
+    size = ["1e999", "9" * 4000, "-5", "nan", "true", "{1"][number % 6]
+    ad = f'[ TransferSuccess = true; TransferUrl = "{url}"; TransferProtocol = "{protocol}";'
+    told.write(f"{ad} TransferTotalBytes = {size} ]".encode("latin-1", "replace"))
+"""
+
+
+def test_what_a_plugin_says_harms_nobody_but_its_job(bench: Bench, iwd: Path) -> None:
+    """A result that could not be read would keep all jobs of the supervisor from their ends."""
+    (iwd / "garbage").write_text(GARBAGE)
+    (iwd / "garbage").chmod(0o755)
+    urls = [f"own://{number}" for number in range(2000)]
+    start(bench, iwd, "ls | wc -l", *urls, plugin="garbage")
+    bench.sh("2", "exit 3")
+    assert bench.end("2").code == 3
+    end = bench.end("1")
+    sizes = [size for _, _, _, size in end.moves[0].urls]
+    assert len(sizes) <= 51 and min(sizes) >= 0 and max(sizes) < 1 << 63
+
+
+def test_however_many_schemes_there_are_without_a_plugin_the_first_is_told(bench: Bench, iwd: Path) -> None:
+    start(bench, iwd, "true", *(f"own.a{number}{'x' * 200}://x" for number in range(3000)))
+    assert bench.end("1").failure.errno == -1001
+
+
 MAKES = "echo said; echo made > a; mkdir d; echo deep > d/b"
 DESTINATIONS: dict[str, tuple[dict[str, Any], list[str], set[str]]] = {
     # how outputs go, the URLs that the plugin is asked for, and what comes to the job's directory

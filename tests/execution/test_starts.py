@@ -24,11 +24,11 @@ STARTER = (Path(__file__).parent.parent / "data" / "execution" / "starter_enviro
 # What HTCondor's starter of 25.14 sets and Poolbook does not, and why.
 NOT_SET = {
     "CONDOR_STARTER_PID": "there is no starter",
-    "CUDA_VISIBLE_DEVICES": "no GPUs are assigned",
-    "GPU_DEVICE_ORDINAL": "no GPUs are assigned",
-    "NVIDIA_VISIBLE_DEVICES": "no GPUs are assigned",
-    "_CHIRP_DELAYED_UPDATE_PREFIX": "there is no chirp",
-    "_CONDOR_AssignedGPUs": "no GPUs are assigned",
+    "CUDA_VISIBLE_DEVICES": "the pool adds it",
+    "GPU_DEVICE_ORDINAL": "the pool adds it",
+    "NVIDIA_VISIBLE_DEVICES": "the pool adds it",
+    "_CHIRP_DELAYED_UPDATE_PREFIX": "the pool adds it",
+    "_CONDOR_AssignedGPUs": "the pool adds it",
     "_CONDOR_BIN": "there are no HTCondor programs",
     "_CONDOR_CHIRP_CONFIG": "there is no chirp",
 }
@@ -66,19 +66,33 @@ def test_the_starters_variables_have_the_values_that_the_starter_gives_them(benc
     assert {name: value for name, value in found.items() if name not in OWN} == expected
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "found"),
-    [
-        ("OMP_NUM_THREADS", "7", "7"),
-        ("HOME", "/elsewhere", "/elsewhere"),
-        ("BATCH_SYSTEM", "mine", "HTCondor"),
-        ("_CONDOR_SLOT", "mine", "slot1_1"),
-    ],
-)
-def test_a_job_may_set_its_thread_counts_and_home_but_not_the_rest(
-    bench: Bench, variable: str, value: str, found: str
+HOME = pwd.getpwuid(os.getuid()).pw_dir
+# What the job sets, what else the activation has, and what it finds.
+SET: list[tuple[dict[str, str], dict[str, Any], dict[str, str | None]]] = [
+    ({"OMP_NUM_THREADS": "7"}, {}, {"OMP_NUM_THREADS": "7", "NUMEXPR_NUM_THREADS": "1", "OMP_THREAD_LIMIT": None}),
+    ({"MKL_NUM_THREADS": "7", "OMP_NUM_THREADS": ""}, {}, {"NUMEXPR_NUM_THREADS": None, "OMP_NUM_THREADS": "1"}),
+    ({}, {"counts": ("MINE",), "cpus": 3}, {"MINE": "3", "OMP_NUM_THREADS": None}),
+    ({"HOME": "/elsewhere"}, {}, {"HOME": HOME}),
+    ({"HOME": "/elsewhere"}, {"sets_home": False}, {"HOME": "/elsewhere"}),
+    ({}, {"sets_home": False}, {"HOME": None}),
+    ({"BATCH_SYSTEM": "mine"}, {}, {"BATCH_SYSTEM": "HTCondor"}),
+    ({"_CONDOR_SLOT": "mine"}, {}, {"_CONDOR_SLOT": "slot1_1"}),
+    ({"MINE": "1"}, {"inherited": {"MINE": "2", "THEIRS": "3"}}, {"MINE": "1", "THEIRS": "3"}),
+    ({"MINE": "1"}, {"added": {"MINE": "2"}}, {"MINE": "2"}),
+    ({"MINE": "#CoNdOrScRaTcHdIr#/x"}, {}, {"MINE": "SCRATCH/x"}),
+]
+
+
+@together("own, fields, expected", SET)
+def test_the_starter_decides_which_of_its_variables_a_job_may_set(
+    bench: Bench, own: dict[str, str], fields: dict[str, Any], expected: dict[str, str | None]
 ) -> None:
-    assert environment_of(bench, environment={variable: value})[variable] == found
+    key = str(len(bench.reports))
+    bench.start(key, "/usr/bin/env", "-0", stdout="env", environment=own, **fields)
+    assert bench.end(key).code == 0
+    found = dict(line.split("=", 1) for line in (bench.home / "env").read_text().split("\0")[:-1])
+    scratch = found["_CONDOR_SCRATCH_DIR"]
+    assert {name: found.get(name, "").replace(scratch, "SCRATCH") or None for name in expected} == expected
 
 
 def test_it_runs_in_its_scratch_directory_where_the_two_ads_are(bench: Bench) -> None:

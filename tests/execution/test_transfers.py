@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,10 @@ from poolbook.adapters.machine.execution import (
     Transferring,
 )
 from poolbook.adapters.machine.execution.supervisor import mover, movers
+from poolbook.adapters.machine.execution.supervisor.scratch import remove
+from poolbook.adapters.runtime.activations import remaps
 
+from ..together import together
 from .bench import Bench
 
 MANY = 1500  #: files whose transfer takes so long that something can happen meanwhile
@@ -561,3 +566,76 @@ def test_an_output_that_is_wanted_twice_comes_twice(bench: Bench, iwd: Path) -> 
 def test_the_disk_that_a_job_used_counts_what_was_moved(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "head -c 3000000 /dev/urandom > made")
     assert bench.end("1").disk_kb >= 2900
+
+
+@contextmanager
+def deep(folder: Path, depth: int) -> Iterator[None]:
+    """A line of directories in one, of so many, and a file at its end."""
+    here = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=here)
+        above, here = here, os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(above)
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    try:
+        yield
+    finally:  # pytest's own cleaning does not come so deep
+        assert all(step is None for step in remove(str(folder)))
+
+
+@pytest.mark.soak
+def test_an_input_may_lie_deeper_than_calls_can(bench: Bench, iwd: Path) -> None:
+    with deep(iwd, 1100):
+        bench.sh("1", f"test -e {'d/' * 1100}f", iwd=str(iwd), transfer=FileTransfer(executable=False, inputs=("d",)))
+        assert bench.end("1").code == 0
+        bench.supervisor.acknowledge(["1"])
+        bench.until(lambda: not os.listdir(bench.folder / "execute"))
+
+
+@pytest.mark.soak
+def test_what_lies_too_deep_for_a_path_is_removed_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    with deep(tmp_path / "tree", 3000):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@together(
+    "text, expected",
+    [
+        ("", {}),
+        ("nothing", {}),
+        ("a = b; c = d e ;", {"a": "b", "c": "d e"}),
+        ("d =", {"d": ""}),
+        ("a = one; a = two", {"a": "one"}),
+        (r"a\=b = x\=y; c = z\;w", {"a=b": r"x\=y", "c": "z;w"}),
+        (r"c\;d = e; f; g = h", {"d": "e", "g": "h"}),
+        (r"a\b = c\d", {r"a\b": r"c\d"}),
+    ],
+)
+def test_remaps_are_read_as_htcondor_reads_them(text: str, expected: dict[str, str]) -> None:
+    assert remaps(text) == expected
+
+
+def test_another_name_may_have_another_name_in_turn(bench: Bench, iwd: Path) -> None:
+    names = {"a": "b", "b": "c", "d": "e", "e": "f"}
+    script = "echo 1 > a; mkdir d; echo 2 > d/x"
+    bench.sh("1", script, iwd=str(iwd), transfer=FileTransfer(executable=False, outputs=("a", "d"), remaps=names))
+    assert bench.end("1").failure is None
+    assert (iwd / "c").read_text() == "1\n" and (iwd / "f/x").read_text() == "2\n"
+
+
+def test_names_that_lead_in_a_circle_are_told(bench: Bench, iwd: Path) -> None:
+    names = {"a": "b", "b": "a"}
+    bench.sh("1", "echo 1 > a; echo 2 > c", iwd=str(iwd), transfer=FileTransfer(executable=False, remaps=names))
+    failure = bench.end("1").failure
+    assert (failure.code, failure.errno) == (12, errno.EPERM)
+    assert failure.words.startswith("remaps resulted in a cycle: <0: a><1: b><2: a>")
+    assert (iwd / "c").read_text() == "2\n"
+
+
+def test_an_empty_other_name_is_the_directory_itself(bench: Bench, iwd: Path) -> None:
+    bench.sh("1", "echo 1 > a", iwd=str(iwd), transfer=FileTransfer(executable=False, remaps={"a": ""}))
+    failure = bench.end("1").failure
+    assert failure.errno == errno.EISDIR and failure.words.startswith(f"writing to file {iwd}/: ")

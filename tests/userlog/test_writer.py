@@ -187,6 +187,13 @@ def test_of_a_file_that_was_emptied_all_is_looked_through(tmp_path: Path) -> Non
     assert files.missing(str(log), 1000, (A + B).encode()).decode() == B
 
 
+def test_what_is_no_file_is_not_looked_through(tmp_path: Path) -> None:
+    """Nobody may ever write into a FIFO, and some devices have no end."""
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", Path("/dev/zero")):
+        assert files.missing(str(path), 0, A.encode()).decode() == A
+
+
 def test_two_writers_at_once_leave_whole_events_of_both(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     events = story(log, clusters=100)

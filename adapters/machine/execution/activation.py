@@ -25,6 +25,15 @@ VIOLATION_HOLD_CODES: Mapping[str, tuple[int, int]] = {
     "disk": (34, 104),  # JobOutOfResources
 }
 
+CPU_COUNTS = (
+    "CUBACORES", "GOMAXPROCS", "JULIA_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
+    "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "PYTHON_CPU_COUNT", "ROOT_MAX_THREADS", "TF_LOOP_PARALLEL_ITERATIONS",
+    "TF_NUM_THREADS",
+)  # fmt: skip
+"""HTCondor's STARTER_NUM_THREADS_ENV_VARS: variables that tell a program how many threads to have."""
+
+SCRATCH_DIRECTORY = "#CoNdOrScRaTcHdIr#"  #: stands for it in a slot's ad, and in a job's variables
+
 UNATTENDED = "unattended"  #: the end of what is attended, and no pool was connected
 
 # HoldReasonCode of a job that could not be started, by the part that failed; the subcode is the errno.
@@ -139,6 +148,10 @@ class Activation:
     executable: str  #: may be relative to ``iwd``, as the three streams
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(factory=dict)  #: all that it inherits
+    inherited: Mapping[str, str] = field(factory=dict)  #: variables of the pool's that it has unless it sets them
+    counts: tuple[str, ...] = CPU_COUNTS  #: variables that are the number of cores unless it sets them
+    added: Mapping[str, str] = field(factory=dict)  #: variables that it has whatever it sets
+    sets_home: bool = True  #: whether HOME is one of these
     iwd: str = field(validator=_is_absolute)
     stdin: str = ""  #: empty: /dev/null
     stdout: str = ""

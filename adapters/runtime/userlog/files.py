@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -15,6 +16,13 @@ from .event_text import END
 
 MODE = 0o644  #: permissions of a new file, before the umask
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOCTTY | os.O_NONBLOCK
+
+
+_SEARCHED = 64 << 20  #: bytes of others that are searched for what a writer that was killed has written
+
+
+def _never_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
 def encoded(text: str) -> bytes:
@@ -94,11 +102,15 @@ def events(text: bytes) -> Iterator[bytes]:
 def missing(path: str, since: int, text: bytes) -> bytes:
     """Return the part of `text` that is not in the file behind the size `since`, where others may have written, too; of
     a file shorter than that, which was emptied or replaced, all is searched. An event torn at the end of the file is
-    completed. Raise `OSError` if the file cannot be read."""
+    completed. What is no file (a FIFO, a device) cannot be searched, and of what others have written only so much is.
+    Raise `OSError` if the file cannot be read."""
     try:
-        with open(path, "rb") as file:
-            file.seek(since if size(path) >= since else 0)
-            tail = file.read()
+        with open(path, "rb", opener=_never_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return text
+            file.seek(since if status.st_size >= since else 0)
+            tail = file.read(len(text) + _SEARCHED)
     except FileNotFoundError:
         return text
     if tail == text:

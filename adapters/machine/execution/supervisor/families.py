@@ -5,9 +5,10 @@ found by the first of these that applies:
 
 1. the parent's job;
 2. session or process group: a job's own process leads one of its own;
-3. the number that its processes bear;
-4. none: an orphan that took a session and gave itself another number. It is a *stray* of all jobs that ran when it
-began, and is killed with the last of them.
+3. the number that its processes bear, if it is a process of a user of that job: every process may give itself another
+number, and that of every job can be read;
+4. none: an orphan that took a session and gave itself another number. It is a *stray* of all jobs of its user that ran
+when it began (of all jobs, if none of them is its user's), and is killed with the last of them.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Families:
         self._numbers: dict[int, str] = {}
         self._mains: dict[int, str] = {}
         self._jobs: dict[str, tuple[int, int, int]] = {}  # each job's own process: pid, start time and number
+        self._users: dict[str, frozenset[int]] = {}  # of each job: as whom its processes run
         self._members: dict[int, tuple[int, str]] = {}
         self._of: dict[str, set[int]] = {}
         self._strays: dict[int, tuple[int, set[str]]] = {}
@@ -45,11 +47,13 @@ class Families:
         self._next += 1
         return self._next
 
-    def begin(self, key: str, pid: int, started: int, number: int) -> None:
-        """Add a job's own process, which bears this number, in the place of one that it had before."""
+    def begin(self, key: str, pid: int, started: int, number: int, users: frozenset[int]) -> None:
+        """Add a job's own process, which bears this number, in the place of one that it had before; ``users``: as whom
+        its processes run."""
         if key in self._jobs:
             self.end(key)
         self._forget(pid)
+        self._users[key] = users
         self._mains[pid] = key
         self._jobs[key] = (pid, started, number)
         self._numbers[number] = key
@@ -66,7 +70,7 @@ class Families:
         for pid in self._of.pop(key):
             del self._members[pid]
         main, _, number = self._jobs.pop(key)
-        del self._numbers[number]
+        del self._numbers[number], self._users[key]
         if self._mains[main] == key:  # else its pid is another job's by now
             del self._mains[main]
         for pid, (started, keys) in list(self._strays.items()):
@@ -135,14 +139,18 @@ class Families:
             self._stray_all(line, self._strays[top.parent][1])
         elif top.parent != self._own:
             self._foreign.update((process.pid, process.started) for process in line)
-        elif key := self._evidence(top):
+        elif key := self._mains.get(top.session) or self._mains.get(top.group):
             self._join_all(line, key)
         else:
-            self._stray_all(line, {key for key, (_, began, _) in self._jobs.items() if began <= top.started})
+            self._settle_orphan(top, line)
 
-    def _evidence(self, orphan: Process) -> str | None:
-        led = self._mains.get(orphan.session) or self._mains.get(orphan.group)
-        return led or self._numbers.get(processes.number(orphan.pid) or 0)
+    def _settle_orphan(self, orphan: Process, line: list[Process]) -> None:
+        key, user = self._numbers.get(processes.number(orphan.pid) or 0), processes.user(orphan.pid)
+        if key is not None and user in self._users[key]:
+            self._join_all(line, key)
+            return
+        keys = {key for key, (_, began, _) in self._jobs.items() if began <= orphan.started}
+        self._stray_all(line, {key for key in keys if user in self._users[key]} or keys)
 
     def _stray_all(self, line: list[Process], keys: set[str]) -> None:
         if len(keys) == 1:

@@ -46,6 +46,8 @@ class Job:
         self.order = order if order["transfer"] else None  # what is still to be done of it
         self.account = rights.of(order.get("account"))  # as whom it runs, if not as this process's user
         self.files = rights.of(order.get("files"))  # whose the files are that it brings and takes back
+        users = [rights.uid for rights in (self.account, self.files) if rights is not None]
+        self.users = frozenset(users if self.account else [*users, os.geteuid()])  # as whom its processes run
         self.dedicated = bool(order["account"] and order["account"]["dedicated"]) if self.account else False
         self.number = number
         self.directory = directory
@@ -60,6 +62,7 @@ class Job:
         self.outcome: Record | None = None  # the record of its end, if it did not come to its own
         self.given_up = False  # whether its files are to stay where they are
         self.over = False  # whether nothing more is to begin
+        self.begins = -1  # where its process says why it could not begin, if it has not done so at once
         self.pid = self.started = self.at = self.began = 0
         self.outputs: list[str] = []
         self.output_kb = 0
@@ -118,6 +121,16 @@ class Job:
         self.output_kb = output_kb
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
 
+    def has_begun(self) -> None:
+        """Its process, which was long in beginning, has ended: hear whether it ever began."""
+        if self.begins < 0:
+            return
+        said, self.begins = self.begins, -1
+        try:
+            launch.begun(said)
+        except StartError as error:
+            self.outcome, self.given_up = failed(self.key, error, self.moves), True
+
     def tell_container(self, words: str) -> bool:
         """Tell the keeper of a container that has no processes here what to do; return whether there is one. Who is to
         kill it once more is killed itself."""
@@ -162,12 +175,12 @@ class Job:
             used = keeper.usage
             self.user_us, self.system_us = used.get("user_us", 0), used.get("system_us", 0)
             self.peak_kb, self.largest_rss_kb = used.get("peak_kb", 0), 0
-        failed = keeper.failed
-        if failed and failed["part"] == "memory":
+        said = keeper.failed
+        if said and said["part"] == "memory":
             self.violated = "memory"
-        elif failed:
+        elif said:
             moves = {"moves": self.moves} if self.moves else {}
-            self.outcome = {"say": "failed", "key": self.key, **failed, "at": clock(), **moves}
+            self.outcome = {"say": "failed", "key": self.key, **said, "at": clock(), **moves}
             self.given_up = True
 
     @property
@@ -265,8 +278,8 @@ def moving(job: Job) -> Record:
     return {"say": "transferring", "key": job.key, "moves": job.moves}
 
 
-def failed(key: str, error: StartError) -> Record:
-    told = {"part": error.part, "errno": error.number, "reason": error.reason}
+def failed(key: str, error: StartError, moves: list[Record] | None = None) -> Record:
+    told = {"part": error.part, "errno": error.number, "reason": error.reason, **({"moves": moves} if moves else {})}
     return {"say": "failed", "key": key, **told, "at": clock(), **({"machine": True} if error.machine else {})}
 
 

@@ -216,6 +216,7 @@ class Jobs:
         for job in dead:
             if not job.is_out(now, self._families):
                 continue
+            job.has_begun()
             if not job.over and self._goes_on(job):
                 continue
             job.over = True
@@ -267,7 +268,7 @@ class Jobs:
                 job.retry_at = ticker() + LAST_RETRY_US
                 return True
             job.given_up, job.ended = True, job.ended or clock()
-            job.outcome = {**failed(job.key, error), "moves": job.moves}
+            job.outcome = failed(job.key, error, job.moves)
             return False
         del self._ending[job.key]
         self._claims.renote(job.key, self._claim(job))
@@ -442,7 +443,8 @@ class Jobs:
             output_kb = files_kb(launch.outputs(order, kept=True))
         at = clock()
         processes.bequeath(job.number)
-        return launch.begin_as(account, order, job.directory, self.execute), at, output_kb
+        pid, job.begins = launch.begin_as(account, order, job.directory, self.execute)
+        return pid, at, output_kb
 
     def _move(self, job: Job, order: Order, way: str) -> None:
         """Start the transfer of a job's files."""
@@ -457,7 +459,7 @@ class Jobs:
 
     def _joins(self, job: Job) -> None:
         self._by_pid[job.pid] = job
-        self._families.begin(job.key, job.pid, job.started, job.number)
+        self._families.begin(job.key, job.pid, job.started, job.number, job.users)
 
     def _end_transfer(self, job: Job, how: str) -> None:
         """End a transfer, unless it is a soft end's of outputs, which are nearly there: a hard one follows in time."""

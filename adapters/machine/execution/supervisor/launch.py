@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import pwd
+import select
 import signal
 from collections.abc import Callable
 from functools import cache
@@ -21,14 +22,10 @@ from .rights import Rights
 
 Order = dict[str, Any]  #: an activation as the pool sends it: the fields of ``Activation``, by name
 
-# Set to the number of provisioned CPUs unless the job set them: HTCondor's STARTER_NUM_THREADS_ENV_VARS.
-CPU_COUNTS = (
-    "CUBACORES", "GOMAXPROCS", "JULIA_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS",
-    "OMP_THREAD_LIMIT", "OPENBLAS_NUM_THREADS", "PYTHON_CPU_COUNT", "ROOT_MAX_THREADS", "TF_LOOP_PARALLEL_ITERATIONS",
-    "TF_NUM_THREADS",
-)  # fmt: skip
 # Set to the scratch directory, whatever the job set them to.
 _SCRATCH_PATHS = ("_CONDOR_SCRATCH_DIR", "APPTAINER_CACHEDIR", "SINGULARITY_CACHEDIR", "TEMP", "TMP", "TMPDIR")
+
+_SCRATCH = "#CoNdOrScRaTcHdIr#"  #: stands for it in a variable: $$(CondorScratchDir) becomes that
 
 # The streams by descriptor: name, how it is opened, and the field that turns truncation off.
 _STREAMS = (
@@ -49,6 +46,8 @@ _DEFAULTS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _SCARCE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 _DISK = frozenset({errno.ENOSPC, errno.EIO, errno.EROFS})
 _OF_THE_MACHINE = frozenset({"claim", "scratch"})
+
+_PATIENCE_S = 0.25  #: how long it is waited for a process to begin, while all other jobs wait
 
 # Explanations that an errno alone would not give.
 _ADVICE = {
@@ -86,14 +85,15 @@ def failure(part: str, error: OSError, what: str, machines_disk: bool = False) -
 
 def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
     """Return the job's environment: its own variables, then those of HTCondor's starter. (Manual, "Environment and
-    services for a running job"; the starter of version 25.14 for what the job may set itself: the counts of CPUs and
-    HOME.)"""
-    account = order.get("account")
+    services for a running job"; the starter of version 25.14 for what the job may set itself: the counts of CPUs.)"""
+    account, own = order.get("account"), order["environment"]
     entered = not (account and order["attended"])  # what is no job of the user's has no scratch directory of its own
-    return {
-        **dict.fromkeys(CPU_COUNTS, str(order["cpus"])),
-        "HOME": account["home"] if account else _home(),
-        **order["environment"],
+    variables = {
+        **order["inherited"],
+        **own,
+        **({"HOME": account["home"] if account else _home()} if order["sets_home"] else {}),
+        **_counts(order),
+        **order["added"],
         **(dict.fromkeys(_SCRATCH_PATHS, scratch) if entered else {}),
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
@@ -105,6 +105,18 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
         MARK: order["key"],
         POOL: execute,
     }
+    return {name: text.replace(_SCRATCH, scratch) for name, text in variables.items()}
+
+
+def _counts(order: Order) -> dict[str, str]:
+    """Return the variables that are the number of cores. One that the job sets stands, and so do those behind it in
+    the list, up to the next that the job sets to nothing: the starter means to ask each for itself, and does not."""
+    found, seen = {}, ""
+    for name in order["counts"]:
+        seen = order["environment"].get(name, seen)
+        if not seen:
+            found[name] = str(order["cpus"])
+    return found
 
 
 def outputs(order: Order, kept: bool = False) -> list[str]:
@@ -171,9 +183,11 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
         os.chdir("/")
 
 
-def begin_as(account: Rights, order: Order, scratch: str, execute: str) -> int:
+def begin_as(account: Rights, order: Order, scratch: str, execute: str) -> tuple[int, int]:
     """Start a job's own process as another user, which posix_spawn(3) cannot do; return its pid. All that it needs is
-    opened, entered and executed with that user's rights, in the new process. Raise `StartError`."""
+    opened, entered and executed with that user's rights, in the new process. Raise `StartError`. Users have file
+    systems that answer when these users want: of a process that takes longer, the descriptor is returned, too, from
+    which ``begun`` reads when it has ended what became of it (else -1)."""
     said, tell = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
@@ -191,12 +205,22 @@ def begin_as(account: Rights, order: Order, scratch: str, execute: str) -> int:
         finally:
             os._exit(127)
     os.close(tell)
+    if not select.select([said], [], [], _PATIENCE_S)[0]:
+        return pid, said
+    try:
+        begun(said)
+    except StartError:
+        os.waitpid(pid, 0)
+        raise
+    return pid, -1
+
+
+def begun(said: int) -> None:
+    """Read what a process of `begin_as` said before it executed its program, or ended. Raise `StartError`."""
     with open(said, "rb") as file:
         failed = file.read()
     if failed:
-        os.waitpid(pid, 0)
         raise StartError(*json.loads(failed))
-    return pid
 
 
 def _become_job(account: Rights, order: Order, scratch: str, execute: str) -> None:

@@ -34,6 +34,7 @@ class Movable:
         self._mount = _mount(scratch)
         self._user = os.geteuid(), os.getegid()
         self._left: dict[str, bool] = {}
+        self._small = ""  # the last directory that had few files: those in it have no more
         self._taken: set[int] = set()  # by their inodes: a file may be wanted by two names
 
     def take(self, source: str, place: bool) -> os.stat_result | None:
@@ -54,6 +55,8 @@ class Movable:
         are not more files than ``least``."""
         if not (place and source.startswith(self._inside) and self._may_leave(os.path.dirname(source))):
             return None
+        if self._small and source.startswith(self._small):
+            return None
         folders, files = [source], dict[int, os.stat_result]()
         try:
             device = os.lstat(source).st_dev
@@ -71,6 +74,7 @@ class Movable:
         except OSError:
             return None
         if len(files) <= least:
+            self._small = f"{source}/"
             return None
         self._taken.update(files)
         size, blocks = (sum(getattr(found, name) for found in files.values()) for name in ("st_size", "st_blocks"))

@@ -160,7 +160,7 @@ def _apart(way: str, work: Callable[[], Result]) -> Result:
 def _done(way: str, work: Callable[[], Result]) -> dict[str, Any]:
     try:
         return work()
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever a user's files bring about is a failure of their transfer
         number = getattr(error, "errno", 0) or errno.EINVAL
         words = f"{getattr(error, 'filename', None) or 'the files'}: (errno {number}) {error}"
         code = FAILED.get(way, FAILED["output"])

@@ -46,9 +46,11 @@ class Mover:
             return None
         if not said:
             return None
-        result: Result
-        result, self.lasts = json.loads(said)
-        return result
+        try:
+            result, self.lasts = json.loads(said)
+        except ValueError:  # it was cut
+            return None
+        return dict(result)
 
     def stands_alone(self) -> None:
         """Wait until it has let go of all that is the supervisor's: one that is stopped earlier holds the supervisor's

@@ -27,6 +27,8 @@ NOT_FOUND, NOT_STARTED, NOTHING_SAID = -1001, -1003, -1004
 could not be started, it failed without a word. (HTCondor's CONDOR_HOLD_SUBCODE.)"""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+-]*)://.")
+_WORD = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
+_LARGEST = 1 << 53  #: bytes that a plugin may say it has moved
 _ROOM = b" " * (16 << 10)  #: what the answer's file has from the start: a full disk leaves room for a report
 
 
@@ -97,7 +99,7 @@ class Plugins:
                     ads = read_ads(file.read())
         except OSError as error:
             return [], PluginError(NOT_STARTED, f"FILETRANSFER: Failed to execute {label}: {error.strerror}")
-        moved = [Moved(_text(ad, "transferprotocol", scheme(_text(ad, "transferurl"))), _size(ad)) for ad in ads]
+        moved = [Moved(_protocol(ad), _size(ad)) for ad in ads]
         return moved, self._failure(label, f"{stem}.out", status, ads, requests)
 
     def _run(self, label: str, words: list[str]) -> int | None:
@@ -139,7 +141,7 @@ class Plugins:
                 url = _text(ad, "transferurl")
                 silent = f"File transfer plugin {label} exited unexpectedly without producing an error message "
                 words = f"{_text(ad, 'transfererror', silent)} ( URL file = {url} )"
-                return PluginError(subcode, words, _text(ad, "transferprotocol", scheme(url)))
+                return PluginError(subcode, words, _protocol(ad))
         if status is None:
             return PluginError(subcode, f"File transfer plugin {label} timed out after {self._seconds} seconds.")
         if number:
@@ -175,6 +177,12 @@ def _text(ad: Ad, name: str, default: str = "") -> str:
     return value if isinstance(value, str) and value else default
 
 
+def _protocol(ad: Ad) -> str:
+    """Return the protocol that a plugin says it used; of what is no word, that of the URL."""
+    said = _text(ad, "transferprotocol")
+    return said if _WORD.fullmatch(said) else scheme(_text(ad, "transferurl"))
+
+
 def _size(ad: Ad) -> int:
     value = ad.get("transfertotalbytes", ad.get("transferfilebytes"))
-    return int(value) if isinstance(value, int | float) else 0
+    return int(min(max(value, 0), _LARGEST)) if isinstance(value, int | float) and value == value else 0

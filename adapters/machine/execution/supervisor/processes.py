@@ -108,6 +108,16 @@ def number(pid: int) -> int | None:
     return int(soft) - FIRST_NUMBER if soft.isdigit() else None
 
 
+def user(pid: int) -> int | None:
+    """Return as whom a process runs: its real user, whatever rights a program has given it; None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
+            lines = (file.read() or b"").split(b"\n")
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith(b"Uid:")), None)
+
+
 def send(pid: int, started: int, number: int) -> bool:
     """Signal the process that has this pid and start time, and no other; return False if it is gone."""
     try:

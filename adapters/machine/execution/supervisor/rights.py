@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import select
 import signal
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 _SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "ppc64le": 81, "s390x": 206}
 """The number of setgroups(2), by machine."""
 MASK = 0o022  #: the umask of a user's processes, as HTCondor's daemons have it
+_TRIES, _PATIENCE_S = 5, 0.2
 _ANYBODY = 0xFFFFFFFF  #: not a user: setfsuid(2) answers with the present one
 
 
@@ -49,18 +51,31 @@ def become(rights: Rights) -> None:
 
 def end_all(user: Rights) -> None:
     """Kill all processes of a user, which have no time to make further ones. Do nothing for want of a process."""
+    for _ in range(_TRIES):
+        try:
+            pid = os.fork()
+        except OSError:
+            return
+        if not pid:
+            try:
+                become(user)
+                os.kill(-1, signal.SIGKILL)  # all that this process may kill, but itself
+            finally:
+                os._exit(0)
+        if _ends(pid):
+            return
+
+
+def _ends(pid: int) -> bool:
+    """Tell whether a child ends by itself, and soon: while it is a user's, whom it is to kill can stop it."""
+    watched = os.pidfd_open(pid)
     try:
-        pid = os.fork()
-    except OSError:
-        return
-    if pid:
-        os.waitpid(pid, 0)
-        return
-    try:
-        become(user)
-        os.kill(-1, signal.SIGKILL)  # all that this process may kill, but itself
+        ended = bool(select.select([watched], [], [], _PATIENCE_S)[0])
     finally:
-        os._exit(0)
+        os.close(watched)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return ended
 
 
 @contextmanager

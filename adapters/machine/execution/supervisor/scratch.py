@@ -22,6 +22,7 @@ _INNER = "scratch"
 STAGED = "staged"  #: beside the scratch directory: the directories in which its outputs are staged, with NULs between
 STAGING = ".poolbook-"  #: how the names of these begin; the activation's key follows
 CATALOG = "catalog"  #: beside it, too: what was in it when the job began
+_LONGEST = 3000  #: bytes of a path that one more name makes no longer than the system takes
 _ADS = (".job.ad", ".machine.ad")
 _FOLDER_MODE = 0o700
 _SMALL = 4096  #: bytes of a directory's own that holds few files
@@ -224,8 +225,10 @@ def _remove_staged(outer: str) -> Generator[None, None, None]:
 
 
 def remove(path: str) -> Generator[None, None, None]:
-    """Remove a tree, whatever modes its directories have; links are removed, not followed."""
+    """Remove a tree, whatever modes its directories have; links are removed, not followed. What lies so deep that its
+    path is too long for the system is moved up first."""
     left = [(path, False)]
+    moved = 0
     while left:
         folder, emptied = left.pop()
         with contextlib.suppress(OSError):
@@ -239,7 +242,13 @@ def remove(path: str) -> Generator[None, None, None]:
             continue
         for entry in _entries(folder):
             if entry.is_dir(follow_symlinks=False):
-                left.append((entry.path, False))
+                inner = entry.path
+                if len(os.fsencode(inner)) > _LONGEST:
+                    moved += 1
+                    with contextlib.suppress(OSError):
+                        inner = f"{path}/{STAGING}{moved}"
+                        os.rename(entry.path, inner)
+                left.append((inner, False))
                 continue
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)

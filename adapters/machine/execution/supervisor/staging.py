@@ -111,6 +111,10 @@ class Staging:
         """Return the true path of a directory, that of the nearest one that is there, and whether files can be moved
         into it."""
         if folder not in self._places:
+            above = self._places.get(os.path.dirname(folder))
+            if above is not None and above[0] != above[1]:  # what is in a directory that is missing is missing, too
+                self._places[folder] = (f"{above[0]}/{os.path.basename(folder)}", *above[1:])
+                return self._places[folder]
             true = os.path.realpath(folder)
             there = _nearest(true)
             suits = self._movable is not None and self._movable.suits(there)

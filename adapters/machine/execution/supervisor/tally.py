@@ -18,6 +18,7 @@ Result = dict[str, Any]
 protocol how many were listed and have moved, and their bytes; of a failure code, errno, end, words and protocol."""
 
 _MEGABYTE = 1 << 20
+_LONGEST, _MOST_PROTOCOLS = 64, 50  #: of protocols the letters, and how many are told apart: a result is read at once
 
 
 class TransferError(Exception):
@@ -87,6 +88,9 @@ class Tally:
 
     def by_url(self, kind: str, number: int, count: int = 1, size: int = 0) -> None:
         """Add to what a protocol has listed (``number`` 0) or moved (1)."""
+        kind = kind[:_LONGEST]
+        if kind not in self.urls and len(self.urls) >= _MOST_PROTOCOLS:
+            kind = "other"
         counts = self.urls.setdefault(kind, [0, 0, 0])
         counts[number] += count
         counts[2] += size

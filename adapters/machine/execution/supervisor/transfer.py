@@ -15,7 +15,7 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from .channel import Channel, LocalChannel
 from .copying import SYNCED_ALONE, File, copy_in
@@ -123,6 +123,7 @@ def _expanded(path: str, name: str, preserve: bool, within: str = "") -> Iterato
 
 
 def _below(path: str, name: str, within: str, contents: bool = False) -> Iterator[File]:
+    """Yield a file; of a directory the same, with it or only its ``contents``."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -133,21 +134,30 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
         return
     if not contents and os.path.islink(path.rstrip("/")):
         raise unreadable(path, OSError(errno.EISDIR, ""), "- Transfer of symlinks to directories is not supported.")
-    if name and not contents:
-        yield File(path, name, is_directory=True)
+    left = [File(path, name, is_directory=True)]
+    while left:  # a directory may lie deeper than calls can
+        file = left.pop()
+        if file.name and not (contents and file.source == path):
+            yield file
+        if file.is_directory:
+            left += reversed(list(_entries(file, within)))
+
+
+def _entries(folder: File, within: str) -> Iterator[File]:
+    """Yield what is in a directory and can be brought."""
     try:
-        with os.scandir(path.rstrip("/") or "/") as found_there:
+        with os.scandir(folder.source.rstrip("/") or "/") as found_there:
             entries = sorted(found_there, key=lambda entry: entry.name)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable(folder.source, error) from None
     for entry in entries:
-        inner = f"{name}/{entry.name}" if name else entry.name
+        inner = f"{folder.name}/{entry.name}" if folder.name else entry.name
         if within and entry.is_symlink() and not _leads_inside(within, entry.path):
             continue
         if entry.is_file():
             yield File(entry.path, inner)
         elif entry.is_dir(follow_symlinks=False):
-            yield from _below(entry.path, inner, within)
+            yield File(entry.path, inner, is_directory=True)
 
 
 def _catalog(scratch: str) -> dict[str, list[int]]:
@@ -271,13 +281,30 @@ def _goes_apart(order: Order, file: File) -> bool:
 
 
 def _destination(order: Order, name: str) -> str:
-    """Return where an output goes, a path or a URL: by the longest of its leading directories that has another name, or
-    its own."""
-    remaps, head, tail = order["transfer"]["remaps"], name, ""
-    while head.strip("/"):  # a path from the root ends there
-        if head in remaps:
-            name = os.path.join(remaps[head], tail) if tail else remaps[head]
-            break
-        head, last = os.path.split(head)
-        tail = os.path.join(last, tail) if tail else last
+    """Return where an output goes, a path or a URL: by another name for it or for a directory in it, or its own. Raise
+    `TransferError` if names lead in a circle."""
+    other = _remapped(order["transfer"]["remaps"], name)
+    name = name if other is None else other
     return name if scheme(name) else os.path.join(order["iwd"], name)
+
+
+def _remapped(remaps: Mapping[str, str], name: str, level: int = 0) -> str | None:
+    """Return the other name of the longest of a path's beginnings that has one, which may have another in turn, with
+    what follows in the path; None: there is none."""
+    end = len(name)
+    while remaps and end > 0:
+        if (head := name[:end]) in remaps:
+            if level > _MOST_REMAPS:
+                raise TransferError(RECEIVING, errno.EPERM, "remaps resulted in a cycle: <abort>")
+            try:
+                new = _remapped(remaps, remaps[head], level + 1)
+            except TransferError as error:
+                front, back = error.words.split(": ", 1)
+                error.words = f"{front}: <{level}: {head}>{back}"
+                raise
+            return (remaps[head] if new is None else new) + name[end:]
+        end = name.rfind("/", 0, end)
+    return None
+
+
+_MOST_REMAPS = 128  #: MAX_REMAP_RECURSIONS

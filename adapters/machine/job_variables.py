@@ -1,0 +1,170 @@
+"""The variables that the starter adds to a job's environment by the machine's configuration, and by its slot's ad.
+
+Source: the starter's PublishToEnv and SetEnvironmentForAssignedRes (starter.cpp, 25.14), and what these read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from attrs import field, frozen
+
+from ...domain.classad import EvaluationError, parse
+from ...domain.config import Configuration
+from ...domain.events import Ad
+from ...domain.state.expression_cache import ad_of
+from ...domain.state.job_ad import unquoted
+from .execution.activation import CPU_COUNTS
+
+COUNTS: Final = "STARTER_NUM_THREADS_ENV_VARS"
+INHERITS: Final = "JOB_INHERITS_STARTER_ENVIRONMENT"
+_NAMES: Final = "ENVIRONMENT_FOR_Assigned"
+_NONE: Final = "ENVIRONMENT_VALUE_FOR_UnAssigned"
+_NVIDIA: Final = "AUTO_SET_NVIDIA_VISIBLE_DEVICES"
+_DIGITS: Final = frozenset({"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"})
+"""Variables that have the numbers of what is assigned, where nothing says how its names become theirs."""
+_UUIDS: Final = 'join(",", evalInEachContext({}, AvailableGPUs))'
+"""What NVIDIA's programs call the devices; a part of one (MIG) has the whole name already."""
+
+
+@frozen
+class JobVariables:
+    """The settings that add variables."""
+
+    counts: tuple[str, ...] = CPU_COUNTS
+    """STARTER_NUM_THREADS_ENV_VARS: what has the number of cores, where the job sets nothing else."""
+    chirps: str = "Chirp*"  #: CHIRP_DELAYED_UPDATE_PREFIX
+    home: bool = True  #: STARTER_SETS_HOME_ENV
+    inherits: Mapping[str, str] = field(factory=dict)  #: of this process's variables those that jobs inherit
+    assigned: Mapping[str, tuple[str, str]] = field(factory=dict)
+    """By a custom resource's name in small letters ENVIRONMENT_FOR_Assigned<name>, and its value where none is."""
+    nvidia: bool = True  #: AUTO_SET_NVIDIA_VISIBLE_DEVICES
+
+    @classmethod
+    def configured(cls, configuration: Configuration) -> JobVariables:
+        get = configuration.get
+        resources = {
+            name[len(_NAMES) :] for name in configuration.all_names() if name.lower().startswith(_NAMES.lower())
+        }
+        return cls(
+            counts=tuple(get(COUNTS).replace(",", " ").split()),
+            chirps=get("CHIRP_DELAYED_UPDATE_PREFIX", "Chirp*"),
+            home=configuration.boolean("STARTER_SETS_HOME_ENV", True),
+            inherits=_inherited(get(INHERITS), os.environ),
+            assigned={
+                each.lower(): (get(_NAMES + each), get(_NONE + each)) for each in resources if get(_NAMES + each)
+            },
+            nvidia=configuration.boolean(_NVIDIA, True),
+        )
+
+    def of(self, slot: Ad) -> dict[str, str]:
+        """Return what a job gets on a slot, whatever it sets itself: the things of each custom resource that are
+        assigned to it."""
+        said = {"_CHIRP_DELAYED_UPDATE_PREFIX": self.chirps}
+        resources = unquoted(slot.get("MachineResources", "")).split()
+        folded = {name.lower(): text for name, text in slot.items()} if len(resources) > _STANDARD else {}
+        for name in resources:
+            things = folded.get(f"assigned{name.lower()}")
+            names, nothing = self.assigned.get(name.lower(), ("", ""))
+            if things is None and not (names and name.lower() in folded):
+                continue
+            ids = unquoted(things) if things is not None else nothing
+            said |= dict(variables_of(names, ids))
+            said[f"_CONDOR_Assigned{name}"] = ids
+        if self.nvidia and "gpus" in (name.lower() for name in resources):
+            said |= _devices(slot)
+        return said
+
+
+_STANDARD: Final = 3  #: resources that every machine has, and at most one more without assigned things
+
+
+def _devices(slot: Ad) -> dict[str, str]:
+    first = _text(slot, "AvailableGPUs[0].Id")
+    names = _text(slot, _UUIDS.format("DeviceUuid" if first.startswith("MIG-") else 'strcat("GPU-", DeviceUuid)'))
+    return dict.fromkeys(("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"), names) if names else _NO_DEVICES
+
+
+_NO_DEVICES: Final = {"NVIDIA_VISIBLE_DEVICES": "none"}
+
+
+def _text(ad: Ad, expression: str) -> str:
+    try:
+        value = parse(expression).evaluate(ad_of(ad))
+    except EvaluationError:
+        return ""
+    return value if isinstance(value, str) else ""
+
+
+def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
+    """Yield the variables that ENVIRONMENT_FOR_Assigned<name> makes of ids: ``NAME=/PATTERN/REPLACEMENT/`` for each, or
+    a name alone, which is the last. What follows something else is left out, as there."""
+    while text := text.lstrip():
+        name, equals, rest = text.partition("=")
+        if not equals:
+            yield name, _digits(ids) if name in _DIGITS else ids
+            return
+        rest = rest.lstrip()
+        parts = rest[1:].split(rest[:1], 2) if rest else []
+        if len(parts) != 3:
+            return
+        pattern, replacement, text = parts
+        text = text.removeprefix(",")
+        try:
+            found = re.compile(pattern)
+        except re.error:
+            return
+        plain = name == "CUDA_VISIBLE_DEVICES" and not pattern
+        yield name, _digits(ids) if plain else ",".join(_replaced(found, replacement, each) for each in _listed(ids))
+
+
+def _listed(ids: str) -> list[str]:
+    return ids.replace(",", " ").split()
+
+
+def _digits(ids: str) -> str:
+    return "".join(letter for letter in ids if letter.isdigit() or letter == ",")
+
+
+def _replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str:
+    """Replace the first match; ``$1`` stands for a group."""
+    found = pattern.search(text)
+    if found is None:
+        return text
+    groups = {str(number): group or "" for number, group in enumerate((found[0], *found.groups()))}
+    new = re.sub(r"\$(\d)", lambda at: groups.get(at[1], ""), replacement)
+    return f"{text[: found.start()]}{new}{text[found.end() :]}"
+
+
+def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or those that its patterns
+    name, and none that a pattern behind a ``!`` does."""
+    if text.strip().lower() in _BOOLEANS:
+        return dict(variables) if _BOOLEANS[text.strip().lower()] else {}
+    patterns = re.split(r"[,;\s]+", text.lower())
+    refused = [each[1:] for each in patterns if each.startswith("!")]
+    wanted = [each for each in patterns if each and not each.startswith("!")] or ["*"]
+    return {
+        name: value
+        for name, value in variables.items()
+        if _is_one(name, wanted) and not _is_one(name, refused) and "\n" not in value
+    }
+
+
+_BOOLEANS: Final[Mapping[str, bool]] = {
+    "": False,
+    "false": False,
+    "f": False,
+    "0": False,
+    "true": True,
+    "t": True,
+    "1": True,
+}
+
+
+def _is_one(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name.lower(), pattern) for pattern in patterns)
