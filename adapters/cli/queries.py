@@ -140,6 +140,8 @@ def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Itera
     """Yield why jobs do not run; a cluster is read when its first job is printed."""
     from ..condor_tools.analyze import Judged
 
+    if "summary" in query.analysis:
+        return _summary(query, queries, here)
     pool, rejections = queries.views.pool().name, queries.job_rejections()
 
     def judge(cluster: int, proc: int) -> Judged:
@@ -152,6 +154,15 @@ def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Itera
         here,
         judge=judge,
     )
+
+
+def _summary(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+    """Yield how many slots fit each kind of jobs, or how many jobs each slot."""
+    from ..condor_tools.analyze_summary import Slots
+
+    significance = queries.views.significance()
+    slots = Slots(list(queries.slots(here.now, here.timezone)), lambda texts: significance.signature_of(texts)[0])
+    return queue_tool.render(queries.queue(query.selection._replace(constraints=())).ads, query, here, slots=slots)
 
 
 def _census(queries: Queries, here: Setting) -> Census:

@@ -49,7 +49,7 @@ def table(jobs: Iterable[ClassAd], query: Query, setting: Setting, signing: Sign
 
     :param signing: what counts for the negotiator; None: what the jobs' own ads say of it
     """
-    found = _asked(jobs, query, signing or _own, setting)[: query.limit]
+    found = _asked(jobs, query, signing or by_their_ads, setting)[: query.limit]
     if query.view in ("long", "json", "jsonl", "xml"):
         yield from whole_ads(query.view, found, attribute_list(query.arguments), bare=bare_json(query.arguments))
     elif query.layout is not None:
@@ -83,9 +83,20 @@ def _by(names: Container[str]) -> Signing:
     return lambda texts: tuple(sorted((name.lower(), text) for name, text in texts.items() if name.lower() in names))
 
 
-def _own(texts: Mapping[str, str]) -> Signature:
+def by_their_ads(texts: Mapping[str, str]) -> Signature:
+    """Return what counts of a job by its own ad."""
     names = texts.get("AutoClusterAttrs", ",".join(_SIGNIFICANT)).strip('"').lower().split(",")
     return _by(names)(texts)
+
+
+def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[ClassAd]]:
+    """Return the jobs that are alike, in the order of their first jobs."""
+    written = old_lines()
+    members: dict[Signature, list[ClassAd]] = {}
+    for job in jobs:
+        texts = {one: written(job, one).partition(" = ")[2].rstrip("\n") for one in job}
+        members.setdefault(signing(texts), []).append(job)
+    return members
 
 
 def alike(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]:
@@ -93,13 +104,8 @@ def alike(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]
     the jobs' own if they have one."""
     from ...domain.state.expression_cache import ad_of
 
-    written = old_lines()
-    members: dict[Signature, list[ClassAd]] = {}
-    for job in jobs:
-        texts = {one: written(job, one).partition(" = ")[2].rstrip("\n") for one in job}
-        members.setdefault(signing(texts), []).append(job)
     found = []
-    for at, (signature, own) in enumerate(members.items(), 1):
+    for at, (signature, own) in enumerate(grouped(jobs, signing).items(), 1):
         spelled = {one.lower(): one for one in own[0]}
         ad = ad_of({spelled.get(one, one): text for one, text in signature})
         ad[name], ad["JobCount"], ad["JobIds"] = int(number(own[0], name) or at), len(own), _ids(own)

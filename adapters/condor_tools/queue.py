@@ -40,6 +40,7 @@ from .options import Arguments, UsageError, command_table, last_number, line_wid
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from .analyze import Judged
+    from .analyze_summary import Slots
     from .autoclusters import Signing
     from .print_format import Format
 
@@ -155,6 +156,11 @@ class Query(NamedTuple):
     more: tuple[Column, ...] = ()  #: the columns that -aaf puts behind those of the table
 
     @property
+    def analysis(self) -> frozenset[str]:
+        """Return what kind of analysis is asked for: summary, reverse; empty: of each job."""
+        return _analysis(self.arguments)
+
+    @property
     def partial(self) -> bool:
         """Tell whether a cluster may be shown in part, so that the number of its done jobs is unknown."""
         return bool(self.selection.constraints) or any(wanted.proc is not None for wanted in self.selection.ids)
@@ -205,6 +211,8 @@ def read(argv: Sequence[str]) -> Query:
         raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
     everyone = bool(arguments.words or users) or arguments.has("allusers", "all-users")
     view = form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch"))
+    if view == "analysis":
+        _analysis(arguments)
     more = _appended(arguments, view)
     if more and layout is not None:
         layout = layout._replace(columns=with_appended(layout.columns, more))
@@ -218,6 +226,12 @@ def read(argv: Sequence[str]) -> Query:
         form_file,
         more,
     )
+
+
+def _analysis(arguments: Arguments) -> frozenset[str]:
+    from .analyze_summary import asked
+
+    return asked(arguments, ANALYSES)
 
 
 def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
@@ -274,6 +288,7 @@ def render(
     census: Census | None = None,
     judge: Callable[[int, int], Judged] | None = None,
     signing: Signing | None = None,
+    slots: Slots | None = None,
 ) -> Iterator[str]:
     """Yield the command's output.
 
@@ -281,7 +296,14 @@ def render(
     :param census: mine and everyone's jobs by status, if known without the ads (``asked`` is counted here)
     :param judge: for the view ``analysis``: returns the log's record of a job, by cluster and process
     :param signing: for -autocluster: what counts of a job for the negotiator
+    :param slots: for -better-analyze:summary: the pool's slots
     """
+    if query.view == "analysis" and slots is not None:
+        from . import analyze_summary
+
+        table = analyze_summary.of_slots if "reverse" in query.analysis else analyze_summary.of_jobs
+        yield from (*title(setting, timed=False), *table(_asked(ads, query, setting), slots, setting))
+        return
     if query.view == "analysis":
         from .analyze import analysis
 

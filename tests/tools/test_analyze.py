@@ -10,6 +10,8 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue
 from poolbook.adapters.condor_tools.analyze import Judged, steps, wrapped
+from poolbook.adapters.condor_tools.analyze_summary import Slots
+from poolbook.adapters.condor_tools.autoclusters import by_their_ads
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
@@ -18,7 +20,7 @@ from poolbook.domain.negotiator.rejection_reason import rejection_reason
 
 from ..replay.contested_pool import contested
 from ..together import together
-from .captures import MINUTE, capture, printed, setting
+from .captures import MINUTE, capture, printed, setting, whole
 
 REQUIREMENTS = {
     63: '((OpSys == "WINDOWS") && (Memory > 1000000)) && (TARGET.Arch == "X86_64") && '
@@ -147,11 +149,6 @@ def test_an_expression_of_any_length_has_its_steps() -> None:
     assert len(steps(parse(" && ".join(["a"] * 3000)))) == 5999
 
 
-def test_qualifiers_of_the_real_tool_are_refused() -> None:
-    with pytest.raises(UsageError):
-        queue.read(["-better-analyze:summary"])
-
-
 def test_the_command_tells_what_the_log_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "pool.db")
     log = open_log(url, create=True)
@@ -171,3 +168,33 @@ def test_a_job_that_a_concurrency_limit_keeps_waiting_is_told_who_holds_it() -> 
     found = Judged((MINUTE * SECOND, why), 0, "pool", ["XSW: 3 of 3, held by 1.0, 1.1, 4.2"])
     out = told(job(63, 1), found)
     assert "Reason for last match failure: concurrency limit x.y, xsw reached\n    XSW: 3 of 3, held by 1.0" in out
+
+
+SLOTS = Slots(whole("status_long"), by_their_ads)
+
+
+def test_a_summary_counts_the_slots_for_each_kind_of_jobs() -> None:
+    wanted = capture("q_better_analyze_summary")
+    query = queue.read(wanted.argv)
+    known = [ad for ad in whole("q_long") if "AutoClusterId" in ad]
+    assert query.analysis == {"summary"}
+    assert printed(queue.render(known, query, setting(), slots=SLOTS)) == wanted.out
+
+
+def test_or_the_jobs_for_each_slot() -> None:
+    query = queue.read(["-analyze:sum,rev"])
+    head, *_, line = printed(queue.render(whole("q_long"), query, setting(), slots=SLOTS)).strip().split("\n")[1:]
+    assert head == "Analyzing matches for 15 jobs"
+    assert line.split() == ["slot1@localhost", "Part", "0", "14", "0.00"]
+
+
+@together(
+    ("option", "says"),
+    [
+        ("-analyze:nosuch", "there is no such analysis; there are: priority, summary, reverse"),
+        ("-better-analyze:reverse", "ask `poolbook why SLOT`"),
+    ],
+)
+def test_an_analysis_that_there_is_not_is_refused(option: str, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        queue.read([option])
