@@ -203,17 +203,17 @@ class Views:
             totals.setdefault(owner, {})[status] = jobs
         return totals
 
-    def counts(self) -> list[tuple[str, str, bool, int, int]]:
-        """How many jobs each submitter has in the queue: the submitter, the jobs' owner, whether they are of the local
-        universe, their status (HTCondor's number), how many."""
+    def counts(self) -> list[tuple[str, str, str, int, int]]:
+        """How many jobs each submitter has in the queue: the submitter, the jobs' owner, their universe if that is one
+        of the access point's (``local``, ``scheduler``; else empty), their status (HTCondor's number), how many."""
         statement = (
-            "SELECT c.submitter, c.owner, COALESCE(json_extract(c.ad, '$.JobUniverse'), '') IN ('7', '12'), j.status, "
+            "SELECT c.submitter, c.owner, CASE json_extract(c.ad, '$.JobUniverse') WHEN '7' THEN 'scheduler' "
+            "WHEN '12' THEN 'local' ELSE '' END, j.status, "
             "SUM(j.jobs) FROM (SELECT cluster, status, SUM(last - first + 1) AS jobs "
             "FROM jobs GROUP BY cluster, status) j "
             "JOIN clusters c USING (cluster) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
         )
-        found = self.connection.execute(statement)
-        return [(submitter, owner, bool(local), status, jobs) for submitter, owner, local, status, jobs in found]
+        return self.connection.execute(statement).fetchall()
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
         """The ad of one job in the queue; None if it is not there."""

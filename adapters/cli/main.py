@@ -212,6 +212,14 @@ def _explained(error: Exception) -> int | None:
 
         print(version(), end="", flush=True)
         return error.exit_code
+    if isinstance(error, UsageError) and (error.lacks or error.number):
+        from ..condor_tools.wrong_usage import in_the_tools_words
+        from .common import called_tool
+
+        words = in_the_tools_words(called_tool(), error)
+        if words is not None:
+            print(words, file=sys.stderr)
+            return error.exit_code
     if isinstance(error, UsageError | Refusal):
         _say(error)
         return error.exit_code

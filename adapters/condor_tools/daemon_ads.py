@@ -23,6 +23,10 @@ _STATES = {
 }
 
 
+_APART = {"local": "Local", "scheduler": "Scheduler"}
+"""Universes whose jobs are counted apart, with what their counts' names have in them."""
+
+
 class Pool(NamedTuple):
     """A pool at an instant: its name, the time, and since when it is served (None: it is not); in seconds."""
 
@@ -32,11 +36,12 @@ class Pool(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A submitter's number of jobs in a JobStatus. ``local``: jobs of the local universe, which are counted apart."""
+    """A submitter's number of jobs in a JobStatus. ``universe``: local or scheduler, whose jobs count apart; empty
+    for all others."""
 
     submitter: str
     owner: str
-    local: bool
+    universe: str
     status: int
     jobs: int
 
@@ -60,33 +65,34 @@ def daemon_ad(kind: str, name: str, machine: str, pool: Pool) -> ClassAd:
     return ad
 
 
-def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], local: bool) -> int:
-    return sum(count.jobs for count in counts if count.status in statuses and count.local == local)
+def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = "") -> int:
+    return sum(count.jobs for count in counts if count.status in statuses and count.universe == universe)
 
 
 def _by_state(counts: list[Count]) -> dict[str, int]:
-    """Return the numbers of running, idle and held jobs. Held ones of the local universe are not told apart."""
-    found = {name: _jobs(counts, statuses, False) for name, statuses in _STATES.items()}
-    found["HeldJobs"] += _jobs(counts, (HELD,), True)
+    """Return the numbers of running, idle and held jobs. Held ones are not told apart by their universes."""
+    found = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
+    found["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _APART)
     return found
 
 
-def _local(counts: list[Count], prefix: str) -> dict[str, int]:
-    return {
-        f"{prefix}JobsRunning": _jobs(counts, _STATES["RunningJobs"], True),
-        f"{prefix}JobsIdle": _jobs(counts, (IDLE,), True),
-    }
+def _apart(counts: list[Count], prefix: str = "") -> dict[str, int]:
+    """Return the numbers of running and idle jobs of the access point's own universes."""
+    found = {}
+    for universe, name in _APART.items():
+        found[f"{prefix}{name}JobsRunning"] = _jobs(counts, _STATES["RunningJobs"], universe)
+        found[f"{prefix}{name}JobsIdle"] = _jobs(counts, (IDLE,), universe)
+    return found
 
 
 def scheduler_ad(pool: Pool, counts: list[Count], recent: Recent) -> ClassAd:
     ad = daemon_ad("Scheduler", pool.name, pool.name, pool)
     states = _by_state(counts)
     ad.update({f"Total{name}": jobs for name, jobs in states.items()})
-    ad.update(_local(counts, "TotalLocal"))
-    ad["TotalRemovedJobs"] = _jobs(counts, (REMOVED,), False)
+    ad.update(_apart(counts, "Total"))
+    ad["TotalRemovedJobs"] = _jobs(counts, (REMOVED,))
     ad["TotalJobAds"] = sum(count.jobs for count in counts)
-    # Neither the scheduler universe nor flocking is there: none of either runs or waits.
-    ad.update({"TotalSchedulerJobsRunning": 0, "TotalSchedulerJobsIdle": 0, "TotalFlockedJobs": 0})
+    ad["TotalFlockedJobs"] = 0  # there is no flocking
     ad["ShadowsRunning"] = states["RunningJobs"]
     ad["NumOwners"] = ad["NumUsers"] = len({count.owner for count in counts})
     ad.update({"RecentJobsStarted": recent.started, "RecentJobsCompleted": recent.completed})
@@ -100,8 +106,7 @@ def submitter_ads(pool: Pool, counts: list[Count]) -> list[ClassAd]:
         own = [count for count in counts if count.submitter == name]
         ad = daemon_ad("Submitter", name, pool.name, pool)
         ad["ScheddName"] = pool.name
-        ad.update({**_by_state(own), **_local(own, "Local")})
-        ad.update({"SchedulerJobsRunning": 0, "SchedulerJobsIdle": 0, "FlockedJobs": 0})
+        ad.update({**_by_state(own), **_apart(own), "FlockedJobs": 0})
         found.append(ad)
     return found
 

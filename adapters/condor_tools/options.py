@@ -22,12 +22,13 @@ class UsageError(Exception):
     exit_code = 2
 
     def __init__(
-        self, words: str, option: str = "", told: str | None = None, lacks: str = "", number: str = ""
+        self, words: str, option: str = "", told: str | None = None, lacks: str = "", number: str = "", word: str = ""
     ) -> None:
         """Say what is wrong: ``option`` is one that there is not, ``lacks`` one without its values, ``number`` one
-        whose value is no such number; ``told``, if not None, is what HTCondor's tool says of this before its help."""
+        whose value is no such number, ``word`` that option or value as it was typed; ``told``, if not None, is what
+        HTCondor's tool says of this before its help."""
         super().__init__(words)
-        self.option, self.told, self.lacks, self.number = option, told, lacks, number
+        self.option, self.told, self.lacks, self.number, self.word = option, told, lacks, number, word
 
 
 class Refusal(Exception):
@@ -251,7 +252,8 @@ def _values(command: Command, option: Option, word: str, argv: Sequence[str], at
         values = tuple(argv[at:end])
         missing = len(values) < option.arity
     if missing:
-        raise UsageError(f"poolbook {command.name}: {word} needs {option.values}: {option.help}", lacks=option.name)
+        told = f"poolbook {command.name}: {word} needs {option.values}: {option.help}"
+        raise UsageError(told, lacks=option.name, word=word)
     return values, end
 
 
@@ -264,7 +266,7 @@ def whole_number(command: Command, given: Given, least: int = 0) -> int:
         number = least - 1
     if number < least:
         words = f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}"
-        raise UsageError(words, number=given.name)
+        raise UsageError(words, number=given.name, word=value)
     return number
 
 

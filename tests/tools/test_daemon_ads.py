@@ -39,10 +39,15 @@ MACHINE = {
     "TotalGPUs": "0",
 }  # fmt: skip
 COUNTS = [
-    Count("alice@localhost", "alice", False, status, jobs)
+    Count("alice@localhost", "alice", "", status, jobs)
     for status, jobs in ((IDLE, 7), (RUNNING, 7), (HELD, 3), (TRANSFERRING_OUTPUT, 1))
 ]
-LATER = [Count("bob@localhost", "bob", True, RUNNING, 2), Count("bob@localhost", "bob", True, HELD, 1)]
+LATER = [
+    Count("bob@localhost", "bob", "local", RUNNING, 2),
+    Count("bob@localhost", "bob", "local", HELD, 1),
+    Count("bob@localhost", "bob", "scheduler", RUNNING, 3),
+    Count("bob@localhost", "bob", "scheduler", IDLE, 4),
+]
 SLOTS = [changed(slot, PublicClaimId="x") if slot.eval("State") == "Claimed" else slot for slot in whole("status_long")]
 
 
@@ -95,10 +100,12 @@ def test_an_ad_has_only_what_the_real_one_has_with_values_of_the_same_kind(kind:
     }
 
 
-def test_jobs_of_the_local_universe_count_apart() -> None:
+def test_jobs_of_the_access_points_own_universes_count_apart() -> None:
     ad = scheduler_ad(pool(0), [*COUNTS, *LATER], Recent(0, 0))
     names = ("TotalRunningJobs", "TotalLocalJobsRunning", "TotalHeldJobs", "TotalJobAds", "NumOwners")
-    assert [ad.eval(name) for name in names] == [8, 2, 4, 21, 2]
+    assert [ad.eval(name) for name in names] == [8, 2, 4, 28, 2]
+    apart = ("TotalSchedulerJobsRunning", "TotalSchedulerJobsIdle", "TotalIdleJobs", "TotalLocalJobsIdle")
+    assert [ad.eval(name) for name in apart] == [3, 4, 7, 0]
 
 
 def test_a_pool_that_is_not_served_has_no_uptime() -> None:

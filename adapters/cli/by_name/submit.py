@@ -55,7 +55,7 @@ def _submit(arguments: Arguments) -> int:
     try:
         done, told = queued(arguments)
     except UsageError as wrong:
-        words = _no_number(wrong.number, arguments.value(wrong.number)) if wrong.number else wrong.told
+        words = _no_number(wrong.number, wrong.word) if wrong.number else wrong.told
         raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
     except Refusal as refusal:
         told = str(refusal)
