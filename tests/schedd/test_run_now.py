@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from poolbook import Pool, Refusal
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain.events import ClaimsEarmarked, EarmarkEnded, JobActivated, JobExited, JobSignalled
 from poolbook.domain.fold.evolve import fold
@@ -182,6 +183,21 @@ def test_a_victim_that_is_named_twice_is_one() -> None:
     assert now(pool, "2.0", "1.0", "1.0") == ""
     pool.advance(0)
     assert pool.status("2.0") == "Running"
+
+
+def test_a_program_asks_for_it() -> None:
+    with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(600)) as pool:
+        pool.add_machine("node1", cpus=1)
+        for more in ({}, {"priority": "5"}, {}):
+            pool.submit({"executable": "/bin/work", **more})
+            pool.advance(10)
+        pool.run_now("3.0", (1, 0))
+        pool.advance(1)
+        assert [job["JobStatus"] for job in pool.jobs()] == [1, 1, 2]
+        with pytest.raises(Refusal, match=r"vacate-job must be running: 2\.0 is Idle"):
+            pool.run_now("1.0", "2.0")
+        with pytest.raises(ValueError, match="1 is no single job"):
+            pool.run_now("2.0", 1)
 
 
 # Nothing comes of it
