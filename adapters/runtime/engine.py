@@ -37,6 +37,7 @@ class Engine(LogWriter):
     _policy_passes: PolicyPasses = field(factory=PolicyPasses)
     _woken_by_world: bool = False  #: whether what is handled next is what the world said at this instant
     _told: int = 0  #: of how many of the events that are being appended the agenda of rounds knows
+    _local_asked: tuple[int, int] = (-1, 0)  #: at which position of the log, and when, local jobs were let in last
     _cycles_held: Sequence[str] = ()  #: the negotiators whose cycles are among what is being appended
 
     def __attrs_post_init__(self) -> None:
@@ -110,6 +111,7 @@ class Engine(LogWriter):
             self._cycle_schedules.held(negotiator, now, cycle)
         if self.state.matches or self.state.claim_ready or self._local_due(now):
             self._decide(s.ClaimMatches(self.id("claim")), now, events)
+            self._local_asked = self.state.position, now
         return due
 
     def _poll_is_due(self, now: int) -> bool:
@@ -118,8 +120,10 @@ class Engine(LogWriter):
         return due is not None and due <= now
 
     def _local_due(self, now: int) -> bool:
-        """Return whether jobs of the local universe, which need no cycle, are to be started."""
-        return self.state.idle_local > self._deferrals.asleep_local and not self._cycle_schedules.paused(now)
+        """Return whether jobs of the local universe, which need no cycle, may be to be started: whether any waits, and
+        was not found kept already as of this instant."""
+        waits = self.state.idle_local > self._deferrals.asleep_local
+        return waits and self._local_asked != (self.state.position, now) and not self._cycle_schedules.paused(now)
 
     def _follow_deferrals(self, now: int) -> None:
         """See which jobs cannot be matched yet."""

@@ -100,7 +100,7 @@ def _exited(state: State, event: e.JobExited) -> None:
         cluster.end(event.proc)
         ends(state, cluster)
         return
-    if EXPIRATION in event.changes:
+    if EXPIRATION in event.changes and status not in TERMINAL:
         state.cooling[event.cluster, event.proc] = int(event.changes[EXPIRATION])
     cluster.edit(event.proc, event, status)
     state.note_idle(cluster, event.proc)

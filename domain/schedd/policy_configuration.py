@@ -17,6 +17,7 @@ from ..macros.macros import macros_in
 from ..state import user_maps
 from ..state.schedd_settings import (
     COOL_DOWN,
+    FAILED,
     GRACEFULLY,
     GUARDED,
     IGNORE_SECURE,
@@ -242,7 +243,7 @@ def _expression(configuration: Configuration, name: str, text: str) -> str:
 
 def _periodic_pace(configuration: Configuration) -> Ad:
     found: Ad = {}
-    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES, NOW_VACATE):
+    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES, NOW_VACATE, FAILED):
         text = configuration.get(name).strip()
         if configuration.source(name).kind == "default" or not text:
             continue

@@ -70,6 +70,8 @@ TIMESLICE: Final = "PERIODIC_EXPR_TIMESLICE"
 MAX_RELEASES: Final = "SYSTEM_MAX_RELEASES"
 GRACEFULLY: Final = "GRACEFULLY_REMOVE_JOBS"
 COOL_DOWN: Final = "SYSTEM_ON_VACATE_COOL_DOWN"
+FAILED: Final = "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"
+"""How many seconds a scheduler universe job rests that has exited with another code than 0."""
 NOW_VACATE: Final = "SCHEDD_NOW_JOB_VACATE_TIMEOUT"
 EMAIL_DOMAIN: Final = "EMAIL_DOMAIN"
 SIGNATURE: Final = "EMAIL_SIGNATURE"
@@ -94,7 +96,7 @@ def schedd_kind(name: str) -> str | None:
     """The kind of a setting of the schedd's: text, truth, expression or number; None: it is none of them."""
     if name in _TEXTS:
         return "text"
-    if name in LIMITS or name in (INTERVAL, MAX_INTERVAL):
+    if name in LIMITS or name in (INTERVAL, MAX_INTERVAL, FAILED):
         return "number"
     if name == TIMESLICE:
         return "part"
@@ -126,6 +128,11 @@ def pace(settings: Mapping[str, str], name: str) -> float:
 def now_vacate_timeout(settings: Mapping[str, str]) -> int:
     """How long jobs have to go for one that is to run at once, in microseconds; HTCondor's default is 20 s."""
     return int(float(settings.get(NOW_VACATE, "20"))) * 1_000_000
+
+
+def after_failure(settings: Mapping[str, str]) -> int:
+    """``FAILED``, by HTCondor's default 300."""
+    return int(float(settings.get(FAILED, "300")))
 
 
 def limit(settings: Mapping[str, str], name: str) -> int | None:

@@ -9,10 +9,10 @@ from ...domain.classad import ClassAd, Context
 from ...domain.schedd.evict_transforms import BODY
 from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
 from ...domain.startd.job_signals import HELD_BY_STARTD
-from ...domain.state.cluster import Cluster
+from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.expression_cache import expression
 from ...domain.state.job_ad import EXPIRATION
-from ...domain.state.schedd_settings import COOL_DOWN
+from ...domain.state.schedd_settings import COOL_DOWN, FAILED, after_failure
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .judged_pool import JudgedPool, rule
 from .recorded_truth import truth, truth_of, unparsed, value_of
@@ -179,6 +179,9 @@ def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
 
 def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
     """Check a cool-down: that the access point's expression came to so many seconds."""
+    if pool.state.clusters[event.cluster].universe == SCHEDULER_UNIVERSE:
+        _cools_down_after_failure(pool, event)
+        return
     note, text = pool.notes.get(event.evidence), pool.state.settings.get(COOL_DOWN, "")
     seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
     if event.row != "evict" or event.outcome == "exited":
@@ -192,6 +195,15 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
     else:
         return
     pool.report_job(event.cluster, event.proc, "evidence", words)
+
+
+def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
+    seconds, right = int(event.changes[EXPIRATION]) - event.at // 1_000_000, after_failure(pool.state.settings)
+    if not event.code:
+        pool.report_job(event.cluster, event.proc, "evidence", "a run that did not fail has no cool-down")
+    elif seconds != right:
+        words = f"it cools down for {seconds} s, but {FAILED} is {right}"
+        pool.report_job(event.cluster, event.proc, "evidence", words)
 
 
 def _seconds(text: str) -> int | None:

@@ -250,7 +250,7 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
         count_row(pool, event.row)
     if EXPIRATION in event.changes:
         cools_down(pool, event)
-    elif event.evidence or event.outcome == "exited":
+    if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
         own_policy(pool, cluster, proc, event)
     after = event.target or status_name(status)
     if event.left and after in TERMINAL:

@@ -15,6 +15,7 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.periodic_policy import BY_CAUSE
+from poolbook.domain.state.state import RUNS
 from poolbook.domain.state_machines import LEFT
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
@@ -39,10 +40,12 @@ SYSTEMS: tuple[dict[str, str], ...] = (
      "SYSTEM_PERIODIC_HOLD_B": "Wanted =?= 3", "SYSTEM_PERIODIC_REMOVE": "NumHolds > 4", "SYSTEM_MAX_RELEASES": "3"},
     {"SYSTEM_PERIODIC_VACATE": "time() - JobCurrentStartDate > 200", "PERIODIC_EXPR_INTERVAL": "20",
      "SYSTEM_PERIODIC_RELEASE": "HoldReasonCode == 3 && NumHolds < 4"},
-    {"MAX_JOBS_RUNNING": "1", "MAX_JOBS_PER_OWNER": "11", "SYSTEM_ON_VACATE_COOL_DOWN": "45"},
+    {"MAX_JOBS_RUNNING": "1", "MAX_JOBS_PER_OWNER": "14", "SYSTEM_ON_VACATE_COOL_DOWN": "45",
+     "START_LOCAL_UNIVERSE": "TARGET.ProcId < 3 && TotalLocalJobsRunning < 1"},
 )  # fmt: skip
 FEW = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "5"))
-JOBS = st.sampled_from(["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3.0", "3.1", "3", "4", "alice"])
+LOCAL = 5
+JOBS = st.sampled_from(["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3.0", "3.1", "3", "4", "5.0", "5.1", "5", "alice"])
 FACTORY, LIMIT, MAX_IDLE = 3, "JobMaterializeLimit", "JobMaterializeMaxIdle"
 RETRIES = {"OnExitRemove": "NumJobCompletions > JobMaxRetries || ExitCode == 0", "JobMaxRetries": "2"}
 SCHEDULE = {"CronMinute": '"*/2"', "DeferralWindow": "30", "OnExitRemove": "NumJobStarts >= 2"}
@@ -50,7 +53,8 @@ LIMITS = st.sampled_from(["0", "1", "2", "5"])
 
 
 class AnyPolicy(RuleBasedStateMachine):
-    """Two submissions of three jobs, a factory of six that are tried again, and a job with a schedule, on two slots."""
+    """Two submissions of three jobs, a factory of six that are tried again, and a job with a schedule, on two slots;
+    and three jobs of the local universe, of which START_LOCAL_UNIVERSE may let one run at a time."""
 
     pool: TestPool
     most: int  #: how many jobs of the factory the limits have ever let into the queue together
@@ -78,6 +82,7 @@ class AnyPolicy(RuleBasedStateMachine):
         self.pool.submit(3, QDate="1800000000", PeriodicVacate=vacate, OnExitRemove=end, AllowedJobDuration="500")
         self.pool.submit(6, **RETRIES, PeriodicHold=hold, **{LIMIT: "3", MAX_IDLE: "2"})
         self.pool.submit(1, **SCHEDULE)
+        self.pool.submit(3, JobUniverse="12", OnExitRemove=end, PeriodicHold=hold, PeriodicRelease=release)
         self.most = 3
 
     @rule(seconds=st.sampled_from([1, 19, 60, 61, 240]))
@@ -162,7 +167,11 @@ class AnyPolicy(RuleBasedStateMachine):
         state = self.pool.state
         factory = state.clusters.get(FACTORY)
         assert factory is None or factory.live <= self.most
-        assert len(state.activations) <= int(state.settings.get("MAX_JOBS_RUNNING", "2"))
+        on_slots = [one for one in state.activations.values() if one.cluster != LOCAL]
+        assert len(on_slots) <= int(state.settings.get("MAX_JOBS_RUNNING", "2"))
+        local = state.clusters.get(LOCAL)
+        running = 0 if local is None else sum(local.status_of(proc) in RUNS for proc in local.procs())
+        assert running <= (1 if "START_LOCAL_UNIVERSE" in state.settings else 3)
 
     def teardown(self) -> None:
         if not hasattr(self, "pool"):

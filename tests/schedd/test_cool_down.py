@@ -131,6 +131,40 @@ def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(unive
 
 
 @together(
+    ("code", "settings", "ad", "again", "counted"),
+    [
+        (4, {}, {}, 311, "1"),
+        (4, {"SCHEDULER_UNIVERSE_COOL_DOWN_DURATION": "20"}, {}, 31, "1"),
+        (4, {"SCHEDULER_UNIVERSE_COOL_DOWN_DURATION": "0"}, {}, 10, None),
+        (4, {}, {"DisableCoolDown": "true"}, 10, None),
+        (0, {}, {}, 10, None),
+        (4, {"SYSTEM_ON_VACATE_COOL_DOWN": "30"}, {"JobUniverse": "12"}, 10, None),
+    ],
+)
+def test_a_job_of_the_scheduler_universe_that_failed_and_waits_again_cools_down(
+    code: int, settings: dict[str, str], ad: dict[str, str], again: int, counted: str | None
+) -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(10, code=code), settings=settings)
+    pool.submit(1, **{"JobUniverse": "7", "OnExitRemove": "NumJobStarts > 1", **ad})
+    pool.advance(15)
+    assert pool.state.clusters[1].attributes(0).get("NumJobCoolDowns") == counted
+    pool.advance(400)
+    assert began(pool) == [0, again]
+    assert (pool.state.clusters, pool.state.cooling) == ({}, {})
+    assert not examine(pool.log.read()).violations
+
+
+def test_one_that_has_left_the_queue_says_so_and_keeps_nobody() -> None:
+    """As recorded (tests/data/beside/scheduler.sub)."""
+    pool = TestPool(behave=lambda launch: Behaviour(10, code=4))
+    pool.submit(1, JobUniverse="7", LeaveJobInQueue="true")
+    pool.advance(11)
+    ad = pool.state.clusters[1].attributes(0)
+    assert (ad["JobStatus"], ad["NumJobCoolDowns"], ad["JobCoolDownExpiration"]) == ("4", "1", "1800000310")
+    assert not pool.engine.busy()
+
+
+@together(
     ("configuration", "expected"),
     [
         ("", None),

@@ -173,6 +173,47 @@ def test_the_manual_s_transforms_make_of_the_trace_s_jobs_what_they_made_of_them
             assert ad["Requirements"].startswith("TARGET.HasDockerX && ")
 
 
+MANUAL = """
+SCHEDD_CLASSAD_USER_MAP_NAMES = Groups
+CLASSAD_USER_MAPFILE_Groups = groups.map
+JOB_TRANSFORM_NAMES = AssignGroup, SL6ToDocker
+JOB_TRANSFORM_AssignGroup @=end
+   # map Owner to group using the existing accounting group attribute as requested group
+   EVALSET AcctGroup = userMap("Groups",Owner,AcctGroup)
+   EVALSET AccountingGroup = join(".",AcctGroup,Owner)
+@end
+JOB_TRANSFORM_SL6ToDocker @=end
+   # match only vanilla jobs that have WantSL6 and do not already have a DockerImage
+   REQUIREMENTS JobUniverse==5 && WantSL6 && DockerImage =?= undefined
+   SET  WantDocker = true
+   SET  DockerImage = "SL6"
+   SET  Requirements = TARGET.HasDocker && $(MY.Requirements)
+@end
+"""
+
+
+@together(
+    ("user", "ad", "made"),
+    [
+        ("alice", {}, {"AccountingGroup": '"group_physics.alice"'}),
+        ("carol", {"AcctGroup": '"group_physics"'}, {"AccountingGroup": '"group_physics.carol"'}),
+        ("alice", {"WantSL6": "true", "Requirements": "(TARGET.Cpus > 1)"},
+         {"WantDocker": "true", "DockerImage": '"SL6"', "Requirements": "TARGET.HasDocker && (TARGET.Cpus > 1)"}),
+        ("alice", {"WantSL6": "true", "DockerImage": '"mine"'}, {"DockerImage": '"mine"', "WantDocker": None}),
+        ("alice", {"WantSL6": "true", "JobUniverse": "12"}, {"DockerImage": None, "WantDocker": None}),
+        ("alice", {"WantSL6": "false"}, {"DockerImage": None, "WantDocker": None}),
+    ],
+)  # fmt: skip
+def test_the_manual_s_two_transforms_as_they_are_printed(
+    user: str, ad: dict[str, Any], made: dict[str, str | None]
+) -> None:
+    for dialect in ("manual", "htcondor-25"):
+        found = PolicyPool(MANUAL, dialect, files={"groups.map": GROUPS})
+        assert found.warnings == []
+        assert found.submit(user=user, **ad).refusal == ""
+        assert {name: found.ad().get(name) for name in made} == made
+
+
 def test_a_requirement_refuses_and_warns_in_the_trace_s_words() -> None:
     config = (TRACE / "scenario.conf").read_text().replace("/etc/condor/", "")
     found = PolicyPool(config, files={"groups.map": GROUPS})
