@@ -245,7 +245,8 @@ def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
         )
     if view not in VIEWS and not arguments.has("print-format"):
         raise UsageError("Error: output formatting options conflict with -aaf options")
-    return appended(arguments)
+    # As in condor_q, quotes do not widen a heading.
+    return tuple(column._replace(late=column.form == "%V") for column in appended(arguments))
 
 
 def _print_format(arguments: Arguments) -> Format | None:

@@ -124,6 +124,12 @@ def test_a_dry_run_into_a_file(
             r"Submitting job\(s\)",
             r"\nERROR: line 4: requirements = \(Foo ==: .*\n",
         ),
+        (
+            "submit_spool",
+            "-spool sleep.sub",
+            r"Submitting job\(s\)\.\.\n2 job\(s\) submitted to cluster 1\.\n",
+            r"To monitor your job\(s\), run: condor_watch_q -clusters 1\n",
+        ),
         ("submit_remote", "-remote nowhere min.sub", "", r"condor_submit: unknown host nowhere\n"),
     ],
 )
