@@ -132,6 +132,7 @@ class Matchmaker:
     _names: set[str] = field(init=False)
     prefers: bool = False  #: a slot might change hands because it prefers another job
     _held_left: int = 0
+    _priorities: Floats | None = None  #: the effective priorities of those who have slots
     _cuts: list[int] = field(factory=list)  #: the slots that something was cut from, one after the other
     _weights: list[float] = field(factory=list)
     shares: Remainders = field(init=False)
@@ -496,8 +497,10 @@ class Matchmaker:
         PREEMPTION_REQUIREMENTS."""
         if not self.state.dialect.preempts_only_worse_priorities:
             return np.ones(len(places), bool)
-        priorities = np.array([self.accounts.of(name).priority for name in self.pool.submitters] or [0.0])
-        behind: Mask = priorities[self.pool.users[places]] > one.priority
+        if self._priorities is None:  # they stay during a cycle
+            found = [self.accounts.of(name).priority for name in self.pool.submitters]
+            self._priorities = np.array(found or [0.0])
+        behind: Mask = self._priorities[self.pool.users[places]] > one.priority
         return behind
 
     def _allowed(self, job: ClassAd, places: Places, asked: Mask) -> Mask:
