@@ -26,7 +26,7 @@ from ..state.state import RUNS, State
 from .deferral import deferral, sleeps
 from .expansion import expanded_by
 from .policy_kinds import attributes_read, kinds
-from .schedd_ad import access_point, running_of, schedd_ad
+from .schedd_ad import HARDWARE, running_of, schedd_ad
 
 INTERVAL: Final = 300_000_000
 """Microseconds from one look to the next where it is a matter of the time: HTCondor's SCHEDD_INTERVAL by default."""
@@ -71,7 +71,7 @@ class _Gate:
 
     def __init__(self, draft: Draft) -> None:
         self._draft, self._ad = draft, schedd_ad(draft.state)
-        self._knows_machine = access_point(draft.state) is not None
+        self._knows_machine = all(name in self._ad for name in HARDWARE)
         self._starts = {universe: _start(draft.state, universe) for universe in STARTS}
         self._for_all = {universe: not one.references(self._ad).external for universe, one in self._starts.items()}
         """The universes of whose jobs none is read: if it is false of one, it is of all."""

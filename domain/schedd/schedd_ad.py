@@ -15,17 +15,19 @@ from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.expression_cache import ad_of
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.schedd_settings import JOBS_RUNNING, limit
-from ..state.state import RUNS, Machine, State
+from ..state.state import RUNS, State
 
 UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
 """How the jobs that the access point runs itself are called in the names of its counts."""
-_HARDWARE: Final = {
-    **{name: name for name in ("Arch", "OpSys", "OpSysVer", "OpSysAndVer")},
+HARDWARE: Final = {
+    "Arch": "Arch",
+    "OpSys": "OpSys",
     "Cpus": "DetectedCpus",
     "Memory": "DetectedMemory",
     "Disk": "TotalDisk",
 }
-"""What the ad says of the machine, and from which attribute of the machine's it comes."""
+"""What the ad says of a machine that is known whole, and from which attribute of the machine's it comes."""
+_OF_MACHINE: Final = {**HARDWARE, "OpSysVer": "OpSysVer", "OpSysAndVer": "OpSysAndVer"}
 
 
 def schedd_ad(state: State) -> ClassAd:
@@ -55,20 +57,15 @@ def running_of(universe: str) -> str:
     return f"Total{UNIVERSES[universe]}JobsRunning"
 
 
-def access_point(state: State) -> Machine | None:
-    """The machine on which the pool is; None: the pool has none yet."""
-    return state.machines.get(state.name) or next(iter(state.machines.values()), None)
-
-
 def _counted(clusters: list[Cluster], *names: str) -> int:
     return sum(cluster.counts[STATUS_NUMBERS[name]] for cluster in clusters for name in names)
 
 
 def _hardware(state: State) -> Iterator[tuple[str, object]]:
-    machine = access_point(state)
+    machine = state.machines.get(state.name) or next(iter(state.machines.values()), None)
     own = {} if machine is None else {**machine.ad}
     slot = None if machine is None else next(iter(machine.slots.values()), None)
     if slot is not None:
-        own |= {name: text for name, text in slot.ad.items() if name in _HARDWARE.values()}
-    said = ad_of({name: own[source] for name, source in _HARDWARE.items() if source in own})
+        own |= {name: text for name, text in slot.ad.items() if name in _OF_MACHINE.values()}
+    said = ad_of({name: own[source] for name, source in _OF_MACHINE.items() if source in own})
     yield from said.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -421,6 +422,20 @@ def test_the_real_schedd_slips_where_the_manual_does_not() -> None:
         cron(pool, CronDayOfWeek="2", CronMonth="2")
         found = datetime.fromtimestamp(int(ad(pool)["DeferralTime"]), UTC)
         assert f"{found:%d}" == day
+
+
+def test_a_schedule_keeps_to_the_owners_clock_over_both_changes_of_daylight_saving() -> None:
+    pool = pool_of()
+    pool.engine.zone = ZoneInfo("America/New_York")
+    cron(pool, CronMinute="30", CronHour="1,2", CronDayOfMonth="7,14", CronMonth="3,11")
+    pool.advance(304 * 86_400)
+    assert begun(pool) == [  # in UTC
+        "07 06:30:00", "07 07:30:00",
+        "14 06:30:00", "14 07:30:00",  # 2:30 is left out: 3:30
+        "07 05:30:00", "07 07:30:00",  # 1:30 is there twice, and comes once
+        "14 06:30:00", "14 07:30:00",
+    ]  # fmt: skip
+    assert sound(pool)
 
 
 # A year of it
