@@ -108,6 +108,7 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         ("config_val", "config_val_default"),
         ("config_val", "config_val_help"),
         ("config_val", "config_val_macro"),
+        ("config_val", "config_val_macro_path"),
         ("config_val", "config_val_name_none"),
         ("config_val", "config_val_noargs"),
         ("config_val", "config_val_nosuch"),

@@ -6,7 +6,6 @@ import pwd
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...condor_tools.options import Arguments, Refusal, UsageError
@@ -115,7 +114,8 @@ def _macros(found: Configuration, arguments: Arguments) -> int:
     as_path = given is not None and (given.qualifier or "").startswith("path")
     for word in arguments.words:
         value = found.expanded(word)
-        print(Path(value).resolve() if as_path else value)
+        # Slashes beyond the first letter are written once; that is all that a path is made of.
+        print(value[:1] + re.sub("/+", "/", value[1:]) if as_path else value)
     return 0
 
 
