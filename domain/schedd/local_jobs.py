@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from ..classad import Expression
+from attrs import evolve
+
+from ..classad import Expression, unparse
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import JobActivated
 from ..negotiator.idle_jobs import idle_procs, idle_queues
-from ..startd.evaluation import truth
+from ..startd.evaluation import truth, unparsed, values_read
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NUMBERS
@@ -47,9 +49,9 @@ def start_local_jobs(draft: Draft) -> None:
                 continue
             draft.tables.job.fire("Idle", "activate")
             place, until = f"local@{state.name}", deferral(draft, cluster, proc)
-            draft.emit(
-                JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)
-            )
+            evidence = gate.evidence(cluster, proc)
+            began = JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)
+            draft.emit(evolve(began, evidence=evidence) if evidence else began)
             gate.began(cluster)
 
 
@@ -97,6 +99,16 @@ class _Gate:
                 if not self._meets(cluster, proc):
                     break
                 yield proc
+
+    def evidence(self, cluster: Cluster, proc: int) -> int:
+        """Where the log has the expression that let a job in; 0: HTCondor's default did, or one that reads nothing."""
+        setting, _ = STARTS[cluster.universe]
+        if setting not in self._draft.state.settings:
+            return 0
+        asked, context = self._starts[cluster.universe], self._draft.context
+        job = None if self._for_all[cluster.universe] else ad_of(cluster.attributes(proc))
+        read = values_read(asked, self._ad, job, context)
+        return self._draft.note(setting, unparse(asked), unparsed(asked.evaluate(self._ad, job, context)), read)
 
     def began(self, cluster: Cluster) -> None:
         """Count a job of this cluster as one that runs."""

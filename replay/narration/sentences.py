@@ -147,7 +147,9 @@ class Context:
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
 
-    def decided(self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobSignalled | e.JobExited) -> dict[str, str]:
+    def decided(
+        self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobSignalled | e.JobExited | e.JobActivated
+    ) -> dict[str, str]:
         """Give the facts of the expression that decided a transition; none if no expression did."""
         note = self.noted.get(event.evidence)
         return evidence_facts(note) if note else {}

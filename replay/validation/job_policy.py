@@ -12,7 +12,7 @@ from ...domain.startd.job_signals import HELD_BY_STARTD
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.expression_cache import expression
 from ...domain.state.job_ad import EXPIRATION
-from ...domain.state.schedd_settings import COOL_DOWN, FAILED, after_failure
+from ...domain.state.schedd_settings import COOL_DOWN, FAILED, STARTS, after_failure
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .judged_pool import JudgedPool, rule
 from .recorded_truth import truth, truth_of, unparsed, value_of
@@ -175,6 +175,21 @@ def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
         pool.folds = None
     elif event.at < last * 1_000_000:
         pool.report_job(event.cluster, event.proc, "order", "its cool-down is over before its time")
+
+
+def let_in(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
+    """Check what let a job of the access point's universes begin: that it is the pool's expression, and was true."""
+    note, (name, _) = pool.notes.get(event.evidence), STARTS.get(cluster.universe, ("", ""))
+    text = pool.state.settings.get(name, "")
+    if note is None:
+        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+    elif note.name != name or unparsed(note.expression) != unparsed(text):
+        words = f"it began by {note.name} = {note.expression}, but {name or 'nothing'} is {text or 'not there'}"
+    elif truth_of(note.value) is not True:
+        words = f"it says that {note.name} held, but it was {note.value}"
+    else:
+        return
+    pool.report_job(event.cluster, event.proc, "evidence", words)
 
 
 def cools_down(pool: JudgedPool, event: e.JobExited) -> None:

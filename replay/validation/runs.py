@@ -13,7 +13,7 @@ from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
 from ...domain.state.state import RUNS, Activation, Slot, provides
 from .evidence import own_policy
-from .job_policy import by_policy, cools_down
+from .job_policy import by_policy, cools_down, let_in
 from .jobs import IDLE, comes_to_its_end, count_row, known_cluster, status_name
 from .judged_pool import NUMBERS, JudgedPool, job_name, rule, rule_of
 from .rules import NEEDS, OUTCOMES
@@ -56,6 +56,8 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
         pool.report_job(number, proc, "activation", f"it runs already, on {run.slot}")
     if _deferred_wrongly(cluster, event):
         pool.report_job(number, proc, "value", "its start is not deferred to its DeferralTime")
+    if event.evidence:
+        let_in(pool, cluster, event)
     pool.begin_story((number, proc))
     count_row(pool, "activate")
     if slot is not None:

@@ -285,7 +285,8 @@ class JobLife:
         held = "" if self.match == event.slot else "which its submitter held since a job before it"
         self.run, self.status, self.match, self.waiting = event, "Running", "", event.deferred
         self.moving = self.executing = self.measured = self.told = self.step = self.earmark = None
-        self.since = self._say(position, event, code, slot=event.slot, held=held)
+        decided = self.context.decided(event)
+        self.since = self._say(position, event, code, slot=event.slot, held=held, **decided)
 
     def on_transfer_began(self, position: int, event: e.JobTransferBegan) -> None:
         self.moving = event

@@ -6,8 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from attrs import evolve
+
 from poolbook import Behaviour, Pool
+from poolbook.domain.events import EvaluationRecorded, JobActivated
 from poolbook.domain.ports import stimuli as s
+from poolbook.replay.validation import examine
+from poolbook.replay.why import why_job
 
 from ..submit.world import submit
 from ..together import together
@@ -128,3 +133,29 @@ def test_why_tells_what_a_job_waits_for_that_the_access_point_does_not_begin() -
         pool.advance(10)
         words = "The access point runs it itself, when START_SCHEDULER_UNIVERSE is true of it, and its own Requirements"
         assert any(line.startswith(words) for line in pool.why("1.0"))
+
+
+def test_what_let_a_job_begin_is_in_the_log_with_what_it_read() -> None:
+    pool = PolicyPool("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1")
+    pool.submit(JobUniverse=LOCAL, Quick="true")
+    assert begun(pool) == ["1.0"]
+    (event,) = pool.of(JobActivated)
+    note = pool.events[event.evidence - 1]
+    assert isinstance(note, EvaluationRecorded)
+    assert (note.name, note.value) == ("START_LOCAL_UNIVERSE", "true")
+    assert note.read == {"TARGET.Quick": "true", "MY.TotalLocalJobsRunning": "0"}
+    assert examine(pool.log.read()).violations == []
+    full = [one.full for one in why_job(pool.log.read(), 1, 0).life]
+    assert any("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1 was true" in text for text in full)
+
+
+def test_a_job_that_began_by_another_expression_than_the_pool_s_is_found() -> None:
+    pool = PolicyPool("START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 1")
+    pool.submit(JobUniverse=LOCAL)
+    begun(pool)
+    edited = [
+        (place, evolve(one, expression="TotalLocalJobsRunning < 2") if isinstance(one, EvaluationRecorded) else one)
+        for place, one in pool.log.read()
+    ]
+    (found,) = examine(edited).violations
+    assert "START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 2, but START_LOCAL_UNIVERSE is" in found.words
