@@ -407,7 +407,7 @@ class LocalWorld:
         return Ended(
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
-            undelivered=report.undelivered, protocol=protocol,
+            undelivered=report.undelivered, protocol=protocol, core=report.core_file,
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:

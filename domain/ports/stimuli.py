@@ -441,7 +441,7 @@ class Ended(Stimulus):
     for it: it exceeded a limit, or (``failed``) could not be started. With a VacateReasonCode a failed start is the
     machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists. ``undelivered``: its
     files did not all come to where they belong, so it has not ended by itself, whatever its process did;
-    ``protocol``: that of the plugin which failed, if one did."""
+    ``protocol``: that of the plugin which failed, if one did; ``core``: the path of its core file (empty: none)."""
 
     key: str
     at: int
@@ -458,3 +458,4 @@ class Ended(Stimulus):
     lost: bool = False
     undelivered: bool = False
     protocol: str = ""
+    core: str = ""

@@ -164,6 +164,9 @@ def ended(draft: Draft, stimulus: Ended) -> None:
             reasons_kept=target == "Held",
         )  # fmt: skip
     exited = cooled(draft, cluster, exited)
+    if stimulus.core and outcome == "exited":
+        core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
+        exited = evolve(exited, changes={**exited.changes, **core})
     if slot is not None:
         draft.move_claim(slot, "end_job")
     draft.emit(exited)

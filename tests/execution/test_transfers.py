@@ -639,3 +639,62 @@ def test_an_empty_other_name_is_the_directory_itself(bench: Bench, iwd: Path) ->
     bench.sh("1", "echo 1 > a", iwd=str(iwd), transfer=FileTransfer(executable=False, remaps={"a": ""}))
     failure = bench.end("1").failure
     assert failure.errno == errno.EISDIR and failure.words.startswith(f"writing to file {iwd}/: ")
+
+
+CORES: dict[str, tuple[str, tuple[str, ...] | None, str]] = {
+    # what the process does, what the job names as outputs, and what comes of it
+    "of its own": ("echo dumped > core.$$", None, "dumped\n"),
+    "without a number": ("echo dumped > core", ("x",), "dumped\n"),
+    "of a job without outputs": ("echo dumped > core", (), "dumped\n"),
+    "of another process": ("echo dumped > core.1", (), ""),
+    "a directory": ("mkdir core", (), ""),
+}
+
+
+@together("case", CORES)
+def test_a_core_file_comes_back_by_the_job_s_name(bench: Bench, iwd: Path, case: str) -> None:
+    script, outputs, content = CORES[case]
+    key, place = str(len(bench.reports)), iwd / "core.1.0"
+    place.unlink(missing_ok=True)
+    bench.sh(key, f"echo > x; {script}", iwd=str(iwd), transfer=FileTransfer(executable=False, outputs=outputs))
+    end = bench.end(key)
+    assert (place.read_text() if place.exists() else "", end.core_file) == (content, str(place) if content else "")
+
+
+def test_of_a_job_without_transfer_only_a_core_file_that_its_process_has_left_is_named(bench: Bench, iwd: Path) -> None:
+    (iwd / "core").write_text("mine\n")
+    bench.sh("1", "true", iwd=str(iwd), run_in_iwd=True)
+    assert bench.end("1").core_file == "" and (iwd / "core").read_text() == "mine\n"
+    (iwd / "core").unlink()
+    bench.sh("2", "kill -SEGV $$", iwd=str(iwd), run_in_iwd=True, core_bytes=-1)
+    end = bench.end("2")
+    assert end.core and (iwd / "core.1.0").exists() == bool(end.core_file)
+
+
+def test_a_program_can_be_run_by_all_and_comes_in_place_of_inputs_with_its_name(bench: Bench, iwd: Path) -> None:
+    (iwd / "own").mkdir()
+    for path, text in ((iwd / "own/run", "#!/bin/sh\necho input\n"), (iwd / "run", "#!/bin/sh\nstat -c %a $0\n")):
+        path.write_text(text)
+        path.chmod(0o600)
+    transfer = FileTransfer(inputs=("own/run",), brought=("stdout",))
+    bench.start("1", "run", iwd=str(iwd), stdout="out", transfer=transfer)
+    assert bench.end("1").code == 0 and (iwd / "out").read_text() == "755\n"
+
+
+def test_a_program_that_is_not_brought_is_looked_for_among_the_inputs(bench: Bench, iwd: Path) -> None:
+    (iwd / "tool").mkdir()
+    (iwd / "tool/run").write_text("#!/bin/sh\necho $0\n")
+    (iwd / "tool/run").chmod(0o755)
+    transfer = FileTransfer(executable=False, inputs=("tool",), brought=("stdout",))
+    bench.start("1", "tool/run", iwd=str(iwd), stdout="out", transfer=transfer)
+    assert bench.end("1").code == 0
+    assert (iwd / "out").read_text() == f"{bench.folder}/execute/dir_1/scratch/tool/run\n"
+
+
+def test_what_is_in_a_directory_is_named_by_a_dot_too_and_a_device_is_an_empty_file(bench: Bench, iwd: Path) -> None:
+    (iwd / "tree").mkdir(exist_ok=True)
+    (iwd / "tree/leaf").write_text("leaf\n")
+    transfer = FileTransfer(executable=False, inputs=("tree/.", "/dev/null"), brought=("stdout",))
+    bench.sh("1", "cat leaf; stat -c '%F' null", iwd=str(iwd), stdout="out", transfer=transfer)
+    assert bench.end("1").code == 0
+    assert (iwd / "out").read_text() == "leaf\nregular empty file\n"

@@ -306,6 +306,7 @@ class Exited:
     undelivered: bool = False  #: whether its files did not all come to where they belong
     failure: TransferFailure | None = field(default=None, converter=_failure)
     writes: tuple[Write, ...] = field(default=(), converter=_writes)  #: what it wrote with condor_chirp
+    core_file: str = ""  #: where a core file of it is, or comes to
 
 
 @frozen

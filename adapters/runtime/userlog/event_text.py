@@ -118,10 +118,11 @@ def terminated(
     return f"Job terminated.\n{ending}{times}{_bytes('Run', moved)}{_bytes('Total', all_moved)}{table}"
 
 
-def ending(code: int | None, signal: int | None) -> str:
-    """Return the sentence on how a job's own process ended."""
+def ending(code: int | None, signal: int | None, core: str = "") -> str:
+    """Return the sentence on how a job's own process ended, and where its core file is."""
     if signal is not None:
-        return f"\t(0) Abnormal termination (signal {signal})\n\t(0) No core file\n"
+        left = f"(1) Corefile in: {one_line(core)}" if core else "(0) No core file"
+        return f"\t(0) Abnormal termination (signal {signal})\n\t{left}\n"
     return f"\t(1) Normal termination (return value {code or 0})\n"
 
 

@@ -360,7 +360,7 @@ def _ended(
     run: Run, cluster: LoggedCluster, event: e.JobExited, numbers: tuple[event_text.Numbers, ...]
 ) -> tuple[int, Body]:
     usage, total, all_moved = numbers
-    ending = event_text.ending(event.code, event.signal)
+    ending = event_text.ending(event.code, event.signal, unquoted(event.changes.get("JobCoreFileName", "")))
     if event.row == "requeue":
         return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage, run.moved)
     return TERMINATE, lambda _: event_text.terminated(

@@ -67,7 +67,7 @@ def copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) -
         except OSError as error:
             raise unwritable(target, error) from None
         try:
-            size = channel.carry(reader, writer)
+            size = channel.carry(reader, writer) if stat.S_ISREG(found.st_mode) else 0  # a device has no size
             os.fchmod(writer, stat.S_IMODE(found.st_mode) & 0o777)
             if sync:
                 os.fsync(writer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import stat
 import time
 from collections.abc import Generator, Iterable
 
@@ -63,6 +64,8 @@ class Job:
         self.given_up = False  # whether its files are to stay where they are
         self.over = False  # whether nothing more is to begin
         self.begins = -1  # where its process says why it could not begin, if it has not done so at once
+        self.core = ""  # its core file, by the name that it has for good
+        self.name, self.iwd = str(order["job"]), str(order["iwd"])
         self.pid = self.started = self.at = self.began = 0
         self.outputs: list[str] = []
         self.output_kb = 0
@@ -130,6 +133,20 @@ class Job:
             launch.begun(said)
         except StartError as error:
             self.outcome, self.given_up = failed(self.key, error, self.moves), True
+
+    def name_core(self) -> None:
+        """Name a core file of its process after the job, where core files of others may come, too. Of a job that finds
+        its files where they are only one that its process has left now is its own."""
+        if self.mover is not None or not self.at or self.core or not (self.order or os.WCOREDUMP(self.status)):
+            return
+        where, new = self.directory if self.order else self.iwd, f"core.{self.name}"
+        with contextlib.suppress(OSError), rights.acting(self.account):
+            for old in (f"core.{self.pid}", "core"):
+                with contextlib.suppress(FileNotFoundError):
+                    if stat.S_ISREG(os.lstat(f"{where}/{old}").st_mode):
+                        os.rename(f"{where}/{old}", f"{where}/{new}")
+                        self.core = new
+                        return
 
     def tell_container(self, words: str) -> bool:
         """Tell the keeper of a container that has no processes here what to do; return whether there is one. Who is to
@@ -254,6 +271,7 @@ class Job:
             "peak_kb": self.peak_kb if self.peak_kb and peak <= floor_kb else peak,
             "disk_kb": self.disk_kb,
             "core": os.WCOREDUMP(self.status),
+            **({"core_file": f"{self.iwd}/{self.core}"} if self.core else {}),
             "at": self.ended,
             "violated": self.violated,
             **(self._transferred() if self.order else {}),

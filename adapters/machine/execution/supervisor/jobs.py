@@ -217,6 +217,7 @@ class Jobs:
             if not job.is_out(now, self._families):
                 continue
             job.has_begun()
+            job.name_core()
             if not job.over and self._goes_on(job):
                 continue
             job.over = True
@@ -448,7 +449,7 @@ class Jobs:
 
     def _move(self, job: Job, order: Order, way: str) -> None:
         """Start the transfer of a job's files."""
-        task = Task(way, order, job.directory, job.number, way == "output" and job.failed)
+        task = Task(way, order, job.directory, job.number, way == "output" and job.failed, job.core)
         at = clock()
         try:
             mover = self._movers.begin(task, Hands(job.files, job.account))

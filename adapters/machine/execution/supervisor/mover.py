@@ -33,14 +33,15 @@ _FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that what is run 
 
 class Task(NamedTuple):
     """A transfer: its way (input, output, checkpoint, or evict: what is kept of a job that was told to end), the job's
-    order and scratch directory, the number that its processes bear, and whether it has failed: then its outputs may not
-    be wanted."""
+    order and scratch directory, the number that its processes bear, whether it has failed (then its outputs may not be
+    wanted), and the name of its core file."""
 
     way: str
     order: Order
     scratch: str
     number: int
     failed: bool = False
+    core: str = ""
 
     def message(self) -> bytes:
         """Return it as it is sent: without the ads, which stand in the scratch directory."""
@@ -134,7 +135,7 @@ def _work(task: Task) -> Result:
     if task.way == "input":
         return transfer.bring(task.order, task.scratch, give=spool.of(task.order))
     if task.way == "output":
-        return transfer.take_back(task.order, task.scratch, task.failed, moves=True)
+        return transfer.take_back(task.order, task.scratch, task.failed, moves=True, core=task.core)
     return spool.keep(task.order, task.scratch, checkpoint=task.way == "checkpoint")
 
 

@@ -28,8 +28,8 @@ def inside(order: Order, scratch: str, again: bool = False) -> Order:
     there = {**order, "iwd": scratch}
     if transfer["executable"]:
         there["executable"] = f"{scratch}/{os.path.basename(order['executable'])}"
-    elif "/" in order["executable"]:
-        there["executable"] = os.path.join(order["iwd"], order["executable"])
+    else:
+        there["executable"] = os.path.join(scratch, order["executable"])
     if "stdin" in transfer["brought"]:
         there["stdin"] = file_name(order["stdin"]) if scheme(order["stdin"]) else os.path.basename(order["stdin"])
     for name in STREAMS:

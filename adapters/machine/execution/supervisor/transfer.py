@@ -30,6 +30,8 @@ from .tally import RECEIVING, SENDING, Result, Tally, TransferError, illegal, of
 # Input
 
 
+_OF_A_PROGRAM = 0o755  #: the rights of what a job executes, whatever they are where it comes from
+
 Give = Callable[[str, Tally, Channel], Collection[str]]
 """Copies what is kept of earlier runs into a scratch directory; returns the names."""
 
@@ -61,8 +63,7 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
     kept = give(scratch, tally, channel or LocalChannel())
     if transfer["executable"]:
         with contextlib.suppress(OSError):
-            program = f"{scratch}/{os.path.basename(order['executable'])}"
-            os.chmod(program, stat.S_IMODE(os.stat(program).st_mode) | 0o500)
+            os.chmod(f"{scratch}/{os.path.basename(order['executable'])}", _OF_A_PROGRAM)
     if not tally.failures:
         there = _catalog(scratch)
         note(scratch, CATALOG, json.dumps({name: [*there[name], *([1] if name in kept else [])] for name in there}))
@@ -95,12 +96,12 @@ def copy_for_good(path: str, name: str, order: Order, folder: str, scratch: str,
 def _inputs(order: Order) -> Iterator[tuple[str, str]]:
     """Yield each path as it is found from here, and as the job names it."""
     transfer, iwd = order["transfer"], order["iwd"]
-    named = [order["executable"]] if transfer["executable"] else []
-    named += [order["stdin"]] if "stdin" in transfer["brought"] else []
-    for name in named:
-        yield os.path.join(iwd, name), name if scheme(name) else os.path.basename(name)
     for name in transfer["inputs"]:
         yield os.path.join(iwd, name), name
+    named = [order["stdin"]] if "stdin" in transfer["brought"] else []
+    named += [order["executable"]] if transfer["executable"] else []
+    for name in named:
+        yield os.path.join(iwd, name), name if scheme(name) else os.path.basename(name)
 
 
 def _expanded(path: str, name: str, preserve: bool, within: str = "") -> Iterator[File]:
@@ -110,7 +111,7 @@ def _expanded(path: str, name: str, preserve: bool, within: str = "") -> Iterato
     keeps = preserve and not name.startswith("/")
     if keeps and ".." in name.split("/"):
         raise illegal(name)
-    contents = name.endswith("/") and not keeps
+    contents = name.endswith(("/", "/.")) and not keeps
     plain = os.path.normpath(name)
     where = os.path.dirname(plain) if keeps else ""
     start = os.path.normpath(path)[: -len(plain)]
@@ -128,7 +129,7 @@ def _below(path: str, name: str, within: str, contents: bool = False) -> Iterato
         found = os.stat(path)
     except OSError as error:
         raise unreadable(path, error) from None
-    if stat.S_ISREG(found.st_mode):
+    if stat.S_ISREG(found.st_mode) or (stat.S_ISCHR(found.st_mode) and not within):
         yield File(path, name)
     if not stat.S_ISDIR(found.st_mode):
         return
@@ -171,17 +172,20 @@ def _catalog(scratch: str) -> dict[str, list[int]]:
 # Output
 
 
-def take_back(order: Order, scratch: str, failed: bool, channel: Channel | None = None, moves: bool = False) -> Result:
+def take_back(
+    order: Order, scratch: str, failed: bool, channel: Channel | None = None, moves: bool = False, core: str = ""
+) -> Result:
     """Copy a job's outputs to where they belong. ``failed``: it did not succeed, and its outputs are wanted ON_SUCCESS:
     then only its standard output and error come back. ``moves``: the scratch directory goes afterwards, so files may be
-    taken out of it."""
+    taken out of it; ``core``: a file that comes back whatever the job names."""
     transfer: Transfer = order["transfer"]
     tally = Tally("output", transfer["max_output_mb"])
     movable = Movable(scratch) if moves else None
     staging = Staging(order["key"], order["iwd"], scratch, channel or LocalChannel(), movable)
     plugins = Plugins(order, scratch, upload=True)
     own = _streams(order, scratch)
-    for name in [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own}):
+    names = [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own})
+    for name in names if failed or not core or core in names else [*names, core]:
         tally.listed += 1
         try:
             within = "" if name.startswith("/") else scratch
