@@ -123,9 +123,7 @@ class JobActivated(ClusterEvent):
     )  #: of the slot: Cpus, Memory, Disk, GPUs, SlotWeight, the job's JobMachineAttrs (empty: an older log, or no slot)
     expanded: Ad = Factory(dict)  #: what its ad keeps of each $$() that the slot filled in
     deferred: int = 0  #: when its process is to be started, in microseconds, if it waits for that (0: at once)
-    evidence: int = 0
-    """Where the log has START_LOCAL_UNIVERSE or START_SCHEDULER_UNIVERSE, which let it begin (0: the default did, or a
-    claim)."""
+    evidence: int = 0  #: where the log has what let it begin: START_LOCAL_UNIVERSE or its like (0: no such)
 
 
 @event("job.due")
