@@ -8,8 +8,8 @@ it has cores, and the rest belongs to nobody (``Dialect.shares_load_by_cores``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from attrs import frozen
 
@@ -85,27 +85,51 @@ def load_of(state: State, slot: Slot, readings: Readings, caches: Caches) -> Loa
     """Return the load of a slot under its machine's ``readings``, in hundredths as the ads have it."""
     if not readings.load and not readings.condor_load and not readings.backfill_load:
         return _NO_LOAD
-    return _loads(state, slot.machine, readings, caches).get(slot.name, _NO_LOAD)
+    shares = _shares(state, slot.machine, readings, caches)
+    if slot.name not in shares.owner:
+        return _NO_LOAD
+    condor = readings.condor_load.get(slot.name, 0.0) + shares.client.get(slot.name, 0.0)
+    return Load(round(shares.owner[slot.name] + condor, 2), round(condor, 2))
 
 
 _NO_LOAD: Final = Load(0.0, 0.0)
 
 
-class _Loads(dict[str, tuple[int, Readings, dict[str, Load]]]):
-    """By the machines' names: the position and the readings that they hold for, and the slots' loads."""
+class _Place(NamedTuple):
+    """A slot's place among those of its machine, kept until its ad or its state changes."""
+
+    order: tuple[float, float]
+    version: int
+    slot: LoadedSlot
 
 
-def _loads(state: State, machine: str, readings: Readings, caches: Caches) -> dict[str, Load]:
-    """Return the load of each slot of a machine, kept until an event or another reading."""
-    kept = caches.of(_Loads)
+class _Shares(NamedTuple):
+    """The shares of a machine's slots by their names, and the position and readings that they hold for."""
+
+    position: int
+    readings: Readings
+    places: dict[str, _Place]
+    owner: dict[str, float]
+    client: dict[str, float]
+
+
+class _Kept(dict[str, _Shares]):
+    """By the machines' names."""
+
+
+def _shares(state: State, machine: str, readings: Readings, caches: Caches) -> _Shares:
+    """Return the shares of a machine's slots, kept until an event or another reading."""
+    kept = caches.of(_Kept)
     known = kept.get(machine)
-    if known is None or known[0] != state.position or known[1] is not readings:
-        places = _places(state.machines[machine].slots.values()) if machine in state.machines else []
-        condor, client = readings.condor_load, _of_client(readings.backfill_load, places)
-        owner = distribute(max(0.0, readings.load - readings.pool_load), places, state.dialect.shares_load_by_cores)
-        found = {name: _load(share, condor.get(name, 0.0) + client.get(name, 0.0)) for name, share in owner.items()}
-        known = kept[machine] = (state.position, readings, found)
-    return known[2]
+    if known is None or known.position != state.position or known.readings is not readings:
+        slots = state.machines[machine].slots.values() if machine in state.machines else ()
+        places = _places(slots, {} if known is None else known.places)
+        order = [place.slot for place in sorted(places.values(), key=lambda place: place.order)]
+        left = max(0.0, readings.load - readings.pool_load)
+        owner = distribute(left, order, state.dialect.shares_load_by_cores)
+        known = _Shares(state.position, readings, places, owner, _of_client(readings.backfill_load, order))
+        kept[machine] = known
+    return known
 
 
 def _of_client(load: float, places: Sequence[LoadedSlot]) -> dict[str, float]:
@@ -115,16 +139,18 @@ def _of_client(load: float, places: Sequence[LoadedSlot]) -> dict[str, float]:
     return {name: load * free / cores for name, free in theirs.items()} if cores else {}
 
 
-def _load(owner: float, condor: float) -> Load:
-    return Load(round(owner + condor, 2), round(condor, 2))
-
-
-def _places(slots: Iterable[Slot]) -> list[LoadedSlot]:
-    order = sorted(slots, key=lambda slot: (_number(slot, "SlotID"), _number(slot, "DSlotId")))
-    return [
-        LoadedSlot(slot.name, slot.state, _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus"), slot.parent)
-        for slot in order
-    ]
+def _places(slots: Iterable[Slot], known: Mapping[str, _Place]) -> dict[str, _Place]:
+    """Return the places of these slots; of those that are ``known``, what still holds."""
+    found = {}
+    for slot in slots:
+        name, state = slot.name, slot.state
+        place = known.get(name)
+        if place is None or place.version != slot.version or place.slot.state != state:
+            cpus, free = _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus")
+            order = _number(slot, "SlotID"), _number(slot, "DSlotId")
+            place = _Place(order, slot.version, LoadedSlot(name, state, cpus, free, slot.parent))
+        found[name] = place
+    return found
 
 
 def _number(slot: Slot, *names: str) -> float:
