@@ -2,12 +2,15 @@
 
 Run with ``python tests/bench/bench_transfer.py [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: a real pool, as
 ``make realpool`` has it. Both pools get the same submit files. What is measured is the time from the first "Started
-transferring input files" until the last "Job terminated" in the jobs' log, which is looked at every few milliseconds.
+transferring input files" until the last "Job terminated" in the jobs' log, which is looked at every few milliseconds,
+and meanwhile the processor time of the pool's processes and of all that they have waited for, the jobs' included: where
+others use the machine, too, that is the steadier figure.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -60,8 +63,17 @@ def furnish(folder: Path, uid: int) -> None:
     os.sync()
 
 
-def measured(pool: Pool, text: str) -> float:
-    """Seconds from the first transfer's begin until the last job's end."""
+def processor(pool: Pool) -> float:
+    """The seconds of a processor that the pool has used so far. (proc(5), /proc/pid/stat: fields 14 to 17)"""
+    ticks = 0
+    for pid in pool.processes():
+        with contextlib.suppress(OSError):
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def measured(pool: Pool, text: str) -> tuple[float, float]:
+    """Seconds from the first transfer's begin until the last job's end, and of a processor."""
     folder = pool.home / "transfer"
     log = folder / "job.log"
     log.unlink(missing_ok=True)
@@ -69,6 +81,7 @@ def measured(pool: Pool, text: str) -> float:
     os.chown(log, pool.uid, pool.uid)
     (folder / "job.sub").write_text(text)
     jobs, ended, began, said = int(text.split()[-1]), 0, 0.0, b""
+    used = processor(pool)
     until = time.perf_counter() + PATIENCE
     words = pool.command("submit", "job.sub", where="transfer")
     with log.open("rb") as file:
@@ -80,10 +93,10 @@ def measured(pool: Pool, text: str) -> float:
             if HOLD in said or time.perf_counter() > until:
                 raise SystemExit(f"{ended} of {jobs} jobs have ended: {words}\n{log.read_text()[-2000:]}")
             time.sleep(0.002)
-    return time.perf_counter() - began
+    return time.perf_counter() - began, processor(pool) - used
 
 
-def run(pool: Pool) -> dict[str, float]:
+def run(pool: Pool) -> dict[str, tuple[float, float]]:
     furnish(pool.home / "transfer", pool.uid)
     return {name: measured(pool, text) for name, text in CASES.items()}
 
@@ -96,15 +109,19 @@ def main() -> None:
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served() as own:
         ours = run(own)
-    theirs: dict[str, float] = {}
+    theirs: dict[str, tuple[float, float]] = {}
     if given.peer:
         with tempfile.TemporaryDirectory() as folder:
             real = Real(given.peer.resolve(), given.peer_script)
             with real.served(Path(folder) / "scenario.conf") as pool:
                 theirs = run(pool)
-    for name, seconds in ours.items():
-        beside = f", the real pool {theirs[name]:.2f} s: {theirs[name] / seconds:.1f} times" if theirs else ""
-        print(f"{name}: {seconds:.2f} s{beside}")
+    print(f"load {os.getloadavg()[0]:.1f}")
+    for name, (seconds, used) in ours.items():
+        beside = ""
+        if theirs:
+            other, much = theirs[name]
+            beside = f"; the real pool {other:.2f} s, {much:.2f} s of a processor: {other / seconds:.1f} times"
+        print(f"{name}: {seconds:.2f} s, {used:.2f} s of a processor{beside}")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,15 @@ class Pool(Protocol):
     def uid(self) -> int:
         """The user's number."""
 
+    def processes(self) -> list[int]:
+        """The processes that are the pool, without the jobs'."""
+
     def command(self, name: str, *words: str, where: str = ".") -> str:
         """Call a command as the user, in a folder below the home; return what it prints."""
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def furnish(folder: Path, uid: int) -> None:
@@ -98,10 +105,16 @@ class Own:
         """Serve it meanwhile by this configuration."""
         self._folder.write("pool.conf", text)
         try:
-            with self._folder.served("-config", "pool.conf", "-dialect", "htcondor-25"):
+            with self._folder.served("-config", "pool.conf", "-dialect", "htcondor-25") as server:
+                self._server = server.pid
                 yield self
         finally:
             self._folder.kill_everything()
+
+    def processes(self) -> list[int]:
+        lock = self._folder.path / "pool.db.d/lock"
+        supervisor = int(lock.read_text()) if lock.exists() else 0
+        return [self._server, *([supervisor, *_children(supervisor)] if supervisor else [])]
 
     def command(self, name: str, *words: str, where: str = ".") -> str:
         variables = {**environment(), **USERS, "POOLBOOK_LOG": str(self._folder.path / "pool.db")}
@@ -152,6 +165,10 @@ class Real:
         found = re.search(rf"^{self.user}:[^:]*:(\d+):", users, re.MULTILINE)
         assert found is not None
         return int(found[1])
+
+    def processes(self) -> list[int]:
+        names = {path.parent.name: path.read_text() for path in Path("/proc").glob("[0-9]*/comm")}
+        return [int(pid) for pid, name in names.items() if name.startswith("condor_")]
 
     def _do(self, *words: str) -> str:
         done = subprocess.run(["bash", self._script, *words], capture_output=True, text=True, timeout=300)
