@@ -125,7 +125,7 @@ def activation(
         arguments=arguments(job),
         environment=environment(job),
         inherited=starter.variables.inherits,
-        counts=starter.variables.counts,
+        counts=() if _at_the_access_point(job) else starter.variables.counts,
         added=starter.variables.of(launch.slot_ad),
         sets_home=starter.variables.home,
         iwd=job.text("Iwd") or "/",

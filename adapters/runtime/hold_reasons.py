@@ -14,7 +14,7 @@ _LIMITS = {
     "disk": "The job used more disk than the {disk} KiB that it was given",
 }
 FAILED_CHECKPOINT = 36  #: HoldReasonCode FailedToCheckpoint
-_OF_CONTAINERS = frozenset({"image", "container", "singularity"})
+_SAID_BY_STARTER = frozenset({"image", "container", "singularity", "stdout_stream", "stderr_stream"})
 _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
@@ -28,7 +28,7 @@ def held_for_failure(failed: execution.Failed, given: execution.Activation | Non
     directory, in those of the shadow."""
     if failed.failure is not None:
         return held_for_transfer("input", failed.failure, given)
-    if given is not None and failed.part in _OF_CONTAINERS:
+    if given is not None and failed.part in _SAID_BY_STARTER:
         return f"Error from {given.slot}: {failed.reason}"
     if given is None or not failed.errno:
         return failed.reason

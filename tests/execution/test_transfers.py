@@ -698,3 +698,13 @@ def test_what_is_in_a_directory_is_named_by_a_dot_too_and_a_device_is_an_empty_f
     bench.sh("1", "cat leaf; stat -c '%F' null", iwd=str(iwd), stdout="out", transfer=transfer)
     assert bench.end("1").code == 0
     assert (iwd / "out").read_text() == "leaf\nregular empty file\n"
+
+
+def test_output_that_cannot_be_streamed_is_told_as_such(bench: Bench, iwd: Path) -> None:
+    for key, streams in (("1", {"stdout": "none/out"}), ("2", {"stdout": "out", "stderr": "none/err"})):
+        transfer = FileTransfer(executable=False, streamed=("stdout", "stderr"))
+        bench.sh(key, "true", iwd=str(iwd), transfer=transfer, **streams)
+        end, said = bench.end(key), {"1": "output", "2": "error"}[key]
+        place = iwd / {"1": "none/out", "2": "none/err"}[key]
+        assert (end.hold_code, end.errno) == (9, 0)
+        assert end.reason == f"unable to establish standard {said} stream ({place}: No such file or directory)"

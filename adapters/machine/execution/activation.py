@@ -43,6 +43,7 @@ FAILURE_HOLD_CODES: Mapping[str, int] = {
     "singularity": 45,  # SingularityTestFailed
     **dict.fromkeys(("stdout", "stderr"), 7),  # UnableToOpenOutput
     "stdin": 8,  # UnableToOpenInput
+    **dict.fromkeys(("stdout_stream", "stderr_stream"), 9),  # UnableToOpenOutputStream
     "iwd": 14,  # IwdError
     "input": 13,  # TransferInputError
 }

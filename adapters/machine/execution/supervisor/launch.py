@@ -148,13 +148,23 @@ def open_streams(order: Order, scratch: str) -> list[int]:
                 os.set_blocking(descriptor, True)
         except OSError as error:
             close(opened)
-            raise failure(name, error, path, _on_one_disk(os.path.dirname(path), scratch)) from None
+            failed = failure(name, error, path, _on_one_disk(os.path.dirname(path), scratch))
+            raise _not_streamed(failed, path, error) if name in streamed else failed from None
         except ValueError as error:
             close(opened)
             raise StartError(name, 0, f"{name} {path!r}: {error}") from None
         opened.append(descriptor)
         paths.append(path)
     return opened
+
+
+def _not_streamed(failed: StartError, path: str, error: OSError) -> StartError:
+    """Return what became of a start whose output is streamed to where it was submitted; there it has no errno."""
+    words = f"unable to establish standard {_SAID[failed.part]} stream ({path}: {error.strerror})"
+    return StartError(f"{failed.part}_stream", 0, words, failed.machine)
+
+
+_SAID = {"stdout": "output", "stderr": "error"}
 
 
 def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[int]) -> int:
