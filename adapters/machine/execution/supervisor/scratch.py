@@ -109,8 +109,8 @@ class Scratch:
 
 def _spread(folder: str) -> None:
     """Have the file system put what comes into each directory here at a place of its own (chattr(1), T). Else all of it
-    stands together, and for each new inode ext4 looks through those that were removed there within minutes: a job with
-    ten thousand inputs waits seconds for that. A file system without this does as it likes."""
+    stands together, and for each new inode an ext4 without a journal looks through those that were removed there within
+    minutes: a job with ten thousand inputs waits seconds for that. A file system without this does as it likes."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
