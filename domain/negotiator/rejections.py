@@ -72,6 +72,8 @@ class Reasons:
     quota_of: Callable[[Account], Quota] = lambda one: Quota("")  #: the quota that is in a submitter's way
     _barren: list[tuple[int, Cluster, int, Kind, Unmatched]] = field(factory=list)
     _counts: dict[int, _Counts] = field(factory=dict)  #: by the kind's identity
+    _of_match: dict[bytes, tuple[bool, int]] = field(factory=dict)
+    """By which slots match: whether any of them may still be had, and how many are free. Most kinds match the same."""
     _any_free: bool = True  #: whether any slot is free when the cycle has given away what it gives
     _any_left: bool = True  #: whether any may still be had
     _all_left: bool = False  #: whether all of them may
@@ -206,8 +208,12 @@ class Reasons:
             of_all = kind.planned.counts
             if of_all is None:
                 of_all = kind.planned.counts = self._count(kind)
-            free = int(np.count_nonzero(kind.match & chooser.free & pool.counted)) if self._any_free else 0
-            left = bool(kind.match.any()) if self._all_left else self._any_left and chooser.leaves_any(kind)
+            match = kind.match.tobytes()
+            if match not in self._of_match:
+                free = int(np.count_nonzero(kind.match & chooser.free & pool.counted)) if self._any_free else 0
+                left = bool(kind.match.any()) if self._all_left else self._any_left and chooser.leaves_any(kind)
+                self._of_match[match] = left, free
+            left, free = self._of_match[match]
             found = self._counts[id(kind)] = _Counts(left, of_all, free)
         return found
 
