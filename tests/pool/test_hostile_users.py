@@ -17,6 +17,8 @@ from .test_users import CONF, OTHER, OWNER, ForAll
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve a pool for all users")
 
+DEDICATED = pwd.getpwnam("uucp")  # of nobody else, whose processes would be stopped and killed with the job's
+
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[ForAll]:
@@ -24,7 +26,7 @@ def pool() -> Iterator[ForAll]:
         folder.path.chmod(0o755)
         served = ForAll(folder.path)
         served.path.chmod(0o755)
-        served.write("pool.conf", f"{CONF}DEDICATED_EXECUTE_ACCOUNT_REGEXP = {OWNER.pw_name}\n")
+        served.write("pool.conf", f"{CONF}DEDICATED_EXECUTE_ACCOUNT_REGEXP = {DEDICATED.pw_name}\n")
         with served.served("-users", "-config", "pool.conf"):
             yield served
 
@@ -94,10 +96,10 @@ def test_a_process_that_bears_the_number_of_another_users_job_is_none_of_that_jo
 
 def test_a_dedicated_account_that_stops_all_its_processes_keeps_nobody_waiting(pool: ForAll) -> None:
     """Among them is the one that is to kill them, which is theirs while it does so."""
-    script = 'p=$$; sh -c "kill -9 $p; while :; do kill -STOP -1; done" & echo $! > stops; wait'
-    cluster = pool.submit(OWNER, script)
+    script = 'p=$$; sh -c "kill -9 $p; while :; do kill -s STOP -- -1; done" & echo $! > stops; wait'
+    cluster = pool.submit(DEDICATED, script)
     assert pool.ends(cluster) == ""
-    assert not runs(int((pool.home(OWNER) / "stops").read_text()))
+    assert not runs(int((pool.home(DEDICATED) / "stops").read_text()))
     assert pool.ran(OTHER, "echo on") == ["on"]
 
 
