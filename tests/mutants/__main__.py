@@ -144,7 +144,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("-count", type=int, default=300, help="how many faults (300)")
     parser.add_argument("-seed", type=int, default=1, help="which (1)")
     parser.add_argument("-of", nargs="*", default=list(SUBJECTS), help=f"of which subjects: {', '.join(SUBJECTS)}")
-    parser.add_argument("-longest", type=float, default=60, help="how many seconds tests of a fault may take (60)")
+    parser.add_argument("-longest", type=float, default=150, help="how many seconds tests of a fault may take (150)")
     parser.add_argument("-workers", type=int, default=os.cpu_count() or 1, help="how many run at one time")
     parser.add_argument("-measure", action="store_true", help="measure again what tests reach")
     parser.add_argument("-again", action="store_true", help="judge again what has survived")

@@ -30,11 +30,14 @@ IN_PROCESSES: Mapping[str, tuple[str, ...]] = {
         "tests/pool/test_full_disks.py", "tests/pool/test_crashes.py", "tests/pool/test_silent_servers.py",
     ),
     "adapters/machine/": (
-        "tests/execution", "tests/pool/test_strangers.py", "tests/pool/test_full_disks.py",
+        "tests/execution", "tests/containers", "tests/pool/test_strangers.py", "tests/pool/test_full_disks.py",
     ),
+    "adapters/sockets.py": ("tests/pool/test_strangers.py", "tests/pool/test_silent_servers.py"),
 }  # fmt: skip
 """Tests that reach a file in processes of their own, where nothing measures them."""
-OF_TABLES = ("tests/lifecycle", "tests/policy", "tests/domain", "tests/negotiation")
+OF_TABLES = (
+    "tests/lifecycle", "tests/policy", "tests/domain", "tests/negotiation", "tests/schedd", "tests/groups", "tests/defrag",
+)  # fmt: skip
 """The tests of what is read when a file is loaded."""
 
 _SETTINGS = """[tool.coverage.run]

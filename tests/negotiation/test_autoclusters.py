@@ -84,6 +84,18 @@ def test_the_significant_attributes_may_be_replaced_or_changed(configured: dict[
     assert kinds(pool) == count
 
 
+def test_a_configuration_that_is_read_again_tells_other_jobs_apart() -> None:
+    pool = Pool()
+    pool.slots(1)
+    for size in range(4):
+        pool.submit("ann", Size=str(size))
+    counts = []
+    for rank in ("", "TARGET.Size", "0"):
+        pool.tell(e.PoolConfigured, "configured", {"NEGOTIATOR_PRE_JOB_RANK": rank})
+        counts += [kinds(pool), kinds(pool)]
+    assert counts == [1, 1, 4, 4, 1, 1]
+
+
 def test_each_kind_that_got_nothing_has_one_reason() -> None:
     pool = Pool()
     pool.slots(2, Memory="500")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.events import SlotDestroyed
 
-from .pools import Pool
+from .pools import BEGAN, SECOND, Pool
 
 PRIOS = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 
@@ -121,3 +121,14 @@ def test_a_slot_that_is_born_again_under_its_name_comes_last_among_equals() -> N
     wanted = ["slot2@h", "slot3@h", "slot1@h"]
     assert [slot for _, slot in pool.matched()] == wanted
     assert [slot for _, slot in pool.matched(pool.hold(pool.folded()))] == wanted
+
+
+def test_a_rank_that_reads_the_time_is_asked_anew_in_each_cycle() -> None:
+    late = BEGAN // SECOND + 60
+    pool = Pool(NEGOTIATOR_PRE_JOB_RANK=f"time() < {late} ? Memory : -Memory")
+    pool.slot("slot1@h", Memory="500")
+    pool.slot("slot2@h", Memory="600")
+    pool.submit("ann")
+    assert [slot for _, slot in pool.matched()] == ["slot2@h"]
+    pool.now += 100 * SECOND
+    assert [slot for _, slot in pool.matched()] == ["slot1@h"]
