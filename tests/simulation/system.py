@@ -328,11 +328,14 @@ class _Stream:
         if self._own:
             self._os.close(self._number)
 
+    def fileno(self) -> int:
+        return self._number
+
     def seek(self, place: int) -> None:
         self._os.lseek(self._number, place, os.SEEK_SET)
 
-    def read(self) -> Any:
-        data = self._os.read(self._number, 1 << 30)
+    def read(self, most: int = 1 << 30) -> Any:
+        data = self._os.read(self._number, most)
         return data if "b" in self._mode else data.decode()
 
     def write(self, data: bytes) -> int:
@@ -563,6 +566,9 @@ class Processes:
     def number(self, pid: int) -> int | None:
         process = self._machine.table.get(pid)
         return None if process is None else process.number or None
+
+    def user(self, pid: int) -> int | None:
+        return os.getuid() if pid in self._machine.table else None
 
     def send(self, pid: int, started: int, number: int) -> bool:
         self._machine.step(SUPERVISOR, f"signal {signal.Signals(number).name}")
