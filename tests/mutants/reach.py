@@ -36,7 +36,8 @@ IN_PROCESSES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Tests that reach a file in processes of their own, where nothing measures them."""
 OF_TABLES = (
-    "tests/lifecycle", "tests/policy", "tests/domain", "tests/negotiation", "tests/schedd", "tests/groups", "tests/defrag",
+    "tests/lifecycle", "tests/policy", "tests/domain", "tests/negotiation", "tests/schedd", "tests/groups",
+    "tests/defrag",
 )  # fmt: skip
 """The tests of what is read when a file is loaded."""
 
