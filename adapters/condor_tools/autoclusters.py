@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .cells import HELD, Setting, job_id, number
 from .formats import attribute_list, bare_json, old_lines, whole_ads
 from .job_selection import Selection, chosen_jobs
-from .layout import Layout, lines, with_appended
-from .options import UsageError
+from .layout import Column, Layout, lines, with_appended
+from .options import Arguments, UsageError
 from .print_format import read_format
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from .queue import Query
 
 Signature = tuple[tuple[str, str], ...]
 """The attributes that count of a job, in small letters, with their texts."""
@@ -42,6 +41,23 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 _SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs")
 """What counts of a job that does not say it (AutoClusterAttrs, as a schedd has it) where nobody says it of all."""
+
+
+class Query(Protocol):
+    """What is read here of a ``queue.Query``."""
+
+    @property
+    def arguments(self) -> Arguments: ...
+    @property
+    def view(self) -> str: ...
+    @property
+    def selection(self) -> Selection: ...
+    @property
+    def limit(self) -> int | None: ...
+    @property
+    def layout(self) -> Layout | None: ...
+    @property
+    def more(self) -> tuple[Column, ...]: ...
 
 
 def table(jobs: Iterable[ClassAd], query: Query, setting: Setting, signing: Signing | None = None) -> Iterator[str]:

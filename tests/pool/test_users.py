@@ -166,7 +166,7 @@ TRICKS = [
     ("should_transfer_files = YES\ntransfer_output_files = {secret}", "", "5 12"),
     ('should_transfer_files = YES\ntransfer_output_files = x\ntransfer_output_remaps = "x = {others}/x"', "", "5 12"),
     ("should_transfer_files = YES\noutput = {others}/x", "", "5 12"),
-    ("should_transfer_files = YES\nstream_output = true\noutput = {others}/x", "", "5 7"),
+    ("should_transfer_files = YES\nstream_output = true\noutput = {others}/x", "", "5 9"),
 ]
 
 
