@@ -22,15 +22,16 @@ settings.load_profile("poolbook")
 gc.set_threshold(50_000, 20, 100)
 
 LONGEST = (
-    "play/test_transcripts.py", "negotiation/test_golden_cycles.py", "audit/test_falsifications.py",
-    "attack/test_attacks.py", "pool/test_backfill.py", "pool/test_commands.py", "userlog/test_histories.py",
-    "projections/test_keeping.py", "policy/test_golden_traces.py", "execution/test_transfers.py",
-    "runs/test_imported.py",
-    "replay/test_cycles_taken_again.py", "pool/test_owner_policy.py", "pool/test_crashes.py", "pool/test_strangers.py",
-    "audit/test_properties.py", "replay/test_legality_of_edited_points.py", "runs/test_command.py",
-    "submit/test_language.py", "beside/test_stories.py", "replay/test_legality_of_edited_logs.py",
-    "replay/test_why_cites.py", "execution/test_families.py", "domain/test_preemption.py", "pool/test_log_at_rest.py",
-    "simulation/test_stories.py",
+    "beside/test_stories.py", "negotiation/test_golden_cycles.py", "play/test_transcripts.py",
+    "front/test_first_hour.py", "execution/test_transfers.py", "pool/test_commands.py", "stores/test_seal.py",
+    "pool/test_backfill.py", "policy/test_golden_traces.py", "stores/test_contract.py", "pool/test_owner_policy.py",
+    "pool/test_strangers.py", "replay/test_why_cites.py", "audit/test_falsifications.py",
+    "projections/test_keeping.py", "replay/test_legality_of_edited_logs.py", "simulation/test_stories.py",
+    "pool/test_crashes.py", "containers/test_runs.py", "negotiation/test_length_of_queue.py",
+    "golden/test_decided.py", "pool/test_submissions.py", "pool/test_library.py", "stores/test_processes.py",
+    "test_layout.py", "golden/test_answers.py", "pool/test_log_at_rest.py", "schedd/test_run_now.py",
+    "replay/test_cycles_taken_again.py", "execution/test_families.py", "classad/test_table_operators.py",
+    "audit/test_contradictions.py",
 )  # fmt: skip
 """Files of tests, such first that take the most time (``pytest --durations=0``)."""
 
