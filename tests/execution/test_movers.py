@@ -6,6 +6,7 @@ import os
 import pwd
 import select
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -188,11 +189,16 @@ def test_who_has_rested_for_long_ends_and_so_do_those_who_are_too_many(movers: M
     assert worked(movers, tmp_path) not in found
 
 
+@pytest.fixture
+def passable() -> Iterator[Path]:
+    """A folder to which other users may come, as they may not to pytest's own."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o711)
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the files of other users are moved by root alone")
-def test_none_serves_two_users(movers: Movers, tmp_path: Path) -> None:
-    tmp_path.chmod(0o711)
-    for above in tmp_path.parents[:2]:
-        above.chmod(0o711)
+def test_none_serves_two_users(movers: Movers, passable: Path) -> None:
     one, other = (pwd.getpwnam(name) for name in ("games", "news"))
     hands = {}
     for user in (one, other):
@@ -200,7 +206,7 @@ def test_none_serves_two_users(movers: Movers, tmp_path: Path) -> None:
         hands[user.pw_name] = Hands(rights, rights)
     found = {}
     for name, theirs in (*hands.items(), ("", OWN)):
-        folder = tmp_path / (name or "root")
+        folder = passable / (name or "root")
         (folder / "scratch").mkdir(parents=True)
         for path in (folder, folder / "scratch"):
             if name:
@@ -209,7 +215,7 @@ def test_none_serves_two_users(movers: Movers, tmp_path: Path) -> None:
         movers.rest(found[name], 0)
         assert found[name].lasts
     assert len({mover.pid for mover in found.values()}) == 3
-    assert worked(movers, tmp_path / "games", hands["games"]) is found["games"]
-    apart = worked(movers, tmp_path / "news", Hands(hands["news"].files, hands["games"].account))
+    assert worked(movers, passable / "games", hands["games"]) is found["games"]
+    apart = worked(movers, passable / "news", Hands(hands["news"].files, hands["games"].account))
     assert apart not in found.values() and not apart.lasts and gone(apart)
     movers.tire(60 * SECOND_US)
