@@ -51,7 +51,6 @@ class _Kinds:
         self.known: list[Alike] = []
         self._meaning = meaning
         self._numbers: dict[Alike, int] = {}
-        self._same: list[object] = []
 
     def number(self, alike: Alike) -> int:
         found = self._numbers.get(alike)

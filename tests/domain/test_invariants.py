@@ -261,7 +261,7 @@ def bounds(examples: int, steps: int, derandomize: bool = False) -> settings:
 
 def test_what_must_always_hold_of_a_pool_holds_and_every_row_of_its_jobs_is_reached() -> None:
     run_state_machine_as_test(PoolMachine, settings=bounds(20, 30, derandomize=True))
-    assert set(PoolMachine.rows) >= DRIVEN_JOB_ROWS
+    assert DRIVEN_JOB_ROWS <= set(PoolMachine.rows) <= DRIVEN_JOB_ROWS | {"hold_again"}
 
 
 @pytest.mark.soak
