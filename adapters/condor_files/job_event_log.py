@@ -44,7 +44,7 @@ _PROLOGUE: Final = (b"<?", b"<!", b"<classads>", b"</classads>")
 # All lines of these types are the daemons' own; of the others the first line, and those that look like theirs.
 _OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
 _NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
-_OWN_LINE: Final = re.compile(r"\t\tUsr |\t\d+  -  |\t   \S|\tPartitionable |\.{1,3}\d{3} ")
+_OWN_LINE: Final = re.compile(r"[ \t]+(?:Usr |\d+ +- |   \S|Partitionable )|\.{1,3}\d{3} ")
 
 _MARKED: Final = "trimmed"  #: a part of every marker
 

@@ -1,6 +1,7 @@
 """Read the entries of a job event log: the table of their types, and the facts that each states.
 
-An entry's text is what follows its time: the rest of the header line, then the lines of the body with their tabs.
+An entry's text is what follows its time: the rest of the header line, then the lines of the body, indented by any
+white space: HTCondor's reader skips it, and terminals and mails turn tabs into blanks.
 ``facts`` reads it on demand, by the table ``SHAPES``. A part that is missing or makes no sense states no fact; no text
 is an error. Facts are texts; CPU times are in microseconds. The shapes were read in HTCondor's ``condor_event.cpp``
 (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
@@ -38,6 +39,12 @@ def words_of(number: int) -> str:
     return ENTRIES[number].words if number in ENTRIES else f"something that is written as {number:03}"
 
 
+def _shape(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern in which ``\\n\\t`` stands for a new line with any indentation (possessive, so that a negative
+    lookahead behind it sees the first word)."""
+    return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", pattern))
+
+
 _TERMINATED: Final = (
     r"(?:\n\t\(1\) Normal termination \(return value (?P<code>-?\d+)\)"
     r"|\n\t\(0\) Abnormal termination \(signal (?P<signal>-?\d+)\)"
@@ -45,17 +52,17 @@ _TERMINATED: Final = (
 )
 _CODES: Final = r"(?:\n\tCode (?P<code>-?\d+) Subcode (?P<subcode>-?\d+))?"
 _REASON: Final = r"(?:\n\t(?P<reason>.+))?"
-_NOTES: Final = r"(?P<notes>(?:\n {4}(?!WARNING: ).*)*)(?:\n {4}WARNING: (?:Committed .*?: )?(?P<warnings>.*))?"
+_NOTES: Final = r"(?P<notes>(?:\n\t(?!WARNING: ).*)*)(?:\n\tWARNING: (?:Committed .*?: )?(?P<warnings>.*))?"
 
 SHAPES: Final[dict[int, re.Pattern[str]]] = {
-    number: re.compile(shape)
+    number: _shape(shape)
     for number, shape in {
         0: r"Job submitted from host: (?P<host>.*)" + _NOTES,
         1: r"Job executing on host: (?P<host>.*)(?:\n\tSlotName: (?P<slot>.*))?",
         2: r"\((?P<code>\d+)\) (?P<reason>.*)",
         4: r"Job was evicted\.(?: Code (?P<reason_code>-?\d+) Subcode (?P<reason_subcode>-?\d+))?"
         r"(?:\n\t\((?P<checkpointed>\d)\) (?P<requeued>Job terminated and was requeued)?.*)?"
-        r"(?:\n\t\tUsr.*|\n\t\d+  -  .*)*" + _TERMINATED + r"(?:\n\t(?!Partitionable )(?:Reason: )?(?P<reason>.+))?",
+        r"(?:\n\tUsr.*|\n\t\d+ +- .*)*" + _TERMINATED + r"(?:\n\t(?!Partitionable )(?:Reason: )?(?P<reason>.+))?",
         5: r"Job terminated\." + _TERMINATED,
         6: r"Image size of job updated: (?P<image>-?\d+)",
         7: r"Shadow exception!" + _REASON,
@@ -66,19 +73,19 @@ SHAPES: Final[dict[int, re.Pattern[str]]] = {
         13: r"Job was released\." + _REASON,
         14: r"Node (?P<node>\d+) executing on host: (?P<host>.*)(?:\n\tSlotName: (?P<slot>.*))?",
         15: r"Node (?P<node>\d+) terminated\." + _TERMINATED,
-        16: r"POST Script terminated\." + _TERMINATED + r"(?:\n {4}DAG Node: (?P<node>.*))?",
+        16: r"POST Script terminated\." + _TERMINATED + r"(?:\n\tDAG Node: (?P<node>.*))?",
         21: r"(?P<severity>Error|Message) from (?P<daemon>\S+) on (?P<slot>.*):"
         r"(?:\n\t(?P<reason>.*(?:\n\t(?!Code -?\d+ Subcode).*)*))?" + _CODES,
-        22: r"Job disconnected.*(?:\n {4}(?P<reason>.*))?(?:\n {4}Trying to reconnect to (?P<slot>\S+) (?P<host>\S+))?",
-        23: r"Job reconnected to (?P<slot>.*)(?:\n {4}startd address: (?P<host>.*))?"
-        r"(?:\n {4}starter address: (?P<starter>.*))?",
-        24: r"Job reconnection failed(?:\n {4}(?P<reason>.*))?(?:\n {4}Can not reconnect to (?P<slot>.*), resched.*)?",
-        25: r"Grid Resource Back Up(?:\n {4}GridResource: (?P<resource>.*))?",
-        26: r"Detected Down Grid Resource(?:\n {4}GridResource: (?P<resource>.*))?",
-        27: r"Job submitted to grid resource(?:\n {4}GridResource: (?P<resource>.*))?"
-        r"(?:\n {4}GridJobId: (?P<grid_id>.*))?",
+        22: r"Job disconnected.*(?:\n\t(?P<reason>.*))?(?:\n\tTrying to reconnect to (?P<slot>\S+) (?P<host>\S+))?",
+        23: r"Job reconnected to (?P<slot>.*)(?:\n\tstartd address: (?P<host>.*))?"
+        r"(?:\n\tstarter address: (?P<starter>.*))?",
+        24: r"Job reconnection failed(?:\n\t(?P<reason>.*))?(?:\n\tCan not reconnect to (?P<slot>.*), resched.*)?",
+        25: r"Grid Resource Back Up(?:\n\tGridResource: (?P<resource>.*))?",
+        26: r"Detected Down Grid Resource(?:\n\tGridResource: (?P<resource>.*))?",
+        27: r"Job submitted to grid resource(?:\n\tGridResource: (?P<resource>.*))?"
+        r"(?:\n\tGridJobId: (?P<grid_id>.*))?",
         33: r"(?:Changing|Setting) job attribute (?P<name>\S+)(?: from (?P<old>.*?))? to (?P<new>.*)",
-        34: r"PRE script return value is PRE_SKIP value(?:\n {4}(?P<notes>.*))?",
+        34: r"PRE script return value is PRE_SKIP value(?:\n\t(?P<notes>.*))?",
         35: r"Cluster submitted from host: (?P<host>.*)" + _NOTES,
         36: r"Cluster removed(?:\n\tMaterialized (?P<jobs>\d+) jobs from (?P<items>\d+) items\.\s*(?P<completion>.*))?"
         r"(?:\n\t(?P<notes>.*))?",
@@ -86,7 +93,7 @@ SHAPES: Final[dict[int, re.Pattern[str]]] = {
         r"(?:\n\tHoldCode (?P<hold_code>-?\d+))?",
         38: r"Job Materialization Resumed" + _REASON,
         40: r"(?P<what>.*)(?:\n\tSeconds spent in queue: (?P<queued>\d+))?(?:\n\tTransferring to host: (?P<host>.*))?",
-        41: r"(?:.*\n\tBytes reserved: (?P<bytes>\d+))?(?:\n?\tReservation Expiration: (?P<expires>\d+))?"
+        41: r"(?:.*\n\tBytes reserved: (?P<bytes>\d+))?(?:\n?[ \t]*Reservation Expiration: (?P<expires>\d+))?"
         r"(?:\n\tReservation UUID: (?P<uuid>.*))?(?:\n\tTag: (?P<tag>.*))?",
         42: r".*\n\tReservation UUID: (?P<uuid>.*)",
         43: r".*\n\tBytes: (?P<bytes>\d+)(?:\n\tChecksum Value: (?P<checksum>.*))?"
@@ -101,14 +108,16 @@ SHAPES: Final[dict[int, re.Pattern[str]]] = {
 }
 """Type -> the shape of its text, whose named groups are facts. A type without one states only words and attributes."""
 
+_TRAILING: Final = re.compile(r"[ \t](?:\n|$)")
+
 # Lines that can stand anywhere in a body; each is read for the types to which it belongs.
 _ATTRIBUTE: Final = re.compile(r"^[ \t]*([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
 _CPU: Final = re.compile(
-    r"^\t+Usr (\d{1,9}) (\d\d?):(\d\d?):(\d\d?), Sys (\d{1,9}) (\d\d?):(\d\d?):(\d\d?)  -  ((?:Run|Total) \w+) Usage",
+    r"^[ \t]*Usr +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?), Sys +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?) +- +((?:Run|Total) \w+) Usage",
     re.MULTILINE,
 )
-_AMOUNT: Final = re.compile(r"^\t(\d+)  -  (\w+(?: Bytes \w+)?)", re.MULTILINE)
-_TABLE: Final = re.compile(r"^\t(?:Partitionable )?Resources +:(.*)((?:\n\t +\w[^:\n]*:.*)*)", re.MULTILINE)
+_AMOUNT: Final = re.compile(r"^[ \t]*(\d+) +- +(\w+(?: Bytes \w+)?)", re.MULTILINE)
+_TABLE: Final = re.compile(r"^[ \t]*(?:Partitionable )?Resources +:(.*)((?:\n[ \t]+\w[^:\n]*:.*)*)", re.MULTILINE)
 
 _CPU_NAMES: Final = {
     "Run Remote": ("user_cpu", "system_cpu"),
@@ -136,6 +145,7 @@ WITH_TABLE: Final = frozenset({4, 5, 15})
 
 def facts(number: int, text: str) -> dict[str, str]:
     """Return the facts of an entry. ``words``, its first line, is always there; missing facts are absent."""
+    text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE) if _TRAILING.search(text) else text
     first, _, body = text.partition("\n")
     found = {"words": first}
     shape = SHAPES.get(number)
@@ -166,7 +176,7 @@ def _tidy(number: int, found: dict[str, str]) -> None:
         found["checkpointed"] = "true" if found["checkpointed"] == "1" else "false"
         found["requeued"] = "true" if "requeued" in found else "false"
     if number == 21 and "reason" in found:
-        found["reason"] = found["reason"].replace("\n\t", "\n")
+        found["reason"] = re.sub(r"\n(?:\t| +)", "\n", found["reason"])
 
 
 def _cpu_times(body: str, found: dict[str, str]) -> None:

@@ -121,6 +121,13 @@ class TestOfRealLogs:
             assert x.at == int(datetime.fromisoformat(ad["EventTime"]).replace(tzinfo=UTC).timestamp()) * 1_000_000
             assert compared(x.number, facts(x.number, x.text)) == of_htcondor(ad)
 
+    def test_facts_do_not_depend_on_which_white_space_indents_the_lines(self, path: Path) -> None:
+        longest = {x.number: x for x in sorted(entries(read(content(path))[0]), key=lambda x: len(x.text))}
+        for x in longest.values():
+            for indented in (" ", " " * 4, " " * 8, "\t ", "\t" * 3):
+                text = re.sub(r"\n(?:\t| {4})", lambda _, by=indented: "\n" + by, x.text)  # type: ignore[misc]
+                assert facts(x.number, text + "  \t") == facts(x.number, x.text)
+
     def test_it_reads_the_same_as_json_as_xml_and_with_dos_line_ends(self, path: Path, tmp_path: Path) -> None:
         ads = reference(path, tmp_path)
         plain = [plainly(x) for x in entries(read(content(path))[0])]
