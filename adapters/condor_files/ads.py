@@ -35,6 +35,7 @@ _ATTRIBUTE = re.compile(rf"(?:[A-Za-z_][\w.]*|'[^'\n]+'){BETWEEN}")
 _SECRET = re.compile(rb"#\d{6,}#\d+#(?!\.\.\.)")
 _OBJECTS = re.compile(r"\s*(?:(\[?\s*\{|\[\s*\])|<\?xml|<classads>|<c>)")
 _UNSURE = re.compile(r"\s*\[?\s*")
+_CONTINUES = "the ad above ended the file at an earlier import, and this line continues it; import into a new log"
 _NO_ATTRIBUTE = "this is no line of an ad (Name = expression)"
 
 
@@ -48,13 +49,14 @@ class AdsReader:
         self._form: str = state.get("form", "")
         self._people: bool = state.get("people", False)  # tables for people may stand here
         self._torn: bool = state.get("torn", False)  # the beginning of the ad that goes on here is missing
+        self._finished: bool = state.get("finished", False)  # the end of the file ended the last ad
         self._banners = HistoryBanners(source, state.get("banners", {}) if line else None)
         self._events: list[Event] = []
         self._ads: list[KeptAd] = []
         self._secret = False
 
     def state(self) -> State:
-        state: State = {"form": self._form, "people": self._people, "torn": self._torn}
+        state: State = {"form": self._form, "people": self._people, "torn": self._torn, "finished": self._finished}
         return state | ({"banners": self._banners.state()} if self._source.kind in WITH_OFFSETS else {})
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
@@ -65,6 +67,11 @@ class AdsReader:
         if "\r" in text:
             text = text.replace("\r\n", "\n")
         self._secret = _SECRET.search(data, 0, end) is not None
+        if self._finished and text:
+            self._torn = not text.startswith("\n")
+            if self._torn:
+                self._refuse(self.line + 1, _CONTINUES, text.partition("\n")[0])
+            self._finished = False
         if not self._form and not _UNSURE.fullmatch(text):
             found = _OBJECTS.match(text)
             self._form = "lines" if found is None else "json" if found[1] else "xml"
@@ -85,6 +92,13 @@ class AdsReader:
         if self._form == "lines" and self._source.kind in WITH_OFFSETS:
             self._events += self._banners.doubts(data[:used], begun, self._events)
         return self._events, used
+
+    def finish(self, data: bytes) -> list[Event]:
+        """Take the rest of a file that a tool printed: its end also ends its last ad, as for ``condor_q -jobads``."""
+        line = self.line + data.count(b"\n")
+        events, _ = self.read(data.rstrip(b"\n") + b"\n\n")
+        self.line, self._finished = line, self._form == "lines"
+        return events
 
     # -- Ads in lines ------------------------------------------------------------------------------------------------
 

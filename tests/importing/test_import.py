@@ -388,3 +388,40 @@ def test_traces_of_a_real_pool_have_nothing_that_cannot_be_read() -> None:
     for folder in spread(sorted(path for path in TRACES.iterdir() if path.is_dir()), 8):
         _, result = recorded(folder)
         assert result.refused == [], folder.name
+
+
+JOB_AD = (
+    'ClusterId = {0}\nProcId = 0\nOwner = "ann"\nJobStatus = 1\nMyType = "Job"\nServerTime = 1795214400\nGlobalJobId = "ap#{0}.0#1"'
+)
+SLOT_AD = 'MyType = "Machine"\nName = "slot{0}@ep"\nState = "Owner"\nActivity = "Idle"\nMyCurrentTime = 1795214400'
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"])
+@pytest.mark.parametrize("ad", [JOB_AD, SLOT_AD])
+@pytest.mark.parametrize("number", [1, 3])
+def test_every_ad_that_a_tool_printed_is_read_whatever_ends_the_file(
+    tmp_path: Path, number: int, ad: str, end: str
+) -> None:
+    write(tmp_path / "ads.txt", "\n\n".join(map(ad.format, range(1, number + 1))) + end)
+    log, result = imported(tmp_path)
+    assert sum(event.count for event in said(log) if isinstance(event, AdsKept)) == number
+    assert result.refused == []
+
+
+@pytest.mark.parametrize(
+    ("grown", "ads", "refused"),
+    [
+        ("\n\n" + JOB_AD.format(2), 2, 0),
+        ("\n\n" + JOB_AD.format(2) + "\n\n", 2, 0),
+        ("\nCmd = 1\n\n" + JOB_AD.format(2), 2, 1),
+    ],
+)
+def test_what_a_tool_adds_behind_the_last_ad_is_read_but_no_more_of_that_ad(
+    tmp_path: Path, grown: str, ads: int, refused: int
+) -> None:
+    file = write(tmp_path / "ads.txt", JOB_AD.format(1) + "\n")
+    log, _ = imported(tmp_path)
+    write(file, JOB_AD.format(1) + "\n" + grown.removeprefix("\n"))
+    _, result = imported(tmp_path, log=log)
+    assert sum(event.count for event in said(log) if isinstance(event, AdsKept)) == ads
+    assert len(result.refused) == refused

@@ -20,6 +20,7 @@ from ....domain.state_machines import HTCONDOR_25
 from ....replay.forensics.imported_log import IMPORTED, is_imported
 from ...machine.host import VERSION
 from ...stores.codec import CODEC
+from ..ads import AdsReader
 from ..log_times import compiled
 from ..reader import SourceFile, SourceReader, hidden
 from .content import (
@@ -49,6 +50,8 @@ LONGEST_TRANSACTION = 256 << 20  #: the same for job_queue.log, where a submissi
 
 _KINDS_OF_ADS = ("history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads")
 """Kinds whose records stand for themselves: one that is missing makes no other one wrong."""
+PRINTED = frozenset({"job_ads", "machine_ads", "submitter_ads"})
+"""Kinds that a tool printed in one go, while daemons add to files of the other kinds."""
 READERS: dict[str, tuple[str, str]] = {
     "startlog": ("startlog", "StartLogReader"),
     "schedlog": ("schedlog", "SchedLogReader"),
@@ -284,6 +287,10 @@ class _Import:
                 self._once(source, candidate.kind, reader.line + 1, words)
                 break
             if not piece:
+                if rest and candidate.kind in PRINTED and isinstance(reader, AdsReader):
+                    self._add(reader.finish(hidden(rest)), candidate.kind)
+                    prefix.take(rest)
+                    rest = b""
                 break
             rest += piece
             events, consumed = reader.read(hidden(rest))
