@@ -30,7 +30,7 @@ class HistoryBanners:
         state = state or {}
         self._source = source
         self._read: int = state.get("read", 0)  #: how many bytes stand before what is read next
-        self._above: int = state.get("above", 0)  #: where the last such line begins
+        self._above: int | None = state.get("above", 0)  #: where the last such line begins; None: it was trimmed
         self._by: int | None = state.get(
             "by", 0 if begins else None
         )  #: by how much it says more than that; None: anything fits
@@ -48,11 +48,13 @@ class HistoryBanners:
         for found in _BANNER.finditer(data):
             line, begun = line + data.count(b"\n", begun, found.start()), found.start()
             if found[1] is None:
-                self._by = None
+                self._above = self._by = None
                 continue
             offset, number = int(found[1]), line + 1
             job = f"{int(found[2])}.{int(found[3])}"
-            if self._by is None or any(self._line < one <= number for one in refused):
+            if self._above is None:
+                pass  # it names the place of a line that was trimmed; the next one is the first that can be compared
+            elif self._by is None or any(self._line < one <= number for one in refused):
                 self._by = offset - self._above
             elif moved := offset - self._above - self._by:
                 facts = {"bytes": str(moved), "job": job, "above": self._job}

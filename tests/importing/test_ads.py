@@ -17,7 +17,7 @@ from poolbook.adapters.condor_files.ads import AdsReader
 from poolbook.adapters.condor_files.reader import SourceFile, is_private, without_secrets
 from poolbook.adapters.condor_tools.xml_form import xml_text
 from poolbook.domain.classad import ClassAd
-from poolbook.domain.events import AdsKept, Event, SourceGap, SourceRefused
+from poolbook.domain.events import AdsKept, DaemonReported, Event, SourceGap, SourceRefused
 from poolbook.domain.imported.packed_ads import KeptAd, attributes, unpack
 
 from ..together import together
@@ -275,3 +275,19 @@ def test_no_bytes_stop_a_reader(data: bytes, cuts: list[int], kind: str) -> None
     for ad in ads(events):
         assert without_secrets(ad.text) == ad.text
         assert not any(is_private(line.partition(" = ")[0]) for line in ad.text.split("\n"))
+
+
+HISTORIES = [(kind, path) for kind, path in FILES if kind in ("history", "startd_history")]
+
+
+@given(st.data())
+def test_a_trimmed_history_is_not_doubted_wherever_it_was_trimmed(data: st.DataObject) -> None:
+    kind, path = data.draw(st.sampled_from(HISTORIES))
+    banners = [found.end() for found in re.finditer(rb"^\*\*\* .*\n", content(path), re.M)]
+    cuts = sorted(data.draw(st.lists(st.sampled_from([0, *banners]), min_size=2, max_size=6)))
+    text, at = b"", 0
+    for begin, end in zip(cuts[::2], cuts[1::2], strict=False):
+        text += content(path)[at:begin] + b"## trimmed here: 9 bytes and 6 records in all\n"
+        at = end
+    text += content(path)[at:]
+    assert [event for event in others(read(kind, text)[0]) if isinstance(event, DaemonReported)] == []
