@@ -99,9 +99,11 @@ def _session(command: Command, arguments: Arguments) -> ImportSession:
 
 @contextmanager
 def _readable(command: Command) -> Iterator[None]:
-    """Name the file that cannot be read."""
+    """Name the file that cannot be read, or the zone that does not fit."""
     try:
         yield
+    except ValueError as error:
+        raise Refusal(f"poolbook {command.name}: {error}") from None
     except OSError as error:
         if error.filename is None:  # no file: the reader of standard output has gone
             raise
@@ -139,6 +141,7 @@ def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
         "log": shown(url),
         "events": result.events,
         "seconds": round(result.seconds, 3),
+        "zone": result.zone,
         "kinds": {kind: asdict(counts) for kind, counts in result.counts.items()},
         "copies": [{"file": file, "repeats": other} for file, other in result.copies],
         "skipped": result.skipped,
@@ -151,6 +154,7 @@ def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
 
 def _tell(url: str, result: ImportResult) -> None:
     from ...domain.imported.record_sources import KINDS
+    from ..condor_files.importing.time_zones import local_zone
 
     print(f"{shown(url)}: {counted(result.events, 'event')} in {result.seconds:.1f} s")
     width = max((len(KINDS[kind].name) for kind in result.counts), default=0)
@@ -161,6 +165,8 @@ def _tell(url: str, result: ImportResult) -> None:
             refused = f", {counts.refused:,} refused" if counts.refused else ""
             files = f"{counted(counts.files, 'file')}{new}"
             print(f"  {KINDS[kind].name:<{width}}  {files}: {counted(counts.lines, 'line')}{refused}")
+    if result.zone not in ("", local_zone()):
+        print(f"  local times are read as {result.zone}")
     if result.copies:
         print(f"  {counted(len(result.copies), 'file')} repeat what others hold, and were not read twice")
     if result.skipped:

@@ -390,7 +390,9 @@ def test_traces_of_a_real_pool_have_nothing_that_cannot_be_read() -> None:
         assert result.refused == [], folder.name
 
 
-JOB_AD = 'ClusterId = {0}\nProcId = 0\nOwner = "ann"\nJobStatus = 1\nMyType = "Job"\nServerTime = 1795214400\nGlobalJobId = "ap#{0}.0#1"'
+JOB_AD = (
+    'ClusterId = {0}\nProcId = 0\nJobStatus = 1\nMyType = "Job"\nServerTime = 1795214400\nGlobalJobId = "ap#{0}.0#1"'
+)
 SLOT_AD = 'MyType = "Machine"\nName = "slot{0}@ep"\nState = "Owner"\nActivity = "Idle"\nMyCurrentTime = 1795214400'
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import groupby
 
@@ -40,7 +41,7 @@ from .content import (
 from .folders import Candidate, FolderContents, family_of, folder_contents
 from .result import KEPT_REFUSALS, ImportResult, Options, Progress, SourceCounts
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
-from .time_zones import local_zone, zone_of
+from .time_zones import SEARCHED, ZoneSigns, local_zone, zone_of
 
 BATCH = 5_000  #: events in an append: more of them are hardly faster
 BATCH_BYTES = 8 << 20  #: bytes read between two appends at most, which a crash repeats
@@ -87,8 +88,8 @@ class Importer:
         self._folders = folders
         self._options = options
         self._leave_out = leave_out
-        self._zone = options.zone or local_zone()
-        zone_of(self._zone)
+        self._zone = ""
+        zone_of(options.zone or local_zone())
         if options.time_format:
             compiled(options.time_format)
         most_of(0)
@@ -97,14 +98,17 @@ class Importer:
         """Source number -> identity of the file that was read, and the digest so far."""
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import all that is new. Raise `LogError`, or OSError if a folder is missing."""
+        """Import all that is new. Raise `LogError`, OSError if a folder is missing, or ValueError if the files' local
+        times cannot be of the zone that was given, or are of several."""
         began = time.monotonic()
         found = folder_contents(self._folders, self._leave_out)
         now = time.time_ns() // 1000
         machine = self._options.machine or next(iter(found.machines.values()), "") or "imported"
         begin_import(self._log, machine, now)
         self._known = self._known or known_sources(self._log)
+        self._zone = self._zone or self._zone_of_files(found)
         run = _Import(self, found, now, progress)
+        run.result.zone = self._zone
         for _, family in groupby(_without_copies(found, run.result), key=lambda c: c.family):
             run.family(list(family))
         run.flush()  # what is left: files that could not be opened
@@ -112,6 +116,17 @@ class Importer:
         run.result.skipped = found.skipped
         run.result.paths = {number: known.path for number, known in self._known.items()}
         return run.result
+
+    def _zone_of_files(self, found: FolderContents) -> str:
+        """Return the zone of an earlier import into this log, unless another is given; else that of the files."""
+        earlier = next((known.found.zone for known in self._known.values() if known.found.kind), "")
+        if earlier and not self._options.zone:
+            return earlier
+        signs = ZoneSigns()
+        for candidate in found.candidates:
+            with suppress(*DAMAGED), open_content(candidate.path) as file:
+                signs.take(read_exactly(file, SEARCHED), candidate.modified)
+        return signs.zone(self._options.zone or local_zone(), given=bool(self._options.zone))
 
 
 def _without_copies(found: FolderContents, result: ImportResult) -> Iterator[Candidate]:

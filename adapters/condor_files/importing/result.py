@@ -39,6 +39,7 @@ class ImportResult:
     skipped: list[str] = field(factory=list)
     refused: list[e.SourceRefused] = field(factory=list)  #: the first ``KEPT_REFUSALS`` of them
     paths: dict[int, str] = field(factory=dict)
+    zone: str = ""  #: the zone of local times in the files
     events: int = 0
     seconds: float = 0.0
 

@@ -1,14 +1,43 @@
-"""Find the time zone of a file: HTCondor's daemons write local times without their zone."""
+"""Find the time zone of a pool's files: HTCondor's daemons write local times without their zone.
+
+Some files show it. The EventLog's first line has one instant both as a local time and as an epoch (``ctime=``). Of a
+job or slot, some files have local times (job event logs, the daemons' logs), and others epochs (ads, job_queue.log). A
+local time and an epoch of one job or slot that differ by a whole number of quarter hours are a sign of that offset.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from itertools import islice, product
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 _OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
 _LOCALTIME = "/etc/localtime"
+
+SEARCHED: Final = 1 << 18  #: bytes at the beginning of each file that are searched for signs of its zone
+_QUARTER: Final = 15 * 60  #: all zones' offsets are multiples of this, in seconds
+_NEAR: Final = 2  #: a local time and an epoch of one instant differ by so many seconds at most
+_ENOUGH: Final = 0.8  #: the share of the signs that a zone has to explain
+_FEWEST: Final = 3  #: fewer signs from jobs' records may be chance
+_COMPARED: Final = 100  #: times of one job or slot that are compared, at most
+_FARTHEST: Final = 14 * 3600
+_STAMP: Final = (
+    rb"(?:(\d{4})-(\d\d)-(\d\d)|(\d\d)/(\d\d)(?:/(\d\d|\d{4}))?)[ T](\d\d):(\d\d):(\d\d)(?![.:\d]*(?:Z|[+-]\d\d))"
+)
+_HEADER: Final = re.compile(rb"^008 \(-?\d+\.-?\d+\.-?\d+\) " + _STAMP + rb" Global JobLog:\s*ctime=(\d{10})\b", re.M)
+_ENTRY: Final = re.compile(rb"^0\d\d \(0*(\d+)\.0*(\d+)\.\d+\) " + _STAMP, re.M)
+_LINE: Final = re.compile(rb"^" + _STAMP + rb"[^\n]*?\b[Jj]ob (\d+)\.(\d+)\b", re.M)
+_CHANGE: Final = re.compile(rb"^" + _STAMP + rb" (slot\w+)(?:\[[^\n]*?\])?: [^\n]*[Cc]hang(?:e|ing)", re.M)
+_QUEUED: Final = re.compile(rb"^103 0*(\d+)\.(\d+) \w+ (1\d{9})\s*$", re.M)
+_AD: Final = re.compile(rb"(?:^[A-Za-z_]\w* = [^\n]*\n)+", re.M)
+_JOB: Final = re.compile(rb"^ClusterId = (\d+)$[\s\S]*?^ProcId = (\d+)$", re.M)
+_SLOT: Final = re.compile(rb"^Name = \"(slot\w+)(?:@[^\n]*)?\"$", re.M)
+_EPOCH: Final = re.compile(rb"^\w+ = (1\d{9})$", re.M)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -41,3 +70,89 @@ def local_zone() -> str:
     now = datetime.now().astimezone().utcoffset() or timedelta()
     minutes = round(now.total_seconds() / 60)
     return "UTC" if not minutes else f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+
+
+Thing = tuple[bytes, ...]  #: a job, as cluster and proc, or a slot
+Sign = tuple[datetime, int]  #: a local time without its zone, and an epoch that may be the same instant
+
+
+class ZoneSigns:
+    """Collects the signs of the files' zone: ``take`` the beginning of each file, then ask ``zone``."""
+
+    def __init__(self) -> None:
+        self._of_headers: list[Sign] = []
+        self._local: dict[Thing, set[datetime]] = {}
+        self._epochs: dict[Thing, set[int]] = {}
+
+    def take(self, data: bytes, modified: float) -> None:
+        """Take a file's beginning. ``modified`` (seconds) has the year of times that lack one."""
+        year = datetime.fromtimestamp(modified, UTC).year
+        for found in _HEADER.finditer(data):
+            epoch = int(found[10])
+            for when in _local_times(found.groups()[:9], datetime.fromtimestamp(epoch, UTC).year):
+                self._of_headers.append((when, epoch))
+        for entry in _ENTRY.finditer(data):
+            _note(self._local, entry.group(1, 2), _local_times(entry.groups()[2:], year))
+        for pattern in (_LINE, _CHANGE):
+            for line in pattern.finditer(data):
+                _note(self._local, line.groups()[9:], _local_times(line.groups()[:9], year))
+        for line in _QUEUED.finditer(data):
+            _note(self._epochs, line.group(1, 2), [int(line[3])])
+        for ad in _AD.finditer(data):
+            for pattern in (_JOB, _SLOT):
+                if named := pattern.search(ad[0]):
+                    _note(self._epochs, named.groups(), map(int, _EPOCH.findall(ad[0])))
+
+    def zone(self, usual: str, given: bool) -> str:
+        """Return `usual` if it explains the signs, or if there are too few; else the offset that does. Raise ValueError
+        if none does, or if `usual` was `given` by the user and explains none."""
+        signs = [(sign, offset) for sign in self._signs() if (offset := _offset_of(sign)) is not None]
+        if len(signs) < (1 if self._of_headers else _FEWEST):
+            return usual
+        here = zone_of(usual)
+        fits = sum(abs(when.replace(tzinfo=here).timestamp() - epoch) <= _NEAR for (when, epoch), _ in signs)
+        if fits >= _ENOUGH * len(signs) or (given and fits):
+            return usual
+        counts = Counter(offset for _, offset in signs).most_common()
+        names = [_name_of(offset) for offset, _ in counts]
+        if given:
+            raise ValueError(f"-zone {usual}: the files' local times are {names[0]}; give -zone {names[0]}")
+        if counts[0][1] < _ENOUGH * len(signs):
+            raise ValueError(
+                f"the files' local times are of several zones ({', '.join(names[:3])}): name the zone with -zone, such "
+                "as -zone Europe/Madrid, or import the files of each zone separately"
+            )
+        return names[0]
+
+    def _signs(self) -> Iterator[Sign]:
+        """Yield the signs of the EventLogs' headers, which are certain; without any, those of the jobs' records."""
+        yield from self._of_headers
+        if not self._of_headers:
+            for thing, times in self._local.items():
+                yield from product(times, self._epochs.get(thing, ()))
+
+
+def _note(times: dict[Thing, set[Any]], thing: Thing, found: Iterable[Any]) -> None:
+    known = times.setdefault(thing, set())
+    known.update(islice(found, _COMPARED - len(known)))
+
+
+def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
+    """Return the time of a ``_STAMP``, or nothing if there is no such time."""
+    given, month, day, old_month, old_day, short, hour, minute, second = (int(part or 0) for part in fields)
+    year = given or (short + 2000 if 0 < short < 100 else short) or year
+    try:
+        return [datetime(year, month or old_month, day or old_day, hour, minute, second)]
+    except ValueError:
+        return []
+
+
+def _offset_of(sign: Sign) -> int | None:
+    """Return the offset (seconds) by which the local time and the epoch are one instant, None if none is near."""
+    apart = int(sign[0].replace(tzinfo=UTC).timestamp()) - sign[1]
+    offset = round(apart / _QUARTER) * _QUARTER
+    return offset if abs(apart - offset) <= _NEAR and abs(offset) <= _FARTHEST else None
+
+
+def _name_of(offset: int) -> str:
+    return f"{'-' if offset < 0 else '+'}{abs(offset) // 3600:02d}:{abs(offset) // 60 % 60:02d}" if offset else "UTC"
