@@ -113,7 +113,8 @@ _TRAILING: Final = re.compile(r"[ \t](?:\n|$)")
 # Lines that can stand anywhere in a body; each is read for the types to which it belongs.
 _ATTRIBUTE: Final = re.compile(r"^[ \t]*([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
 _CPU: Final = re.compile(
-    r"^[ \t]*Usr +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?), Sys +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?) +- +((?:Run|Total) \w+) Usage",
+    r"^[ \t]*Usr +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?), Sys +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?)"
+    r" +- +((?:Run|Total) \w+) Usage",
     re.MULTILINE,
 )
 _AMOUNT: Final = re.compile(r"^[ \t]*(\d+) +- +(\w+(?: Bytes \w+)?)", re.MULTILINE)
