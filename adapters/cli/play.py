@@ -111,7 +111,7 @@ def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Argumen
         last_number(COMMAND, arguments, "seed") or 0,
         Disk() if arguments.has("trust") else ReadOnlyDisk(),
     )
-    for warning in machines.warnings():
+    for warning in machines.new_warnings():
         print(f"poolbook play: warning: {warning}", file=sys.stderr)
     teller = _Json() if arguments.has("json") else _Lines(quiet=arguments.has("quiet"))
     stage = Simulation(scenario, machines, log, lambda told: teller.hear(told), dialect)
@@ -159,20 +159,24 @@ class _Json:
         self._told: list[dict[str, object]] = []
         self._failed: list[dict[str, object]] = []
         self._refused: list[dict[str, object]] = []
+        self._warned: list[dict[str, object]] = []
 
     def hear(self, told: PlayEvent) -> None:
         from ...replay.scenario.transcript import TranscriptEntry, entry_dict
-        from ..simulation import FailedExpectation, RefusedStep
+        from ..simulation import FailedExpectation, RefusedStep, StepWarning
 
         if isinstance(told, TranscriptEntry):
             self._told.append(entry_dict(told))
         elif isinstance(told, RefusedStep):
             self._refused.append({"line": told.step.line, "words": told.step.words, "why": told.why})
+        elif isinstance(told, StepWarning):
+            self._warned.append({"line": told.step.line, "words": told.step.words, "why": told.words})
         elif isinstance(told, FailedExpectation):
             self._failed.append({"line": told.step.line, "words": told.step.words, "found": told.found})
 
     def end(self, good: bool, violations: list[str] | None) -> None:
-        whole = {"as_expected": good, "failed": self._failed, "refused": self._refused, "story": self._told}
+        whole = {"as_expected": good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}
+        whole["story"] = self._told
         if violations is not None:
             whole["violations"] = violations
         print(json.dumps({**whole, "summary": self.transcript.as_dict()}, indent=2))

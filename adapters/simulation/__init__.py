@@ -7,6 +7,8 @@ runs the lines in order. The language is ``replay/scenario``.
 
 from .machines import ScenarioMachines
 from .runner import play
-from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation
+from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation, StepWarning
 
-__all__ = ["FailedExpectation", "PlayEvent", "RefusedStep", "ScenarioMachines", "Simulation", "play"]
+__all__ = [
+    "FailedExpectation", "PlayEvent", "RefusedStep", "ScenarioMachines", "Simulation", "StepWarning", "play",
+]  # fmt: skip

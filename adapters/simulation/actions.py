@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from attrs import evolve
 
+from ...domain.events import Ad
 from ...domain.ports import stimuli as s
 from ...domain.state_machines.drain import COMPLETIONS
 from ...replay.scenario import PlayError, ScenarioStep
@@ -35,9 +37,8 @@ def _of_jobs(step: ScenarioStep) -> s.Selection:
 def _submit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     number = simulation.engine.state.next_cluster
     simulation.behaviours[number] = behaviour(step.options)
-    yield submission(
-        step, simulation.engine.id("submit"), number, simulation.world.now(), simulation.engine.state.settings
-    )
+    id, settings = simulation.engine.id("submit"), simulation.engine.state.settings
+    yield submission(step, id, number, simulation.world.now(), settings, partial(simulation.warn, step))
 
 
 def _is_queued(simulation: Simulation, step: ScenarioStep) -> bool:
@@ -162,6 +163,8 @@ def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimu
         if machine in simulation.engine.state.machines:
             id = simulation.engine.id("reconfigure")
             yield simulation.machines.reconfigured(id, machine, simulation.engine.state, step.line)
+    for warning in simulation.machines.new_warnings():
+        simulation.warn(step, warning)
     if simulation.machines.first in machines:
         yield simulation.machines.configured(simulation.engine.id("reconfigure"), step.line)
 
@@ -174,7 +177,7 @@ def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     slots = [step.thing] if not any(sign in step.thing for sign in "*?") else simulation.slots(step)
     for slot in slots:
         number = simulation.remote_schedds.number()
-        ad = outside(step, user, simulation.world.now(), simulation.engine.state.settings)
+        ad = _outside(simulation, step, user)
         job, claim = f"{number}.0", f"{holder}#{number}"
         if "run" in step.options:
             simulation.remote_schedds.comes(claim, RemoteJob(job, ad, behaviour(step.options)))
@@ -188,8 +191,13 @@ def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus
         claim = simulation.engine.state.slots[slot].claim
         user = "somebody" if claim is None else claim.submitter.partition("@")[0]
         simulation.remote_schedds.activates(slot, behaviour(step.options))
-        ad = outside(step, user, simulation.world.now(), simulation.engine.state.settings)
+        ad = _outside(simulation, step, user)
         yield s.ActivateClaim(simulation.engine.id("activate"), slot, f"{simulation.remote_schedds.number()}.0", ad)
+
+
+def _outside(simulation: Simulation, step: ScenarioStep, user: str) -> Ad:
+    settings = simulation.engine.state.settings
+    return outside(step, user, simulation.world.now(), settings, partial(simulation.warn, step))
 
 
 def _access_point(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

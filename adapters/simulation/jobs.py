@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+from attrs import evolve
 
 from ...domain.events import Ad
 from ...domain.ports.stimuli import Submit
@@ -12,23 +14,27 @@ from ...domain.submit import Facts, NoFiles, from_mapping
 from ...domain.submit.submit_context import SubmitError
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.times import SECOND, length
-from ...replay.scenario.verbs import SUBMIT_COMMANDS
 from ...replay.virtual_world import Behaviour
 from ..machine.host import CONDOR_VERSION
 from .machines import ARCH, OPSYS, PLATFORM
 
 RUN = 60  #: default run time of a job in seconds
 LEASE = "JobLeaseDuration"
-_WISHES = {"cpus": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
-_WISHES |= {name: name for name in SUBMIT_COMMANDS}
+_SLEEP = {"executable": "/bin/sleep", "arguments": "1"}
+_PROGRAMS = {"executable", "shell"}
+_REQUESTS = {"cpus": "request_cpus", "memory": "request_memory", "disk": "request_disk"}
 
 
-def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Mapping[str, str]) -> Submit:
-    """Return the submission of a scenario's line to a pool of these settings. Raise PlayError if no job can be like
-    that."""
+def submission(
+    step: ScenarioStep, id: str, cluster: int, now: int, settings: Mapping[str, str], warn: Callable[[str], None]
+) -> Submit:
+    """Return the submission of a scenario's line to a pool of these settings, as condor_submit would make it; ``warn``
+    is called with each of its warnings. Raise PlayError if condor_submit would reject it."""
     count = int(step.options.get("count", "1"))
-    wishes = {_WISHES[name]: text for name, text in step.options.items() if name in _WISHES}
-    description = {"executable": "/bin/sleep", "arguments": "1", "transfer_executable": "false", **wishes}
+    requests = {_REQUESTS[name]: text for name, text in step.options.items() if name in _REQUESTS}
+    attributes = {f"+{name}": text for name, text in step.attributes.items()}
+    program = {} if _PROGRAMS & {name.lower() for name in step.commands} else _SLEEP
+    description = {**program, "transfer_executable": "false", **requests, **step.commands, **attributes}
     facts = Facts(
         now=now // SECOND,
         owner=step.thing,
@@ -46,24 +52,18 @@ def submission(step: ScenarioStep, id: str, cluster: int, now: int, settings: Ma
         parsed = from_mapping(description, facts, NoFiles("a scenario's job has no files"), count=count)
     except SubmitError as error:
         raise PlayError(str(error), step.line) from None
-    ad = _laid_over(parsed.ad, step.attributes)
-    columns = {name: texts for name, texts in parsed.columns.items() if name.lower() not in map(str.lower, ad)}
-    return Submit(id, step.thing, cluster, ad, count, pack(columns))
+    for warning in parsed.warnings:
+        warn(warning)
+    return Submit(id, step.thing, cluster, parsed.ad, count, pack(parsed.columns))
 
 
-def outside(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str]) -> Ad:
+def outside(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str], warn: Callable[[str], None]) -> Ad:
     """Return the ad of a job of a schedd outside of the pool."""
-    named = ScenarioStep(step.line, step.at, "submit", step.words, thing=user, attributes=step.attributes)
-    ad = submission(named, "", 1, now, settings).ad
-    if "lease" in step.options and LEASE.lower() not in map(str.lower, step.attributes):
+    ad = submission(evolve(step, thing=user), "", 1, now, settings, warn).ad
+    given = {name.lower() for name in (*step.attributes, *step.commands)}
+    if "lease" in step.options and given.isdisjoint(("jobleaseduration", "job_lease_duration")):
         ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own lease counts
-    return _laid_over(ad, {"Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes})
-
-
-def _laid_over(ad: Mapping[str, str], changes: Mapping[str, str]) -> Ad:
-    """Return the ad with changes, whatever the case of an attribute's letters."""
-    names = {name.lower(): name for name in ad}
-    return {**ad, **{names.get(name.lower(), name): text for name, text in changes.items()}}
+    return {**ad, "Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes}
 
 
 def behaviour(options: Mapping[str, str]) -> Behaviour:

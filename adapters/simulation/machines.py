@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from attrs import define, field
@@ -59,6 +60,7 @@ class ScenarioMachines:
     before: Sequence[Path] = ()
     seed: int = 0
     disk: Disk = field(factory=ReadOnlyDisk)
+    _warned: set[str] = field(factory=set)
     _texts: dict[str, tuple[Text, ...]] = field(factory=dict)
     _read: dict[tuple[object, ...], Configuration] = field(factory=dict)
 
@@ -109,10 +111,12 @@ class ScenarioMachines:
             )
         return self._read[key]
 
-    def warnings(self) -> list[str]:
-        """Return the warnings of all configurations, each once."""
+    def new_warnings(self) -> list[str]:
+        """Return the warnings of all current configurations that were not returned before."""
         found = [self.configuration(machine).warnings for machine in self.scenario.machines]
-        return list(dict.fromkeys(warning for warnings in found for warning in warnings))
+        new = [warning for warning in dict.fromkeys(chain(*found)) if warning not in self._warned]
+        self._warned.update(new)
+        return new
 
     def joining(self, id: str, machine: ScenarioMachine) -> AddMachine:
         """Return the stimulus that adds the machine to the pool. Raise PlayError if its configuration is invalid."""

@@ -1,12 +1,13 @@
 """Run the lines of a scenario at their instants.
 
-A line comes before the policy's round of its instant, so that the policy sees it. An expectation is checked after all
-that happens then.
+The lines of an instant are simultaneous: the pool negotiates and claims after the last of them. They come before the
+policy's evaluation of that instant, so that the policy sees them. Expectations are checked after all that happens then.
 """
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from itertools import groupby
 
 from ...domain.names import SlotName
 from ...replay.scenario import PlayError, ScenarioStep
@@ -23,16 +24,15 @@ def play(simulation: Simulation) -> bool:
     something impossible."""
     simulation.begin()
     good = True
-    for step in simulation.scenario.steps:
-        at = simulation.start + step.at
-        if step.verb == "expect":
-            _advance(simulation, at)
-            good = _as_expected(simulation, step) and good
-            continue
+    for since_start, steps in groupby(simulation.scenario.steps, lambda step: step.at):
+        at = simulation.start + since_start
+        lines = list(steps)
         _advance(simulation, at - 1)
-        simulation.world.clock = at
-        simulation.hear(step)
-        (_read if step.verb in ("read", "unread") else _do)(simulation, step)
+        _do_all(simulation, at, [step for step in lines if step.verb != "expect"])
+        for step in lines:
+            if step.verb == "expect":
+                _advance(simulation, at)
+                good = _as_expected(simulation, step) and good
     _advance(simulation, simulation.start + simulation.scenario.end)
     simulation.transcript.end()
     return good
@@ -41,7 +41,7 @@ def play(simulation: Simulation) -> bool:
 def _advance(simulation: Simulation, until: int) -> None:
     """Advance to an instant, with all that happens up to then."""
     turns, last = 0, simulation.world.clock
-    if last > until:  # several lines of one instant
+    if last > until:  # it was the instant of a line
         return
     while simulation.engine.step(until) or simulation.world.clock < until:
         turns = turns + 1 if simulation.world.clock == last else 0
@@ -49,6 +49,19 @@ def _advance(simulation: Simulation, until: int) -> None:
         if turns > MOST_AT_ONCE:
             when = simulation.transcript.time(last - simulation.start)
             raise PlayError(f"at {when} the policy grants and takes back the same without end")
+
+
+def _do_all(simulation: Simulation, at: int, steps: list[ScenarioStep]) -> None:
+    """Run the lines of one instant; only then let the pool negotiate."""
+    if not steps:
+        return
+    simulation.world.clock = at
+    simulation.engine.matching = False
+    for step in steps:
+        simulation.hear(step)
+        (_read if step.verb in ("read", "unread") else _do)(simulation, step)
+    simulation.engine.matching = True
+    simulation.engine.handle([])
 
 
 def _do(simulation: Simulation, step: ScenarioStep) -> None:

@@ -33,6 +33,14 @@ class RefusedStep:
 
 
 @frozen
+class StepWarning:
+    """A warning about a line that is played nevertheless."""
+
+    step: ScenarioStep
+    words: str
+
+
+@frozen
 class FailedExpectation:
     """An expectation that was not met, with the actual state and the last lines of the slot's story."""
 
@@ -41,7 +49,8 @@ class FailedExpectation:
     story: tuple[TranscriptEntry, ...] = ()
 
 
-PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | FailedExpectation  #: anything that a simulation reports
+PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | StepWarning | FailedExpectation
+"""Anything that a simulation reports."""
 
 
 @define
@@ -59,6 +68,7 @@ class Simulation:
     engine: Engine = field(init=False)
     remote_schedds: RemoteSchedds = field(init=False)
     behaviours: dict[int, Behaviour] = field(factory=dict)  #: cluster -> the behaviour of its jobs
+    _warned: set[tuple[int, str]] = field(factory=set)  #: the lines' numbers and warnings that were reported
     sensors: dict[str, ScenarioSensors] = field(factory=dict)  #: machine -> its sensors, if a line gave them readings
 
     def __attrs_post_init__(self) -> None:
@@ -92,6 +102,12 @@ class Simulation:
     def handle(self, stimulus: s.Stimulus) -> str:
         """Handle a stimulus; return the reason of a refusal, or ""."""
         return self.engine.handle([stimulus])[0].refusal
+
+    def warn(self, step: ScenarioStep, words: str) -> None:
+        """Report a warning about a line, once for all of its repetitions."""
+        if (step.line, words) not in self._warned:
+            self._warned.add((step.line, words))
+            self.hear(StepWarning(step, words))
 
     def named(self, step: ScenarioStep) -> list[str]:
         """Return the machines of a line: the one that it names, or all."""

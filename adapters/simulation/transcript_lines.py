@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...replay.scenario import ScenarioStep
 from ...replay.scenario.transcript import Transcript, TranscriptEntry
-from .simulation import FailedExpectation, PlayEvent, RefusedStep
+from .simulation import FailedExpectation, PlayEvent, RefusedStep, StepWarning
 
 
 def lines(transcript: Transcript, told: PlayEvent, *, quiet: bool = False) -> Iterator[str]:
@@ -20,6 +20,8 @@ def lines(transcript: Transcript, told: PlayEvent, *, quiet: bool = False) -> It
                 yield from (f"            | {transcript.line(entry)}" for entry in told.story)
         case RefusedStep():
             yield f"{transcript.time(told.step.at):>10}  ! line {told.step.line}: refused: {told.why}"
+        case StepWarning():
+            yield f"{transcript.time(told.step.at):>10}  ! line {told.step.line}: warning: {told.words}"
         case TranscriptEntry() if not quiet:
             yield transcript.line(told)
         case ScenarioStep() if not quiet:

@@ -6,11 +6,13 @@ text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resourc
 ``commands``.
 """
 
+from .build import ATTRIBUTES, known_commands
 from .printing import dry_run, sent
-from .submission import Submission, from_mapping, parse_submit
+from .submission import Submission, from_mapping, is_command, parse_submit
 from .submit_context import Facts, Files, NoFiles, SubmitError, SubmitWarning
 
 __all__ = [
+    "ATTRIBUTES",
     "Facts",
     "Files",
     "NoFiles",
@@ -19,6 +21,8 @@ __all__ = [
     "SubmitWarning",
     "dry_run",
     "from_mapping",
+    "is_command",
+    "known_commands",
     "parse_submit",
     "sent",
 ]

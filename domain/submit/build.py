@@ -38,6 +38,7 @@ _SPELLINGS = {
         *BASE,
     )
 }
+ATTRIBUTES = frozenset(_SPELLINGS.values())  #: the attributes of a job's ad that a submission sets
 _AUTOMATIC = ("process", "procid", "step", "row", "itemindex")
 
 Column = list[str]

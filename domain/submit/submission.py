@@ -215,6 +215,13 @@ class _Cluster:
             )
 
 
+def is_command(name: str) -> bool:
+    """Return True if condor_submit reads a line of this name."""
+    key = name.lower()
+    of_a_name = key.startswith("transform_body_") or key.endswith("_container_port")
+    return key in known_commands() or _is_request(key) or is_read(key) or of_a_name
+
+
 _COMPARED = 20
 """Unknown names that are compared with all commands: it takes 2 ms each, and who has more of them has no typos."""
 

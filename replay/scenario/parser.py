@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, tzinfo
 from typing import NoReturn
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from attrs import define, field
 
@@ -20,8 +20,8 @@ from ...domain.suggestions import did_you_mean
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from .statements import MOST, StatementContext, instant, steps_of
 from .times import SECOND, ScenarioCalendar, begin, is_clock, of_time, takes_two
-from .tokens import ASSIGNED, split
-from .verbs import amount
+from .tokens import ASSIGNED, NAME, split
+from .verbs import VERBS, amount
 
 BEGIN = ("2026-11-02", "08:00")  #: default start of a scenario: a Monday morning, UTC
 REST = 3600 * SECOND  #: time (microseconds) that a scenario without `until` continues after its last line
@@ -35,6 +35,8 @@ HEADS = {
     "at": "at TIME [to TIME] [every TIME [until TIME]] WHAT",
     "expect": "expect SLOT PAIR [ROW], or expect JOB STATUS: at the instant of the `at` line before it",
 }
+_JOB_VERBS = {name for name, verb in VERBS.items() if verb.attributes}
+_EQUIPMENT = ("cores", "memory", "disk", "count")
 _MACHINE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", re.ASCII)
 _ORDER = {"unread": 0, "read": 1, "expect": 3}
 """The order within an instant: readings first, so that the policy sees them; expectations behind all else (2)."""
@@ -88,7 +90,7 @@ class _ScenarioReader:
     def read_dialect(self, words: list[str]) -> None:
         self.once("dialect")
         if len(words) != 1 or words[0] not in DIALECTS:
-            raise ValueError(f"{' '.join(words)!r} is no dialect; there are {', '.join(DIALECTS)}")
+            raise ValueError(f"{' '.join(words)!r} is no dialect{_suggested(' '.join(words), DIALECTS)}")
         self.dialect = words[0]
 
     def read_config(self, words: list[str]) -> None:
@@ -105,8 +107,9 @@ class _ScenarioReader:
         given = {}
         for word in words[1:]:
             assigned = ASSIGNED.fullmatch(word)
-            if assigned is None or assigned[1] not in ("cores", "memory", "disk", "count"):
-                raise ValueError(f"{word!r} is nothing that a machine has: {HEADS['machine']}")
+            if assigned is None or assigned[1] not in _EQUIPMENT:
+                hint = did_you_mean(word, [f"{each}=" for each in _EQUIPMENT], most=1)
+                raise ValueError(f"{word!r} is nothing that a machine has: {HEADS['machine']}{hint and f'; {hint}'}")
             given[assigned[1]] = amount(assigned[2])
         count = given.pop("count", 0)
         if not _MACHINE.fullmatch(name):
@@ -173,7 +176,7 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
     with _at(line):
         end = instant(words, calendar) if line else 0
     steps: list[ScenarioStep] = []
-    known = StatementContext(calendar, tuple(reader.machines), end)
+    known = StatementContext(calendar, tuple(reader.machines), end, _configured(reader))
     for line, words, sources in reader.happens:
         with _at(line):
             steps += steps_of(line, words, sources, known)
@@ -195,6 +198,13 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
     )
 
 
+def _configured(reader: _ScenarioReader) -> frozenset[str]:
+    """Return the names that the scenario's own configuration and its lines about machines mention, in lower case."""
+    blocks = (source.text for sources in (reader.sources, *(each[2] for each in reader.happens)) for source in sources)
+    lines = (" ".join(words) for _, words, _ in reader.happens if _JOB_VERBS.isdisjoint(words))
+    return frozenset(name.lower() for text in (*blocks, *lines) for name in NAME.findall(text))
+
+
 def _suggested(word: str, known: Mapping[str, object]) -> str:
     """Return the words that are spelled alike, or all, as the rest of a sentence."""
     hint = did_you_mean(word, known)
@@ -209,4 +219,5 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise ValueError(f"{name!r} is no time zone: write one such as Europe/Berlin, or UTC") from None
+        hint = did_you_mean(name, available_timezones(), "write one such as Europe/Berlin, or UTC", most=1)
+        raise ValueError(f"{name!r} is no time zone; {hint}") from None

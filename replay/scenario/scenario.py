@@ -47,8 +47,9 @@ class ScenarioMachine:
 class ScenarioStep:
     """A step of a scenario at an instant (microseconds since the start). ``verb`` is one of ``VERBS``, or ``read``
     (readings in ``attributes``), ``reconfigure`` (by ``sources``; none: unchanged), ``set`` (settings in
-    ``attributes``) or ``expect`` (in ``expected``). ``thing`` is its object as written; for slots and machines it may
-    be a pattern. Readings that hold for a while end at ``until``. ``words`` is the line behind the time."""
+    ``attributes``) or ``expect`` (in ``expected``). ``commands`` are those of a submit file. ``thing`` is its object as
+    written; for slots and machines it may be a pattern. Readings that hold for a while end at ``until``. ``words`` is
+    the line behind the time."""
 
     line: int
     at: int
@@ -59,6 +60,7 @@ class ScenarioStep:
     flags: frozenset[str] = frozenset()
     options: Mapping[str, str] = _NOTHING
     attributes: Mapping[str, str] = _NOTHING
+    commands: Mapping[str, str] = _NOTHING
     sources: tuple[ConfigurationSource, ...] = ()
     expected: tuple[str, ...] = ()
     until: int = 0

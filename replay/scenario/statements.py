@@ -9,7 +9,8 @@ from attrs import define, evolve, frozen
 
 from ...domain.state.job_ad import STATUS_NUMBERS
 from ...domain.state_machines import DIALECTS
-from ...domain.suggestions import did_you_mean
+from ...domain.suggestions import NearMisses, did_you_mean
+from .job_words import read_job_word
 from .scenario import ConfigurationSource, ScenarioStep
 from .times import DAY, ScenarioCalendar, is_clock, length, takes_two
 from .tokens import ASSIGNED, NAME
@@ -26,6 +27,7 @@ OTHERS = {
 }
 _EVERY = ", ".join([*VERBS, *OTHERS])
 _IDLE = {"keyboardidle": "KeyboardIdle", "consoleidle": "ConsoleIdle"}
+_SENSED = NearMisses({name.lower(): name for name in (*_IDLE.values(), "LoadAvg")})
 _JOB = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 _SLOT = re.compile(r"slot[0-9_*?]+(?:@\S+)?", re.ASCII)
 _SETTING = re.compile(r"([A-Za-z_][\w.]*)\s*=(.*)", re.ASCII | re.DOTALL)
@@ -35,11 +37,13 @@ _PAIRS = {each for dialect in DIALECTS.values() for each in dialect.state_activi
 
 @frozen
 class StatementContext:
-    """The things that a line may refer to: the calendar, the machines, and the scenario's end (0: not given)."""
+    """The things that a line may refer to: the calendar, the machines, the scenario's end (0: not given), and the names
+    that its configuration mentions, in lower case."""
 
     calendar: ScenarioCalendar
     machines: Collection[str]
     end: int = 0
+    configured: Collection[str] = frozenset()
 
 
 # -- Times
@@ -168,7 +172,8 @@ def _step(
         return _read(step, words)
     if rest and (_SLOT.fullmatch(first) or first in known.machines):
         return _read(_of(step, first, known), rest)
-    hint = did_you_mean(first, [*VERBS, *OTHERS, *known.machines], f"write {READ}, or one of {_EVERY}")
+    own_words = [*VERBS, *OTHERS, *known.machines, "every"]
+    hint = did_you_mean(first, own_words, f"write {READ}, or one of {_EVERY}")
     raise ValueError(f"{first!r} is nothing that can happen; {hint}")
 
 
@@ -189,6 +194,9 @@ def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
         if assigned is None or not NAME.fullmatch(assigned[1]):
             raise ValueError(f"{word!r} is no reading: write {READ}")
         name, value = assigned.groups()
+        meant = _SENSED.suggested(name.lower())
+        if meant is not None and meant.lower() != name.lower():
+            raise ValueError(f"{name!r} is not a reading; did you mean {meant}?")
         if name.lower() in _IDLE:
             name = _IDLE[name.lower()]
             if value != NEVER:
@@ -209,6 +217,7 @@ def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> Scen
     flags: list[str] = []
     options: dict[str, str] = {}
     attributes: dict[str, str] = {}
+    commands: dict[str, str] = {}
     for word in words:
         assigned = ASSIGNED.fullmatch(word)
         name, value = assigned.groups() if assigned else ("", "")
@@ -219,13 +228,16 @@ def _verb(step: ScenarioStep, words: list[str], known: StatementContext) -> Scen
                 options[name] = OPTIONS[name].read(value)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
-        elif verb.attributes and NAME.fullmatch(name):
-            attributes[name] = expression(value)
+        elif verb.attributes and name:
+            read = read_job_word(name, value, verb, known.configured)
+            (commands if read.is_command else attributes)[read.name] = read.value
         else:
-            raise ValueError(f"{word!r} says nothing here; wanted is: {usage(step.verb)}")
+            own = (*verb.flags, *(f"{each}=" for each in verb.options), *known.machines)
+            hint = did_you_mean(name or word, own, most=1)
+            raise ValueError(f"{word!r} says nothing here; wanted is: {usage(step.verb)}{hint and f'; {hint}'}")
     if step.verb == "access-point" and len(flags) != 1:
         raise ValueError(f"silent or heard? Wanted is: {usage(step.verb)}")
-    return evolve(step, flags=frozenset(flags), options=options, attributes=attributes)
+    return evolve(step, flags=frozenset(flags), options=options, attributes=attributes, commands=commands)
 
 
 def _together(words: list[str]) -> list[str]:
@@ -266,8 +278,10 @@ def usage(verb: str) -> str:
     row = VERBS[verb]
     parts = [verb, row.thing.replace(" or ", "|").upper(), *(f"[{flag}]" for flag in row.flags)]
     parts += [f"[{name}=...]" for name in row.options]
+    if row.commands:
+        parts.append("[SUBMIT_COMMAND=VALUE ...]")
     if row.attributes:
-        parts.append("[Attribute=VALUE ...]")
+        parts.append("[+Attribute=VALUE ...]")
     return " ".join(filter(None, parts))
 
 

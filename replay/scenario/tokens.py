@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)=(?!=)(.*)", re.DOTALL)
+ASSIGNED = re.compile(r"((?:\+|[Mm][Yy]\.)?[A-Za-z_][A-Za-z0-9_-]*)=(?!=)(.*)", re.DOTALL)
+_ASSIGNABLE = re.compile(r"(?:\+|[Mm][Yy]\.)?[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OPEN = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -45,8 +46,8 @@ def _joined(words: list[str]) -> list[str]:
     """Join ``KeyboardIdle = 0`` to the one word that it means."""
     joined: list[str] = []
     for word in words:
-        lacks = joined and joined[-1].endswith("=") and NAME.fullmatch(joined[-1].removesuffix("=").rstrip())
-        begins = joined and word.startswith("=") and not word.startswith("==") and NAME.fullmatch(joined[-1])
+        lacks = joined and joined[-1].endswith("=") and _ASSIGNABLE.fullmatch(joined[-1].removesuffix("="))
+        begins = joined and word.startswith("=") and not word.startswith("==") and _ASSIGNABLE.fullmatch(joined[-1])
         if lacks or begins:
             joined[-1] += word
         else:

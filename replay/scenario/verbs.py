@@ -6,44 +6,30 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...domain.classad import ClassAdSyntaxError, parse
+from ...domain.suggestions import did_you_mean
 from .times import length
 
 
 class Verb(NamedTuple):
     """A verb. ``thing`` is its object: slot, machine, job, user, several (``job or slot``) or none; one in brackets may
-    be left out if there is one machine. ``flags`` may follow, and ``options`` of ``OPTIONS``; with ``attributes``,
-    other NAME=VALUE go into the job's ad."""
+    be left out if there is one machine. ``flags`` may follow, and ``options`` of ``OPTIONS``; with ``attributes``, also
+    attributes of the job's ad, and with ``commands`` the commands of a submit file."""
 
     thing: str
     words: str
     flags: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     attributes: bool = False
+    commands: bool = False
 
 
-SUBMIT_COMMANDS = {
-    "cron_minute": "the minutes at which it begins",
-    "cron_hour": "the hours",
-    "cron_day_of_month": "the days of the month",
-    "cron_month": "the months",
-    "cron_day_of_week": "the days of the week",
-    "cron_window": "how many seconds late it may begin",
-    "cron_prep_time": "how many seconds before it may be matched",
-    "deferral_time": "when it begins, in seconds since 1970",
-    "deferral_window": "how many seconds late it may begin",
-    "deferral_prep_time": "how many seconds before it may be matched",
-    "on_exit_remove": "whether it is done when it has ended",
-    "max_idle": "how many of its jobs may wait at a time",
-    "max_materialize": "how many of its jobs may be in the queue at a time",
-}
-"""Commands of a submit file that a line of a scenario may give."""
 JOB_OPTIONS = ("run", "on-soft", "code", "signal", "load")
 
 # fmt: off
 VERBS: dict[str, Verb] = {
     # jobs of the pool's own access point
     "submit": Verb("user", "submit jobs; all that is not named is as in a plain submit file",
-                   options=("count", "cpus", "memory", "disk", *JOB_OPTIONS, *SUBMIT_COMMANDS), attributes=True),
+                   options=("count", "cpus", "memory", "disk", *JOB_OPTIONS), attributes=True, commands=True),
     "hold": Verb("job", "hold a job"),
     "remove": Verb("job", "remove a job"),
     "measure": Verb("job", "what the job's processes are found to use", options=("memory", "disk", "cpu")),
@@ -66,8 +52,10 @@ VERBS: dict[str, Verb] = {
     # holders of claims outside of the pool
     "match": Verb("slot", "the negotiator tells the slot that it was matched"),
     "claim": Verb("slot", "an access point outside claims the slot; if it is claimed, as a better match. With run= "
-                  "it starts a job on its claim", options=("by", "from", "lease", *JOB_OPTIONS), attributes=True),
-    "activate": Verb("slot", "the holder outside starts a job on its claim", options=JOB_OPTIONS, attributes=True),
+                  "it starts a job on its claim", options=("by", "from", "lease", *JOB_OPTIONS), attributes=True,
+                  commands=True),
+    "activate": Verb("slot", "the holder outside starts a job on its claim", options=JOB_OPTIONS, attributes=True,
+                     commands=True),
     "deactivate": Verb("slot", "the holder outside ends its job, and keeps the claim unless closing",
                        ("fast", "closing")),
     "withdraw": Verb("slot", "the better match that waits is wanted no longer"),
@@ -113,6 +101,9 @@ def _time(word: str) -> str:
 
 def _soft(word: str) -> str:
     if word not in ("ends", "ignores"):
+        if not word.startswith("ends-after:"):
+            hint = did_you_mean(word, ("ends", "ignores", "ends-after"), "write", most=1)
+            raise ValueError(f"{word!r} is not a reaction; {hint} ends, ignores, or `ends-after 10`")
         length(word.removeprefix("ends-after:"))
     return word
 
@@ -153,7 +144,6 @@ OPTIONS: dict[str, VerbOption] = {
     "takes": VerbOption(_time, "5", "how long the benchmarks run"),
     "by": VerbOption(_text, "", "the user whose claim it is; also written `by bob`"),
     "from": VerbOption(_text, "elsewhere", "the access point that holds it; also written `from NAME`"),
-    **{name: VerbOption(_text, "", words) for name, words in SUBMIT_COMMANDS.items()},
     "lease": VerbOption(_time, "0", "the claim's lease; 0: none"),
 }
 JOIN = {"by": "by=", "from": "from=", "on-soft=ends-after": "on-soft=ends-after:"}

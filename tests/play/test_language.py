@@ -116,12 +116,34 @@ def test_a_reading_may_hold_from_one_time_to_another_again_and_again() -> None:
 
 
 def test_a_submission_names_its_user_and_what_the_jobs_do() -> None:
-    step = only(
-        'at 0:20 submit alice count=3 run=1:00:00 on-soft=ends-after 10 code=2 Group="a b" +x=1'.replace("+", "")
-    )
+    step = only('at 0:20 submit alice count=3 run=1:00:00 on-soft=ends-after 10 code=2 +Group="a b" +x=1')
     assert (step.verb, step.thing) == ("submit", "alice")
     assert step.options == {"count": "3", "run": "1:00:00", "on-soft": "ends-after:10", "code": "2"}
     assert step.attributes == {"Group": '"a b"', "x": "1"}
+
+
+@together(
+    ("word", "attributes", "commands"),
+    [
+        ("request_memory=2GB", {}, {"request_memory": "2GB"}),
+        ("Request_Memory=2GB", {}, {"Request_Memory": "2GB"}),
+        ("RequestMemory=2GB", {}, {"RequestMemory": "2GB"}),
+        ("request_licenses=1", {}, {"request_licenses": "1"}),
+        ("Requirements=(Memory > 10)", {}, {"Requirements": "(Memory > 10)"}),
+        ('environment="A=1 B=2"', {}, {"environment": '"A=1 B=2"'}),
+        ('ConcurrencyLimits="XSW"', {"ConcurrencyLimits": '"XSW"'}, {}),
+        ('AccountingGroup="g.ann"', {"AccountingGroup": '"g.ann"'}, {}),
+        ("+Foo = 3", {"Foo": "3"}, {}),
+        ("MY.Foo=3", {"Foo": "3"}, {}),
+        ("IsSuspendable=True", {"IsSuspendable": "True"}, {}),
+    ],
+)
+def test_a_word_about_a_job_is_a_submit_command_or_an_attribute(
+    word: str, attributes: dict[str, str], commands: dict[str, str]
+) -> None:
+    for line in (f"submit alice {word}", f"claim slot1 by alice {word}", f"activate slot1 {word}"):
+        step = only(f"config\nSUSPEND = TARGET.IsSuspendable\nend\nat 0:20 {line}")
+        assert (step.attributes, step.commands) == (attributes, commands)
 
 
 def test_a_drain_is_of_the_one_machine_that_there_is() -> None:
@@ -226,6 +248,30 @@ def test_a_scenario_ends_when_it_says_so_or_an_hour_behind_its_last_line() -> No
         ("at 0:10 vacate slot1 slow", 1, "'slow' says nothing here; wanted is: vacate JOB|SLOT [fast]"),
         ("at 0:10 off Attr=1", 1, "'Attr=1' says nothing here"),
         ("at 0:10 access-point", 1, "silent or heard?"),
+        (
+            "at 0:10 access-point silnt",
+            1,
+            "'silnt' says nothing here; wanted is: access-point [silent] [heard]; did you",
+        ),
+        ("machine a core=4", 1, "'core=4' is nothing that a machine has"),
+        ("machine a core=4", 1, "; did you mean cores=?"),
+        ("machine a\nat 0:10 submit ann requst_memory=400", 2, "'requst_memory' is neither a submit command nor an"),
+        ("at 0:10 submit ann requst_memory=400", 1, "did you mean request_memory? `+requst_memory=400` sets an"),
+        ("at 0:10 submit ann max_retires=3", 1, "did you mean max_retries?"),
+        ("at 0:10 submit ann cont=3", 1, "did you mean count?"),
+        ("at 0:10 submit ann count 3", 1, "did you mean count=?"),
+        ("at 0:10 submit ann colour=3", 1, "`+colour=3` sets an attribute of your own"),
+        ("at 0:10 claim slot1 by bob on_exit_hld=true", 1, "did you mean on_exit_hold?"),
+        ("at 0:10 activate slot1 priorty=3", 1, "did you mean priority?"),
+        ("at 0:10 edit 1.0 JobPrioo=5", 1, "'JobPrioo' is not an attribute of jobs; did you mean JobPrio?"),
+        ("at 0:10 edit 1.0 request_memory=5", 1, "did you mean RequestMemory?"),
+        ("at 0:10 submit ann run=5 on-soft=ignors", 1, "on-soft: 'ignors' is not a reaction; did you mean ignores?"),
+        ("at 0:10 KeybordIdle=0", 1, "'KeybordIdle' is not a reading; did you mean KeyboardIdle?"),
+        ("at 0:10 drain reson=x", 1, "did you mean reason=?"),
+        ("at 0:10 off ws2", 1, "did you mean ws1?"),
+        ("at 0:10 evry 1d LoadAvg=1", 1, "did you mean every?"),
+        ("start 2026-11-02 08:00 Europe/Berln", 1, "did you mean Europe/Berlin?"),
+        ("dialect manul", 1, "did you mean manual?"),
         ("at 0:10 set X", 1, "wanted is: set [MACHINE] NAME = VALUE"),
     ],
 )
