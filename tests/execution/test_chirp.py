@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -60,6 +61,9 @@ def job(bench: Bench) -> Iterator[Client]:
     iwd = bench.home / "iwd"
     (iwd / "folder").mkdir(parents=True)
     (iwd / "a").write_text("alpha beta\n")
+    (bench.home / "iwd2").mkdir()
+    (bench.home / "iwd2/secret").write_text("secret\n")
+    (iwd / "beside").symlink_to("../iwd2")
     (bench.home / "secret").write_text("secret\n")
     (iwd / "out").symlink_to(bench.home / "secret")
     (iwd / "up").symlink_to("..")
@@ -117,13 +121,27 @@ OUTSIDE = (
     *("getfile out", "getfile up/secret", "getfile ../secret", "getfile /etc/passwd", "open out w 384", "stat out"),
     *("putfile up/secret 384 1", "unlink up/secret", "rename a up/b", "link up/secret c", "symlink ../secret c"),
     *("rmall .", "rmall ..", "lstat .."),
+    *(
+        "getfile ../iwd2/secret",
+        "getfile beside/secret",
+        "getdir ../iwd2",
+        "putfile ../iwd2/new 384 1",
+        "rmall ../iwd2",
+    ),
+    *(
+        "mkdir ../iwd3 448",
+        "rename a ../iwd2/a",
+        "open ../iwd2/secret r 0",
+        "chmod beside/secret 511",
+        "truncate beside/secret 0",
+    ),
 )
 
 
 def test_nothing_outside_of_the_initial_directory_is_reached(bench: Bench, job: Client) -> None:
     assert job.say(f"cookie {job.cookie}") == 0
     assert {request: job.say(request) for request in OUTSIDE} == dict.fromkeys(OUTSIDE, -2)
-    assert (bench.home / "secret").read_text() == "secret\n"
+    assert (bench.home / "secret").read_text() == (bench.home / "iwd2/secret").read_text() == "secret\n"
     assert not (bench.home / "b").exists()
 
 
@@ -181,6 +199,13 @@ def test_a_job_that_may_write_nothing_still_reads_its_ad(bench: Bench) -> None:
 def test_without_the_cookie_nothing_is_answered_and_the_server_ends_with_its_job(bench: Bench, job: Client) -> None:
     assert job.say("getfile a") == -1
     assert job.say("cookie wrong") == -1
+    wrong = [job.cookie[:1], job.cookie[:-1], f"{job.cookie}0", job.cookie.upper(), f"{job.cookie} more", ""]
+    others = [Client(bench.folder / "execute/dir_1/scratch/.chirp.config") for _ in wrong]
+    with ThreadPoolExecutor(len(wrong)) as threads:  # each answer takes a second
+        said = threads.map(lambda other, cookie: other.say(f"cookie {cookie}"), others, wrong)
+        assert list(said) == [-1] * len(wrong)
+    for other in others:
+        other.close()
     supervisor = bench.pid()
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     assert len(children) == 3  # the job's process, what answers it, and what has moved its files

@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine.execution import Supervisor, SupervisorError
-from poolbook.adapters.machine.host import host_name
+from poolbook.adapters.machine.host import host_name, user_name
+from poolbook.adapters.runtime.requests import SubmitDescription
 
 from .. import forked
 from ..stores.places import POSTGRES, place_of
@@ -198,6 +199,37 @@ def test_a_server_asks_the_system_who_asks_and_not_the_request(shared: Shared, c
             answer = shared.ask_as_stranger({"id": f"lie-{number}", "user": claimed, **request})
             assert then in refused(answer), (request, answer)
         assert jobs(shared) == before
+
+
+def test_a_server_reads_a_submit_file_for_its_own_user_and_none_for_another(shared: Shared) -> None:
+    """What the file names would be read with the server's rights: another user's own process reads it, with that
+    user's. The other one claims to see the disk as the server does, with its groups and umask."""
+    shared.write("secret", "of-the-pools-user\n")
+    text = f"{SUBMIT.format('hold = true' + chr(10))[:-1]} arguments from secret\n"
+    with shared.served():
+        (shared.path / "secret").chmod(0o600)
+
+        def ask(number: int, as_stranger: bool) -> dict[str, Any]:
+            folder = str(shared.path)
+            given = SubmitDescription(f"description-{number}", text, "job.sub", folder, {}, (), None, {})
+            request = {**given.as_request(), "user": ""}
+            if as_stranger:
+                code = (
+                    "import socket, sys; c = socket.socket(socket.AF_UNIX); c.connect('pool.db.sock');"
+                    "c.sendall(sys.argv[1].encode() + b'\\n'); print(c.makefile().readline())"
+                )
+                done = forked.run(["-c", code, json.dumps(request)], cwd=shared.path, user=STRANGER, check=True)
+                return dict(json.loads(done.stdout))
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(shared.path / "pool.db.sock"))
+                client.sendall(json.dumps(request).encode() + b"\n")
+                return dict(json.loads(client.makefile().readline()))
+
+        (shared.path / "pool.db.sock").chmod(0o666)
+        own, other = ask(1, as_stranger=False), ask(2, as_stranger=True)
+        assert own["answer"]["cluster"] == 1, own
+        assert other["answer"].keys() == {"terms"}, other
+        assert shared.call("q", "-allusers", "-af", "Owner", "Args") == f"{user_name()} of-the-pools-user\n"
 
 
 # A writer of a log that lies still, which claims to be somebody.

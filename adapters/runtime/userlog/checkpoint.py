@@ -106,6 +106,12 @@ class ProgressFile:
             os.close(fd)
         os.replace(new, self.path)
         self._size = len(line)
+        if self._durable:  # else a power cut could undo the renaming, but keep what is written to the logs next
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
 
 
 def _write(fd: int, text: bytes, durable: bool) -> None:

@@ -1,0 +1,101 @@
+"""Golden: what claims, claims that wait and jobs that were told to end leave behind when they are over."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.domain.ports import stimuli as s
+from poolbook.replay.virtual_world import SECOND, Behaviour
+
+from ..policy.points import Point
+from .pools import TestPool
+from .preempting import DIALECTS, RETIRES, SLOT, contested, cycle
+
+LIMITED = "xsw"
+
+
+def promised(dialect: str, **policy: str) -> TestPool:
+    """A pool in which bob's 2.0, which holds a limit, waits for the slot that alice's 1.0 has."""
+    pool = contested(dialect, Behaviour(1000, grace=3), **policy)
+    cycle(pool, "2.0")
+    assert pool.state.limits_in_use == {}
+    note = e.EvaluationRecorded(pool.engine.now(), "negotiated", "again", "Requirements", "true", "true", {})
+    match = e.Match("2.0", SLOT, reason="rank", limits=LIMITED)
+    pool.log.append([note, e.CycleHeld(pool.engine.now(), "negotiated", "again", (match,), ())])
+    pool.engine.read_on()
+    pool.engine.handle([])
+    return pool
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_claim_that_waits_holds_its_limits_until_it_is_made_and_over(dialect: str) -> None:
+    pool = promised(dialect)
+    assert pool.state.limits_in_use == {LIMITED: 1}
+    pool.advance(5)
+    assert (pool.status("2.0"), pool.state.limits_in_use) == ("Running", {LIMITED: 1})
+    pool.act("remove", "2", user="bob")
+    pool.advance(5)
+    assert pool.state.limits_in_use == {}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "why", ["its job is held", "START refuses it", "the machine is drained", "the slot withdraws it"]
+)
+def test_a_claim_that_is_withdrawn_gives_its_limits_back(dialect: str, why: str) -> None:
+    refused = {"Start": 'TARGET.Owner =!= "bob"'} if why == "START refuses it" else {}
+    pool = promised(dialect, **(refused or RETIRES))
+    assert pool.state.limits_in_use == {LIMITED: 1}
+    if why == "its job is held":
+        pool.act("hold", "2.0", user="bob")
+    elif why == "the machine is drained":
+        pool.handle(s.Drain(pool.id(), "root", "h", "Quick"))
+    elif why == "the slot withdraws it":
+        pool.handle(s.WithdrawClaim(pool.id(), SLOT))
+    pool.advance(5)
+    assert [event.slot for event in pool.events() if isinstance(event, e.ClaimWithdrawn)] == [SLOT]
+    assert pool.state.limits_in_use == {}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("end", ["released", "lease over"])
+def test_the_silence_of_a_holder_ends_with_its_claim(dialect: str, end: str) -> None:
+    point = Point(dialect)
+    point.point({})
+    point.claim(lease=30)
+    point.silence()
+    assert list(point.state.silent_claims) == [SLOT]
+    if end == "released":
+        point.tell(s.ReleaseClaim)
+    point.advance(40)
+    assert point.slot().claim is None and not point.state.silent_claims
+    point.claim(lease=30)
+    point.advance(500)
+    assert point.pair() == "Claimed/Idle", "the next holder is not silent"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    ("ended_at", "outcome"),
+    [
+        (9, "exited"),  # before it was told
+        (12, "evicted"),  # between the soft and the hard signal
+        (17, "evicted"),
+    ],
+)
+def test_a_job_that_ends_after_it_was_first_told_to_is_evicted_whenever_its_end_is_reported(
+    dialect: str, ended_at: int, outcome: str
+) -> None:
+    pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(1000, immortal=True))
+    pool.machine("h", 2, 2048, 1, MachineMaxVacateTime="5")
+    began = pool.world.clock
+    pool.submit(user="alice")
+    pool.advance(10)
+    pool.vacate_slot(SLOT)
+    pool.advance(8)
+    assert [event.how for event in pool.events() if isinstance(event, e.JobSignalled)] == ["soft", "hard"]
+    (key,) = pool.state.activations
+    pool.handle(s.Ended("end", key, began + ended_at * SECOND, code=0))
+    (exited,) = (event for event in pool.events() if isinstance(event, e.JobExited))
+    assert exited.outcome == outcome

@@ -1,0 +1,130 @@
+"""Property: wherever the power fails while a job's files are kept or come back, each file is there whole, as it was
+before or as the job has made it; and what was reported as done is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.machine.execution import Activation, FileTransfer, client
+from poolbook.adapters.machine.execution.supervisor import copying, spool, staging, transfer
+from poolbook.adapters.machine.execution.supervisor import url_plugin as plugin
+from poolbook.adapters.machine.execution.supervisor.records import Journal
+
+from ..simulation.power_cuts import cuts, folder_in_memory
+from .test_transfers import files
+
+FEW = {"state": "2\n", "result": "42\n"}
+IN_A_DIRECTORY = {"state": "2\n", "d/deep": "deep\n"}
+MANY = {f"f{number}": f"{number}\n" for number in range(4)}
+TREE = {f"d/f{number}": f"{number}\n" for number in range(4)}
+
+
+def fill(folder: Path, contents: Mapping[str, str]) -> None:
+    for name, text in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+class Job:
+    """The directories of a job that has run, and what the supervisor is told about it."""
+
+    def __init__(self, folder: Path, outputs: Mapping[str, str], **transfer: Any) -> None:
+        self.disk = folder / "disk"
+        self.iwd, self.scratch = self.disk / "iwd", self.disk / "execute/dir_1/scratch"
+        self.spool = self.disk / "spool/1/0/cluster1"
+        self.names = tuple(sorted({name.partition("/")[0] for name in outputs}))
+        how = FileTransfer(executable=False, outputs=self.names, spool=str(self.spool), on_evict=True, **transfer)
+        activation = Activation(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(self.iwd), transfer=how)
+        self.order = client._start(activation)["order"]
+
+    def runs(self, outputs: Mapping[str, str]) -> None:
+        """Write what nobody has synced."""
+        self.iwd.mkdir(parents=True, exist_ok=True)
+        fill(self.scratch, outputs)
+
+
+@pytest.fixture
+def memory() -> Iterator[Path]:
+    with folder_in_memory() as folder:
+        yield folder
+
+
+@pytest.fixture
+def few_are_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More files than three are many, which are made durable together."""
+    for module in (copying, staging, spool, transfer):
+        monkeypatch.setattr(module, "SYNCED_ALONE", 3)
+
+
+@pytest.mark.usefixtures("few_are_three")
+@pytest.mark.parametrize("outputs", [FEW, IN_A_DIRECTORY, MANY], ids=["few", "in a directory", "many"])
+@pytest.mark.parametrize("first", [True, False], ids=["the first time", "again"])
+def test_a_power_cut_leaves_what_was_kept_before_or_what_is_kept_now(
+    memory: Path, outputs: Mapping[str, str], first: bool
+) -> None:
+    job = Job(memory, outputs)
+    earlier = {} if first else dict.fromkeys(outputs, "earlier\n")
+    results: list[Mapping[str, Any]] = []
+
+    def prepare() -> None:
+        if not first:
+            job.runs(earlier)
+            assert "failure" not in spool.keep(job.order, str(job.scratch))
+
+    def act() -> None:
+        job.runs(outputs)
+        results.append(spool.keep(job.order, str(job.scratch)))
+
+    for where, is_done in cuts(job.disk, prepare, act):
+        found = {}
+        if spool.settled(str(job.spool)):
+            found = files(job.spool)
+            names = json.loads(found.pop(spool.KEPT))
+            assert {name for name in names if not name.endswith("/")} == set(found), where
+        assert found in ([outputs] if is_done else [earlier, outputs]), where
+        assert not Path(f"{job.spool}{spool.NEXT}").exists(), where
+        assert not Path(f"{job.spool}{spool.BEFORE}").exists(), where
+    assert results and all("failure" not in result for result in results)
+
+
+@pytest.mark.usefixtures("few_are_three")
+@pytest.mark.parametrize("outputs", [FEW, MANY, TREE], ids=["few", "many", "a directory with many"])
+@pytest.mark.parametrize("moves", [False, True], ids=["copied", "moved"])
+@pytest.mark.parametrize("first", [True, False], ids=["the first time", "over earlier ones"])
+def test_a_power_cut_leaves_each_output_whole_and_the_recorded_end_of_a_job_has_all_of_them(
+    memory: Path, outputs: Mapping[str, str], moves: bool, first: bool
+) -> None:
+    job = Job(memory, outputs)
+    earlier = {} if first else {name: f"earlier {text}" for name, text in outputs.items()}
+
+    def prepare() -> None:
+        fill(job.iwd, earlier)
+
+    def act() -> None:
+        job.runs(outputs)
+        result = transfer.take_back(job.order, str(job.scratch), False, moves=moves)
+        assert "failure" not in result
+        Journal(str(job.disk / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
+
+    for where, is_done in cuts(job.disk, prepare, act):
+        found = {name: text for name, text in files(job.iwd).items() if not name.startswith(".poolbook-")}
+        for name, text in found.items():
+            assert text in (outputs[name], earlier.get(name)), (where, name)
+        if is_done or "1" in Journal(str(job.disk / "exits"), {"1"}).records:
+            assert found == outputs, where
+        assert found.keys() >= earlier.keys(), where
+
+
+def test_a_power_cut_leaves_the_file_of_a_file_url_whole(memory: Path) -> None:
+    disk = memory / "disk"
+
+    def prepare() -> None:
+        fill(disk, {"from": "new\n", "to": "earlier\n"})
+
+    for where, _ in cuts(disk, prepare, lambda: plugin._write_file(f"file://{disk}/to", f"{disk}/from")):
+        assert (disk / "to").read_text() in ("earlier\n", "new\n"), where

@@ -1,0 +1,220 @@
+"""Golden: what is done for another user is done with all of that user's rights, those of the user's groups among them,
+and with no other. A file shows it: it belongs to root, and a group of the user's may use it, not the first one.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.machine import accounts
+from poolbook.adapters.machine.execution import Account, Chirp, Exited, FileTransfer
+from poolbook.adapters.machine.execution.supervisor.rights import Rights, acting, become
+from poolbook.adapters.runtime import job_users
+from poolbook.adapters.runtime.hold_reasons import held_for_failure
+
+from ..pool.test_strangers import folder_of_all
+from .bench import Bench
+from .test_chirp import Client
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act with the rights of another user")
+
+USER, OTHER = pwd.getpwnam("games"), pwd.getpwnam("news")
+GROUP, OTHERS_GROUP = 54_321, 54_322  #: no group of the system's: a number is enough
+GROUPS = (USER.pw_gid, GROUP)
+RIGHTS = Rights(USER.pw_uid, USER.pw_gid, GROUPS)
+ACCOUNT = Account(USER.pw_name, USER.pw_uid, USER.pw_gid, GROUPS, "/")
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory to which all users can come, with a file for each of two groups."""
+    with folder_of_all() as folder:
+        folder.path.chmod(0o755)
+        for name, group in (("groups", GROUP), ("others", OTHERS_GROUP), ("roots", 0)):
+            path = folder.path / name
+            path.write_text(f"{name}\n")
+            os.chown(path, 0, group)
+            path.chmod(0o660)
+        writable = folder.path / "writable"
+        writable.mkdir()
+        os.chown(writable, 0, GROUP)
+        writable.chmod(0o2770)
+        yield folder.path
+
+
+def readable(place: Path) -> set[str]:
+    found = set()
+    for name in ("groups", "others", "roots"):
+        try:
+            found.add((place / name).read_text().strip())
+        except PermissionError:
+            continue
+    return found
+
+
+def in_a_process(work: Callable[[], str]) -> str:
+    """Return what `work` says in a process of its own."""
+    said, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.write(tell, work().encode())
+        except BaseException as error:
+            os.write(tell, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(tell)
+    os.waitpid(pid, 0)
+    with open(said) as file:
+        return file.read()
+
+
+@contextmanager
+def roots_groups(*groups: int) -> Iterator[None]:
+    """Let this process have groups of its own."""
+    before = os.getgroups()
+    os.setgroups(groups)
+    try:
+        yield
+    finally:
+        os.setgroups(before)
+
+
+def test_a_process_that_becomes_a_user_has_the_users_groups_and_none_of_roots(place: Path) -> None:
+    def work() -> str:
+        become(RIGHTS)
+        return repr((os.getresuid(), os.getresgid(), sorted(os.getgroups()), sorted(readable(place))))
+
+    with roots_groups(OTHERS_GROUP):
+        said = in_a_process(work)
+    assert said == repr(((USER.pw_uid,) * 3, (USER.pw_gid,) * 3, sorted(GROUPS), ["groups"]))
+
+
+def becomes(rights: Rights) -> str:
+    become(rights)
+    return "it is"
+
+
+@pytest.mark.parametrize("rights", [Rights(0, USER.pw_gid, GROUPS), Rights(USER.pw_uid, 0, GROUPS)])
+def test_no_process_becomes_root_for_others(rights: Rights) -> None:
+    assert "nothing is run for others with the rights of root" in in_a_process(lambda: becomes(rights))
+
+
+def test_what_is_done_as_a_user_is_done_with_the_users_groups_and_with_roots_again_afterwards(place: Path) -> None:
+    with roots_groups(OTHERS_GROUP):
+        with acting(RIGHTS):
+            assert readable(place) == {"groups"}
+            (place / "writable/made").write_text("made\n")
+            with pytest.raises(PermissionError):
+                (place / "made").write_text("made\n")
+        assert readable(place) == {"groups", "others", "roots"}
+        assert os.getgroups() == [OTHERS_GROUP]
+    assert (place / "writable/made").stat().st_uid == USER.pw_uid
+
+
+def test_an_error_of_what_is_done_as_a_user_gives_roots_rights_back(place: Path) -> None:
+    with roots_groups(OTHERS_GROUP):
+        with pytest.raises(PermissionError), acting(RIGHTS):
+            (place / "roots").read_text()
+        assert readable(place) == {"groups", "others", "roots"} and os.getgroups() == [OTHERS_GROUP]
+
+
+def test_one_thread_that_acts_as_a_user_leaves_the_others_roots_rights(place: Path) -> None:
+    seen: list[set[str]] = []
+    go = threading.Event()
+
+    def look() -> None:
+        go.wait()
+        seen.append(readable(place))
+
+    before = threading.Thread(target=look)
+    before.start()
+    with acting(RIGHTS):
+        go.set()
+        before.join()
+        after = threading.Thread(target=look)  # a thread has the rights of the one that makes it
+        after.start()
+        after.join()
+    assert seen == [{"groups", "others", "roots"}, {"groups"}]
+
+
+@pytest.fixture
+def bench(place: Path) -> Iterator[Bench]:
+    with Bench(place) as one:
+        yield one
+
+
+def job(bench: Bench, script: str, **fields: Any) -> Exited:
+    """Run a job as the user."""
+    execute = bench.home / "execute"
+    execute.mkdir(exist_ok=True)
+    execute.chmod(0o711)
+    fields = {"account": ACCOUNT, "files": ACCOUNT, "execute": str(execute), "run_in_iwd": True} | fields
+    bench.sh("1", script, iwd=str(bench.home), **fields)
+    end: Exited = bench.end("1")
+    return end
+
+
+def test_a_job_has_the_groups_of_its_account_and_writes_where_these_may(bench: Bench, place: Path) -> None:
+    end = job(bench, "id -G; cat groups; cat others", stdout="writable/out", stderr="writable/err")
+    assert end.code == 1
+    assert (place / "writable/out").read_text() == f"{' '.join(map(str, GROUPS))}\ngroups\n"
+    assert "others: Permission denied" in (place / "writable/err").read_text()
+
+
+def test_a_jobs_files_are_moved_with_the_groups_of_their_owner(bench: Bench, place: Path) -> None:
+    transfer = FileTransfer(executable=False, inputs=("groups",), outputs=("made",), remaps={"made": "writable/made"})
+    assert job(bench, "cat groups > made", transfer=transfer, run_in_iwd=False).code == 0
+    assert (place / "writable/made").read_text() == "groups\n"
+
+
+def test_a_jobs_files_are_moved_with_no_other_groups(bench: Bench) -> None:
+    transfer = FileTransfer(executable=False, inputs=("others",), outputs=())
+    bench_end = job(bench, "true", transfer=transfer, run_in_iwd=False)
+    assert "others: (errno 13) Permission denied" in held_for_failure(bench_end, None)  # type: ignore[arg-type]
+
+
+def test_a_jobs_chirp_has_the_groups_of_the_owner_of_its_files(bench: Bench, place: Path) -> None:
+    activation = {"chirp": Chirp(), "transfer": FileTransfer(executable=False, outputs=())}
+    execute = place / "execute"
+    execute.mkdir()
+    execute.chmod(0o711)
+    bench.sh(
+        "1",
+        "touch ready; sleep 100",
+        iwd=str(place),
+        account=ACCOUNT,
+        files=ACCOUNT,
+        execute=str(execute),
+        **activation,
+    )
+    scratch = execute / "dir_1/scratch"
+    bench.until(lambda: (scratch / "ready").exists())
+    client = Client(scratch / ".chirp.config")
+    try:
+        assert client.say(f"cookie {client.cookie}") == 0
+        assert (client.fetched("getfile groups"), client.say("getfile others")) == (b"groups\n", -2)
+    finally:
+        client.close()
+        bench.supervisor.signal("1", "hard")
+        bench.end("1")
+
+
+def test_an_account_has_all_groups_that_the_system_knows_of_its_user(
+    monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    """The system's users in a container have no second group, so the system's answer is given here."""
+    monkeypatch.setattr(os, "getgrouplist", lambda name, group: [group, GROUP] if name == USER.pw_name else [group])
+    assert accounts.named(USER.pw_name).groups == GROUPS
+    with job_users.rights_of(USER.pw_name):
+        assert readable(place) == {"groups"}
+    with job_users.rights_of(OTHER.pw_name):
+        assert readable(place) == set()

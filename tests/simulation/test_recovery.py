@@ -1,0 +1,127 @@
+"""Golden: what a pool that was killed between its log and its supervisor repeats, in which order the supervisor is
+told, and what is logged after the clock was set.
+
+The pool and the supervisor are the real ones, on a simulated machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from poolbook.domain.ports import stimuli as s
+
+from ..domain.pools import selection
+from .machine import POOL, SECOND, Killed, Running
+from .story import Story
+
+SEED = 1  # whose machine has no backfill
+
+
+def act(story: Story, action: str, fast: bool = False) -> None:
+    story.ask(lambda name: s.Act(name, "alice", action, selection("alice"), fast=fast))
+
+
+def dies_before_it_tells(story: Story, action: str, fast: bool = False) -> None:
+    """Ask for something; the pool is killed when its log has it, and the supervisor has not heard of it."""
+    append = story.store.append
+
+    def last(store: Callable[[], None]) -> None:
+        append(store)
+        story.machine.dead.add(POOL)
+
+    story.store.append = last  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        act(story, action, fast)
+    story.store.append = append  # type: ignore[method-assign]
+    story.kill_pool()
+    story.revive()
+    story.advance(0.5)
+
+
+def processes(story: Story) -> list[Running]:
+    """Return the jobs' processes that have not ended."""
+    return [one for one in story.machine.table.values() if one.plan is not None and one.status is None]
+
+
+@pytest.mark.parametrize(
+    ("before", "action", "fast", "becomes"),
+    [
+        ("", "suspend", False, "stopped"),
+        ("suspend", "continue", False, "running"),
+        ("", "vacate", False, "ended"),
+        ("", "vacate", True, "ended"),
+        ("", "hold", False, "ended"),
+        ("", "remove", False, "ended"),
+        ("suspend", "hold", False, "ended"),
+    ],
+)
+def test_a_signal_that_the_log_has_is_sent_again_by_the_next_pool(
+    before: str, action: str, fast: bool, becomes: str
+) -> None:
+    with Story(SEED).begun() as story:
+        story.submit_plan("60 0 - 0" if fast else "60 0 0 0")  # only a hard kill ends the first
+        story.advance(3)
+        (process,) = processes(story)
+        if before:
+            act(story, before)
+        dies_before_it_tells(story, action, fast)
+        found = "ended" if process.status is not None else "stopped" if process.stopped else "running"
+        assert found == becomes
+
+
+def test_a_job_that_was_suspended_stays_so_when_the_pool_is_killed_and_begins_again() -> None:
+    with Story(SEED).begun() as story:
+        story.submit_plan("60 0 0 0")
+        story.advance(3)
+        act(story, "suspend")
+        story.kill_pool()
+        story.revive()
+        story.advance(5)
+        assert [one.stopped for one in processes(story)] == [True]
+
+
+def test_the_next_job_of_a_claim_is_started_before_the_end_of_the_last_one_is_acknowledged() -> None:
+    """A start is what somebody waits for; and what is acknowledged is forgotten, so all else is done before."""
+    with Story(SEED).begun() as story:
+        story.submit_plan("5 0 0 0", story.cores + 1)
+        story.advance(3)
+        assert story.pool is not None
+        world, asked = story.pool.world, list[str]()
+        start, acknowledge = world.start, world.acknowledge
+
+        def starts(launches: Sequence[Any]) -> None:
+            asked.append("start")
+            start(launches)
+
+        def acknowledges(keys: Iterable[str]) -> None:
+            asked.append("acknowledge")
+            acknowledge(keys)
+
+        world.start, world.acknowledge = starts, acknowledges  # type: ignore[method-assign]
+        story.advance(3)
+        assert asked[:2] == ["start", "acknowledge"]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+@pytest.mark.parametrize("when", ["before the job starts", "while the job runs"])
+def test_a_job_has_run_as_long_as_it_has_whatever_the_clock_is_set_to(when: str, hours: int) -> None:
+    with Story(SEED).begun() as story:
+        if when == "before the job starts":
+            story.machine.clock += hours * 3600 * SECOND
+        story.submit_plan("50 0 0 0")
+        story.ask(lambda name: s.Edit(name, "alice", selection("1"), {"LeaveJobInQueue": "true"}, False))
+        story.advance(10)
+        if when == "while the job runs":  # the log's time goes on from its last event, which is now
+            story.ask(lambda name: s.Edit(name, "alice", selection("1"), {"JobPrio": "1"}, False))
+            story.machine.clock += hours * 3600 * SECOND
+        story.advance(50)
+        assert story.pool is not None
+        ad = story.pool.engine.state.clusters[1].attributes(0)
+        ran = 50 + (3600 if when == "while the job runs" and hours > 0 else 0)
+        assert float(ad["RemoteWallClockTime"]) == pytest.approx(ran, abs=1)
+        assert int(ad["CompletionDate"]) - int(ad["JobCurrentStartExecutingDate"]) == pytest.approx(ran, abs=1)
+        assert 0 <= int(ad["JobCurrentStartExecutingDate"]) - int(ad["JobCurrentStartDate"]) <= 1
+        assert int(ad["EnteredCurrentStatus"]) == pytest.approx(int(ad["CompletionDate"]), abs=1)
