@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import cast
 
 from ...domain.events import SlotReported
+from ...domain.imported.record_sources import NOT_SWITCHED
 from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
 
 _JOB = r"(?P<job>\d{1,10}\.\d{1,10})"
@@ -19,6 +20,7 @@ SHADOWS: Rows = (
     (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} reports job exit reason (?P<reason>\d+)\.", "_reported"),
     (rf"Shadow pid (?P<shadow>\d+) switching to job {_JOB}\.", "_switched"),
     (r"Shadow pid (?P<shadow>\d+) died with (?P<words>.*)", "_died"),
+    (r"Failed to (?:expand job ad|get ok) when switching shadow (?P<shadow>\d+) to .*", "_stayed"),
     (rf"match \({_CLAIM}\) switching to job {_JOB}", "_switching"),
     (rf"Match record \({_CLAIM}, {_ANY}\) deleted", "_forgotten"),
     (rf"Completed RELEASE_CLAIM to startd {_CLAIM}", "_released"),
@@ -77,6 +79,12 @@ class SchedLogReader(DaemonLog):
         job, _ = self._shadows().pop(said["shadow"], ("", {}))
         if job:
             self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["words"]}, job)
+
+    def _stayed(self, said: LogMessage) -> None:
+        """Report that a shadow did not take the job to which it was to switch: the schedd requeues that one."""
+        job, _ = self._shadows().pop(said["shadow"], ("", {}))
+        if job:
+            self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": NOT_SWITCHED}, job)
 
     def _forgotten(self, said: LogMessage) -> None:
         """Report a deleted match record. Without a job in it, the claim was released."""

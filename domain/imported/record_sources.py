@@ -17,6 +17,7 @@ class SourceKind(NamedTuple):
     writer: str
 
 
+NOT_SWITCHED: Final = "it did not switch"  #: the reason of `shadow_gone` where a shadow never had the job
 LEAST_AD: Final = 500  #: so many bytes more or less in a history are a whole ad; fewer are a changed value
 
 KINDS: Final[dict[str, SourceKind]] = {

@@ -73,10 +73,13 @@ _NOT_READ = re.compile(
 )
 """Files to skip without a report: HTCondor's other ones (PER_JOB_HISTORY_DIR's repeat the history), and scripts."""
 
+_MAIL = re.compile(rb"^\*\*\* Last \d+ line\(s\) of file ", re.MULTILINE)
+"""How the mail of a master quotes a daemon's log: the log itself has the lines, too."""
+
 
 def kind_of(name: str, head: bytes) -> str | None:
     """Return a file's kind (a key of ``KINDS``), or None, by its uncompressed name and first ``SNIFFED`` bytes."""
-    if _NOT_READ.search(name) or not head.strip():
+    if _NOT_READ.search(name) or not head.strip() or _MAIL.search(head):
         return None
     sure = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
     named = [sign for sign in SIGNS if sign.name.search(name) and sign.content.search(head) and _begins(sign, head)]

@@ -66,8 +66,9 @@ def _facts() -> Iterator[tuple[str, Fact]]:
 FACTS: Final = dict(_facts())
 NUMBERED: Final = {"hold": "the hold number", "wall_runs": "of these"}
 """The facts of which a job has several, and how their number is printed."""
-COUNTED_BY_SHADOWS: Final = frozenset({"starts", "wall", "wall_runs", "run_wall"})
-"""The facts that nobody knows of a job whose shadow was lost and replaced."""
+COUNTED_BY_SHADOWS: Final = frozenset({"starts", "stopped", "wall", "wall_runs", "run_wall"})
+"""The facts on which the records of a job disagree whose shadow lost its starter for a while, or was replaced: the
+startd ends the run when it sees that, and the shadow when the lease is over."""
 LETTERS: Final[dict[str, str]] = {kind.letter: name for name, kind in KINDS.items()}
 BELIEVED: Final[dict[tuple[str, str], int]] = {
     (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sayings)

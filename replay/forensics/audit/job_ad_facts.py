@@ -12,7 +12,10 @@ from ....domain.imported.packed_ads import plain
 from .statements import JobAccount, RecordedRun, Statement, StatementSource
 from .tolerances import ANY, LINGERING, NEAR, ROUNDED, SECOND
 
+CHECKPOINTING: Final = ("CheckpointExitCode", "SuccessCheckpointExitCode", "WantFTOnCheckpoint")
+"""One of these is in the ad of a job that writes checkpoints itself."""
 ATTRIBUTES: Final = (
+    *CHECKPOINTING,
     "AccountingGroup", "ActivationDuration", "ActivationExecutionDuration", "BytesRecvd", "BytesSent", "ClusterId",
     "CommittedTime", "CompletionDate", "CumulativeRemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeSlotTime",
     "DiskUsage_RAW", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal", "ExitCode", "ExitSignal",
@@ -199,7 +202,7 @@ def _of_one_shadow(place: StatementSource, ad: Ad, completed: bool) -> list[Stat
     if shadows is None or wall is None:
         return []
     found = [place.measures("wall_runs", wall, less=0, more=0, number=shadows, by="RemoteWallClockTime")]
-    if (committed := seconds(ad, "CommittedTime")) is not None:
+    if (committed := seconds(ad, "CommittedTime")) is not None and not _checkpoints(ad):
         found.append(place.measures("wall_runs", committed, more=ANY, number=shadows, by="CommittedTime"))
     last = seconds(ad, "LastRemoteWallClockTime")
     if shadows > 1 and last is not None:
@@ -242,6 +245,11 @@ def _run(place: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
         if whole(ad, "JobUniverse") in ON_SLOTS:
             run.said += _times(place, ad, run, placed) + _sizes(place, ad)
     return [run]
+
+
+def _checkpoints(ad: Ad) -> bool:
+    """Return True if the job writes checkpoints itself: its CommittedTime counts from when its program began."""
+    return any(name in ad for name in CHECKPOINTING)
 
 
 def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
@@ -319,7 +327,7 @@ def _times(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> lis
         found.append(place.measures("run_wall", run.stopped - placed, by=by))
     if place.letter != "P":
         say("run_wall", "LastRemoteWallClockTime", 0, 0)
-        if run.shadow == 1:
+        if run.shadow == 1 and not _checkpoints(ad):
             say("run_wall", "CommittedTime")
     if run.began is not None:  # else these are of the run before
         say("run_wall", "ActivationDuration", NEAR, ANY)

@@ -80,7 +80,7 @@ class ThingFacts:
             if ad is None:
                 continue
             told = [values for table in tables.values() if (values := self._at(fact, table, row[0]))]
-            if told and all(ad.denies(value) for values in told for value in values):
+            if 0 < len(told) == len(tables) and all(ad.denies(value) for values in told for value in values):
                 yield [told[-1][-1], ad]
 
     def _at(self, fact: str, table: list[Row], at: int) -> list[Statement]:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from attrs import define, field
 
-from ....domain.imported.record_sources import KINDS
+from ....domain.imported.record_sources import KINDS, NOT_SWITCHED
 from ....domain.state_machines.hold_codes import FIRST_VACATE_CODE
 from ...audit_result import AuditFinding
 from ..sources import Sources
@@ -311,9 +311,12 @@ def _told(heard: Iterable[JobRecord], entries: frozenset[int]) -> dict[tuple[str
         elif one.letter == "D" and one.what == "shadow_began":
             add("began", one, one.at)
             shadows.add((one.chain, facts.get("shadow", "")))
+        elif one.what == "shadow_gone" and facts.get("reason") == NOT_SWITCHED:
+            found.get(("began", "D"), {}).get(one.chain, [None]).pop()  # no shadow was started for it
         elif one.letter == "D" and one.what == "shadow_gone":
             how, shadow = facts.get("status") or facts.get("reason", ""), (one.chain, facts.get("shadow", ""))
-            add("ended", one, one.at, "", how in OVER and shadow in shadows)
+            late = 0 if how in DONE else LINGERING  # it may wait for a startd that does not answer
+            add("ended", one, one.at, "", how in OVER and shadow in shadows, late)
             if how in DONE and shadow in shadows:
                 add("ran", one, one.at)
             shadows.discard(shadow)
@@ -330,6 +333,7 @@ def _of_epoch(one: JobRecord, ad: Ad, add: Any) -> None:
     kind, at = text_of(ad, "EpochAdType"), date(ad, "EpochWriteDate")
     if at is not None and kind == "SPAWN":
         add("began", one, at)
-    elif at is not None and kind == "EPOCH" and "HoldReasonCode" not in ad:
+    elif at is not None and kind == "EPOCH":
         held = 0 < (whole(ad, "VacateReasonCode") or 0) < FIRST_VACATE_CODE  # its shadow stays until all is cleaned up
-        add("ended", one, at, late=LINGERING if held else 0)
+        kept = "HoldReasonCode" in ad  # whether the shadow exits, and how, depends on who held the job
+        add("ended", one, at, must=not kept, late=LINGERING if held or kept else 0)

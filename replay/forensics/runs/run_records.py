@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
-from ....domain.imported.record_sources import RecordPlace, place_of
+from ....domain.imported.record_sources import NOT_SWITCHED, RecordPlace, place_of
 from ....domain.ports.log import Log
 from ...narration.wording import EVER
 from ..audit.event_log_facts import JobRecord
@@ -139,7 +139,8 @@ class Records:
             self._begun[shadow] = place
         elif event.said == "shadow_gone":
             begun = self._begun.pop(shadow, None)
-            if begun is not None and event.facts.get("status") == NOT_STARTED:
+            unstarted = event.facts.get("status") == NOT_STARTED or event.facts.get("reason") == NOT_SWITCHED
+            if begun is not None and unstarted:
                 self.codes[begun] = _REFUSED
 
     def on_slot(self, position: int, event: e.SlotReported) -> None:
