@@ -291,6 +291,15 @@ def test_the_end_of_a_run_that_is_told_twice_is_found(kind: str) -> None:
     assert accused(examine([one, one._replace(path="copy")])) == []
 
 
+def test_an_end_that_an_orphaned_shadow_writes_again_is_reported_and_no_violation() -> None:
+    one = file("epochs", Truth())
+    last = re.findall(r"(?:.*\n)*?\*\*\*.*\n", one.data.decode())[-1]
+    again = re.sub(r"(?m)^(EpochWriteDate = \d+)$", r"\1\nTerminationPending = true", last)
+    audit = examine([one._replace(data=one.data + again.encode())]).audit
+    assert audit.violations == []
+    assert [(found.thing, found.rule) for found in audit.repeated] == [("7.0", "repeated")]
+
+
 def test_a_job_that_leaves_the_queue_twice_is_found() -> None:
     one = file("queue", Truth())
     gone = b"102 7.0\n"

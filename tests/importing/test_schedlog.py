@@ -93,6 +93,15 @@ def test_a_shadow_that_goes_on_with_another_job_has_the_same_claim() -> None:
     assert said(switched) == [("2.0", "shadow_began", {"shadow": "84343"})]
 
 
+@pytest.mark.parametrize(
+    "failed", ["expand job ad when switching shadow {} to new job 2.0", "get ok when switching shadow {} to a new job."]
+)
+def test_a_shadow_that_does_not_take_its_next_job_never_had_it(failed: str) -> None:
+    stayed = "Failed to " + failed.format(84343)
+    gone = {"shadow": "84343", "reason": "it did not switch"}
+    assert said(BEGAN, "Shadow pid 84343 switching to job 2.0.", stayed)[2:] == [("2.0", "shadow_gone", gone)]
+
+
 def test_a_shadow_that_was_killed_ended_its_last_job() -> None:
     died = "Shadow pid 84343 died with signal 9 (Killed)"
     gone = {"shadow": "84343", "reason": "signal 9 (Killed)"}

@@ -266,16 +266,20 @@ class FactAuditor:
         return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)
 
     def _excuse(self) -> None:
-        """Take what a schedd that was killed did again, since it had lost the end of its job_queue.log, for that."""
+        """Move to the repeated records what is there twice, legally: an end that a shadow wrote once more, and what a
+        schedd that was killed did again, since it had lost the end of its job_queue.log."""
         deaths, audit = self._deaths.get("D", []), self.audit
 
         def lost(found: AuditFinding) -> bool:
             again = found.rule in DONE_AGAIN or found.words == ENDED_AGAIN
             return again and any(until - NEAR <= found.at <= until + AFTERWARDS for _, until in deaths)
 
-        legal = [*audit.repeated, *filter(lost, audit.violations)]
-        audit.repeated[:] = [evolve(one, rule="repeated", words=one.words + LOSS * lost(one)) for one in legal]
-        audit.violations[:] = [one for one in audit.violations if not lost(one)]
+        def legal(found: AuditFinding) -> bool:
+            return found.rule == "repeated" or lost(found)
+
+        repeated = [*audit.repeated, *filter(legal, audit.violations)]
+        audit.repeated[:] = [evolve(one, rule="repeated", words=one.words + LOSS * lost(one)) for one in repeated]
+        audit.violations[:] = [one for one in audit.violations if not legal(one)]
 
     def _accuse(self, thing: str, stated: list[Statement], run: int) -> None:
         first = stated[0]

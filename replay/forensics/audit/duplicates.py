@@ -3,7 +3,7 @@ job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from datetime import tzinfo
 from typing import Final
 
@@ -17,7 +17,7 @@ from .tolerances import FAR, NEAR
 
 _OF_CLAIMS: Final = (
     "ClusterId", "CompletionDate", "EpochAdType", "EpochWriteDate", "GlobalJobId", "HoldReasonCode",
-    "JobCurrentStartDate", "JobDuration", "NumShadowStarts", "ProcId", "PublicClaimId",
+    "JobCurrentStartDate", "JobDuration", "NumShadowStarts", "ProcId", "PublicClaimId", "TerminationPending",
 )  # fmt: skip
 _SLACK: Final = {"P": NEAR, "S": FAR}
 """How far the runs of one claim may overlap: a starter exits some seconds after its job."""
@@ -26,15 +26,18 @@ _SLACK: Final = {"P": NEAR, "S": FAR}
 def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Yield a finding for each repetition in the scratch database; stories print times in `zone`."""
     yield from _histories(scratch, sources, zone)
+    again = set[tuple[int, int]]()  # ads of a shadow that could not tell the schedd the end, and wrote it once more
     for letter, source, line, ad in scratch.ads_of("PS", _OF_CLAIMS):
         begin = date(ad, "JobCurrentStartDate")
         until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
         _ended(scratch, letter, sources.chain(source), source, line, ad)
+        if ad.get("TerminationPending", "").lower() == "true":
+            again.add((source, line))
         counts = plain(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
         if counts and begin is not None and until is not None and "PublicClaimId" in ad:
             job = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
             scratch.add_run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
-    yield from _runs(scratch, sources, zone)
+    yield from _runs(scratch, sources, zone, again)
     yield from _claims(scratch, sources, zone)
 
 
@@ -82,9 +85,13 @@ _ENDS: Final = {
 }
 
 
-def _runs(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
+def _runs(
+    scratch: ScratchDatabase, sources: Sources, zone: tzinfo, again: Set[tuple[int, int]]
+) -> Iterator[AuditFinding]:
     for job, letter, places in scratch.repeated_ends():
         rule, what, words = _ENDS[letter]
+        if not again.isdisjoint((source, line) for _, source, line in places):
+            rule = "repeated"
         story = [(at, f"{source}:{line}", what) for at, source, line in dict.fromkeys(places)]
         parts = job.split("#")
         thing = parts[1] if len(parts) == 3 else job
