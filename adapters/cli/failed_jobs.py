@@ -14,6 +14,7 @@ from ...domain.names import JobId
 from ...domain.negotiator.unmatchable import misfit
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
+from ...domain.state_machines.hold_codes import hold_advice
 from ...replay.narration.unmatchable_words import no_slot
 from ...replay.outcomes import Ended, Hold
 from ...replay.why.rejections import fits_none
@@ -133,8 +134,9 @@ def _way_out(ad: Mapping[str, str], hold: Hold, number: int, jobs: int) -> str:
         return f"You submitted {them} on hold: `poolbook release {number}` and `poolbook resume` let {them} run."
     folders = [os.path.dirname(path) for name in _OUTPUTS if (path := _path(ad, name))]
     missing = next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
-    make = f"`mkdir -p {shlex.quote(missing)}`, then " if missing else "When that is mended: "
-    return f"{make}`poolbook release {number}` and `poolbook resume`."
+    if missing:
+        return f"`mkdir -p {shlex.quote(missing)}`, then `poolbook release {number}` and `poolbook resume`."
+    return f"{hold_advice(hold.code, 'poolbook', str(number))}; `poolbook resume` runs what was released."
 
 
 _SUBMITTED_HELD = "15"

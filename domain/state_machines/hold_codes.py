@@ -8,7 +8,7 @@ NumHoldsByReason and NumVacatesByReason. Those that HTCondor no longer uses stay
 from __future__ import annotations
 
 from pkgutil import get_data
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from ..package_data import Section, sections
 
@@ -18,6 +18,7 @@ class Code(NamedTuple):
     name: str
     words: str
     subcode: str = ""  #: the meaning of the subcode, where the code has one of its own
+    advice: str = ""  #: of a hold: what can be done, with {release}, {remove} and {edit} for the commands
 
 
 FIRST_VACATE_CODE: Final = 1000
@@ -33,11 +34,25 @@ def _codes(section: Section) -> dict[int, Code]:
     for line in section.lines:
         first, *words = line.split(" | ")
         number, _, name = first.partition(" ")
-        found[int(number)] = Code(int(number), name, *words)
+        advice = words.pop(1) if section.kind == "hold" else ""
+        found[int(number)] = Code(int(number), name, words[0], words[1] if words[1:] else "", advice)
     return found
 
 
 HOLD_CODES, VACATE_CODES = map(_codes, sections(get_data(__package__, "hold_codes.txt")))
+
+
+_TOOLS: Final = {
+    "poolbook": {"release": "poolbook release", "remove": "poolbook rm", "edit": "poolbook qedit"},
+    "condor": {"release": "condor_release", "remove": "condor_rm", "edit": "condor_qedit"},
+}
+
+
+def hold_advice(code: str, tools: Literal["poolbook", "condor"], job: str) -> str:
+    """Return what can be done about a hold of this code, with the commands for this job."""
+    known = HOLD_CODES.get(int(code)) if code.isascii() and code.isdigit() else None
+    commands = {name: f"{command} {job}" for name, command in _TOOLS[tools].items()}
+    return (known or HOLD_CODES[0]).advice.format(**commands)
 
 
 def code_name(code: int) -> str:

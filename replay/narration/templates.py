@@ -19,6 +19,7 @@ _TRUTH = re.compile(r" == (True|False)\b")  #: what a negotiator writes of a con
 _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "nobody", "none", "of", "somebody", "the", "what"})
 LONGEST = 120  #: so many characters of one fact stand in a sentence without its evidence
+LONG = {"reason": 2000, "hold": 2000, "advice": 2000}  #: facts that say what to correct; a long one is still cut
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
@@ -26,7 +27,7 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
     said = _part_of(template, verbose)
     while (less := _PART.sub(lambda part: _kept(part[1], facts), said)) != said:  # the innermost first
         said = less
-    short = facts if verbose else {name: cut(text) for name, text in facts.items()}
+    short = facts if verbose else {name: cut(text, LONG.get(name, LONGEST)) for name, text in facts.items()}
     text = _FACT.sub(lambda fact: short.get(fact[1], ""), said)
     text = _DOTS.sub(lambda dots: "." if len(dots[0]) == 2 else "...", text)
     return f"{text[:1].upper()}{text[1:]}" if said.startswith("{") and _begins(text) else text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, tzinfo
 from typing import NamedTuple
 
@@ -11,7 +11,8 @@ import attrs
 from ...domain import events as e
 from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL
-from ...domain.state.schedd_settings import STARTS
+from ...domain.state.schedd_settings import MAX_RELEASES, STARTS, limit
+from ...domain.state_machines.hold_codes import hold_advice
 from ..narration.defrag_words import seen as defrag_seen
 from ..narration.sentences import (
     Answer,
@@ -69,11 +70,12 @@ def judged(events: Iterable[Told], cluster: int, proc: int) -> tuple[tuple[int, 
 
 class _Situation(NamedTuple):
     """What an answer is made of: the code of its first line, the lines that explain it, the most telling first, and the
-    code of what can be done."""
+    code of what can be done, with facts for it."""
 
     head: str
     steps: list[Sentence]
     advice: str
+    about: Mapping[str, str] = {}
 
 
 def _add(life: JobLife, code: str, **facts: str) -> Sentence:
@@ -90,7 +92,8 @@ def _answer(life: JobLife) -> Answer:
     slot = "" if life.run is None else life.run.slot
     facts = {"since": instant(since.at, life.zone), "slot": slot, "how": since.facts.get("how", "")}
     head = _add(life, situation.head, **facts)
-    advice = advise(situation.advice, head, job=life.name, slot=slot or life.match) if situation.advice else None
+    about = {"job": life.name, "slot": slot or life.match, **situation.about}
+    advice = advise(situation.advice, head, **about) if situation.advice else None
     cycles = [step for step in situation.steps if step.code == "refused"]
     chain = sorted([*life.chain, *cycles], key=lambda sentence: sentence.position)
     return answer(head, situation.steps, advice, chain)
@@ -125,9 +128,12 @@ def _is_over(life: JobLife) -> _Situation:
 
 
 def _is_held(life: JobLife) -> _Situation:
-    code = life.ad.get("HoldReasonCode", "")
-    advice = "release_it" if code in _BY_HAND else "mend_and_release"
-    return _Situation("job_held", [*_why_ended(life), *_still_running(life)], advice)
+    steps = [*_why_ended(life), *_still_running(life)]
+    most, holds = limit(life.settings, MAX_RELEASES), life.ad.get("NumHolds", "")
+    if most is not None and holds.isdecimal() and 0 <= most < int(holds):
+        return _Situation("job_held", steps, "release_limit", {"holds": holds, "most": str(most)})
+    advice = hold_advice(life.ad.get("HoldReasonCode", ""), "poolbook", life.name)
+    return _Situation("job_held", steps, "hold_advice", {"advice": advice})
 
 
 def _is_suspended(life: JobLife) -> _Situation:
@@ -238,7 +244,6 @@ _ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot"
 _BY_SLOT = frozenset({"slot_suspends"})
 _GIVEN = frozenset({"matched", "put_together"})
 """What tells of the slot on which a job begins."""
-_BY_HAND = ("1", "15")  #: codes of holds that somebody wanted: nothing has to be mended before the release
 _SITUATIONS: dict[str, Callable[[JobLife], _Situation]] = {
     "Unmade": _is_unmade,
     "Idle": _waits,

@@ -53,6 +53,7 @@ class JobLife:
         self.match = ""
         self.matched_at = 0
         self.run: e.JobActivated | None = None
+        self.settings: dict[str, str] = {}  #: the pool's, where they differ from the defaults
         self.at = 0  # when the log was written last, in microseconds
         self.waiting = 0  # until when the start of its process is deferred, in microseconds
         self.moving: e.JobTransferBegan | None = None
@@ -84,6 +85,8 @@ class JobLife:
         self.slots.note(position, event)
         if isinstance(event, e.DefragPolled):
             self.poll = event
+        if isinstance(event, e.PoolFounded | e.PoolConfigured):
+            self.settings |= event.settings
         if isinstance(event, e.CycleHeld):
             for match in event.matches:
                 if match.reason:

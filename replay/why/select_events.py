@@ -11,7 +11,7 @@ from .limit_holders import limit_events
 from .rejections import fits_none
 from .unmatchable import SLOT_EVENTS
 
-_SHARED = ("negotiator", "requests", "evidence", "defrag")
+_SHARED = ("pool", "negotiator", "requests", "evidence", "defrag")
 _WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
 _HOLDS = (e.ClaimMade, e.ClaimEnded)
 

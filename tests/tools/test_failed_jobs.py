@@ -90,7 +90,7 @@ def test_jobs_held_for_one_reason_are_one_sentence_with_the_way_out(tmp_path: Pa
     assert [call for call, _ in worth] == ["why 3.0", "release 3"]
     (tmp_path / "out").mkdir()
     (told_again,), _ = failures([fared(tmp_path, 3, held(0, 2, "7", reason))], {}, False)
-    assert told_again.endswith("When that is mended: `poolbook release 3` and `poolbook resume`.")
+    assert told_again.endswith("then `poolbook release 3`; `poolbook resume` runs what was released.")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_job_that_was_submitted_on_hold_needs_no_mending(tmp_path: Path) -> No
 
 def test_jobs_held_for_several_reasons_are_told_by_the_first(tmp_path: Path) -> None:
     (told,), _ = failures([fared(tmp_path, 3, held(1, 2, "1", "lunch"), held(0, 0, "7", "no room"))], {}, False)
-    assert told.startswith("3 jobs are held, for several reasons; 3.1: lunch. When that is mended: ")
+    assert told.startswith("3 jobs are held, for several reasons; 3.1: lunch. ")
     (one,), _ = failures([fared(tmp_path, 1, held(0, 0, "1", "lunch"))], {}, False)
     assert one.startswith("3.0 is held: lunch. ")
 

@@ -300,7 +300,7 @@ def _jobs(facts: Facts) -> Iterator[Said]:
     if held:
         job, reason = log.held
         words = f"{counted(held, 'job is', 'jobs are')} on hold; {job}: {reason}"
-        yield Said(WARNING, words, "`poolbook q -hold`; then `poolbook release JOB`")
+        yield Said(WARNING, words, f"`poolbook why {job}` says what can be done; `poolbook q -hold` lists them")
     for one in log.unfit:
         others = f", nor {one.jobs - 1} more like it" if one.jobs > 1 else ""
         words = f"no slot fits job {one.job}{others} ({counted(one.slots, 'slot was', 'slots were')} asked)"

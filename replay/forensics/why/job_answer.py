@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from ....domain.state_machines.hold_codes import hold_advice
 from ...narration.sentences import Answer, Sentence, advise, answer
 from ...narration.wording import instant, memory
 from .job_history import SECOND, Record
 from .job_life import JobLife
 
-_ADVICE: Final = {"idle": "condor_analyze", "held": "condor_release", "completed": "see_life", "removed": "see_life"}
+_ADVICE: Final = {"idle": "condor_analyze", "held": "hold_advice_there", "completed": "see_life", "removed": "see_life"}
 """Where a job is -> the code of what can be done."""
 
 
@@ -29,6 +30,9 @@ def answer_of(life: JobLife) -> Answer:
     if life.status == "running" and life.size is not None:
         steps += _measured(life, life.size)
     about = {"job": life.name, "until": instant(life.last, life.zone), "thing": life.name}
+    if life.status == "held":
+        words = hold_advice(since.facts.get("hold_code", ""), "condor", life.name)
+        about["advice"] = words if words[:2].isupper() else words[:1].lower() + words[1:]
     advice = advise(_ADVICE.get(life.status, "see_records") if life.at is None else "see_life", head, **about)
     return answer(head, steps, advice, sorted(life.chain, key=lambda sentence: sentence.at // SECOND))
 

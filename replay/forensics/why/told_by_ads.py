@@ -71,4 +71,5 @@ def _shown(life: JobLife, ad: JobAd) -> None:
         life.slot = host or life.slot
         facts = {"words": words, "by": tables.LISTS[ad.kind]}
         facts |= {"host": host if status == "running" else "", "hold": hold if status == "held" else ""}
+        facts["hold_code"] = ad.text("HoldReasonCode")
         life.becomes(status, _ad_says(life, ad, ad.at, "shown", **facts))

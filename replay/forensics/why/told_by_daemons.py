@@ -159,10 +159,9 @@ def on_evicting(life: JobLife, record: Record) -> None:
 
 def on_holding(life: JobLife, record: Record) -> None:
     if not _is_told(life, record):
-        named = tables.code_words(record.facts.get("code", ""))
-        reason = record.facts.get("reason", "") or "no reason given"
-        sentence = life.say(record, "log_held", reason=reason, named=named, **life.run_ended(record.at))
-        life.becomes("held", sentence)
+        number = record.facts.get("code", "")
+        facts = {"reason": record.facts.get("reason", "") or "no reason given", "named": tables.code_words(number)}
+        life.becomes("held", life.say(record, "log_held", hold_code=number, **facts, **life.run_ended(record.at)))
 
 
 def on_requeuing(life: JobLife, record: Record) -> None:

@@ -105,11 +105,10 @@ def _history_disagrees(life: JobLife, how: str) -> str:
 
 def on_held(life: JobLife, record: Record) -> None:
     also = disagreement(record, life.places, "code")
-    code = code_words(record.facts.get("code", ""))
-    reason = record.facts.get("reason", "") or "no reason given"
-    life.becomes(
-        "held", life.say(record, "log_held", reason=reason, named=code, also=also, **life.run_ended(record.at))
-    )
+    number = record.facts.get("code", "")
+    facts = {"reason": record.facts.get("reason", "") or "no reason given", "named": code_words(number)}
+    facts |= {"hold_code": number, "also": also, **life.run_ended(record.at)}
+    life.becomes("held", life.say(record, "log_held", **facts))
 
 
 def on_released(life: JobLife, record: Record) -> None:
