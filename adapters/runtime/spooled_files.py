@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ...domain.state.job_ad import quoted
 from ..machine.execution.supervisor import transfer
+from ..machine.execution.supervisor.copying import sync_disks
 from ..machine.execution.supervisor.plugins import scheme
 from ..machine.execution.supervisor.sandbox import STREAMS
 from ..machine.execution.supervisor.scratch import CATALOG
@@ -50,6 +51,7 @@ def bring(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, s
         shutil.rmtree(place, ignore_errors=True)
         os.rename(f"{staging}/files", place)
         os.rmdir(staging)
+        sync_disks([os.path.dirname(place)])  # the job may run from now on
     except OSError as error:
         raise SpoolError(f"{error.filename or place}: {error.strerror}") from None
     return {**_changes(read, place), "StageInStart": str(began), "StageInFinish": str(int(time.time()))}

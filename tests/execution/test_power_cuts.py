@@ -4,6 +4,7 @@ before or as the job has made it; and what was reported as done is done."""
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ import pytest
 from poolbook.adapters.machine.execution import Activation, FileTransfer, client
 from poolbook.adapters.machine.execution.supervisor import copying, spool, staging, transfer
 from poolbook.adapters.machine.execution.supervisor import url_plugin as plugin
+from poolbook.adapters.machine.execution.supervisor.chirp import Session
+from poolbook.adapters.machine.execution.supervisor.chirp_writes import Desk
 from poolbook.adapters.machine.execution.supervisor.records import Journal
+from poolbook.adapters.machine.spool import Spool
+from poolbook.adapters.runtime import spooled_files
 
 from ..simulation.power_cuts import cuts, folder_in_memory
 from .test_transfers import files
@@ -118,6 +123,74 @@ def test_a_power_cut_leaves_each_output_whole_and_the_recorded_end_of_a_job_has_
         if is_done or "1" in Journal(str(job.disk / "exits"), {"1"}).records:
             assert found == outputs, where
         assert found.keys() >= earlier.keys(), where
+
+
+def test_a_power_cut_leaves_every_end_that_was_recorded_while_the_journal_is_rewritten(memory: Path) -> None:
+    path = memory / "disk/exits"
+
+    def record(key: str) -> dict[str, Any]:
+        return {"say": "exited", "key": key, "code": 0}
+
+    def prepare() -> None:
+        Journal(str(path), set()).append(map(record, "ab"))
+
+    def act() -> None:
+        journal = Journal(str(path), {"b"})  # which is rewritten without the other
+        journal.append([record("c")])
+        journal.append([record("d")])
+
+    for where, is_done in cuts(path.parent, prepare, act):
+        found = Journal(str(path), set("bcd")).records
+        assert found.keys() >= (set("bcd") if is_done else {"b"}), where
+        assert all(found[key] == record(key) for key in found), where
+
+
+def test_outputs_on_another_disk_than_the_record_of_the_jobs_end_are_there_after_a_power_cut(
+    memory: Path, tmp_path: Path
+) -> None:
+    if memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("the machine has one disk")
+    job = Job(memory, FEW)
+    job.scratch = tmp_path / "execute/dir_1/scratch"
+
+    def act() -> None:
+        job.runs(FEW)
+        assert "failure" not in transfer.take_back(job.order, str(job.scratch), False, moves=True)
+        Journal(str(tmp_path / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
+
+    for where, is_done in cuts(job.disk, lambda: None, act):
+        if is_done:
+            assert files(job.iwd) == FEW, where
+        (tmp_path / "exits").unlink(missing_ok=True)
+
+
+def test_files_that_were_spooled_with_a_submission_are_there_after_a_power_cut(memory: Path) -> None:
+    disk = memory / "disk"
+    ad = {"Cmd": '"program"', "TransferInput": '"a,d"', "Iwd": f'"{disk}/iwd"'}
+    inputs = {"program": "#!/bin/sh\n", "a": "alpha\n", "d/deep": "deep\n"}
+
+    for where, is_done in cuts(
+        disk, lambda: fill(disk / "iwd", inputs), lambda: spooled_files.bring(disk / "pool", (1, 0), ad)
+    ):
+        if is_done:
+            place = Spool(disk / "pool").path(1, 0)
+            found = {name: text for name, text in files(Path(place)).items() if not name.startswith(".poolbook-")}
+            assert found == inputs, where
+
+
+def test_a_file_that_a_job_puts_with_chirp_is_whole_after_a_power_cut(memory: Path) -> None:
+    disk = memory / "disk"
+
+    def act() -> None:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.sendall(b"cookie c\nputfile a 420 4\nnew\n")
+            ours.shutdown(socket.SHUT_WR)
+            desk = Desk("", {"updates": False, "delayed": (), "most": 0, "refused": ()}, theirs)
+            Session(theirs, "c", str(disk), desk).run()
+
+    for where, _ in cuts(disk, lambda: fill(disk, {"a": "earlier\n"}), act):
+        assert files(disk)["a"] in (["new\n", "earlier\n"]), where
 
 
 def test_a_power_cut_leaves_the_file_of_a_file_url_whole(memory: Path) -> None:

@@ -246,6 +246,18 @@ FAILURES: dict[str, tuple[str, dict[str, Any], tuple[int, int, str], str]] = {
     ),
     "a directory is there": ("echo new > tree", {}, (12, 21, "receiving"), "{iwd}/tree: (errno 21) Is a directory"),
     "an output from elsewhere": ("true", {"outputs": ("../../x",)}, (12, 18, "sending"), "(errno 18)"),
+    "an output from a directory whose name begins alike": (
+        "mkdir ../scratch2; echo secret > ../scratch2/x",
+        {"outputs": ("../scratch2/x",)},
+        (12, 18, "sending"),
+        "(errno 18)",
+    ),
+    "a link to a directory whose name begins alike": (
+        "mkdir ../scratch2; echo secret > ../scratch2/x; ln -s ../scratch2 x",
+        {"outputs": ("x/x",)},
+        (12, 18, "sending"),
+        "(errno 18)",
+    ),
     "a link to elsewhere": ("ln -s /etc x", {"outputs": ("x/passwd",)}, (12, 18, "sending"), "(errno 18)"),
     "a path that leads up": (
         "true",

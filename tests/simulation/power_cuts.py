@@ -77,7 +77,9 @@ class Disk:
         self._note_names()
 
     def sync(self, descriptor: int) -> None:
-        """Make one file durable, and all names."""
+        """Make one file durable, and all names on its disk."""
+        if os.fstat(descriptor).st_dev != os.stat(self.folder).st_dev:
+            return
         self._note_names()
         inode = os.fstat(descriptor).st_ino
         if inode in self._open:
@@ -178,8 +180,8 @@ def watched(disk: Disk) -> Iterator[None]:
 
         def syncfs(self, descriptor: int) -> int:
             disk.step("syncfs")
-            os.fstat(descriptor)
-            disk.sync_all()
+            if os.fstat(descriptor).st_dev == os.stat(disk.folder).st_dev:
+                disk.sync_all()
             return 0
 
         def __getattr__(self, name: str) -> Any:

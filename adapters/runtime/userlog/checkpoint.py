@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from attrs import define, field, frozen
 
+from ...machine.execution.supervisor.copying import sync_folder
 from .files import problem
 
 PROGRESS = "userlogs.progress"
@@ -107,11 +108,7 @@ class ProgressFile:
         os.replace(new, self.path)
         self._size = len(line)
         if self._durable:  # else a power cut could undo the renaming, but keep what is written to the logs next
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_folder(str(self.path.parent))
 
 
 def _write(fd: int, text: bytes, durable: bool) -> None:

@@ -249,6 +249,8 @@ class Session:
                     left -= len(data)
                 if left:
                     raise _BrokenError
+                file.flush()
+                os.fsync(descriptor)
             os.replace(staged, target)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -89,3 +89,12 @@ def sync_disks(folders: Iterable[str]) -> None:
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             library.syncfs(descriptor)
             os.close(descriptor)
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in a directory durable. Raise `OSError`."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator
 
 from .channel import Channel
-from .copying import SYNCED_ALONE, File, copy_in, sync_disks
+from .copying import SYNCED_ALONE, File, copy_in, sync_disks, sync_folder
 from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove
@@ -141,22 +141,14 @@ def _commit(spool: str, new: str, names: list[str], synced: bool) -> None:
         file.flush()
         os.fsync(file.fileno())
     if synced and not any("/" in name for name in names):
-        _sync(new)
+        sync_folder(new)
     else:
         sync_disks([new])
     if os.path.lexists(spool):
         os.rename(spool, f"{spool}{BEFORE}")
     os.rename(new, spool)
-    _sync(os.path.dirname(spool))
+    sync_folder(os.path.dirname(spool))
     _clear(f"{spool}{BEFORE}")
-
-
-def _sync(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _clear(folder: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 
 from .channel import Channel
-from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks
+from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder
 from .movable import Movable
 from .scratch import STAGED, STAGING, note, remove
 from .tally import Tally, TransferError, unwritable
@@ -155,8 +156,11 @@ class Staging:
                 os.replace(staged, target)
             except OSError as error:
                 tally.failed(unwritable(target, error))
-        for folder in self._folders.values():
+        for device, folder in self._folders.items():
             _clear(folder)
+            if device != os.stat(self._scratch).st_dev:  # the record of the job's end syncs another disk
+                with contextlib.suppress(OSError):
+                    sync_folder(os.path.dirname(folder))
 
 
 def _nearest(folder: str) -> str:
