@@ -20,10 +20,12 @@ from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.replay.audit_result import Audit, AuditFinding
 from poolbook.replay.forensics.audit.entry_rules import ENTRY_RULES
 from poolbook.replay.forensics.audit.event_log_rules import EventLogAuditor
+from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.forensics.audit.rules import RULES
 from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.forensics.sources import Sources
 
+from ..importing.folders import imported, write
 from ..together import together
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
@@ -452,3 +454,30 @@ def test_a_beginning_in_a_real_log_that_is_put_on_a_slot_in_use_is_found() -> No
     other = parts[begin].replace("001 (005.000.000)", "001 (006.000.000)").replace("22:33:59", "22:34:02")
     planted = "\n...\n".join([*parts[: begin + 1], other, *parts[begin + 1 :]])
     assert ("slot_twice", "1.log", line_of(planted, begin + 2)) in rules(judged(planted).violations)
+
+
+QUEUE = (
+    "107 1 CreationTimestamp 1795176000\n101 0.0 Job Machine\n101 1.0 Job Machine\n103 1.0 ClusterId 1\n"
+    "103 1.0 ProcId 0\n103 1.0 JobStatus {}\n103 1.0 QDate 1795176001\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "counts"),
+    [
+        ("q.ads", 'MyType = "Job"\nClusterId = 1\nProcId = 0\nQDate = 1\nServerTime = 9\nJobStatus = 5', {"held": 1}),
+        ("job_queue.log", QUEUE.format(1), {"idle": 1}),
+        ("job_queue.log", QUEUE.format(5), {"held": 1}),
+        ("job_queue.log", QUEUE.format(4) + "102 1.0\n", {"completed": 1}),
+        (
+            "SchedLog",
+            "11/20/26 12:00:00 Started shadow for job 1.0 on <1:2> for a, (shadow pid = 3)\n",
+            {"of unknown status": 1},
+        ),
+    ],
+)
+def test_a_job_that_only_one_kind_of_file_records_is_counted(
+    tmp_path: Path, name: str, text: str, counts: dict[str, int]
+) -> None:
+    write(tmp_path / name, text)
+    assert examine(imported(tmp_path)[0]).jobs == counts

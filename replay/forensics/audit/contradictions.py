@@ -8,6 +8,8 @@ The auditor stores the statements of all events (``scratch_db``) and compares th
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import PurePath
@@ -27,7 +29,7 @@ from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
 from .event_log_rules import ENDED_AGAIN
 from .exit_statuses import ExitStatuses
-from .job_ad_facts import ATTRIBUTES, Ad, date, text_of
+from .job_ad_facts import ATTRIBUTES, STATUSES, Ad, date, text_of, whole
 from .job_records import OF_PROCESSES, accounts_of
 from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
@@ -49,6 +51,7 @@ KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds"})
 """The facts that a schedd may forget, and has otherwise then."""
 LOSS: Final = ": the schedd had died, and lost the end of its job_queue.log"
 CLAIMED: Final = "Claimed"
+UNKNOWN_STATUS: Final = "of unknown status"
 
 
 @define
@@ -225,7 +228,11 @@ class FactAuditor:
         ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
         statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources)
         unpaired = UnpairedRecords(self.sources, self._spans, self._deaths, {}, ended)
+        shown = Counter[str]()
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
+            shown.update(_shown_status(heard))
+            if len({one.letter for one in heard}) == 1:
+                continue
             if gaps is None:
                 gaps = unpaired.gaps = self.scratch.gaps_by_chain()
             lives = list(recorded_jobs(accounts_of(heard, gaps)))
@@ -235,6 +242,7 @@ class FactAuditor:
             copied.take((cluster, proc), heard)
             for life in lives:
                 self._judge(f"{cluster}.{proc}", life)
+        self.audit.jobs = dict(sorted((shown + Counter(self.audit.jobs)).items()))
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
         things = ThingFacts(spans)
         for thing, fact, rows in self.scratch.facts_by_thing():
@@ -297,6 +305,13 @@ class FactAuditor:
         which = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
         words = f"{FACTS[first.fact].words}{which}: {sayings}"
         self.audit.contradictions.append(Contradiction(thing, first.fact, words, first.at, run, told))
+
+
+def _shown_status(heard: Sequence[JobRecord]) -> Iterator[str]:
+    """Yield the status of a job that no job event log and no history has: the last that an ad of the queue shows."""
+    if not any(one.letter in "UEH" for one in heard):
+        ads = [json.loads(one.body) for one in heard if one.letter in "QA"]
+        yield STATUSES.get(whole(ads[-1], "JobStatus") or 0, UNKNOWN_STATUS) if ads else UNKNOWN_STATUS
 
 
 _STEPS: Final[dict[type[e.Event], Any]] = {

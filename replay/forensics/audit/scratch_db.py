@@ -117,12 +117,14 @@ class ScratchDatabase:
             yield claim, letter, (row[2:] for row in found)
 
     def records_by_job(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[JobRecord]]]:
-        """Yield the records of each job number of which two kinds tell; ads with the attributes `names`."""
+        """Yield the records of each job number that two kinds of sources have, or that neither a job event log nor a
+        history has; ads with the attributes `names`."""
         self._flush_all()
         self._db.executescript("""
             create temp table wanted as select cluster, proc from
                 (select cluster, proc, letter from heard union all select cluster, proc, letter from numbers)
-                where cluster > 0 and proc >= 0 group by cluster, proc having min(letter) <> max(letter);
+                where cluster > 0 and proc >= 0 group by cluster, proc
+                having min(letter) <> max(letter) or max(letter in ('U', 'E', 'H')) = 0;
             create unique index wanted_by_job on wanted (cluster, proc);
         """)
         self._unpack(names)
