@@ -73,6 +73,8 @@ def stretches(
     more = ", 7 DESC" if order == "newest" else ", 7"
     cursor = connection.execute(f"{statement.format(columns=columns, table=table)} ORDER BY {by}{more}", parameters)
     for _, cluster, first, last, status, changed, proc in cursor:
+        if last >= 1 << 31:  # no cluster has so many jobs, and listing them would take hours
+            raise ValueError(f"cluster {cluster} cannot have a job {last}")
         yield Stretch(cluster, first if proc is None else proc, last if proc is None else proc, status, changed)
 
 

@@ -41,21 +41,18 @@ def why(argv: Sequence[str]) -> int:
     if len(arguments.words) != 1:
         raise UsageError("poolbook why: name one job (12.3), cluster (12) or slot (slot1@host)")
     from ...replay.why import UnknownThingError
-    from ...replay.why.answer import why as answer
-    from ..stores import open_log
+    from ..runtime.queries import Queries
 
     name, url = arguments.words[0], log_of(arguments)
-    log = open_log(url, create=False, read_only=True)
-    try:
-        at = instant_of("why", arguments, "at", log)
-        found = answer(log, name, at, here())
-        worth = _worth_typing(log, name, at) if name.isascii() and name.isdigit() else []
-    except ValueError as error:
-        raise UsageError(f"poolbook why: {error}") from None
-    except UnknownThingError as error:
-        raise Refusal(f"poolbook why: {error.args[0]}") from None
-    finally:
-        log.close()
+    with Queries(url) as queries:
+        try:
+            at = instant_of("why", arguments, "at", queries.log)
+            found = queries.why(name, at, here())
+            worth = _worth_typing(queries.log, name, at) if name.isascii() and name.isdigit() else []
+        except ValueError as error:
+            raise UsageError(f"poolbook why: {error}") from None
+        except UnknownThingError as error:
+            raise Refusal(f"poolbook why: {error.args[0]}") from None
     if arguments.has("json"):
         parts = {"answer": found.lines, "life": found.life}
         _dump({"part": part, **sentence.as_dict()} for part, sentences in parts.items() for sentence in sentences)

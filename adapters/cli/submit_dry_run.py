@@ -104,13 +104,10 @@ def _terms(url: str, own: Mapping[str, str]) -> Terms:
     from ...domain.ports.log import LogMissing
     from ...domain.state.settings import DOMAINS
     from ..machine.host import host_name
-    from ..stores import open_log
+    from ..runtime.queries import Queries
 
     try:
-        log = open_log(url, create=False, read_only=True)
+        with Queries(url) as queries:
+            return Terms.of(fold(queries.log.read_stream("pool")), 1)
     except LogMissing:
         return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}})
-    try:
-        return Terms.of(fold(log.read_stream("pool")), 1)
-    finally:
-        log.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from datetime import UTC
 from typing import Self
 
 from ...domain.events import Event
@@ -14,6 +15,8 @@ JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole clust
 
 class LogQueries(ABC):
     """Questions about a log of events."""
+
+    url = ""  #: of a log that is only read; a live pool has checked its log when it opened it
 
     @property
     @abstractmethod
@@ -56,9 +59,10 @@ class LogQueries(ABC):
         :raises UnknownThingError: the log knows no such job or slot
         :raises ValueError: the name is neither a job's nor a slot's, or `at` is no instant
         """
-        from ...replay.why.answer import why
+        from ..runtime.queries import Queries
         from .python_values import instant_of
 
         name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
-        found = why(self._log, name, None if at is None else instant_of(at, "at"))
+        with Queries(self.url, self._log) as queries:
+            found = queries.why(name, None if at is None else instant_of(at, "at"), UTC)
         return found.texts + [sentence.full for sentence in found.life if verbose]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from ...projections.job_query import ALL
 from ..stores.location import shown
-from .views import refuse_unreadable, views_current
+from .views import views_current
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context
@@ -86,8 +86,10 @@ class Queries:
             self.log.close()
         if "views" in self.__dict__:
             self.views.close()
-            if error is not None:
-                refuse_unreadable(self.url, error)
+        if error is not None and self.url:
+            from .damage import refuse_damaged
+
+            refuse_damaged(self.url, error)
 
     @cached_property
     def views(self) -> Views:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from contextlib import closing
 
 from attrs import Factory, define
 
-from ...domain.ports.log import LogError
+from ...domain.ports.log import Log, LogError
 from ...replay.audit_result import Audit
 from ...replay.forensics.audit.examine import examine
 from ...replay.forensics.imported_log import is_imported
@@ -16,6 +15,12 @@ from ...replay.recheck_cycles import RecheckedCycles, recheck
 from ...replay.validation import Verdict, Violation, validate
 from ...replay.validation.native_audit import audit_native_log
 from ..stores import Problem, open_log, verify_seal
+from .damage import ALTERED
+
+
+def _unchecked(url: str) -> Log:
+    """Open a log whose seal was computed already, so that events behind a fault are judged, too."""
+    return open_log(url, create=False, read_only=True, checked=False)
 
 
 @define
@@ -45,7 +50,7 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
     the log's end. Raise `LogError` if there is no log, or it cannot be read though its seal holds."""
     found = Verification(seal=verify_seal(url))
     try:
-        with closing(open_log(url, create=False, read_only=True)) as log:
+        with closing(_unchecked(url)) as log:
             found.imported = is_imported(log)
             if found.imported:
                 found.verdict.events = log.head.position
@@ -56,10 +61,10 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
                 found.decisions = recheck(
                     log.read(), None if tell is None else lambda position, taken: tell(position, taken, last)
                 )
-    except LogError as error:
+    except (LogError, *ALTERED) as error:
         if not found.seal:
             raise
-        found.unreadable = str(error)
+        found.unreadable = str(error) if isinstance(error, LogError) else "no rule can judge its altered events"
     return found
 
 
@@ -68,10 +73,10 @@ def audited(url: str) -> Audit:
     Raise `LogError` if there is no log, or it cannot be read though its seal holds."""
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
-        with closing(open_log(url, create=False, read_only=True)) as log:
+        with closing(_unchecked(url)) as log:
             found = examine(log) if is_imported(log) else audit_native_log(log)
-    except Exception as error:
-        if not problems or not isinstance(error, LogError | ValueError | TypeError | LookupError | zlib.error):
+    except (LogError, *ALTERED):
+        if not problems:
             raise
         found = Audit()  # the seal says why it cannot be read
     found.seal, found.seal_checked = problems, True

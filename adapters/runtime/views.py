@@ -227,7 +227,7 @@ def _caught_up(url: str, path: str | None) -> Views:
             except _UNREADABLE as error:
                 # Unwritable views must not keep the log from being read.
                 if _code(error) not in _HINDRANCES:
-                    _refuse(path, _way_out(error))
+                    refuse_views(path, _way_out(error))
         return _updated(log, open_tables(None))
     finally:
         log.close()
@@ -268,7 +268,7 @@ def refuse_unreadable(url: str, error: BaseException) -> None:
 
     path = views_path(url)
     if path is not None and isinstance(error, (*_UNREADABLE, JSONDecodeError, DecodeError)):
-        _refuse(path, _way_out(error))
+        refuse_views(path, _way_out(error))
 
 
 def _way_out(error: Exception) -> str:
@@ -285,7 +285,7 @@ def _remove(path: str) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            _refuse(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
+            refuse_views(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
 
 
 def _code(error: Exception) -> int:
@@ -314,10 +314,11 @@ def _check_owner(connection: sqlite3.Connection, path: str) -> None:
     # In this order: whoever makes the tables meanwhile gives the file its owner in the same transaction.
     made = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     if made and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        _refuse(path, "are an SQLite database of somebody else's; move it away, as this name is Poolbook's")
+        refuse_views(path, "are an SQLite database of somebody else's; move it away, as this name is Poolbook's")
 
 
-def _refuse(path: str, why: str) -> NoReturn:
+def refuse_views(path: str, why: str) -> NoReturn:
+    """Raise `LogUnavailable` about the views in the file."""
     from ...domain.ports.log import LogUnavailable
 
     raise LogUnavailable(f"the views {path} {why}")

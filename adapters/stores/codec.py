@@ -6,7 +6,7 @@ gets a new topic; the old one moves to ``UPCASTS``, with a function from the old
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 from ...domain.events import TOPICS, CycleHeld, Event
 from ...domain.ports.log import LogDamaged, LogError, LogNewer
 from .format import FORMAT
+from .seal import Row
 
 Fields = dict[str, Any]  #: an event as JSON: dicts, lists, texts, numbers, booleans and None
 Upcast = tuple[str, Callable[[Fields], Fields] | None]
@@ -115,17 +116,17 @@ class Codec:
                 return f"{type(event).__name__} of stimulus {event.stimulus!r}"
         return "an event"
 
-    def decode(self, rows: Iterable[tuple[int, str, bytes]], log: str) -> list[Event]:
-        """Return the events of `rows` (position, topic, state) of the log called `log`. Raise `LogNewer` if a topic is
+    def decode(self, rows: Sequence[Row], log: str) -> list[Event]:
+        """Return the events of `rows` of the log called `log`. Raise `LogNewer` if a topic is
         unknown, `LogDamaged` if a state is not of its topic's kind."""
         decode = self._decode
         try:
-            return [decode[topic](state) for _, topic, state in rows]
+            return [decode[topic](state) for _, _, _, topic, state in rows]
         except (KeyError, msgspec.MsgspecError, ValueError, TypeError, AttributeError):
             return [self._decode_one(row, log) for row in rows]
 
-    def _decode_one(self, row: tuple[int, str, bytes], log: str) -> Event:
-        position, topic, state = row
+    def _decode_one(self, row: Row, log: str) -> Event:
+        position, _, _, topic, state = row
         try:
             decode = self._decode[topic]
         except KeyError:

@@ -15,8 +15,8 @@ from eventsourcing.popo import POPOApplicationRecorder
 from ...domain.ports.log import Fenced, Head
 from .format import FORMAT
 from .recorder import SealedInserts
-from .seal import GENESIS, Batch
-from .stored_log import Appended, Row, Stored
+from .seal import GENESIS, Batch, Row
+from .stored_log import Appended
 
 
 class MemoryTables(SealedInserts, POPOApplicationRecorder):
@@ -40,15 +40,19 @@ class MemoryTables(SealedInserts, POPOApplicationRecorder):
     def heads(self) -> list[tuple[int, Head]]:
         return [(FORMAT, self._head)]
 
-    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
+    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
+        after = max(after, 0)
         with self._database_lock:
-            events = self._stored_events[after : min(upto, after + most)]
-        return [(after + i, event.topic, event.state) for i, event in enumerate(events, 1)]
+            return [self._row(i) for i in range(after, min(upto, after + most, len(self._stored_events)))]
 
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
         with self._database_lock:
             places = [i for i in self._stored_events_index.get(stream, {}).values() if after <= i < upto][:most]
-            return [(i + 1, self._stored_events[i].topic, self._stored_events[i].state) for i in places]
+            return [self._row(i) for i in places]
+
+    def _row(self, index: int) -> Row:
+        event = self._stored_events[index]
+        return index + 1, str(event.originator_id), event.originator_version, event.topic, event.state
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
         with self._database_lock:
@@ -58,17 +62,11 @@ class MemoryTables(SealedInserts, POPOApplicationRecorder):
         found = [(epoch, digest) for last, _, epoch, digest in self._appends if last == position]
         return found[0] if found else None
 
-    def rows(self, after: int, most: int) -> list[Row]:
-        after = max(after, 0)
-        with self._database_lock:
-            events = self._stored_events[after : after + most]
-        return [
-            (after + i, str(event.originator_id), event.originator_version, event.topic, event.state)
-            for i, event in enumerate(events, 1)
-        ]
-
     def appends(self, after: int, most: int) -> list[Appended]:
         return [append for append in self._appends if append[0] > after][:most]
+
+    def last_append(self, upto: int) -> Appended | None:
+        return next((append for append in reversed(self._appends) if append[0] <= upto), None)
 
     def faults(self) -> list[str]:
         return []

@@ -13,13 +13,15 @@ from .stored_log import Tables, head_in, marked_head, opened
 from .verification import Problem, problems_of
 
 
-def open_log(url: str, *, create: bool, read_only: bool = False, mark: str | None = None) -> Log:
+def open_log(url: str, *, create: bool, read_only: bool = False, mark: str | None = None, checked: bool = True) -> Log:
     """Open the log at `url`: ``memory:``, ``memory:NAME``, ``sqlite:///file.db``, a file's path, or
     ``postgresql://user@host/database?schema=name`` (schema ``poolbook`` if none is named).
 
     :param create: make the log if there is none
     :param read_only: write nothing, not even by the database
     :param mark: the file of the mark, where it is not the usual one (`mark_of`)
+    :param checked: recompute each append's seal before `read` yields its events; False only for verification, which
+        reads on behind a fault
     :raises LogError: there is no log, or the URL is none
     :raises LogUnavailable: the log cannot be opened
     :raises LogNewer: a later release has written it
@@ -34,7 +36,7 @@ def open_log(url: str, *, create: bool, read_only: bool = False, mark: str | Non
     if tables is None:
         raise LogMissing(_named(location))
     try:
-        return opened(tables, mark, read_only)
+        return opened(tables, mark, read_only, checked)
     except BaseException:
         tables.close()
         raise

@@ -11,12 +11,16 @@ the empty array.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
 import msgspec
 
 _pack = msgspec.msgpack.Encoder().encode
+
+
+Row = tuple[int, str, int, str, bytes]  #: a stored event: position, stream, version, topic, state
 
 
 class Batch(NamedTuple):
@@ -36,6 +40,15 @@ class Batch(NamedTuple):
 def seal(before: str, format: int, epoch: int, batch: Batch) -> str:
     """Return the digest of an append. Raise `UnicodeEncodeError` if a text is not Unicode."""
     return blake2b(_pack((before, format, epoch, *batch)), digest_size=32).hexdigest()
+
+
+def recomputed_seal(before: str, format: int, epoch: int, first: int, rows: Sequence[Row]) -> str:
+    """Return the digest of an append of these rows, as they are stored now; "" if no append can have stored them."""
+    columns = list(zip(*rows, strict=True)) or [()] * 5
+    try:
+        return blake2b(_pack((before, format, epoch, first, *columns[1:])), digest_size=32).hexdigest()
+    except (UnicodeEncodeError, TypeError, OverflowError):
+        return ""
 
 
 GENESIS = blake2b(_pack(()), digest_size=32).hexdigest()  #: the digest of an empty log

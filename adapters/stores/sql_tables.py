@@ -6,7 +6,10 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from ...domain.ports.log import Head
-from .stored_log import Appended, Row, Stored
+from .seal import Row
+from .stored_log import Appended
+
+_ROW = "{position}, originator_id, originator_version, topic, state"
 
 
 class SqlTables(ABC):
@@ -22,30 +25,25 @@ class SqlTables(ABC):
         found = self._select("SELECT format, epoch, position, digest FROM {head}")
         return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in found]
 
-    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
-        statement = (
-            "SELECT {position}, topic, state FROM {events} "
-            "WHERE {position}>? AND {position}<=? ORDER BY {position} LIMIT ?"
-        )
-        return self._select(statement, after, upto, most)
+    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
+        where = "{position}>? AND {position}<=? ORDER BY {position} LIMIT ?"
+        return self._select(f"SELECT {_ROW} FROM {{events}} WHERE {where}", after, upto, most)
 
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
-        statement = (
-            "SELECT {position}, topic, state FROM {by_stream} "
-            "WHERE originator_id=? AND {position}>? AND {position}<=? ORDER BY originator_version LIMIT ?"
-        )
-        return self._select(statement, stream, after, upto, most)
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
+        where = "originator_id=? AND {position}>? AND {position}<=? ORDER BY originator_version LIMIT ?"
+        return self._select(f"SELECT {_ROW} FROM {{by_stream}} WHERE {where}", stream, after, upto, most)
 
     def sealed(self, position: int) -> tuple[int, str] | None:
         found: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM {appends} WHERE position=?", position)
         return found[0] if found else None
 
-    def rows(self, after: int, most: int) -> list[Row]:
-        columns = "{position}, originator_id, originator_version, topic, state"
-        return self._select(
-            f"SELECT {columns} FROM {{events}} WHERE {{position}}>? ORDER BY {{position}} LIMIT ?", after, most
-        )
-
     def appends(self, after: int, most: int) -> list[Appended]:
         statement = "SELECT position, format, epoch, digest FROM {appends} WHERE position>? ORDER BY position LIMIT ?"
         return self._select(statement, after, most)
+
+    def last_append(self, upto: int) -> Appended | None:
+        statement = (
+            "SELECT position, format, epoch, digest FROM {appends} WHERE position<=? ORDER BY position DESC LIMIT 1"
+        )
+        found: list[Appended] = self._select(statement, upto)
+        return found[0] if found else None

@@ -9,7 +9,6 @@ after `Fenced`, `refresh` and read on; after `LogUnavailable`, append again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from operator import itemgetter
 from threading import Lock
 from typing import Protocol
 
@@ -18,16 +17,13 @@ from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogNewer, Lo
 from .codec import CODEC, Codec
 from .format import FORMAT
 from .head_witness import Mark, disagreement, read_mark
-from .seal import Batch, seal
+from .seal import GENESIS, Batch, Row, recomputed_seal, seal
 
-Row = tuple[int, str, int, str, bytes]  #: a stored event: position, stream, version, topic, state
-Stored = tuple[int, str, bytes]  #: the part of a row that reading needs: position, topic, state
 Appended = tuple[int, int, int, str]  #: an append: position of its last event, format, epoch, digest
 
 _STREAMS_KEPT = 100_000  # streams whose version is remembered: some 20 MB
 _CHUNK = 1024  # rows fetched at once, fewer where they are large
 _CHUNK_BYTES = 1 << 23
-_STATE = itemgetter(2)
 _TAKEOVERS = 100  # how often a new writer tries again because the old one still appended
 
 
@@ -43,10 +39,10 @@ class Tables(Protocol):
         """Replace the head `old` by `new` and store `batch`, in one durable transaction. Raise `Fenced` if the head is
         not `old`."""
 
-    def chunk(self, after: int, upto: int, most: int) -> list[Stored]:
+    def chunk(self, after: int, upto: int, most: int) -> list[Row]:
         """Return the first `most` events behind position `after`, up to position `upto`."""
 
-    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Stored]:
+    def chunk_of(self, stream: str, after: int, upto: int, most: int) -> list[Row]:
         """Return the same of one stream's events."""
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
@@ -55,11 +51,11 @@ class Tables(Protocol):
     def sealed(self, position: int) -> tuple[int, str] | None:
         """Return epoch and digest of the append whose last event is at `position`."""
 
-    def rows(self, after: int, most: int) -> list[Row]:
-        """Return the first `most` whole rows behind position `after`, whatever the head says."""
-
     def appends(self, after: int, most: int) -> list[Appended]:
         """Return the first `most` appends that end behind position `after`."""
+
+    def last_append(self, upto: int) -> Appended | None:
+        """Return the last append that ends at position `upto` or before."""
 
     def faults(self) -> list[str]:
         """Return what the store itself finds wrong with its files."""
@@ -90,9 +86,17 @@ class StoredLog:
     """A `Log` in a store. One thread at a time appends or refreshes; others wait."""
 
     def __init__(
-        self, tables: Tables, head: Head, mark: Mark | None, read_only: bool = False, codec: Codec = CODEC
+        self,
+        tables: Tables,
+        head: Head,
+        mark: Mark | None,
+        read_only: bool = False,
+        codec: Codec = CODEC,
+        checked: bool = False,
     ) -> None:
-        """Take `mark` as None for a log without one: in memory, or open for reading only."""
+        """Take `mark` as None for a log without one: in memory, or open for reading only. With `checked`, `read` yields
+        no event before it has recomputed the seal of its append, so that no fold runs on altered events."""
+        self._checked = checked
         self._tables = tables
         self._read_only = read_only
         self._head = head
@@ -157,16 +161,51 @@ class StoredLog:
             self._mark = None
 
     def _read(self, after: int, upto: int) -> Iterator[tuple[int, Event]]:
+        """Yield the events in between. Positions are unique and ordered, so with both ends of the rows right none is
+        missing."""
+        if after >= upto:
+            return
+        for rows in self._sealed_rows(after, upto) if self._checked else self._rows(after, upto):
+            wanted = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
+            yield from zip([row[0] for row in wanted], self._codec.decode(wanted, self._tables.name), strict=True)
+
+    def _rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         count = _CHUNK // 8
         while after < upto:
             rows = self._tables.chunk(after, upto, count)
-            last = after + len(rows)
-            # Positions are unique and ordered, so with both ends right none is missing between.
-            if not rows or rows[0][0] != after + 1 or rows[-1][0] != last:
+            if not rows or rows[0][0] != after + 1 or rows[-1][0] != after + len(rows):
                 raise LogDamaged(f"{self._tables.name}: events are missing behind position {after}; restore a copy")
-            yield from zip(range(after + 1, last + 1), self._codec.decode(rows, self._tables.name), strict=True)
-            after = last
-            count = _next_count(rows)
+            yield rows
+            after += len(rows)
+            count = next_count(rows)
+
+    def _sealed_rows(self, after: int, upto: int) -> Iterator[list[Row]]:
+        """Yield the rows of whole appends, from the one that has the event behind `after` to the one that has `upto`.
+        Raise `LogDamaged` at the first whose seal does not hold."""
+        start, _, _, digest = self._tables.last_append(after) or (0, 0, 0, GENESIS)
+        rows: list[Row] = []  # fetched, but not yet checked
+        for fetched in self._rows(start, self._head.position):
+            rows += fetched
+            checked = 0
+            for end, version, epoch, expected in self._tables.appends(start, len(rows)):
+                if end > rows[-1][0] or start >= upto:
+                    break
+                part = rows[checked : end - rows[0][0] + 1]
+                if recomputed_seal(digest, version, epoch, start + 1, part) != expected:
+                    if checked:
+                        yield rows[:checked]
+                    raise LogDamaged(
+                        f"{self._tables.name} is damaged between positions {start + 1} and {end}: these events are not "
+                        "the ones that were written (their seal does not hold), and altered events are not used; "
+                        "`poolbook verify` lists what changed. Restore the log from a copy"
+                    )
+                start, digest, checked = end, expected, checked + len(part)
+            if checked:
+                yield rows[:checked]
+                del rows[:checked]
+            if start >= upto:
+                return
+        raise LogDamaged(f"{self._tables.name} has events of no append behind position {start}; restore a copy")
 
     def _read_stream(self, stream: str, after: int, upto: int) -> Iterator[tuple[int, Event]]:
         count = _CHUNK // 8
@@ -175,7 +214,7 @@ class StoredLog:
                 raise LogDamaged(f"{self._tables.name}: the events of {stream} are out of order; restore a copy")
             yield from zip([row[0] for row in rows], self._codec.decode(rows, self._tables.name), strict=True)
             after = rows[-1][0]
-            count = _next_count(rows)
+            count = next_count(rows)
 
     def _refresh(self) -> Head:
         head = head_in(self._tables)
@@ -235,18 +274,19 @@ class StoredLog:
             return False
 
 
-def _next_count(rows: list[Stored]) -> int:
+def next_count(rows: list[Row]) -> int:
     """Return how many rows to fetch next, so that large events do not fill the memory."""
-    size = sum(map(len, map(_STATE, rows)))
+    size = sum(len(row[4]) for row in rows if isinstance(row[4], bytes | str))  # others: the log is damaged
     return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
 
 
-def opened(tables: Tables, mark_path: str | None, read_only: bool) -> StoredLog:
-    """Open the log in `tables`; for writing only if it agrees with its mark. Raise as `head_in`, and
-    `LogDamaged` if the mark disagrees."""
+def opened(tables: Tables, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
+    """Open the log in `tables`; for writing only if it agrees with its mark. `checked`: see `StoredLog`; a log in
+    memory, which has no mark, needs no check. Raise as `head_in`, and `LogDamaged` if the mark disagrees."""
+    checked = checked and mark_path is not None
     if read_only or mark_path is None:
-        return StoredLog(tables, head_in(tables), None, read_only)
-    return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path))
+        return StoredLog(tables, head_in(tables), None, read_only, checked=checked)
+    return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path), checked=checked)
 
 
 def marked_head(tables: Tables, mark_path: str) -> Head:

@@ -32,7 +32,10 @@ def written(log: Path) -> str:
     if tables is None:
         raise LogError(f"there is no log at {log}; look at the name")
     ((_, head),) = tables.heads()
-    lines = [f"{position}\t{stream!r}\t{topic}" for position, stream, _, topic, _ in tables.rows(0, head.position)]
+    lines = [
+        f"{position}\t{stream!r}\t{topic}"
+        for position, stream, _, topic, _ in tables.chunk(0, head.position, head.position)
+    ]
     tables.close()
     return "\n".join([*lines, f"head\t{head.epoch}\t{head.position}\t{head.digest}", ""])
 

@@ -22,7 +22,7 @@ CODEC = Codec()
 
 
 def decoded(codec: Codec, topic: str, state: bytes) -> Event:
-    (event,) = codec.decode([(7, topic, state)], "x.db")
+    (event,) = codec.decode([(7, "s", 1, topic, state)], "x.db")
     return event
 
 
@@ -36,7 +36,7 @@ def test_every_event_is_given_back_as_it_was(event: Event) -> None:
 def test_events_of_many_kinds_are_given_back_in_their_order() -> None:
     events = samples(500)
     topics, states = CODEC.encode(events)
-    assert CODEC.decode(zip(range(500), topics, states, strict=True), "x.db") == events
+    assert CODEC.decode([(0, "", 1, *row) for row in zip(topics, states, strict=True)], "x.db") == events
 
 
 @pytest.mark.parametrize("rank", [math.inf, -math.inf, math.nan])

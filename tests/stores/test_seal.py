@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -324,3 +324,24 @@ def test_a_mark_and_a_log_agree_in_position_epoch_and_digest(
     said = disagreement(mark, END, lambda position: sealed if position == 7 else None)
     assert (said is None) == (wrong is None)
     assert wrong is None or wrong in str(said)
+
+
+@pytest.mark.parametrize(("after", "limit", "read"), [(0, None, 19), (6, 3, 3), (13, None, 6), (26, None, 24)])
+def test_no_altered_event_is_read_and_the_error_names_its_positions(
+    written: Place, after: int, limit: int | None, read: int
+) -> None:
+    """The event at position 20 became another, as well formed; its append has the positions 20 to 25."""
+    (state,) = written.sql(f"SELECT state FROM stored_events WHERE {written.position}=20")[0]
+    altered = bytes(state).replace(b"slot", b"slOt", 1)
+    assert altered != bytes(state)
+    written.sql(f"UPDATE stored_events SET state=? WHERE {written.position}=20", altered)
+    log = written.open(read_only=True)
+    seen = []
+    with (
+        nullcontext()
+        if read in (3, 24)
+        else pytest.raises(LogDamaged, match=r"damaged between positions 20 and 25.*copy")
+    ):
+        for position, _ in log.read(after, limit):
+            seen.append(position)
+    assert seen == list(range(after + 1, after + 1 + read))

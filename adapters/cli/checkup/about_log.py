@@ -14,7 +14,7 @@ from ....projections.job_query import Jobs
 from ....projections.views import RefusalRow, Views
 from ....replay.forensics.imported_log import is_imported
 from ...runtime.commands import is_served, is_written
-from ...runtime.views import views_current
+from ...runtime.queries import Queries
 from ...stores import open_log
 from ...stores.location import Location, locate, shown
 from ...stores.log_paths import LogPaths, WriterLock
@@ -79,7 +79,8 @@ def _supervised(folder: Path) -> bool:
 
 
 def _queue(url: str, found: Book) -> Book:
-    with views_current(url) as views:
+    with Queries(url) as queries:
+        views = queries.views
         counts: Counter[int] = Counter()
         held = ("", "")
         for cluster in views.batches():

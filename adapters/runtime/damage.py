@@ -1,0 +1,57 @@
+"""Distinguish damage of a log or of its views from a fault of Poolbook, once a question has failed."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from contextlib import closing
+from itertools import zip_longest
+
+from ...domain.errors import PoolbookError
+from ...domain.ports.log import LogDamaged
+from ..stores.location import shown
+from ..stores.opening import open_log, verify_seal
+from .views import catch_up, open_tables, refuse_unreadable, refuse_views, views_path
+
+ALTERED = (
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    sqlite3.Error,
+    zlib.error,
+)
+"""What reading and judging events or views may raise that are not the ones that were written."""
+
+
+def refuse_damaged(url: str, error: BaseException | None) -> None:
+    """Raise `LogDamaged` if `error` comes of a log at `url` whose seal does not hold, `LogUnavailable` if it comes of
+    views that differ from their log. Do nothing for any other error: then both are whole, and it is a fault of
+    Poolbook."""
+    if isinstance(error, PoolbookError) or not isinstance(error, ALTERED):
+        return
+    problems = verify_seal(url)
+    if problems:
+        where = "" if problems[0].position is None else f" at position {problems[0].position}"
+        raise LogDamaged(
+            f"{shown(url)} is damaged{where}: {problems[0].text}. Altered events are not used; `poolbook verify` lists "
+            "what changed. Restore the log from a copy"
+        ) from error
+    refuse_unreadable(url, error)
+    path = views_path(url)
+    if path is not None and not _views_hold(url, path):
+        refuse_views(path, "are damaged: they differ from their log; `poolbook views` rebuilds them from it")
+
+
+def _views_hold(url: str, path: str) -> bool:
+    """Return True if the views in the file are the ones that their log makes."""
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(None)) as made:
+        catch_up(log, made)
+        try:
+            with closing(open_tables(path)) as kept:
+                catch_up(log, kept)
+                return all(old == new for old, new in zip_longest(kept.iterdump(), made.iterdump()))
+        except ALTERED:
+            return False
