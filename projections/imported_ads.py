@@ -147,7 +147,7 @@ def kept(connection: sqlite3.Connection, selection: Selection, forwards: bool, o
     parameters = {"clusters": dumps(whole), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
     named = f"id IN ({_WHOLE} UNION {_SINGLE})"
     wanted = [part for part, given in ((named, selection.ids), (_OWNED, selection.owners)) if given]
-    if len(wanted) == 2 and selection.together:
+    if len(wanted) == 2:
         wanted = [f"id IN ({_WHOLE} UNION {_SINGLE} UNION SELECT id FROM archive WHERE {_OWNED})"]
     if once:
         wanted.append("counted=1")

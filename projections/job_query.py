@@ -11,15 +11,12 @@ Job = tuple[int, int | None]
 
 
 class Selection(Protocol):
-    """What has these may select: jobs that are one of the ids or owners (``together``), or one of each kind that was
-    given. Neither ids nor owners: all jobs."""
+    """What has these may select: jobs that have one of the ids or owners. Neither ids nor owners: all jobs."""
 
     @property
     def ids(self) -> Sequence[Job]: ...
     @property
     def owners(self) -> Sequence[str]: ...
-    @property
-    def together(self) -> bool: ...
 
 
 class Jobs(NamedTuple):
@@ -27,7 +24,6 @@ class Jobs(NamedTuple):
 
     ids: tuple[Job, ...] = ()
     owners: tuple[str, ...] = ()
-    together: bool = True
 
 
 ALL = Jobs()
@@ -89,7 +85,5 @@ def _statement(selection: Selection) -> tuple[str, dict[str, str]]:
         return " UNION ALL ".join(named) or "SELECT {columns}, NULL FROM {table} t", parameters
     if not named:
         return _OWNED, parameters
-    if selection.together:
-        others = [f"{part} AND t.cluster NOT IN {_MINE}" for part in named]
-        return " UNION ALL ".join([_OWNED, *others]), parameters
-    return " UNION ALL ".join(f"{part} AND t.cluster IN {_MINE}" for part in named), parameters
+    others = [f"{part} AND t.cluster NOT IN {_MINE}" for part in named]
+    return " UNION ALL ".join([_OWNED, *others]), parameters

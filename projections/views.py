@@ -178,6 +178,16 @@ class Views:
             found[cluster] = ClusterCounts(owner, batch or None, cluster, qdate, counts, lowest, highest, count, made)
         return list(found.values())
 
+    def has_dags(self) -> bool:
+        """Return True if jobs in the queue are nodes of DAGs, or may stand for DAGs: their ads say to which batch they
+        belong."""
+        statement = (
+            "SELECT EXISTS (SELECT 1 FROM clusters WHERE cluster IN (SELECT cluster FROM jobs) AND "
+            "(json_extract(ad, '$.JobUniverse') = '7' OR json_extract(ad, '$.DAGManJobId') IS NOT NULL OR "
+            "json_extract(ad, '$.JobBatchId') IS NOT NULL))"
+        )
+        return bool(self.connection.execute(statement).fetchone()[0])
+
     def factories(self) -> list[FactoryRow]:
         """The clusters with factories that have jobs in the queue, or to make, by their numbers."""
         statement = (
@@ -193,11 +203,12 @@ class Views:
         return [row for row in found if row.counts or (row.made < row.total and row.mode != "Removed")]
 
     def totals(self) -> dict[str, dict[int, int]]:
-        """How many jobs each owner has in the queue, by status (HTCondor's number)."""
+        """How many jobs each owner has in the queue, by status (HTCondor's number). As condor_q counts, jobs of the
+        scheduler universe are left out."""
         totals: dict[str, dict[int, int]] = {}
         statement = (
             "SELECT c.owner, j.status, SUM(j.last - j.first + 1) FROM jobs j JOIN clusters c USING (cluster) "
-            "GROUP BY c.owner, j.status ORDER BY c.owner, j.status"
+            "WHERE json_extract(c.ad, '$.JobUniverse') IS NOT '7' GROUP BY c.owner, j.status ORDER BY c.owner, j.status"
         )
         for owner, status, jobs in self.connection.execute(statement):
             totals.setdefault(owner, {})[status] = jobs

@@ -10,8 +10,13 @@ PREFIX = "condor_"
 SAME = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
 """HTCondor's tools that Poolbook has under another name."""
 
-INSTEAD = {name: words for names, words in map(pair, sections("instead")["instead:"]) for name in names.split(", ")}
-"""Tools and words without a command: what does the same, or why nothing does."""
+_SECTIONS = sections("instead")
+UNSUPPORTED, WORDS = (
+    {name: text for names, text in map(pair, _SECTIONS[heading]) for name in names.split(", ")}
+    for heading in ("tools:", "words:")
+)
+"""Tools of HTCondor's, and other words, without a command: what does the same, or why nothing does."""
+INSTEAD = UNSUPPORTED | WORDS
 
 
 def aliases() -> Mapping[str, Sequence[str]]:

@@ -39,20 +39,56 @@ NO_ADDRESS: Final = """\
 Should be of the form <{form}>
 For example: <123.456.789.123:6789>"""
 
-_NO_SCHEDD: Final = """
+_UNKNOWN: Final = "{tool}: unknown host {name}\n"
+_NO_SCHEDD: Final = """\
 Error: unknown host {name}
 Extra Info: The name given with the -name should be the name of a 
 condor_schedd process. Normally it is either a hostname, or "name@hostname". 
 In either case, the hostname should be the Internet host name, but it appears 
 that it wasn't. 
 """
-
-
-_NO_QUEUE: Final = {
-    "condor_history": "Unable to locate remote schedd (name={name}, pool=).",
-    "condor_qedit": "condor_qedit: No such schedd named {name} in local pool",
+_NO_COLLECTOR: Final = """\
+Error: unknown host {name}
+Extra Info: You specified a hostname for a pool (the -pool argument). That 
+should be the Internet host name for the central manager of the pool, but it 
+does not seem to be a valid hostname. (The DNS lookup failed.) 
+"""
+_NO_DAEMON: Final = """\
+Can't find address for {daemon} {name}
+Can't find address for {name}
+Perhaps you need to query another pool.
+"""
+NO_RECORD: Final = "Error: Collector has no record of schedd/submitter\n"
+_DAEMONS: Final = {"condor_vacate": "startd"} | dict.fromkeys(("condor_off", "condor_on", "condor_reconfig"), "master")
+_NO_SUCH: Final = {
+    "condor_q -name": (_NO_SCHEDD, NO_RECORD),
+    "condor_q -pool": (_NO_COLLECTOR,) * 2,
+    "condor_q -addr": (NO_RECORD,) * 2,
+    "condor_status -pool": (_NO_COLLECTOR,) * 2,
+    "condor_status -direct": (
+        "Error: Failed to locate startd {name}\nunknown host {name}\n",
+        "Error: Failed to locate startd {name}\nCan't find address for startd {name}\n",
+    ),
+    "condor_history -name": ("Unable to locate remote schedd (name={name}, pool={pool}).\n",) * 2,
+    "condor_prio -name": ("{tool}: No such schedd named {name} in local pool\n",) * 2,
+    "condor_qedit -name": ("{tool}: No such schedd named {name} in local pool\n",) * 2,
+    "condor_userprio -pool": ("{tool}: Can't locate negotiator 'default' in {name}\n",) * 2,
+    "condor_submit -name": (_UNKNOWN, "\nERROR: Can't find address of schedd {name}\n"),
+    "condor_drain": ("ERROR: unknown host {name}\n", "ERROR: Can't find address for startd {name}\n"),
 }
-"""What tools say of a schedd that there is not, where it is not `unknown host`."""
+"""The text that a tool prints of an unknown host, and of a name with a dot or an @, which it looks up in the pool."""
+
+
+def tools_words(name: str, option: str = "", pool: str = "") -> str:
+    """Return what the tool that was called prints of a name that is not of this pool, given by `option`."""
+    tool = called_tool()
+    far = _NO_DAEMON if tool in _DAEMONS else "Error: cannot get address of schedd {host}\n"
+    plain, far = _NO_SUCH.get(
+        f"{tool} -{option}" if option else tool, (_UNKNOWN, _UNKNOWN if option == "pool" else far)
+    )
+    daemon, host = _DAEMONS.get(tool, ""), name.rpartition("@")[2]
+    template = far if "." in name or "@" in name else plain
+    return template.format(tool=tool, name=name, pool=pool, daemon=daemon, host=host)
 
 
 def log_of(arguments: Arguments, *of_pool: str) -> str:
@@ -60,24 +96,23 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
 
     :param of_pool: the options that name a pool: `Refusal` is raised if they mean another one
     """
-    from ..condor_tools.options import Refusal
+    from ..condor_tools.options import NotHere, Refusal
+    from ..condor_tools.tool_options import ToolEnded
 
-    for option in of_pool:
+    pool = arguments.value("pool")
+    for option in sorted(of_pool, reverse=True):  # as the tools do, the pool before the name
         name = arguments.value(option)
-        tool = called_tool()
         if name and option in ADDRESSES:
             if not ADDRESS.fullmatch(name):
                 form = "ip:port" if option == "address" else "ip.address.here:port"
-                raise Refusal(NO_ADDRESS.format(tool=tool or "poolbook", name=name, form=form))
+                raise Refusal(NO_ADDRESS.format(tool=called_tool() or "poolbook", name=name, form=form))
             name = name[1:-1].partition("?")[0]
-        if not name or is_this_pool(name):
+        if not arguments.has(option) or is_this_pool(name):
             continue
-        if tool == "condor_q":
-            record = "Error: Collector has no record of schedd/submitter"
-            raise Refusal(record if "@" in name else _NO_SCHEDD.format(name=name).rstrip("\n"))
-        if tool in _NO_QUEUE and option == "name":
-            raise Refusal(_NO_QUEUE[tool].format(name=name))
-        raise Refusal(f"{tool or 'poolbook'}: unknown host {name}" + ("" if tool else f": {_ONE_POOL}"))
+        words = tools_words(name, option, pool)
+        if "Extra Info" in words:
+            raise ToolEnded(1, words, "\n")
+        raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL}", words)
     return arguments.value("log", os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG)
 
 

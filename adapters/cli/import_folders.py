@@ -18,6 +18,7 @@ from ...replay.narration.wording import counted, instant, shortened
 from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse
 from ..condor_tools.terminal import is_live, rewrite
 from .common import log_of, shown
+from .log_lines import tell_as_it_happens
 from .time_window import here
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def follow(argv: Sequence[str]) -> int:
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
     told: set[str] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever began this in the background had it ignored
-    verdict = "nothing read"
+    verdict, position = "nothing read", 0
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
         try:
             print(f"Following {', '.join(arguments.words)} into {shown(session.url)}; Ctrl-C ends it.", flush=True)
@@ -63,6 +64,9 @@ def follow(argv: Sequence[str]) -> int:
                 audit = examine(session.log)
                 verdict = audit.verdict
                 _tell_news(audit, result, told)
+                if position:  # what the folders held before is in the log, and much
+                    tell_as_it_happens(position + 1, [event for _, event in session.log.read(position)], True)
+                position = session.log.head.position
         except KeyboardInterrupt:
             print()
     print(f"{shown(session.url)}: {_SO_FAR[verdict]}; `poolbook audit {shown(session.url)}`")

@@ -29,11 +29,20 @@ def print_line(member: Member, zone: tzinfo, width: int | None, place: str = "")
     print_painted(folded(text, width, INDENT), STATES)
 
 
-def tell_as_it_happens(first: int, events: Sequence[Event]) -> None:
-    """Print the transitions and decisions of `events`, the first of which is at position `first`."""
+ROUTINE = frozenset({"found", "read", "began", "ended", "rejected"})
+"""Lines of an import that are not printed as it reads them: each cycle has some."""
+
+
+def tell_as_it_happens(first: int, events: Sequence[Event], imported: bool = False) -> None:
+    """Print the transitions and decisions of `events`, the first of which is at position `first`; of imported ones all
+    but the routine."""
     zone, width = here(), width_of()
     for position, event in enumerate(events, first):
-        told = (member for member in members(position, event) if member.target or member.what in DECISIONS)
+        told = (
+            member
+            for member in members(position, event)
+            if (member.what not in ROUTINE if imported else member.target or member.what in DECISIONS)
+        )
         for member in islice(told, MANY):
             print_line(member, zone, width)
         more = sum(1 for _ in told)

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.options import Arguments, Command, NotHere, Refusal, UsageError, command_table, last_number, parse
 from ..machine.host import host_name, user_name
 from ..runtime.commands import ask, is_served, is_written
-from ..runtime.requests import new_id
-from .common import log_of, log_option
+from ..runtime.requests import Refused, new_id
+from .common import called_tool, is_this_pool, log_of, log_option, tools_words
 
 DRAIN = command_table("drain")
 OFF = command_table("off")
@@ -47,6 +47,17 @@ def _served(command: Command, arguments: Arguments) -> str:
     return url
 
 
+def _ask(command: Command, arguments: Arguments, body: dict[str, object], machine: str) -> dict[str, Any]:
+    """Return the answer to a request about a machine; `NotHere` is raised if it is unknown."""
+    try:
+        answer: dict[str, Any] = ask(_served(command, arguments), body)
+    except Refused as refused:
+        if not str(refused).startswith("there is no machine"):
+            raise
+        raise NotHere(f"poolbook: {refused}", tools_words(machine)) from None
+    return answer
+
+
 def drain(argv: Sequence[str]) -> int:
     arguments = parse(DRAIN, argv)
     if len(arguments.words) != 1:
@@ -73,7 +84,7 @@ def drain(argv: Sequence[str]) -> int:
         check=arguments.value("check"),
         start=arguments.value("start"),
     )
-    answer = ask(_served(DRAIN, arguments), body)
+    answer = _ask(DRAIN, arguments, body, machine)
     lines = [
         f"Sent request to drain the startd <{answer['machine']}> with {machine}. This only affects the single startd; "
         "any other startds running on the same host will not be drained."
@@ -89,7 +100,8 @@ def _cancel(arguments: Arguments, machine: str, completions: Sequence[str]) -> i
             raise UsageError(f"poolbook drain: -{wrong} may not be used with -cancel")
     number = last_number(DRAIN, arguments, "request-id", least=1)
     body = _request("CancelDrain", machine=machine, drain=number or 0)
-    return _print(arguments, ask(_served(DRAIN, arguments), body), f"Sent request to cancel draining on {machine}")
+    answer = _ask(DRAIN, arguments, body, machine)
+    return _print(arguments, answer, f"Sent request to cancel draining on {machine}")
 
 
 # How to shut down -> what condor_off prints of it.
@@ -109,7 +121,8 @@ def off(argv: Sequence[str]) -> int:
         raise UsageError("poolbook off: one machine at a time")
     how = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
-    answer = ask(_served(OFF, arguments), _request("ShutDown", machine=machine or host_name(), how=how))
+    body = _request("ShutDown", machine=machine or host_name(), how=how)
+    answer = _ask(OFF, arguments, body, machine)
     of = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}
     return _print(arguments, answer, *(line.format(**of) for line in _OFF[how]))
 
@@ -129,8 +142,10 @@ def reschedule(argv: Sequence[str]) -> int:
 def _tell(command: Command, argv: Sequence[str], kind: str, done: str, *given: str) -> int:
     """Send a request, with the values of the options that are ``given``, to the machine on which the pool is served."""
     arguments = parse(command, argv)
-    if arguments.words:
-        raise UsageError(f"poolbook {command.name}: {arguments.words[0]!r} is no option; this machine alone is meant")
+    for word in arguments.words:
+        if not is_this_pool(word):
+            own = f"poolbook {command.name}: {word!r} is no option; this machine alone is meant"
+            raise NotHere(own, tools_words(word)) if called_tool() else UsageError(own)
     more = {name: arguments.value(name) for name in given if arguments.has(name)}
     answer = ask(_served(command, arguments), {"kind": kind, **more})
     for warning in answer.get("warnings", ()):

@@ -200,7 +200,8 @@ def _called(entry: Entry, module: str, words: Sequence[str], debug: bool) -> int
 def _explained(error: Exception) -> int | None:
     """Print an error that is meant for the user and return its exit code; None for any other."""
     from ...domain.errors import PoolbookError
-    from ..condor_tools.options import Help, Refusal, UsageError, Version, usage
+    from ..condor_tools.options import Help, NotHere, Refusal, UsageError, Version, usage
+    from .common import called_tool
 
     if isinstance(error, Help):
         from ..condor_tools.terminal import width_of
@@ -212,9 +213,11 @@ def _explained(error: Exception) -> int | None:
 
         print(version(), end="", flush=True)
         return error.exit_code
+    if isinstance(error, NotHere) and called_tool():
+        sys.stderr.write(error.of_tool.replace("{tool}", called_tool()))
+        return error.tool_code
     if isinstance(error, UsageError) and (error.lacks or error.number):
         from ..condor_tools.wrong_usage import in_the_tools_words
-        from .common import called_tool
 
         words = in_the_tools_words(called_tool(), error)
         if words is not None:

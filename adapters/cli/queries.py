@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from ..condor_tools import formats
 from ..condor_tools import queue as queue_tool
 from ..condor_tools.job_selection import Selection
-from ..condor_tools.options import Refusal, UsageError
+from ..condor_tools.options import NotHere, Refusal, UsageError
 from ..condor_tools.terminal import STATES, print_painted
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
-from .common import called_tool, log_of, setting, shown
+from .common import NO_RECORD, called_tool, log_of, setting, shown
 from .hints import tell_unknown
 
 if TYPE_CHECKING:
@@ -37,24 +37,41 @@ def queue(argv: Sequence[str]) -> int:
     query = queue_tool.read(argv)
     if query.arguments.has("jobads"):
         return _write(_queue_of_file(query, setting()))
-    with Queries(log_of(query.arguments, "name", "pool")) as queries:
+    with Queries(log_of(query.arguments, "name", "pool", "addr")) as queries:
+        here = setting()
         if queries.imported:
-            return _write(_queue_then(query, queries, setting()))
+            return _write(_queue_then(query, queries, here._replace(source=f"Imported: {shown(queries.url)}")))
         if query.arguments.has("at"):
             raise Refusal(
                 f"poolbook q -at: {shown(queries.url)} is a pool's own log, and its queue is kept as it is now alone. "
                 f"{queue_tool.OF_THE_PAST}"
             )
+        if query.arguments.has("submitter"):
+            here = here._replace(submitter=_submitter(query, queries))
         if query.view == "analysis":
-            return _write(_analyses(query, queries, setting()))
+            return _write(_analyses(query, queries, here))
         if query.arguments.has("factory"):
-            return _write(_factories(query, queries, setting()))
+            return _write(_factories(query, queries, here))
         if query.arguments.has(*queue_tool.GROUPINGS):
-            return _write(_groups(query, queries, setting()))
-        done = _write(_queue(query, queries, setting()))
+            return _write(_groups(query, queries, here))
+        done = _write(_queue(query, queries, here))
         if not called_tool():
             tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
         return done
+
+
+def _submitter(query: queue_tool.Query, queries: Queries) -> str:
+    """Return the first submitter that -submitter names and that has jobs in the queue; `NotHere` is raised without."""
+    from ...domain.state.settings import UID_DOMAIN
+
+    domain = queries.views.pool().settings.get(UID_DOMAIN, "")
+    wanted = [name if "@" in name else f"{name}@{domain}" for name in query.arguments.values("submitter")]
+    there = {submitter for submitter, *_ in queries.views.counts()}
+    for name in wanted:
+        if name in there:
+            return name
+    hint = "`poolbook status -submitters` lists them"
+    raise NotHere(f"poolbook q: no submitter {wanted[0]} has jobs in the queue. {hint}", NO_RECORD)
 
 
 def _queue_of_file(query: queue_tool.Query, here: Setting) -> Iterator[str]:
@@ -118,13 +135,14 @@ def _queue_then(query: queue_tool.Query, queries: Queries, here: Setting) -> Ite
 def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
     from ..condor_tools.batches import ClusterRow
 
-    if query.aggregated:
+    dags = (query.aggregated or query.selection.nodes) and queries.views.has_dags()
+    if query.aggregated and not dags:
         return queue_tool.render_rows((ClusterRow(*row) for row in queries.views.batches()), query, here)
     plain = query.plain
     mine = not query.everyone and bool(here.owner)
-    selection = query.selection._replace(constraints=())
+    selection = query.selection._replace(constraints=(), ids=() if dags else query.selection.ids)
     if mine:
-        selection = selection._replace(owners=(here.owner,), together=False)
+        selection = selection._replace(owners=(here.owner,))
     laid_over = plain is not None and any(name.lower().startswith("lastrejmatch") for name in plain)
     if plain is not None and query.view == "custom" and not laid_over:
         rows = queries.job_columns(plain, selection, here.context(), query.statuses)
@@ -234,10 +252,19 @@ def _epochs(query: HistoryQuery, here: Setting) -> int:
 
 def history(argv: Sequence[str]) -> int:
     from ..condor_tools import history as history_tool
+
+    query, here = history_tool.read(argv), setting()
+    try:
+        return _history(query, here)
+    except Refusal:
+        _write(history_tool.render((), query, here) if called_tool() else ())  # condor_history prints the heading first
+        raise
+
+
+def _history(query: HistoryQuery, here: Setting) -> int:
+    from ..condor_tools import history as history_tool
     from ..runtime.archived_ads import Sieve
 
-    query = history_tool.read(argv)
-    here = setting()
     if query.arguments.has("file"):
         from ..condor_tools.ad_files import ads_of_file
 
@@ -251,5 +278,7 @@ def history(argv: Sequence[str]) -> int:
     selection = Selection() if whole else query.selection._replace(constraints=())
     sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, here.context())
     useful = None if whole or not sieve.useful else sieve
-    with Queries(log_of(query.arguments, "name", "pool")) as queries:
+    # As condor_history does, -pool alone is ignored: the history is the local schedd's.
+    of_pool = ("name", "pool") if query.arguments.has("name") else ()
+    with Queries(log_of(query.arguments, *of_pool)) as queries:
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, here))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ..condor_tools.options import Arguments, Refusal, command_table, parse
-from .command_names import INSTEAD, PREFIX, SAME
+from .command_names import INSTEAD, PREFIX, SAME, UNSUPPORTED
 from .common import called, log_of, log_option
 
 TOOLS_PATH = command_table("tools-path")
@@ -32,13 +32,13 @@ _PAUSE: Final = 0.01
 
 
 def tools() -> Iterator[str]:
-    """Yield the names of HTCondor's tools that Poolbook has."""
+    """Yield the names of HTCondor's tools: of those that Poolbook has, and of the others, which say what to use."""
     from .main import COMMANDS, TOOLS, tool_name
 
     for name in (*COMMANDS, *SAME):
         if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
             yield PREFIX + name
-    yield from map(tool_name, TOOLS)
+    yield from map(tool_name, (*TOOLS, *UNSUPPORTED))
 
 
 def tools_path(argv: Sequence[str]) -> int:

@@ -11,9 +11,13 @@ from typing import Final
 
 from ..condor_tools.job_log_waiting import UnreadableEntry, Waiting, follow
 from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
+from .common import called_tool
 
 COMMAND = command_table("wait")
 _PAUSE: Final = 0.1  #: seconds between two looks at the log
+_NO_LOG: Final = """
+wait reads a job event log, which `log = FILE` in the submit file names: `poolbook wait FILE {job}`.
+`poolbook q {job} -af UserLog` prints its path."""
 _CHUNK: Final = 1 << 22  #: read so many bytes at once
 
 
@@ -31,7 +35,8 @@ def wait(argv: Sequence[str]) -> int:
     try:
         log = os.open(path, os.O_RDONLY)
     except OSError as error:
-        raise Refusal(f"Couldn't open {path}: {error.strerror}") from None
+        own = "" if called_tool() or not re.fullmatch(r"\d+(\.\d+)?", path, re.ASCII) else _NO_LOG.format(job=path)
+        raise Refusal(f"Couldn't open {path}: {error.strerror}{own}") from None
     try:
         return _follow(log, waiting, arguments, stays, deadline)
     except UnreadableEntry as problem:

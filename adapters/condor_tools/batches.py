@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, Setting, date, number, text
+from .dag_nodes import SCHEDULER, dag_of, node_of, owner_or_node
 from .layout import Column, Layout, laid_out
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class ClusterRow(NamedTuple):
     """A cluster, as the batch table needs it."""
 
     owner: str
-    batch: str | None  #: JobBatchName; None if it has none
+    batch: str | None  #: JobBatchName, or what stands for it; None if it has none
     cluster: int
     qdate: int  #: when it was submitted, seconds since the epoch
     counts: Counts  #: its selected jobs in the queue, by status
@@ -32,6 +33,9 @@ class ClusterRow(NamedTuple):
     highest: int
     submitted: int | None  #: the number of jobs submitted (TotalSubmitProcs); None if unknown
     materialized: int | None = None  #: how many of them have been made so far; None if all were made at once
+    dag: int | None = None  #: the cluster of its DAG; None if it is not a node
+    nodes_done: int | None = None  #: DAG_NodesDone of a job of the scheduler universe, otherwise None
+    node: str = ""  #: the name of its node, where that is shown in place of the owner
 
     @property
     def jobs(self) -> int:
@@ -45,17 +49,26 @@ class ClusterRow(NamedTuple):
         return None if made is None or self.submitted is None else made - self.jobs
 
 
-def cluster_rows(ads: Iterable[ClassAd]) -> list[ClusterRow]:
-    """Return the rows of job ads, which must be in the order of their ids."""
+def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[ClusterRow]:
+    """Return the rows of job ads, which must be in the order of their ids; with `dag`, nodes have the names of nodes
+    for owners."""
     rows: dict[int, ClusterRow] = {}
     for ad in ads:
         cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
         before = rows.get(cluster)
         if before is None:
             submitted, made = number(ad, "TotalSubmitProcs"), number(ad, "JobMaterializeNextProcId")
+            batch, nodes_done = text(ad, "JobBatchName"), None
+            if number(ad, "JobUniverse") == SCHEDULER:
+                batch = batch or f"DAG: {cluster}"
+                nodes_done = int(number(ad, "DAG_NodesDone") or 0)
+                nodes = number(ad, "DAG_NodesTotal")
+                submitted = submitted if nodes is None else nodes
+            elif batch is None and (node := node_of(ad)) is not None:
+                batch = f"NODE: {node}"
             rows[cluster] = ClusterRow(
                 text(ad, "Owner") or "",
-                text(ad, "JobBatchName"),
+                batch,
                 cluster,
                 int(number(ad, "QDate") or 0),
                 {status: 1},
@@ -63,6 +76,9 @@ def cluster_rows(ads: Iterable[ClassAd]) -> list[ClusterRow]:
                 proc,
                 None if submitted is None else int(submitted),
                 None if made is None else int(made),
+                dag_of(ad),
+                nodes_done,
+                owner_or_node(ad) if dag else "",
             )
         else:
             assert isinstance(before.counts, dict)
@@ -90,34 +106,47 @@ def batches(rows: Iterable[ClusterRow], partial: bool = False) -> list[Batch]:
 
     :param partial: whether jobs of the clusters were left out, so that missing ones are not done
     """
-    gathered: dict[tuple[str, str], list[ClusterRow]] = {}
+    named: dict[tuple[str, str], int] = {}
+    leaders: dict[int, int] = {}
+    gathered: dict[int, list[ClusterRow]] = {}
     for row in sorted(rows, key=lambda row: row.cluster):
-        name = f"ID: {row.cluster}" if row.batch is None else row.batch
-        # A named batch may be called "ID: 7", too: it is another one.
-        gathered.setdefault((row.owner, name + ("" if row.batch is None else "\n")), []).append(row)
-    return [_batch(clusters, name.rstrip("\n"), partial) for (_, name), clusters in gathered.items()]
+        leader = row.cluster
+        if row.dag is not None:  # a node is in its DAG's batch, or in its own where the DAG is not shown
+            leader = leaders.get(row.dag, leader)
+        elif row.batch is not None:
+            first = named.setdefault((row.owner, row.batch), leader)
+            leader = leader if row.nodes_done is not None else first
+        leaders[row.cluster] = leader
+        gathered.setdefault(leader, []).append(row)
+    return [_batch(clusters, partial) for clusters in gathered.values()]
 
 
-def _batch(clusters: list[ClusterRow], name: str, partial: bool) -> Batch:
+def _batch(clusters: list[ClusterRow], partial: bool) -> Batch:
+    # Jobs of the scheduler universe stand for their nodes: they count neither as jobs nor in the ids.
+    jobs = [row for row in clusters if row.nodes_done is None]
+    alone = [row for row in jobs if row.dag is None]
+    dags = [row for row in clusters if row.nodes_done is not None]
+
     def count(*statuses: int) -> int:
-        return sum(row.counts.get(status, 0) for row in clusters for status in statuses)
+        return sum(row.counts.get(status, 0) for row in jobs for status in statuses)
 
-    first, last = clusters[0], clusters[-1]
-    known = all(row.submitted is not None for row in clusters)
-    ids = f"{first.cluster}.{first.lowest}"
-    if first.cluster != last.cluster:
-        ids += f" ... {last.cluster}.{last.highest}"
-    elif first.lowest != last.highest:
-        ids += f"-{last.highest}"
+    first = clusters[0]
+    known = all(row.submitted is not None for row in alone)
+    done = sum(row.nodes_done or 0 for row in dags) + (0 if partial else sum(row.done or 0 for row in alone))
+    ids = f"{jobs[0].cluster}.{jobs[0].lowest}" if jobs else "0.0"
+    if jobs and jobs[0].cluster != jobs[-1].cluster:
+        ids += f" ... {jobs[-1].cluster}.{jobs[-1].highest}"
+    elif jobs and jobs[0].lowest != jobs[0].highest:
+        ids += f"-{jobs[0].highest}"
     return Batch(
-        first.owner,
-        name,
+        first.node or first.owner,
+        f"ID: {first.cluster}" if first.batch is None else first.batch,
         first.qdate,
-        sum(row.done or 0 for row in clusters) if known and not partial else 0,
+        done if known else 0,
         count(RUNNING, TRANSFERRING_OUTPUT),
         count(IDLE, SUSPENDED),
         count(HELD),
-        sum(row.submitted or 0 for row in clusters) if known else 0,
+        sum(row.submitted or 0 for row in (*alone, *dags)) if known else 0,
         ids,
     )
 
@@ -199,7 +228,8 @@ _TOTALS = (
 
 
 def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
-    return Counter(int(number(ad, "JobStatus") or 0) for ad in ads)
+    """Return how many jobs are in each state. As in condor_q, those of the scheduler universe are not counted."""
+    return Counter(int(number(ad, "JobStatus") or 0) for ad in ads if number(ad, "JobUniverse") != SCHEDULER)
 
 
 _NOBODYS = 51

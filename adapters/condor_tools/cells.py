@@ -20,6 +20,7 @@ class Setting(NamedTuple):
     address: str = "<127.0.0.1:0>"  #: its address, of which what follows a question mark is not shown
     me: str = ""  #: the user, ``alice@localhost``; empty for none, who sees all jobs
     source: str = ""  #: what the ads are from, for titles, where they are of no queue
+    submitter: str = ""  #: whose jobs -submitter asks for, for titles
     width: int | None = None  #: the columns of the terminal; None if the output is no terminal, and nothing is cut
 
     @property

@@ -171,11 +171,9 @@ def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[
 
 
 def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
-    """Return the names of an ad's attributes in alphabetical order: all, or those of the list that it has."""
-    if attributes is None:
-        return sorted(ad, key=str.lower)
-    wanted = {name.lower() for name in attributes}
-    return sorted((name for name in ad if name.lower() in wanted), key=str.lower)
+    """Return the names of an ad's attributes in alphabetical order: all, or those of the list that it has, spelled as
+    in the list."""
+    return sorted(ad if attributes is None else {name for name in attributes if name in ad}, key=str.lower)
 
 
 def attribute_list(arguments: Arguments) -> list[str] | None:

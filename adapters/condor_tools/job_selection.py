@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import Setting, number, text
+from .dag_nodes import id_of, is_in
 from .formats import parsed
 from .options import UsageError
 
@@ -41,13 +42,13 @@ def read_job_id(word: str) -> ClusterOrJob | None:
 
 
 class Selection(NamedTuple):
-    """Jobs by id or owner, and the constraints on each. A job belongs to it if it is one of the ids or owners (of one
-    of both, if ``together``; else of each kind that was given) and every constraint is true for it."""
+    """Jobs by id or owner, and the constraints on each. A job belongs to it if it has one of the ids or owners and
+    every constraint is true for it."""
 
     ids: tuple[ClusterOrJob, ...] = ()
     owners: tuple[str, ...] = ()
     constraints: tuple[Expression, ...] = ()
-    together: bool = True
+    nodes: bool = False  #: whether the id of a DAG also selects its nodes
 
     @property
     def everything(self) -> bool:
@@ -63,10 +64,13 @@ class Selection(NamedTuple):
         named = []
         if self.ids:
             cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
-            named.append(any(wanted.cluster == cluster and wanted.proc in (None, proc) for wanted in self.ids))
+            by_id = any(wanted.cluster == cluster and wanted.proc in (None, proc) for wanted in self.ids)
+            named.append(
+                by_id or (self.nodes and any(not wanted.proc and is_in(ad, wanted.cluster) for wanted in self.ids))
+            )
         if self.owners:
             named.append(text(ad, "Owner") in self.owners)
-        if named and not (any(named) if self.together else all(named)):
+        if named and not any(named):
             return False
         return all(holds(constraint, ad, context) for constraint in self.constraints)
 
@@ -82,18 +86,18 @@ def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
     return isinstance(value, bool | int | float) and value != 0
 
 
-def select(words: Iterable[str], constraints: Iterable[str], together: bool = True) -> Selection:
+def select(words: Iterable[str], constraints: Iterable[str]) -> Selection:
     """Return the selection of words (ids and owners) and the values of -constraint options. Raise `UsageError` if a
     word is no id and no name, or a constraint is no expression."""
     meant = [(word, read_job_id(word)) for word in words]
     ids = tuple(wanted for _, wanted in meant if wanted is not None)
     owners = tuple(word for word, wanted in meant if wanted is None)
-    return Selection(ids, owners, tuple(parsed("-constraint", constraint) for constraint in constraints), together)
+    return Selection(ids, owners, tuple(parsed("-constraint", constraint) for constraint in constraints))
 
 
 def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
     """Sort jobs by cluster and proc."""
-    return sorted(ads, key=lambda ad: (number(ad, "ClusterId") or 0, number(ad, "ProcId") or 0))
+    return sorted(ads, key=id_of)
 
 
 def chosen_jobs(selection: Selection, ads: Iterable[ClassAd], setting: Setting) -> list[ClassAd]:

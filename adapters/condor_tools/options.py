@@ -37,6 +37,15 @@ class Refusal(Exception):
     exit_code = 1
 
 
+class NotHere(Refusal):
+    """A name that is not of this pool. ``of_tool`` is what HTCondor's tools print of it, which put their own names in
+    place of ``{tool}``."""
+
+    def __init__(self, message: str, of_tool: str, tool_code: int = 1) -> None:
+        super().__init__(message)
+        self.of_tool, self.tool_code = of_tool, tool_code
+
+
 class Help(Exception):
     """Not an error: the help of a ``command``, which belongs on standard output, is the message."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import dag_nodes
 from .batches import Census, ClusterRow, batch_table, cluster_rows, count_statuses, totals, totals_ad
 from .cells import (
     HELD,
@@ -77,8 +78,8 @@ def _transfer(ad: ClassAd, _: Setting) -> str:
     return " transfer=" + ",".join(going) if going else ""
 
 
-def _owner(width: int) -> Column:
-    return Column("OWNER" if width == 14 else "OWNER/NODENAME", text_of("Owner"), -width, missing="??")
+def _owner(heading: str, width: int) -> Column:
+    return Column(heading, text_of("Owner"), -width, missing="??")
 
 
 _SUBMITTED = Column("  SUBMITTED", date_of("QDate"), 11, missing="??")
@@ -93,18 +94,18 @@ _COMMAND = (
 )
 
 VIEWS: dict[str, tuple[Column, ...]] = {
-    "jobs": (_owner(14), _SUBMITTED, _RUN_TIME, *_COMMAND),
-    "dag": (_owner(17), _SUBMITTED, _RUN_TIME, *_COMMAND),
-    "run": (_owner(14), _SUBMITTED, _RUN_TIME, Column("HOST(S)", text_of("RemoteHost"), 0, missing="??")),
+    "jobs": (_owner("OWNER", 14), _SUBMITTED, _RUN_TIME, *_COMMAND),
+    "dag": (_owner("OWNER/NODENAME", 17), _SUBMITTED, _RUN_TIME, *_COMMAND),
+    "run": (_owner("OWNER", 14), _SUBMITTED, _RUN_TIME, Column("HOST(S)", text_of("RemoteHost"), 0, missing="??")),
     "hold": (
-        _owner(14),
+        _owner("OWNER", 14),
         Column("HELD_SINCE", date_of("EnteredCurrentStatus"), 11, missing="??"),
         Column("CODE", "HoldReasonCode", form="%4d", missing="?"),
         Column("/SUB", "HoldReasonSubCode", form="/%-3d", missing=" ", joined=True),
         Column("HOLD_REASON", "HoldReason", 0),
     ),
     "idle": (
-        _owner(14),
+        _owner("OWNER", 14),
         Column("UNIVERSE ", number_of("JobUniverse", lambda which: UNIVERSES.get(int(which), "Unknown"))),
         Column("CPUS", "RequestCpus", form="%4d"),
         Column("MEMORY", "RequestMemory", form="%6d"),
@@ -112,7 +113,7 @@ VIEWS: dict[str, tuple[Column, ...]] = {
         Column("LAST_HOST", "LastRemoteHost", 0),
     ),
     "io": (
-        _owner(14),
+        _owner("OWNER", 14),
         Column("RUNS", "NumJobStarts", form="%4d", missing="?"),
         _STATUS,
         Column(" INPUT", _bytes("BytesRecvd"), missing="??"),
@@ -197,8 +198,11 @@ def read(argv: Sequence[str]) -> Query:
         raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} exclude each other: a job has one state")
     if arguments.has("currentrun") and arguments.has("cumulative-time"):
         raise UsageError("poolbook q: -currentrun and -cumulative-time exclude each other")
-    users = [name.partition("@")[0] for name in arguments.values("submitter")]
-    selection = select([*arguments.words, *users], arguments.values("constraint"), together=False)
+    users = [name.removeprefix("nice-user.") for name in arguments.values("submitter")]
+    if users and arguments.has("name", "addr"):
+        raise UsageError("Cannot query both schedd's and submitters: leave out -submitter, or -name and -addr")
+    selection = select(arguments.words, arguments.values("constraint"))
+    selection = selection._replace(owners=(*selection.owners, *users))
     layout = custom_layout(arguments)
     form_file = _print_format(arguments)
     if form_file is not None:
@@ -213,6 +217,7 @@ def read(argv: Sequence[str]) -> Query:
     view = form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch"))
     if view == "analysis":
         _analysis(arguments)
+    selection = selection._replace(nodes=view == "batch" or arguments.has("dag"))
     more = _appended(arguments, view)
     if more and layout is not None:
         layout = layout._replace(columns=with_appended(layout.columns, more))
@@ -272,11 +277,13 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
         return "groups"
     if chosen := arguments.chosen(*EMPTY):
         return chosen
-    if states:
-        return states[0]
-    if batched and not arguments.has("unmatchable"):
+    if "hold" in states:
+        return "hold"
+    if batched and not states and not arguments.has("unmatchable"):
         return "batch"
-    return "dag" if arguments.has("dag") else "jobs"
+    if arguments.has("dag"):
+        return "dag"
+    return states[0] if states else "jobs"
 
 
 # -- printing ------------------------------------------------------------------------------------------------------
@@ -354,7 +361,8 @@ def render(
         yield from hold_codes.table(jobs, setting)
     elif query.view == "batch":
         yield from title(setting)
-        yield from batch_table(cluster_rows(jobs), _width(query, setting), partial=query.partial)
+        rows = cluster_rows(jobs, query.arguments.has("dag"))
+        yield from batch_table(rows, _width(query, setting), partial=query.partial)
         yield "\n" + _footer(query, setting, census)
     else:
         yield from title(setting)
@@ -379,10 +387,7 @@ def render_rows(rows: Iterable[ClusterRow], query: Query, setting: Setting) -> I
 
 
 def _meant(row: ClusterRow, query: Query, setting: Setting) -> bool:
-    ids = [wanted.cluster for wanted in query.selection.ids]
-    if ids and row.cluster not in ids:
-        return False
-    if query.selection.owners and row.owner not in query.selection.owners:
+    if not query.selection.names(row.cluster, row.owner):
         return False
     return query.everyone or not setting.owner or row.owner == setting.owner
 
@@ -417,7 +422,9 @@ def _sorted(jobs: list[ClassAd], query: Query, setting: Setting) -> list[ClassAd
 def title(setting: Setting, timed: bool = True) -> Iterator[str]:
     """Yield the line above a table: whose queue it is, and when."""
     address, mark, _ = setting.address.partition("?")
-    source = setting.source or f"Schedd: {setting.schedd} : {address}{'?...' if mark else ''}"
+    queue, host = ("Submitter", f" : {setting.schedd}") if setting.submitter else ("Schedd", "")
+    name = setting.submitter or setting.schedd
+    source = setting.source or f"{queue}: {name} : {address}{'?...' if mark else ''}{host}"
     at = datetime.fromtimestamp(setting.now, setting.timezone)
     when = f" @ {at:%m/%d/%y %H:%M:%S}" if timed else ""
     yield f"\n\n-- {source}{when}\n"
@@ -436,6 +443,8 @@ def _width(query: Query, setting: Setting) -> Setting:
 def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
     """Yield a table of one line per job. Ids, owners and sizes get more room only if the usual one is too small."""
     columns = list(VIEWS[query.view])
+    if query.view == "dag":
+        jobs, columns[0] = dag_nodes.tree(jobs, columns[0], setting.width)
     most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
     most_proc = max((int(number(ad, "ProcId") or 0) for ad in jobs), default=0)
     names = [len(text(ad, "Owner") or "") for ad in jobs]

@@ -10,7 +10,7 @@ from .cells import Setting, evaluate, shown, text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
 from .job_selection import holds
 from .layout import Column, Layout, lines, with_appended
-from .options import Arguments, Refusal, UsageError, command_table, last_number, line_width, parse
+from .options import Arguments, NotHere, UsageError, command_table, last_number, line_width, parse
 from .status_compact import CONSTRAINT as COMPACT_CONSTRAINT
 from .status_compact import compact_table, compact_totals
 from .status_tables import ACTIVITY_TIME, VIEWS, WIDE_ACTIVITY_TIME
@@ -170,19 +170,25 @@ def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[st
         yield from ("\n", *totals_lines(totals, ((totals.key(ad), totals.sums(ad)) for ad in asked), width))
 
 
+def _names(ad: ClassAd) -> set[str]:
+    return {(text(ad, name) or "").lower() for name in ("Name", "Machine")}
+
+
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
     context = setting.context()
     found = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
     words = query.arguments.words
     if words:
-        found = [ad for ad in found if text(ad, "Name") in words or text(ad, "Machine") in words]
-        there = {text(ad, name) for ad in found for name in ("Name", "Machine")}
-        unknown = [word for word in words if word not in there]
-        if unknown:
-            raise Refusal(
-                f"poolbook status: there is no slot or machine {unknown[0]} here. `poolbook status -af Name Machine`"
-                " lists them"
-            )
+        named = {word.lower() for word in words}
+        found = [ad for ad in found if named & _names(ad)]
+        there = set[str]().union(*map(_names, found))
+        for word in words:
+            if word.lower() not in there:
+                raise NotHere(
+                    f"poolbook status: there is no slot or machine {word} here. `poolbook status -af Name Machine`"
+                    " lists them",
+                    *(("", 0) if "@" in word or "." in word else ("{tool}: unknown host " + f"{word}\n",)),
+                )
     if query.order is not None:
         natural = query.arguments.last("natural")
         found.sort(key=_sort_key(query.order, setting, natural is None or natural.qualifier != "off"))

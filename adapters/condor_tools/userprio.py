@@ -10,7 +10,7 @@ from .cells import Setting, date, length
 from .formats import ads_form, attribute_list, bare_json, custom_layout, long_text, old_lines, parsed, whole_ads
 from .job_selection import holds
 from .layout import Layout, lines
-from .options import Arguments, Refusal, UsageError, command_table, parse
+from .options import Arguments, NotHere, UsageError, command_table, parse
 from .userprio_edits import Request, submitter
 from .userprio_edits import read as read_edit
 from .userprio_records import Record, ad_of, rolled_up
@@ -131,8 +131,10 @@ def _asked(found: list[Record], query: Query, setting: Setting) -> list[Record]:
         there = {part for name, _ in kept for part in (name, name.partition("@")[0])}
         for word in words:
             if word not in there:
-                raise Refusal(
-                    f"poolbook userprio: there is no user {word} here. `poolbook userprio -allusers` lists them"
+                raise NotHere(
+                    f"poolbook userprio: there is no user {word} here. `poolbook userprio -allusers` lists them",
+                    "Not all user(s) found in collector, querying negotiator...\n",
+                    0,
                 )
         found = [record for _, record in kept]
     if query.constraints:

@@ -41,9 +41,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-@pytest.fixture
-def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """What a tool prints, called by its own name, and its exit code."""
+def called_by_name(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Return a caller of tools by their own names: what one prints, without what differs, and its exit code."""
     monkeypatch.setenv("POOLBOOK_LOG", log)
     monkeypatch.setenv("TZ", "UTC")
 
@@ -51,14 +50,23 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         monkeypatch.setattr("sys.argv", shlex.split(command))
         code = main()
         out, err = capsys.readouterr()
-        return out, err, code
+        return plain(out), plain(err), code
 
     return called
 
 
+@pytest.fixture
+def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    return called_by_name(log, capsys, monkeypatch)
+
+
 def capture(name: str) -> tuple[str, tuple[str, str, int]]:
+    return captured(DATA / f"{name}.txt")
+
+
+def captured(path: Path) -> tuple[str, tuple[str, str, int]]:
     """A command line, and what it printed, with its exit code."""
-    command, _, rest = (DATA / f"{name}.txt").read_text(encoding="utf-8").partition("\n")
+    command, _, rest = path.read_text(encoding="utf-8").partition("\n")
     printed, _, code = rest.rpartition("--- rc=")
     out, _, err = printed.partition("--- stderr ---\n")
     return command.removeprefix("$ ").replace("alice", user_name()), (plain(out), plain(err), int(code.split()[0]))
@@ -72,6 +80,7 @@ DIFFERS = (
     (r"\d?\d/\d\d(?:/\d\d)? \d\d:\d\d(?::\d\d)?", "DATE"),
     (r"\b1[78]\d{8}\b", "TIME"),
     (r"slot1_\d", "SLOT"),
+    (r"-?\d+\+\d\d:\d\d:\d\d", "SPAN"),
     (r"(?:PackageID|BuildID): \S+", "BUILD"),
     (r"\$CondorPlatform: \S+ \$", "PLATFORM"),
     (r" +", " "),
@@ -84,29 +93,24 @@ def plain(text: str) -> str:
     return text
 
 
-def asked(call: Call, command: str) -> tuple[str, str, int]:
-    out, err, code = call(command)
-    return plain(out), plain(err), code
-
-
 QUESTIONS = sorted({path.stem for path in DATA.glob("*.txt")} - {*STEPS, "rm_name_bad"})
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_a_question_is_answered_as_by_the_real_pool(name: str, call: Call) -> None:
     command, real = capture(name)
-    assert asked(call, command) == real
+    assert call(command) == real
 
 
 def test_a_change_is_told_as_by_the_real_pool(call: Call) -> None:
     for name in STEPS:
         command, real = capture(name)
-        assert asked(call, command) == real, name
+        assert call(command) == real, name
 
 
 def test_another_pool_is_unknown_in_the_words_of_the_tool(call: Call) -> None:
     command, real = capture("rm_name_bad")
-    assert asked(call, command) == real
+    assert call(command) == real
 
 
 @pytest.fixture

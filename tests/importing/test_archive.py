@@ -126,7 +126,6 @@ def test_a_history_is_found_by_job_owner_and_order() -> None:
         (Jobs(ids=((2, None), (1, 1))), [Kept(2, 0), Kept(1, 1)]),
         (Jobs(owners=("bob",)), [Kept(1, 1)]),
         (Jobs(ids=((2, 0),), owners=("bob",)), [Kept(2, 0), Kept(1, 1)]),
-        (Jobs(ids=((1, None),), owners=("bob",), together=False), [Kept(1, 1)]),
         (Jobs(ids=((7, 7),)), []),
     ):
         assert list(found.kept(selection)) == places

@@ -178,3 +178,26 @@ def test_what_users_ask_of_an_imported_log_is_answered(folder: Folder) -> None:
     assert [line[10:29] for line in log] == sorted(line[10:29] for line in log)
     assert "[EventLog" in log[0]
     assert json.loads(folder.call("audit", "audit.db", "-json"))["violations"] == []
+
+
+def test_following_prints_what_happened_since_it_began(folder: Folder) -> None:
+    following = folder.start("follow", "pool", "-log", "audit.db", "-interval", "0.1")
+    assert following.stdout is not None
+    assert [following.stdout.readline().split()[0], "new events" in following.stdout.readline()] == ["Following", True]
+    folder.write("pool/later.log", HELD)
+    assert "new events" in following.stdout.readline()
+    lines = [following.stdout.readline() for _ in range(2)]
+    assert ["977.0" in line for line in lines] == [True, True]
+    assert ["SUBMIT" in lines[0], "JOB_HELD" in lines[1] or "HELD" in lines[1]] == [True, True]
+    following.send_signal(signal.SIGINT)
+    following.communicate(timeout=30)
+
+
+HELD = """\
+000 (977.000.000) 2026-11-22 06:59:00 Job submitted from host: <127.0.0.1:9618>
+...
+012 (977.000.000) 2026-11-22 06:59:01 Job was held.
+\tvia condor_hold (by user alice)
+\tCode 1 Subcode 0
+...
+"""

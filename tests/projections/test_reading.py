@@ -162,8 +162,6 @@ ONES, TWOS = ["1.0", "1.1", "1.2"], ["2.0", "2.1", "2.2", "2.3", "2.4"]
         (Jobs(owners=("alice", "bob")), [*ONES, *TWOS, "30.0"]),
         (Jobs(owners=("nobody",)), []),
         (Jobs(((2, 3), (1, 0)), ("alice",)), [*ONES, "2.3", "30.0"]),
-        (Jobs(((2, 3), (1, 0)), ("alice",), together=False), ["1.0"]),
-        (Jobs(((1, None), (2, 2)), ("bob",), together=False), ["2.2"]),
         (Named((ClusterOrJob(30), ClusterOrJob(2, 1)), ("bob",)), [*TWOS, "30.0"]),
     ],
 )

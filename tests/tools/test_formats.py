@@ -171,7 +171,7 @@ def test_a_hundred_thousand_rows_come_in_blocks() -> None:
 def test_attributes_stand_in_the_order_of_the_alphabet_whatever_their_case() -> None:
     ad = ClassAd({"b": 1, "A": 2, "C": 3})
     assert formats.long_text(ad) == "A = 2\nb = 1\nC = 3\n\n"
-    assert formats.long_text(ad, ["c", "B", "nosuch"]) == "b = 1\nC = 3\n\n"
+    assert formats.long_text(ad, ["c", "B", "nosuch"]) == "B = 1\nc = 3\n\n"  # as condor_q does, spelled as in the list
     assert formats.long_text(ad, ["nosuch"]) == ""
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.command_names import INSTEAD, SAME, meant, unknown
+from poolbook.adapters.cli.command_names import INSTEAD, SAME, UNSUPPORTED, WORDS, meant, unknown
 from poolbook.adapters.cli.command_tables import options_of, table_of
 from poolbook.adapters.cli.main import COMMANDS, main
+from poolbook.adapters.cli.tools import tools
 
 from ..together import together
 
@@ -54,6 +55,27 @@ def test_a_tool_without_a_counterpart_is_named_with_what_to_use(
     assert capsys.readouterr().err == f"poolbook: there is no command {prefix}{tool}: {INSTEAD[tool]}\n"
 
 
+def test_every_program_that_htcondor_installs_is_in_the_tools_folder() -> None:
+    names = (Path(__file__).resolve().parent.parent / "data" / "condor_names.txt").read_text(encoding="utf-8").split()
+    assert len(names) > 90
+    assert set(names) - set(tools()) == set()
+
+
+@pytest.mark.parametrize("tool", UNSUPPORTED)
+def test_a_tool_that_is_not_there_ends_with_1_and_the_words_of_the_table(
+    tool: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [f"/somewhere/condor_{tool}", "-verbose", "x"])
+    assert main() == 1
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", f"poolbook: there is no command condor_{tool}: {UNSUPPORTED[tool]}\n")
+
+
+def test_words_of_other_batch_systems_are_no_programs_of_the_tools_folder() -> None:
+    assert {"squeue", "sbatch", "cancel", "ps", "nodes", "delete"} <= WORDS.keys()
+    assert not {f"condor_{word}" for word in WORDS} & set(tools())
+
+
 def test_what_is_recommended_is_there() -> None:
     for words in INSTEAD.values():
         for call in words.split("`poolbook ")[1:]:
@@ -66,7 +88,7 @@ def test_what_is_recommended_is_there() -> None:
     [
         ("statsu", "there is no command 'statsu'; did you mean status?"),
         ("condor_statsu", "there is no command 'condor_statsu'; did you mean status?"),
-        ("condor_annex", "Poolbook has no counterpart of condor_annex; `poolbook -help` lists its commands"),
+        ("condor_frobnicate", "Poolbook has no counterpart of condor_frobnicate; `poolbook -help` lists its commands"),
         ("xyzzy", "there is no command 'xyzzy'; `poolbook -help` lists the commands"),
     ],
 )

@@ -147,3 +147,14 @@ def test_the_version_has_the_form_in_which_programs_look_for_it(capsys: pytest.C
     assert [line.split()[0] for line in ours] == [line.split()[0] for line in real]
     assert main(["condor_version", "-help"]) == 0
     assert capsys.readouterr().err == capture("version_more").err
+
+
+@pytest.mark.parametrize("job", ["2", "12.3"])
+def test_a_jobs_id_in_place_of_a_log_is_answered_with_what_to_name(
+    job: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["wait", job]) == 1
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.startswith(f"Couldn't open {job}: No such file or directory wait reads a job event log")
+    assert f"`poolbook wait FILE {job}`" in told and f"`poolbook q {job} -af UserLog`" in told

@@ -120,6 +120,8 @@ def _macros(found: Configuration, arguments: Arguments) -> int:
 
 
 def _values(found: Configuration, arguments: Arguments) -> int:
+    from ..config import source_lines
+
     how = found.raw if arguments.has("raw") else found.default if arguments.has("default") else found.get
     words, missing = list(arguments.words), 0
     while words:
@@ -132,7 +134,7 @@ def _values(found: Configuration, arguments: Arguments) -> int:
             missing = 1
             print(f"Not defined: {name}", file=sys.stderr)
             if arguments.has("verbose"):
-                print()
+                print(*(source_lines(found, name) if found.default(name) is not None else ()), "", sep="\n")
         elif arguments.has("verbose"):
             print("\n".join([*_with_source(found, name, value), ""]))
         else:

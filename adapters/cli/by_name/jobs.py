@@ -22,16 +22,17 @@ POOL = {
 """The options of every tool that asks a schedd."""
 
 
-def pool_log(arguments: Arguments, unknown: str = "", code: int = 1) -> str:
+def pool_log(arguments: Arguments, unknown: str = "", no_pool: str = "", code: int = 1) -> str:
     """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one: ``unknown``,
-    in which ``{name}`` is that name; or if -addr is no address."""
+    of a pool ``no_pool``, in which ``{name}`` is that name; or if -addr is no address."""
     for given in arguments.every("addr"):
         if not ADDRESS.fullmatch(given.values[0]):
             told = NO_ADDRESS.format(tool=called_tool(), name=given.values[0], form="ip.address.here:port")
             raise ToolEnded(1, f"{told}\n")
     for given in arguments.every("name", "pool"):
         if not is_this_pool(given.values[0]):
-            raise ToolEnded(code, unknown.format(name=given.values[0]))
+            no_such = no_pool if no_pool and given.name == "pool" else unknown
+            raise ToolEnded(code, no_such.format(name=given.values[0]))
     return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 

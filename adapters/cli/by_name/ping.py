@@ -63,7 +63,7 @@ def ping(argv: Sequence[str]) -> int:
         raise ToolEnded(1, f"ERROR: unknown daemon type {daemon!r}: there are {', '.join(_TYPES)}\n")
     tokens = [word for token in arguments.words or ("WRITE",) for word in (_LEVELS if token == "ALL" else (token,))]
     levels = {token: _level(token) for token in tokens}
-    url = pool_log(arguments, "ERROR: failed to locate daemon {name}\n")
+    url = pool_log(arguments, "ERROR: couldn't locate {name}!\n", "ERROR: unknown host {name}\n")
     user, allowed = _user(url)
     answers = [_Answer(token, levels[token] in allowed, user) for token in tokens]
     form = _table if arguments.has("table") else _paragraph if arguments.has("verbose") else _sentence

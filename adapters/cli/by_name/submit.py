@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from ....domain.errors import PoolbookError
-from ...condor_tools.options import Arguments, Help, Refusal, UsageError, parse
+from ...condor_tools.options import Arguments, Help, NotHere, Refusal, UsageError, parse
 from ...condor_tools.tool_options import ToolEnded, usage_of
 from ...runtime.requests import Refused
 from ..submit import BY_POLICY, answered, asks, ended, queued, refused_by_policy, warned_by_policy
@@ -57,9 +57,10 @@ def _submit(arguments: Arguments) -> int:
     except UsageError as wrong:
         words = _no_number(wrong.number, wrong.word) if wrong.number else wrong.told
         raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
+    except NotHere:
+        raise
     except Refusal as refusal:
-        told = str(refusal)
-        raise ToolEnded(1, f"{told}\n" if told.startswith("condor_submit: ") else f"\n{told}\n") from None
+        raise ToolEnded(1, f"\n{refusal}\n") from None
     except (PoolbookError, Refused) as error:
         raise ToolEnded(1, _failed(error), "" if quiet else _BEGUN) from None
     print(told, end="", flush=True)

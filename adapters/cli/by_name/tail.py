@@ -58,7 +58,7 @@ def tail(argv: Sequence[str]) -> int:
             _show({name: path for name, path in files.items() if path.exists()}, shown, at_most)
             return 0
         if ad is None:
-            raise ToolEnded(1, f"No such job: {arguments.words[0]}\n")
+            raise ToolEnded(1, f"No such job: {job[0]}.{job[1]}\n")
         if run is not None and run.scratch:
             files = dict(_files(ad, run, streams, arguments.words[1:]))
             _show(files, shown, at_most)
