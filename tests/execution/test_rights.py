@@ -17,6 +17,7 @@ import pytest
 from poolbook.adapters.machine import accounts
 from poolbook.adapters.machine.execution import Account, Chirp, Exited, FileTransfer
 from poolbook.adapters.machine.execution.supervisor.rights import Rights, acting, become
+from poolbook.adapters.machine.execution.supervisor.scratch import hand_over
 from poolbook.adapters.runtime import job_users
 from poolbook.adapters.runtime.hold_reasons import held_for_failure
 
@@ -168,6 +169,37 @@ def test_a_job_has_the_groups_of_its_account_and_writes_where_these_may(bench: B
     assert end.code == 1
     assert (place / "writable/out").read_text() == f"{' '.join(map(str, GROUPS))}\ngroups\n"
     assert "others: Permission denied" in (place / "writable/err").read_text()
+
+
+def test_output_that_is_streamed_is_opened_as_the_user_whose_files_they_are(bench: Bench, place: Path) -> None:
+    runs_as = Account(OTHER.pw_name, OTHER.pw_uid, OTHER.pw_gid, (OTHER.pw_gid,), "/")
+    transfer = FileTransfer(executable=False, outputs=(), streamed=("stdout",))
+    end = job(bench, "id -u", account=runs_as, stdout="writable/out", transfer=transfer, run_in_iwd=False)
+    assert end.code == 0
+    assert (place / "writable/out").read_text() == f"{OTHER.pw_uid}\n"
+    assert (place / "writable/out").stat().st_uid == USER.pw_uid
+
+
+def test_only_what_belongs_to_the_giver_is_handed_over(place: Path) -> None:
+    scratch = place / "scratch"
+    (scratch / "theirs").mkdir(parents=True)
+    (scratch / "roots").mkdir()
+    owners = {"a": USER, "theirs/b": USER, "theirs/root": None, "roots/c": USER, "third": pwd.getpwnam("mail")}
+    for name, owner in owners.items():
+        (scratch / name).write_text(name)
+        os.chown(scratch / name, *((owner.pw_uid, owner.pw_gid) if owner else (0, 0)))
+    (scratch / "link").symlink_to(place / "roots")
+    for path in (scratch, scratch / "theirs", scratch / "link"):
+        os.chown(path, USER.pw_uid, USER.pw_gid, follow_symlinks=False)
+    (scratch / "a").chmod(0o6755)
+    hand_over(str(scratch), Rights(USER.pw_uid, USER.pw_gid), Rights(OTHER.pw_uid, OTHER.pw_gid))
+    found = {name: (scratch / name).stat().st_uid for name in (*owners, ".", "theirs", "roots")}
+    assert found == {
+        "a": OTHER.pw_uid, "theirs/b": OTHER.pw_uid, "theirs/root": 0, "roots/c": USER.pw_uid,
+        "third": pwd.getpwnam("mail").pw_uid, ".": OTHER.pw_uid, "theirs": OTHER.pw_uid, "roots": 0,
+    }  # fmt: skip
+    assert (place / "roots").stat().st_uid == 0 and (scratch / "link").lstat().st_uid == USER.pw_uid
+    assert (scratch / "a").stat().st_mode & 0o7777 == 0o755, "no program runs as its next owner"
 
 
 def test_a_jobs_files_are_moved_with_the_groups_of_their_owner(bench: Bench, place: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from poolbook.adapters.machine import detection
-from poolbook.adapters.machine.execution import Activation, FileTransfer, client
-from poolbook.adapters.machine.execution.supervisor import transfer
+from poolbook.adapters.machine.execution import Activation, Exited, FileTransfer, Limits, Usage, client
+from poolbook.adapters.machine.execution.supervisor import scratch, transfer
 from poolbook.domain.submit.resources import amount
 
 from ..submit.world import submit, values
 from ..together import together
+from .bench import Bench
 
 MB = 1 << 20
 
@@ -36,19 +39,19 @@ MB = 1 << 20
 def test_a_job_moves_so_many_mebibytes_and_no_byte_more(
     tmp_path: Path, way: str, sizes: tuple[int, ...], limit: int | None, too_large: bool
 ) -> None:
-    iwd, scratch = tmp_path / "iwd", tmp_path / "dir_1/scratch"
+    iwd, place = tmp_path / "iwd", tmp_path / "dir_1/scratch"
     iwd.mkdir()
-    scratch.mkdir(parents=True)
+    place.mkdir(parents=True)
     names = tuple(f"f{number}" for number in range(len(sizes)))
     for name, size in zip(names, sizes, strict=True):
-        with open((iwd if way == "input" else scratch) / name, "wb") as file:
+        with open((iwd if way == "input" else place) / name, "wb") as file:
             file.truncate(size)
     files: dict[str, Any] = {"inputs": names, "outputs": ()} if way == "input" else {"outputs": names}
     how = FileTransfer(executable=False, max_input_mb=limit, max_output_mb=limit, **files)
     order = client._start(Activation(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=how))[
         "order"
     ]
-    result = transfer.bring(order, str(scratch)) if way == "input" else transfer.take_back(order, str(scratch), False)
+    result = transfer.bring(order, str(place)) if way == "input" else transfer.take_back(order, str(place), False)
     assert ("failure" in result) is too_large
     if too_large:
         assert result["failure"]["code"] == (32 if way == "input" else 33)
@@ -103,3 +106,31 @@ def test_the_machines_memory_is_in_mebibytes() -> None:
         int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line
     )
     assert detection.detected(Path("/"))["Memory"] == total_kb // 1024
+
+
+def test_a_directory_takes_as_many_kibibytes_as_the_system_says(tmp_path: Path) -> None:
+    (tmp_path / "d/e").mkdir(parents=True)
+    (tmp_path / "d/e/large").write_bytes(b"x" * 300_000)
+    (tmp_path / "d/small").write_bytes(b"x")
+    subprocess.run(["sync", tmp_path / "d/e/large", tmp_path / "d/small"], check=True)  # else their blocks still change
+    (tmp_path / "link").symlink_to("/usr")
+    said = subprocess.run(["du", "-s", "--block-size=512", tmp_path], capture_output=True, text=True, check=True)
+    own = os.stat(tmp_path).st_blocks
+    steps = scratch.size_kb(str(tmp_path))
+    with pytest.raises(StopIteration) as found:
+        while True:
+            next(steps)
+    assert found.value.value == (int(said.stdout.split()[0]) - own) // 2
+    assert found.value.value >= 300_000 // 1024
+
+
+def test_a_job_may_have_its_disk_and_is_held_beyond_that(bench: Bench) -> None:
+    script = "head -c {} /dev/zero > large; sync large; touch ready; while ! [ -e stop ]; do sleep 0.05; done"
+    for key, kib in (("1", 3000), ("2", 5000)):
+        bench.sh(key, script.format(kib * 1024), limits=Limits(disk_kb=4000))
+    bench.until(lambda: any(usage.disk_kb >= 3000 for usage in bench.of("1", Usage)))
+    assert bench.end("2").violated == "disk"
+    largest = max(usage.disk_kb for usage in bench.of("1", Usage))
+    assert 3000 <= largest < 3100 and not bench.of("1", Exited)
+    (bench.folder / "execute/dir_1/scratch/stop").touch()
+    assert bench.end("1").violated == ""

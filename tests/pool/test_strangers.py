@@ -23,6 +23,7 @@ import pytest
 from poolbook.adapters.machine.execution import Supervisor, SupervisorError
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.runtime.requests import SubmitDescription
+from poolbook.adapters.sockets import make_private
 
 from .. import forked
 from ..stores.places import POSTGRES, place_of
@@ -185,6 +186,15 @@ def refused(answer: dict[str, Any]) -> str:
     if "refusal" in answer:
         return str(answer["refusal"]).replace("permission denied", "denied")
     return " ".join({str(one.get("result")) for one in answer["answer"]})
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o755, 0o710, 0o701, 0o700])
+def test_a_folder_of_ours_that_others_could_enter_is_closed_to_them(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "pool.db.d"
+    folder.mkdir()
+    folder.chmod(mode)
+    make_private(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("claimed", ["root", "condor", ""])

@@ -128,6 +128,7 @@ class Machine:
     supervisor_log: File = field(factory=File)  #: what supervisors print
     supervisor_says: Callable[[bytes], None] = field(default=lambda said: None)  #: judges what it tells the pool
     restless: float = 0.0  #: how likely the supervisor goes on before a call of the pool's
+    resident_kb: int = 500  #: the resident size of each process
     _pids: int = 100
     _moved: int = 0
     _rounds: int = 0  # calls in a row without any time passing
@@ -360,5 +361,5 @@ class Machine:
         """A process as /proc shows it."""
         return Process(
             process.pid, process.status is not None, process.parent, process.group, process.session, process.started,
-            self.monotonic - process.began, 0, 1000, 500,
+            self.monotonic - process.began, 0, 1000, self.resident_kb,
         )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 
 from ..domain.pools import selection
@@ -18,6 +19,7 @@ from .machine import POOL, SECOND, Killed, Running
 from .story import Story
 
 SEED = 1  # whose machine has no backfill
+LIMITED = 3  # whose machine is one partitionable slot: memory is limited
 
 
 def act(story: Story, action: str, fast: bool = False) -> None:
@@ -125,3 +127,27 @@ def test_a_job_has_run_as_long_as_it_has_whatever_the_clock_is_set_to(when: str,
         assert int(ad["CompletionDate"]) - int(ad["JobCurrentStartExecutingDate"]) == pytest.approx(ran, abs=1)
         assert 0 <= int(ad["JobCurrentStartExecutingDate"]) - int(ad["JobCurrentStartDate"]) <= 1
         assert int(ad["EnteredCurrentStatus"]) == pytest.approx(int(ad["CompletionDate"]), abs=1)
+
+
+def test_a_job_that_may_not_start_is_held_at_once_though_nothing_else_happens() -> None:
+    with Story(SEED).begun() as story:
+        assert story.pool is not None
+        story.pool.world.owners.clear()
+        story.submit_plan("5 0 0 0")
+        story.advance(30)
+        events = [event for _, event in story.pool.log.read()]
+        began, ended = (
+            next(event.at for event in events if isinstance(event, kind)) for kind in (e.JobActivated, e.JobExited)
+        )
+        assert ended - began < SECOND
+
+
+@pytest.mark.parametrize(("more_kb", "status"), [(0, "Running"), (1, "Held")])
+def test_a_job_may_have_its_memory_to_the_kibibyte_and_is_held_beyond_that(more_kb: int, status: str) -> None:
+    with Story(LIMITED).begun() as story:
+        assert story.pool is not None
+        story.submit_plan("60 0 0 0", memory="128")
+        (slot,) = (slot for slot in story.pool.engine.state.slots.values() if slot.activation is not None)
+        story.machine.resident_kb = int(slot.ad["Memory"]) * 1024 + more_kb
+        story.advance(10)
+        assert story.pool.engine.state.clusters[1].status_of(0) == status
