@@ -59,6 +59,7 @@ _TABLE: Final = (
 # fmt: on
 CAUSES: Final[dict[str, Cause]] = {cause.name: cause for cause in _TABLE}  #: every cause of an eviction, by its name
 UNKNOWN: Final = CAUSES["unknown"]
+TRANSFER_CODES: Final = frozenset({12, 13, 32, 33})  #: the hold codes of files that could not be transferred
 _STOPPING: Final = "stop-"  #: how the names of the stimuli begin with which a server stops
 _OWN: Final = {word: cause for cause in _TABLE for word in cause.own}
 _CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
@@ -108,11 +109,14 @@ def of_reason(reason: str) -> Cause | None:
     return CAUSES.get(_reason(reason)[1])
 
 
-def of_code(text: str) -> Cause | None:
-    """The cause that HTCondor's code of an eviction or a hold names; None if there is none, or it is no number."""
+def of_code(text: str, held: bool = True) -> Cause | None:
+    """The cause that HTCondor's code of an eviction or a hold names; None if there is none, or it is no number. A job
+    with a hold code is not `held` if it cools down or waits again instead."""
     if not text.isdecimal() or not int(text):
         return None
-    return CAUSES["held"] if int(text) < FIRST_VACATE_CODE else _CODES.get(int(text))
+    if int(text) >= FIRST_VACATE_CODE:
+        return _CODES.get(int(text))
+    return CAUSES["held"] if held else CAUSES["transfer"] if int(text) in TRANSFER_CODES else CAUSES["given_back"]
 
 
 def of_own(word: str, stimulus: str = "") -> Cause | None:

@@ -263,3 +263,32 @@ def test_a_run_whose_end_lies_in_a_gap_is_known_up_to_the_gap(tmp_path: Path) ->
     write(tmp_path / "EventLog", before + cut + after)
     (run,) = told(imported(tmp_path)[0]).runs
     assert (run.outcome, run.lasted) == ("ended", 0)
+
+
+def _failed_transfer(second: int, code: int, held: bool) -> str:
+    """A run whose files could not be moved, in a job event log: seconds after 12:00, and whether the schedd held it."""
+    when = f"2026-11-20 12:{second // 60:02d}:{second % 60:02d}"
+    end = f"2026-11-20 12:{(second + 5) // 60:02d}:{(second + 5) % 60:02d}"
+    reason = f"\n\tTransfer failed\n\tCode {code} Subcode 2"
+    return (
+        f"001 (001.000.000) {when} Job executing on host: <h>\n\tSlotName: slot1@h\n...\n"
+        f"004 (001.000.000) {end} Job was evicted. Code {code} Subcode 2\n\t(0) CPU times\n\tReason: Transfer failed\n"
+        "...\n" + (f"012 (001.000.000) {end} Job was held.{reason}\n...\n" if held else "")
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "causes"),
+    [
+        (12, {"transfer": 2, "held": 1}),
+        (13, {"transfer": 2, "held": 1}),
+        (33, {"transfer": 2, "held": 1}),
+        (34, {"given_back": 2, "held": 1}),
+    ],
+)
+def test_a_job_that_cools_down_was_not_put_on_hold(tmp_path: Path, code: int, causes: dict[str, int]) -> None:
+    submitted = "000 (001.000.000) 2026-11-20 12:00:00 Job submitted from host: <h>\n...\n"
+    runs_of_it = (_failed_transfer(60 * number, code, number == 3) for number in (1, 2, 3))
+    write(tmp_path / "job.log", submitted + "".join(runs_of_it))
+    log, _ = imported(tmp_path)
+    assert Counter(run.cause.name for run in told(log, evicted=True).runs) == causes

@@ -33,7 +33,7 @@ from ..why.slot_records import Slots, left_for
 from .run_records import SECOND, Job, Records
 
 SOON: Final = 2 * SECOND  #: what is written of one end is no further apart
-_BEGINS, _EVICTED, _DONE, _LOST, _FOUND = 1, 4, 5, 22, 23
+_BEGINS, _EVICTED, _DONE, _HELD, _LOST, _FOUND = 1, 4, 5, 12, 22, 23
 _LEFT: Final = ("5", "9")  #: the entries with which a job leaves the queue
 _ENDS: Final = frozenset({4, 5, 7, 24})
 _REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
@@ -176,8 +176,14 @@ class _Life:
                 said=_words(one.entries), stimulus=one.stimulus,
             )  # fmt: skip
             code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
-            found.append((run, _hints(one.entries, code or "", one.attended)))
+            found.append((run, _hints(one.entries, code or "", one.attended, self._held(ended))))
         return found
+
+    def _held(self, ended: int | None) -> bool:
+        """Return True if the job was put on hold when a run ended, as far as its job event logs show."""
+        entries = [entry for told in self.life.accounts for entry in told.entries]
+        holds = (place.at for number, place, _ in entries if number == _HELD)
+        return not entries or ended is None or any(abs(at - ended) <= SOON for at in holds)
 
     def _hole(self, run: _Known) -> int | None:
         """Where that begins which the logs of a run lack, in which its end may stand."""
@@ -319,12 +325,13 @@ def _words(entries: Sequence[Entry]) -> str:
     return next((text for text in found if text and not text.startswith("Unspecified")), "")
 
 
-def _hints(entries: Sequence[Entry], code: str, attended: int) -> Hints:
+def _hints(entries: Sequence[Entry], code: str, attended: int, held: bool) -> Hints:
     evicted = [facts for number, _, facts in entries if number == _EVICTED]
-    codes = [facts.get("reason_code", "") for facts in evicted]
+    codes = [*(facts.get("reason_code", "") for facts in evicted), code]
     again = [CAUSES["requeued"] for facts in evicted if facts.get("requeued") == "true"]
     besides = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
-    return Hints(next(filter(None, [*again, *map(of_code, [*codes, code])]), None), besides, bool(entries), attended)
+    known = next(filter(None, [*again, *(of_code(one, held) for one in codes)]), None)
+    return Hints(known, besides, bool(entries), attended)
 
 
 def _named(run: JobRun, full: dict[str, set[str]]) -> JobRun:
