@@ -156,21 +156,13 @@ def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator
 
 def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
     """Yield why jobs do not run; a cluster is read when its first job is printed."""
-    from ..condor_tools.analyze import Judged
-
     if "summary" in query.analysis:
         return _summary(query, queries, here)
-    pool, rejections = queries.views.pool().name, queries.job_rejections()
-
-    def judge(cluster: int, proc: int) -> Judged:
-        refusal, matched = rejections(cluster, proc)
-        return Judged(refusal, matched, pool, () if refusal is None else queries.reached_limits(refusal[1]))
-
     return queue_tool.render(
         queries.queue(query.selection._replace(constraints=()), rejections=True).ads,
         query,
         here,
-        judge=judge,
+        judge=queries.job_rejections(),
     )
 
 

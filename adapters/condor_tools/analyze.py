@@ -1,15 +1,17 @@
 """``poolbook q -better-analyze``: why jobs do not run, in the form of condor_q -better-analyze.
 
-It prints what the last negotiation cycle that rejected the job, or its autocluster, recorded: how many slots each
-condition of its Requirements leaves, how many reject it, how many are in use. Nothing is matched here.
+It prints what the next negotiation cycle would say of a job that was rejected: how many slots each condition of its
+Requirements leaves, how many reject it, how many are in use. If that cycle would match it, the last rejection's counts
+are printed, with their time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...replay.why import Judged as Judged
 from .cells import HELD, IDLE, RUNNING, Setting, number, shown, text
 
 if TYPE_CHECKING:
@@ -20,16 +22,6 @@ WIDTH = 80
 _INDENT = 4
 _UNITS = {"requestmemory": " (mb)", "requestdisk": " (kb)", "imagesize": " (kb)", "diskusage": " (kb)"}
 _STEP = 7
-
-
-class Judged(NamedTuple):
-    """The log's record of a job: its last rejection with the instant, its last match (microseconds; 0: never), the
-    name of the pool, and who holds the concurrency limits that kept it from a slot."""
-
-    refusal: tuple[int, Unmatched] | None = None
-    matched: int = 0
-    pool: str = ""
-    limits: Sequence[str] = ()
 
 
 class Step(NamedTuple):
@@ -52,8 +44,11 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: S
     found = [] if requirements is None else steps(requirements)
     if requirements is not None:
         yield from _expression(ad, requirements, found, short)
-    refusal = None if judged.refusal is None else judged.refusal[1]
-    if refusal is not None:
+    refused = judged.refusal
+    refusal = None if refused is None else judged.reason or refused[1]
+    if refused is not None and refusal is not None:
+        if judged.now and judged.reason is None:
+            yield f"The negotiation cycle at {_moment(refused[0], setting)} found what follows; now {judged.now}.\n\n"
         yield from _conditions(refusal, found, short)
         yield from _summary(refusal, name)
     yield from _status(ad, refusal, name)
@@ -211,6 +206,8 @@ def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
         yield f"Last failed match: {_moment(refused, setting)} from {judged.pool}\n"
         yield f"Reason for last match failure: {rejection_reason(judged.refusal[1])}\n"
         yield from (f"    {limit}\n" for limit in judged.limits)
+        if judged.now:
+            yield f"Now {judged.now}.\n"
 
 
 def _moment(at: int, setting: Setting) -> str:

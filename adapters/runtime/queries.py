@@ -18,7 +18,6 @@ from .views import views_current
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context
-    from ...domain.events import Unmatched
     from ...domain.negotiator.accounting import Standing
     from ...domain.ports.log import Log
     from ...projections.imported_ads import Spent
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from ...replay.narration.sentences import Answer
     from ...replay.usage.evictions import Told
     from ...replay.usage.preemptions import Preemption
-    from ...replay.why import LimitHolders
+    from ...replay.why import Judged
     from ..condor_tools.userprio_records import Record
     from .archived_ads import Sieve
     from .job_runs import Run
@@ -338,30 +337,16 @@ class Queries:
 
         return why(self.log, name, at, zone)
 
-    def job_rejections(self) -> Callable[[int, int], tuple[tuple[int, Unmatched] | None, int]]:
-        """Return a function from a job (cluster, proc) to its last rejection and its instant, and the instant of its
-        last match. The events of one cluster are kept at a time."""
+    def job_rejections(self) -> Callable[[int, int], Judged]:
+        """Return a function from a job (cluster, proc) to its last rejection, its last match, and what stands in its
+        way now. The events of one cluster are kept at a time."""
         from functools import lru_cache
 
-        from ...replay.why import job_events, judged
+        from ...replay.why import NextCycle, job_events, judged
 
         events = lru_cache(1)(lambda cluster: job_events(self.log, cluster, slots=False))
-        return lambda cluster, proc: judged(events(cluster), cluster, proc)
-
-    def reached_limits(self, reason: Unmatched) -> list[str]:
-        """Return for each concurrency limit that a rejection names how much there is, and who holds it now."""
-        from ...replay.why import told_limits
-
-        return told_limits(reason, self._limit_holders) if reason.reached else []
-
-    @cached_property
-    def _limit_holders(self) -> LimitHolders:
-        from ...replay.why import LimitHolders
-
-        holders = LimitHolders()
-        for _, event in self.log.read():
-            holders.note(event)
-        return holders
+        next_cycle, pool = NextCycle(self.log.read()), self.views.pool().name
+        return lambda cluster, proc: judged(events(cluster), cluster, proc, next_cycle)._replace(pool=pool)
 
     # The log as a whole
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from attrs import asdict
 
@@ -76,12 +76,23 @@ _DENIED: dict[str, Callable[[int], str]] = {
     "never": lambda count: f"{_so_many(count, 'is', 'are')} left alone, as NEGOTIATOR_CONSIDER_PREEMPTION is false",
 }
 _IN_SHORT = {
-    "policy": "what it fits on is in use, and PREEMPTION_REQUIREMENTS does not let it have that",
-    "rank": "what it fits on is in use, and prefers the jobs that it has",
-    "priority": "what it fits on is in use, by those who have no worse priority",
-    "own": "what it fits on is in use, by its own submitter",
-    "never": "what it fits on is in use, and nobody has to make room",
+    "policy": "what it fits on {is_} in use, and PREEMPTION_REQUIREMENTS {does} not let it have that",
+    "rank": "what it fits on {is_} in use, and {prefers} the jobs that it {has}",
+    "priority": "what it fits on {is_} in use, by those who {have} no worse priority",
+    "own": "what it fits on {is_} in use, by its own submitter",
+    "never": "what it fits on {is_} in use, and nobody {has} to make room",
+    "taken": "every slot that it fits on {is_} in use",
+    "refused": "the slots that it fits on {refuse}",
+    "nothing": "no slot {has} what it asks for{now}",
 }
+_PRESENT = {
+    "is_": "is", "are": "are", "does": "does", "prefers": "prefers", "has": "has", "have": "have", "allows": "allows",
+    "run": "run", "lets": "lets", "refuse": "refuse it now", "now": " now",
+}  # fmt: skip
+_PAST = {
+    "is_": "was", "are": "were", "does": "did", "prefers": "preferred", "has": "had", "have": "had",
+    "allows": "allowed", "run": "ran", "lets": "let", "refuse": "refused it", "now": "",
+}  # fmt: skip
 
 
 def _so_many(count: int, one: str, many: str) -> str:
@@ -96,28 +107,28 @@ _LIMITS = {
     # what stood in the way: at length, in cores, and in a few words
     "share": (
         "the fair share of {0.submitter} was used up: it was to have {allowed}, and had {0.used:g}",
-        "the fair share of {0.submitter} is used up",
+        "the fair share of {0.submitter} {is_} used up",
     ),
     "slots": (
         "{0.submitter}, the only submitter, had {used}, which is all there are",
-        "every slot that it fits on is in use",
+        "every slot that it fits on {is_} in use",
     ),
     "ceiling": (
         "{0.submitter} may have no more than {allowed}, and had {0.used:g}",
-        "{0.submitter} has as much as its ceiling allows",
+        "{0.submitter} {has} as much as its ceiling {allows}",
     ),
     "quota": (
         "the quota of the accounting group {0.group} was used up: its members may have {allowed}, and had {0.used:g}",
-        "the quota of {0.group} is used up: {0.used:g} of {allowed}",
+        "the quota of {0.group} {is_} used up: {0.used:g} of {allowed}",
     ),
-    "concurrency": ("{names} reached", "{names} reached"),
+    "concurrency": ("{names} reached", "{limits} {are} reached: {held}"),
     "matches": (
         "{0.submitter} had got as many matches as it may in a cycle",
         "{0.submitter} got as many matches as it may in a cycle",
     ),
     "running": (
         "as many jobs ran as MAX_JOBS_RUNNING lets run",
-        "as many jobs run as MAX_JOBS_RUNNING lets run",
+        "as many jobs {run} as MAX_JOBS_RUNNING {lets} run",
     ),
 }
 
@@ -139,16 +150,35 @@ def _cores(cores: float) -> str:
     return f"{cores:g} core{'' if cores == 1 else 's'}"
 
 
-def in_short(reason: e.Unmatched) -> str:
-    """Tell in a few words what stood in the way."""
-    if reason.limit in _LIMITS:
-        return _LIMITS[reason.limit][1].format(reason, allowed=_cores(reason.allowed), names=_reached(reason))
+def kind(reason: e.Unmatched) -> str:
+    """Return what kind of thing stood in the way."""
+    if reason.reached and not reason.limit:
+        return "concurrency"
     denied = _counts(reason.denied)
-    if denied:
-        return _IN_SHORT[max(denied, key=lambda name: denied[name])]
-    if reason.taken:
-        return "every slot that it fits on is in use"
-    return "the slots that it fits on refuse it now" if reason.refused_by_slot else "no slot has what it asks for now"
+    if reason.limit in _LIMITS or denied:
+        return reason.limit if reason.limit in _LIMITS else max(denied, key=lambda name: denied[name])
+    return "taken" if reason.taken else "refused" if reason.refused_by_slot else "nothing"
+
+
+def is_same(then: e.Unmatched, now: e.Unmatched) -> bool:
+    """Return True if what stood in the way still does. Slots that jobs took in that cycle are claimed now."""
+    denied = _counts(now.denied)
+    none_left = left_by_requirements(now) <= now.refused_by_slot + now.taken + sum(denied.values())
+    taken = kind(then) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denied))
+    return taken or kind(then) == kind(now) or (not now.limit and kind(then) in denied)
+
+
+def in_short(reason: e.Unmatched, held: Sequence[str], past: bool = False) -> str:
+    """Tell in a few words what stands, or (``past``) stood, in the way.
+
+    :param held: of each concurrency limit that was reached, how much there was and who held it
+    """
+    of_kind = kind(reason)
+    words = _LIMITS[of_kind][1] if of_kind in _LIMITS else _IN_SHORT[of_kind]
+    one = len(reason.reached) == 1
+    tense = {**(_PAST if past else _PRESENT), **({"are": "was" if past else "is"} if one else {})}
+    limits = "a concurrency limit" if one else "concurrency limits"
+    return words.format(reason, allowed=_cores(reason.allowed), limits=limits, held="; ".join(held), **tense)
 
 
 def _with(text: str, ad: e.Ad) -> str:

@@ -19,7 +19,8 @@ _TRUTH = re.compile(r" == (True|False)\b")  #: what a negotiator writes of a con
 _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "nobody", "none", "of", "somebody", "the", "what"})
 LONGEST = 120  #: so many characters of one fact stand in a sentence without its evidence
-LONG = {"reason": 2000, "hold": 2000, "advice": 2000}  #: facts that say what to correct; a long one is still cut
+LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
+_KEPT = {"reason", "hold", "advice"}  #: facts that are cut only where a sentence would be longer, and not at their ends
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
@@ -27,8 +28,11 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
     said = _part_of(template, verbose)
     while (less := _PART.sub(lambda part: _kept(part[1], facts), said)) != said:  # the innermost first
         said = less
-    short = facts if verbose else {name: cut(text, LONG.get(name, LONGEST)) for name, text in facts.items()}
+    short = facts if verbose else {name: text if name in _KEPT else cut(text) for name, text in facts.items()}
     text = _FACT.sub(lambda fact: short.get(fact[1], ""), said)
+    for name in _KEPT & facts.keys() if len(text) > LINE and not verbose else ():
+        least = max(LONGEST, len(facts[name]) - (len(text) - LINE))
+        text = text.replace(facts[name], _without_middle(_EXPRESSION.sub("", facts[name]), least))
     text = _DOTS.sub(lambda dots: "." if len(dots[0]) == 2 else "...", text)
     return f"{text[:1].upper()}{text[1:]}" if said.startswith("{") and _begins(text) else text
 
@@ -45,6 +49,13 @@ def _part_of(template: str, verbose: bool) -> str:
 def _begins(text: str) -> bool:
     """Whether a text begins with a word that is written large only at the beginning of a sentence."""
     return text.partition(" ")[0] in _SMALL
+
+
+def _without_middle(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    begin = text[: length // 2 - 5].rpartition(" ")[0] or text[: length // 2 - 5]
+    return f"{begin} ... {text[-(length - len(begin) - 5) :].partition(' ')[2]}"
 
 
 def cut(text: str, length: int = LONGEST) -> str:

@@ -4,16 +4,17 @@ of the log.
 ``answer`` asks: of a pool's own log ``job`` and ``slot``, of an imported one ``forensics.why``; ``cluster`` sums up
 both. ``rejections`` finds what a cycle's rejection means for one job, ``unmatchable`` which slots there were,
 ``select_events`` the events that have to be read. The words stand in ``narration``. Nothing here decides or judges, and
-no expression is evaluated but to find what no slot has: it tells what events say, and where they are silent it says so.
+expressions are evaluated only to find what no slot has, and what the next cycle would decide (``next_cycle``): else it
+tells what events say, and where they are silent it says so.
 """
 
 from ..narration.sentences import Answer, Sentence, UnknownThingError, tell
-from .job import judged, why_job
-from .limit_holders import LimitHolders, told_limits
+from .job import Judged, judged, why_job
+from .next_cycle import NextCycle
 from .select_events import job_events, slot_events
 from .slot import why_slot
 
 __all__ = [
-    "Answer", "LimitHolders", "Sentence", "UnknownThingError", "job_events", "judged", "slot_events", "tell",
-    "told_limits", "why_job", "why_slot",
+    "Answer", "Judged", "NextCycle", "Sentence", "UnknownThingError", "job_events", "judged", "slot_events", "tell",
+    "why_job", "why_slot",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from ...domain.state.job_ad import TERMINAL
 from ...domain.state.schedd_settings import MAX_RELEASES, STARTS, limit
 from ...domain.state_machines.hold_codes import hold_advice
 from ..narration.defrag_words import seen as defrag_seen
+from ..narration.rejection_words import is_same
 from ..narration.sentences import (
     Answer,
     Sentence,
@@ -24,10 +25,12 @@ from ..narration.sentences import (
     until,
 )
 from ..narration.unmatchable_words import no_slot, no_slot_in_short
-from ..narration.wording import instant, interval, memory
+from ..narration.wording import EVER, instant, interval, memory
 from .deferral import sleeping
 from .job_life import BY_POLICY, JobLife
-from .rejections import CONCURRENCY, fits_none
+from .limit_holders import told_limits
+from .next_cycle import NextCycle
+from .rejections import CONCURRENCY, Refused, fits_none
 from .submissions import refusal
 
 
@@ -51,21 +54,39 @@ def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = No
             f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
             "`poolbook q` and `poolbook history` list those that it has"
         )
-    found = _answer(life)
+    found = _answer(life, NextCycle(told))
     lines = (found.lines[0], *life.transformed, *found.lines[1:])
     return attrs.evolve(found, lines=lines if life.transformed else found.lines)
 
 
-def judged(events: Iterable[Told], cluster: int, proc: int) -> tuple[tuple[int, e.Unmatched] | None, int]:
-    """Give the last rejection of the job or its like, with its instant, and when it was matched last (0: never).
+class Judged(NamedTuple):
+    """The last rejection of a job or its like, with its instant; when it was matched last (0: never); the name of the
+    pool; and of an idle job who holds the concurrency limits that are in its way, and what else stands there now, in
+    words and as a cycle says it."""
 
-    ``events`` are the log's, or those that ``job_events`` selects.
-    """
+    refusal: tuple[int, e.Unmatched] | None = None
+    matched: int = 0
+    pool: str = ""
+    limits: Sequence[str] = ()
+    now: str = ""
+    reason: e.Unmatched | None = None
+
+
+def judged(events: Iterable[Told], cluster: int, proc: int, next_cycle: NextCycle) -> Judged:
+    """Judge why a job is not matched. ``events`` are the log's, or those that ``job_events`` selects."""
     life = JobLife(cluster, proc, UTC)
     for position, event in events:
         life.read(position, event)
     found = life.refusals.last_of(life.name, life.ad)
-    return None if found is None else (found[1].at, found[2]), life.matched_at
+    if found is None:
+        return Judged(None, life.matched_at)
+    refusal = found[1].at, found[2]
+    if life.status != "Idle":
+        return Judged(refusal, life.matched_at)
+    now, reason = life.refusals.now(life.name, life.ad, next_cycle)
+    limits = [] if reason is None else told_limits(reason, next_cycle.holders)
+    same = reason is not None and is_same(found[2], reason)
+    return Judged(refusal, life.matched_at, limits=limits, now="" if same else now, reason=reason)
 
 
 class _Situation(NamedTuple):
@@ -85,10 +106,10 @@ def _add(life: JobLife, code: str, **facts: str) -> Sentence:
     return Sentence(since.at, since.position, code, {"job": life.name, **facts}, since.cause, since.stimulus)
 
 
-def _answer(life: JobLife) -> Answer:
+def _answer(life: JobLife, next_cycle: NextCycle) -> Answer:
     since = life.since
     assert since is not None
-    situation = _SITUATIONS.get(life.status, _is_over)(life)
+    situation = _waits(life, next_cycle) if life.status == "Idle" else _SITUATIONS.get(life.status, _is_over)(life)
     slot = "" if life.run is None else life.run.slot
     facts = {"since": instant(since.at, life.zone), "slot": slot, "how": since.facts.get("how", "")}
     head = _add(life, situation.head, **facts)
@@ -157,7 +178,7 @@ def _still_running(life: JobLife) -> list[Sentence]:
     return found
 
 
-def _waits(life: JobLife) -> _Situation:
+def _waits(life: JobLife, next_cycle: NextCycle) -> _Situation:
     before = [step for step in _why_ended(life) if step.code != "submitted"]
     if life.run is not None:
         return _Situation("job_idle", [*_still_running(life), *before], "wait_for_end")
@@ -173,9 +194,9 @@ def _waits(life: JobLife) -> _Situation:
     start = STARTS.get(life.ad.get("JobUniverse", ""))
     if start is not None:
         return _Situation("job_idle", [_add(life, "not_let_in", setting=start[0]), *before], "see_requirements")
-    refusal = life.refusals.of(life.name, life.ad, life.zone)
+    refusal = life.refusals.of(life.name, life.ad, life.zone, next_cycle)
     if refusal is not None:
-        return _is_refused(life, *refusal, before)
+        return _is_refused(life, refusal, before)
     last = life.refusals.last
     if last is None or last[0] < _since(life).position:
         return _Situation("job_idle", [_add(life, "no_cycle"), *before], "wait_for_cycle")
@@ -183,36 +204,38 @@ def _waits(life: JobLife) -> _Situation:
     return _Situation("job_idle", [others, *before], "wait_for_cycle")
 
 
-def _is_refused(life: JobLife, short: str, cycle: Sentence, before: list[Sentence]) -> _Situation:
-    none = _fits_nowhere(life, cycle.position)
-    because = short if none is None else no_slot_in_short(none)
-    full = "" if none is None else no_slot(none)
-    step = _add(life, "waits_because", because=because, in_full="" if full == because else full)
-    advice = "see_analysis"
-    if none is not None and none.short:
-        advice = "lower_request"
-    elif cycle.facts["kind"] == CONCURRENCY:
-        advice = "see_limits"
-    elif cycle.facts["kind"] not in ("", "slots"):
-        advice = "see_quotas" if cycle.facts["kind"] == "quota" else "see_shares"
-    found = life.refusals.last_of(life.name, life.ad)
-    if life.poll is not None and none is None and found is not None and fits_none(found[2]):
+def _is_refused(life: JobLife, refused: Refused, before: list[Sentence]) -> _Situation:
+    none = _fits_nowhere(life, refused)
+    if none is not None:
+        because, full = no_slot_in_short(none), no_slot(none)
+        step = _add(life, "waits_because", because=because, in_full="" if full == because else full)
+    elif refused.is_over:
+        step = _add(life, "waited_because", when=refused.cycle.facts["when"], then=refused.then, now=refused.now)
+    else:
+        step = _add(life, "waits_because", because=refused.now, in_full="")
+    if life.poll is not None and none is None and refused.reason is not None and fits_none(refused.reason):
         looked = {"at": instant(life.poll.at, life.zone), "seen": defrag_seen(life.poll)}
         before = [_add(life, "defrag_looked", **looked), *before]
-    return _Situation("job_idle", [step, *before, cycle], advice)
+    return _Situation("job_idle", [step, *before, refused.cycle], _advice(refused, none))
 
 
-def _fits_nowhere(life: JobLife, refused: int) -> Misfit | None:
-    """Find why no slot of those that refused it could ever have it, as it is now or, since a refusal holds until
-    the next, as it was then; None: one could."""
-    found = life.refusals.last_of(life.name, life.ad)
-    if found is None or not fits_none(found[2]):
+def _advice(refused: Refused, none: Misfit | None) -> str:
+    if none is not None and none.short:
+        return "lower_request"
+    if refused.reason is None:
+        return "wait_for_cycle"
+    if refused.kind == CONCURRENCY:
+        return "see_limits"
+    if refused.reason.limit in ("", "slots"):
+        return "see_analysis"
+    return "see_quotas" if refused.kind == "quota" else "see_shares"
+
+
+def _fits_nowhere(life: JobLife, refused: Refused) -> Misfit | None:
+    """Find why no slot that there is now could ever have it; None: one could."""
+    if refused.reason is None or not fits_none(refused.reason):
         return None
-    then = dict(life.base)
-    for position, changes in life.edits:
-        then |= changes if position < refused else {}
-    slots, at = life.slots.before(refused), found[1].at // 1_000_000
-    return misfit(life.ad, slots, at) or misfit(then, slots, at)
+    return misfit(life.ad, life.slots.before(EVER), life.at // 1_000_000)
 
 
 def _runs(life: JobLife) -> _Situation:
@@ -246,7 +269,6 @@ _GIVEN = frozenset({"matched", "put_together"})
 """What tells of the slot on which a job begins."""
 _SITUATIONS: dict[str, Callable[[JobLife], _Situation]] = {
     "Unmade": _is_unmade,
-    "Idle": _waits,
     "Running": _runs,
     "Suspended": _is_suspended,
     "Held": _is_held,

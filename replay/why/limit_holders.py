@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from attrs import define, field
 
 from ...domain import events as e
 from ...domain.concurrency_limits import PARTS, Amount, asked, shown
-from ..narration.sentences import Told
 
 _MOST = 10
 """Holders that are named, at most."""
@@ -79,12 +77,6 @@ def _order(holder: str) -> tuple[int, int, int, str]:
     if cluster.isdecimal() and proc.isdecimal():
         return 0, int(cluster), int(proc), ""
     return 1, 0, 0, holder
-
-
-def limit_events(events: Iterable[Told]) -> Iterator[Told]:
-    """Yield the events of a log that change who holds what."""
-    holders = LimitHolders()
-    return (told for told in events if holders.note(told[1]))
 
 
 def told_limits(reason: e.Unmatched, holders: LimitHolders) -> list[str]:

@@ -7,6 +7,7 @@ changed. So what is known of a job is the latest refusal of a job that is like i
 from __future__ import annotations
 
 from datetime import tzinfo
+from typing import NamedTuple
 
 from attrs import define, evolve, field
 
@@ -19,6 +20,8 @@ from ..narration.rejection_words import (
     conditions,
     counted_slots,
     in_short,
+    is_same,
+    kind,
     left_by_requirements,
     limit,
     names_read,
@@ -28,9 +31,31 @@ from ..narration.rejection_words import (
 from ..narration.sentences import Sentence
 from ..narration.wording import instant
 from .limit_holders import LimitHolders, told_limits
+from .next_cycle import NextCycle
 
 CONCURRENCY = "concurrency"
 """The kind of a refusal for a concurrency limit (``Unmatched.limit``)."""
+ROOM = "there is room, and the next cycle decides"
+OTHERS = "other jobs come before it in the next cycle"
+
+
+class Refused(NamedTuple):
+    """A cycle's refusal of a job, what stood in its way then, and what stands there now: a reason, or nothing."""
+
+    cycle: Sentence
+    then: str
+    now: str
+    reason: e.Unmatched | None
+
+    @property
+    def kind(self) -> str:
+        """The kind of what is in the way now; empty: nothing."""
+        return "" if self.reason is None else kind(self.reason)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether something else is in the way now, or nothing."""
+        return self.then != ""
 
 
 @define
@@ -40,6 +65,8 @@ class Refusals:
     last: tuple[int, int] | None = None  #: the last cycle: its position and its instant
     holders: LimitHolders = field(factory=LimitHolders)
     _known: dict[str, tuple[int, e.CycleHeld, e.Unmatched]] = field(factory=dict)
+    _limits: dict[str, list[str]] = field(factory=dict)
+    """Of each limit that a known refusal names how much there was, and who held it at that cycle."""
     _submitted: dict[int, e.ClusterSubmitted] = field(factory=dict)
     _edited: dict[int, list[e.JobsEdited]] = field(factory=dict)
 
@@ -55,33 +82,46 @@ class Refusals:
                 self._known.pop(match.job, None)
             for reason in event.unmatched:
                 self._known[reason.job] = (position, event, reason)
+                self._limits[reason.job] = told_limits(reason, self.holders)
 
-    def of(self, job: str, ad: e.Ad, zone: tzinfo) -> tuple[str, Sentence] | None:
-        """Tell in short and in a sentence why a job with this ad got nothing; None if no cycle refused it or its
-        like."""
+    def of(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Refused | None:
+        """Tell why a job with this ad got nothing, then and now; None if no cycle refused it or its like."""
         found = self.last_of(job, ad)
         if found is None:
             return None
         position, event, reason = found
-        alone = event.statistics.get("ActiveSubmitterCount") == 1
-        if alone and left_by_requirements(reason) <= reason.refused_by_slot + reason.taken:
-            reason = evolve(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
-        held = told_limits(reason, self.holders)
+        reason = _of_the_only_submitter(event, reason)
+        concerns_limit = reason.reached and reason.limit in ("", CONCURRENCY)
         facts = {
             "when": instant(event.at, zone),
             "counts": counted_slots(reason),
-            "kind": reason.limit,
+            "kind": CONCURRENCY if concerns_limit else reason.limit,
             "limit": limit(reason),
             "denied": not_preempted(reason),
             "unmet": unmet(reason, ad),
             "conditions": conditions(reason, ad),
         }
-        short = in_short(reason)
-        if held and reason.limit in ("", CONCURRENCY):
-            facts["kind"] = CONCURRENCY
-            which = "concurrency limits are" if len(held) > 1 else "a concurrency limit is"
-            short = f"{which} reached: {'; '.join(held)}"
-        return short, Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
+        cycle = Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
+        words, now = self.now(job, ad, next_cycle)
+        if now is not None and kind(now) == kind(reason):
+            return Refused(cycle, "", words, now)
+        if now is not None and is_same(reason, now):
+            return Refused(cycle, "", in_short(reason, ()), reason)
+        return Refused(cycle, in_short(reason, self._limits[reason.job], past=True), words, now)
+
+    def now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
+        """Tell what stands in a refused job's way now, in words, and as a cycle says it; None: nothing does."""
+        last = self.last_of(job, ad)
+        held = None if last is None else next_cycle.like(last[1])
+        if held is None or any(match.job == job for match in held.matches):
+            return ROOM, None
+        refusals = evolve(self, known={})
+        refusals.note(0, held)
+        found = refusals.last_of(job, ad)
+        if found is None:
+            return OTHERS, None
+        reason = _of_the_only_submitter(held, found[2])
+        return in_short(reason, told_limits(reason, next_cycle.holders)), reason
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
@@ -104,6 +144,14 @@ class Refusals:
             if any(first <= int(proc) <= last for first, last in edit.procs):
                 other |= edit.changes
         return _texts(other, significant) == significant
+
+
+def _of_the_only_submitter(event: e.CycleHeld, reason: e.Unmatched) -> e.Unmatched:
+    """Return a reason with the limit that it comes to where one submitter alone asked."""
+    alone = event.statistics.get("ActiveSubmitterCount") == 1
+    if alone and left_by_requirements(reason) <= reason.refused_by_slot + reason.taken:
+        return evolve(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
+    return reason
 
 
 def _texts(ad: e.Ad, names: dict[str, str]) -> dict[str, str]:

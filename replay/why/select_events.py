@@ -7,9 +7,6 @@ from collections.abc import Iterable
 from ...domain import events as e
 from ...domain.ports.log import Log
 from ..narration.sentences import WANTED, Told
-from .limit_holders import limit_events
-from .rejections import fits_none
-from .unmatchable import SLOT_EVENTS
 
 _SHARED = ("pool", "negotiator", "requests", "evidence", "defrag")
 _WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
@@ -17,8 +14,8 @@ _HOLDS = (e.ClaimMade, e.ClaimEnded)
 
 
 def job_events(log: Log, cluster: int, slots: bool = True) -> list[Told]:
-    """What ``why_job`` needs to tell of any job of a cluster, in order. Without `slots` it does not tell what the slots
-    lack, and the log is not read through for them."""
+    """What ``why_job`` needs to tell of any job of a cluster, in order. Without `slots` it does not tell what is in the
+    way of a job now, and the log is not read through for that."""
     found = dict(log.read_stream(f"cluster/{cluster}"))
     used = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
     for slot in used:
@@ -26,16 +23,14 @@ def job_events(log: Log, cluster: int, slots: bool = True) -> list[Told]:
     for stream in _SHARED:
         found.update(log.read_stream(stream))
     cycles = [event for event in found.values() if isinstance(event, e.CycleHeld)]
+    if slots and any(cycle.unmatched for cycle in cycles):  # what the next cycle would decide depends on everything
+        return list(log.read())
     jobs = {reason.job for cycle in cycles for reason in cycle.unmatched}
     used |= {match.slot for cycle in cycles for match in cycle.matches if _cluster(match.job) == str(cluster)}
     for slot in used:
         found.update(_of_kind(log.read_stream(f"slot/{slot}"), e.MatchVoided, *_WAITS, *_HOLDS))
     for other in {_cluster(job) for job in jobs} - {str(cluster)}:
         found.update(_of_kind(log.read_stream(f"cluster/{other}"), e.ClusterSubmitted, e.JobsEdited))
-    if slots and any(reason.reached for cycle in cycles for reason in cycle.unmatched):
-        found.update(limit_events(log.read()))
-    if slots and any(fits_none(reason) for cycle in cycles for reason in cycle.unmatched):
-        found.update(_of_kind(log.read(), *SLOT_EVENTS))
     return sorted(found.items())
 
 
