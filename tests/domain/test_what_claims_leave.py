@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from attrs import fields
 
 from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import SECOND, Behaviour
 
 from ..policy.points import Point
@@ -99,3 +102,41 @@ def test_a_job_that_ends_after_it_was_first_told_to_is_evicted_whenever_its_end_
     pool.handle(s.Ended("end", key, began + ended_at * SECOND, code=0))
     (exited,) = (event for event in pool.events() if isinstance(event, e.JobExited))
     assert exited.outcome == outcome
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("since", ["", "hold", "remove"])
+def test_a_job_was_vacated_for_what_came_first_whatever_becomes_of_it_until_it_is_killed(
+    dialect: str, since: str
+) -> None:
+    pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(1000, grace=None))
+    pool.machine("h", 2, 2048, 1, MachineMaxVacateTime="5")
+    pool.submit(user="alice", LeaveJobInQueue="true")
+    pool.advance(10)
+    pool.act("vacate", "1.0")
+    pool.advance(1)
+    if since:
+        pool.act(since, "1.0")
+    pool.advance(10)
+    assert [event.how for event in pool.events() if isinstance(event, e.JobSignalled)] == ["soft", "hard"]
+    exited = next(event for event in pool.events() if isinstance(event, e.JobExited))
+    assert exited.changes["VacateReasonCode"] == "1022"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("when", ["its holder is silent", "a better match waits", "its job is told to end"])
+def test_nothing_of_the_state_names_a_slot_that_is_destroyed(dialect: str, when: str) -> None:
+    pool: TestPool
+    if when == "its holder is silent":
+        pool = point = Point(dialect)
+        point.point({})
+        point.claim(lease=30)
+        point.silence()
+    else:
+        pool = promised(dialect, **(RETIRES if when == "a better match waits" else {}))
+    state = pool.state
+    tables = {field.name: value for field in fields(State) if isinstance(value := getattr(state, field.name), dict)}
+    assert sum(SLOT in value or SLOT in value.values() for value in tables.values()) >= 2
+    evolve(state, e.SlotDestroyed(state.at, "left", "s", SLOT))
+    assert {name for name, value in tables.items() if SLOT in value or SLOT in value.values()} == set()
+    assert state.limits_in_use == {}

@@ -96,6 +96,20 @@ def test_a_column_changed_in_any_store_is_found(written: Place, table: str, colu
     assert written.problems() != []
 
 
+@pytest.mark.parametrize("missing", [(1,), (20,), (20, 21, 22), (50,), tuple(range(1, 51))])
+def test_a_reader_is_told_of_events_that_are_missing_and_gets_none_behind_them(
+    written: Place, missing: tuple[int, ...]
+) -> None:
+    for position in missing:
+        written.sql(f"DELETE FROM stored_events WHERE {written.position}=?", position)
+    log = written.open(create=False, read_only=True)
+    read: list[int] = []
+    with pytest.raises(LogDamaged, match="events are missing"):
+        read.extend(position for position, _ in log.read())
+    log.close()
+    assert all(position < missing[0] for position in read)
+
+
 Tampering = Callable[[Place], object]
 
 
