@@ -166,11 +166,12 @@ class VirtualWorld:
         for launch in launches:
             if launch.key in self.seen:
                 continue
-            self.seen.add(launch.key)
             if isinstance(launch, ClientLaunch):
+                self.seen.add(launch.key)
                 self._start_client(launch)
                 continue
-            behaviour = self.behave(launch)
+            behaviour = self.behave(launch)  # if it raises an error, it is asked again
+            self.seen.add(launch.key)
             if behaviour.failure:
                 self._started.append(
                     Ended(

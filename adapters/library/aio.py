@@ -1,21 +1,23 @@
 """`Pool` and `Log` for asyncio: ``from poolbook import AsyncPool, AsyncLog``.
 
 Each method is the coroutine of its namesake, with the same arguments; an iterator becomes an asynchronous iterator.
-Each pool or log has a thread of its own, in which its calls are made in order: none of them blocks the event loop, and
-a cancelled call is still finished there.
+Each pool or log has its own thread, in which its calls are made in order: none of them blocks the event loop. Tasks of
+several event loops may share one. A call that is cancelled before its turn is not made; one that has begun completes.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import wraps
 from itertools import islice
 from threading import Event as Signal
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ...domain.events import Event
+from ...domain.ports.log import LogClosed
 from .log import Log
 from .polling import pauses
 from .pool import Pool
@@ -94,19 +96,24 @@ class _InThread(Generic[T]):
 
     def __init__(self, thing: T, thread: ThreadPoolExecutor) -> None:
         self._thing: T = thing
-        self._thread: ThreadPoolExecutor | None = thread
+        self._thread = thread
+        self._closing: Future[None] | None = None
 
     async def _call(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        if self._thread is None:
-            return method(self._thing, *args, **kwargs)  # it was closed, and says so
+        if self._thing._calls.inherited:  # this process has no such thread: the method rejects the call
+            return method(self._thing, *args, **kwargs)
+        if self._closing is not None:
+            raise LogClosed(f"it was closed: `{type(self).__name__}.open` opens its log again")
         return await asyncio.wrap_future(self._thread.submit(method, self._thing, *args, **kwargs))
 
     async def close(self) -> None:
-        """Close it after the calls made before; later calls fail."""
-        await self._call(lambda thing: thing.close())
-        if self._thread is not None:
+        """Close it after the calls made before; later calls fail. A cancelled `close` closes it all the same."""
+        if self._thing._calls.inherited:
+            return
+        if self._closing is None:
+            self._closing = self._thread.submit(self._thing.close)
             self._thread.shutdown(wait=False)
-            self._thread = None
+        await asyncio.shield(asyncio.wrap_future(self._closing))
 
     async def __aenter__(self) -> Self:
         return self
@@ -153,7 +160,8 @@ class AsyncPool(_InThread[Pool]):
         loop = asyncio.get_running_loop()
 
         def tell(position: int, event: Event) -> None:
-            loop.call_soon_threadsafe(subscriber, position, event)
+            with suppress(RuntimeError):  # the loop was closed: its subscriber is gone, and others must hear the event
+                loop.call_soon_threadsafe(subscriber, position, event)
 
         await self._call(Pool.subscribe, tell)
 

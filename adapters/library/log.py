@@ -22,16 +22,23 @@ from ..runtime.queries import Queries
 from ..runtime.verdicts import Verification
 from ..stores import open_log
 from ..stores.location import shown
+from .call_lock import CallLock, serialized
 from .log_queries import LogQueries
 from .polling import looks, pauses
 from .python_values import plain
 
 
+@serialized("close", "follow")
 class Log(LogQueries):
-    """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it."""
+    """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it.
+
+    Any thread may call any method; calls are made one after the other (`follow` lets others in while it waits). An
+    iterator is for one thread at a time. A process that was forked after `open` opens the log again.
+    """
 
     def __init__(self, url: str, store: Store) -> None:
         self.url = url
+        self._calls = CallLock()
         self._store: Store | None = store
 
     @classmethod
@@ -48,9 +55,12 @@ class Log(LogQueries):
 
     def close(self) -> None:
         """Close the log; later calls fail."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        if self._calls.inherited:
+            return
+        with self._calls:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
 
     def _opened(self) -> Store:
         if self._store is None:

@@ -9,6 +9,7 @@ from typing import Self
 
 from ...domain.events import Event
 from ...domain.ports.log import Log
+from .call_lock import CallLock
 
 JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name
 
@@ -17,6 +18,7 @@ class LogQueries(ABC):
     """Questions about a log of events."""
 
     url = ""  #: of a log that is only read; a live pool has checked its log when it opened it
+    _calls: CallLock
 
     @property
     @abstractmethod
@@ -43,13 +45,13 @@ class LogQueries(ABC):
         from ...replay.listing import wanted
 
         if not stream:
-            return self._log.read(after)
+            return self._calls.each(self._log.read(after))
         what = wanted(stream)
         if what.proc is not None:
             raise ValueError(
                 f"{stream!r} is a job, and the events are its cluster's: ask for {stream.partition('.')[0]!r}"
             )
-        return self._log.read_stream(what.stream, after)
+        return self._calls.each(self._log.read_stream(what.stream, after))
 
     def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
         """Return why a job or slot is in its state, in at most five lines: the state, its causes, what can be done.

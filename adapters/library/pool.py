@@ -12,6 +12,7 @@ import re
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,19 @@ from ...domain.decide import Refusal
 from ...domain.events import Event
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import Log
+from ...domain.ports.world import Launch
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
 from ...domain.state.expression_cache import ad_of
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
-from ...replay.virtual_world import EPOCH, SECOND, Behave, VirtualWorld, sleeps
+from ...replay.virtual_world import EPOCH, SECOND, Behave, Behaviour, VirtualWorld, sleeps
 from ..machine.host import user_name
 from ..runtime.engine import Engine
-from ..runtime.open_pool import open_pool_log
+from ..runtime.open_pool import open_pool_log, take_in_turn
+from ..stores.location import locate
+from ..stores.log_paths import MemoryLock, WriterLock
+from .call_lock import CallLock, serialized
 from .log_queries import JobId, LogQueries
 from .pool_machines import Config, Configured
 from .pool_submitters import Submitters
@@ -38,17 +43,33 @@ from .python_values import plain, seconds_of, text_of
 
 if TYPE_CHECKING:
     from ...replay.validation import Violation
+    from ..runtime.server import Server
 
 _WAY_OUT = "run the program in yours, and submit what it printed"
 
 
+@serialized("close", "advance", "run", "prio")
 class Pool(Submitters, LogQueries):
-    """One pool. Open it with `Pool.open`, use it as a context manager or `close` it."""
+    """One pool. Open it with `Pool.open`, use it as a context manager or `close` it.
+
+    Threads: any thread may call any method; calls are made one after the other. `advance` and `run` let those of others
+    in between two instants. `close` waits for the call in progress; later calls raise `LogClosed`. An iterator is for
+    one thread at a time, which may be another one. `state` is not protected: it changes while others call.
+
+    Callbacks: `behave` and subscribers are called in the thread whose call caused them, and may call the pool again
+    (`behave` cannot let time pass). They must not wait for another thread that calls it. A signal handler cannot call
+    the pool while it interrupts another call: that raises `RuntimeError`.
+
+    Processes: a log has one writer, an open pool, a server or a command. `open` waits for its turn; nothing takes the
+    log from an open pool. A process that was forked after `open` cannot use the pool. docs/library.md has more.
+    """
 
     def __init__(
-        self, engine: Engine, user: str, close: Callable[[], None], configured: Configured | None = None
+        self, engine: Engine, user: str, close: Callable[[], None], configured: Configured | None, calls: CallLock
     ) -> None:
         super().__init__(engine, configured)
+        self._calls = calls
+        self._step: Callable[[int | None], object] = engine.step  #: lets time pass
         self._user, self._close = user, close
         self._views: sqlite3.Connection | None = None
 
@@ -71,6 +92,7 @@ class Pool(Submitters, LogQueries):
         name: str = "",
         uid_domain: str = "",
         user: str = "",
+        wait: float = 20.0,
     ) -> Pool:
         """Open the pool whose log is at `url`, and begin the log if there is none.
 
@@ -90,8 +112,9 @@ class Pool(Submitters, LogQueries):
         :param user: the user for whom jobs are submitted and changed unless a method names another; the user of this
             process by default. With `execute`, jobs of these users run, with the rights of this process; those
             of others that the log has are held (code 23)
+        :param wait: seconds to wait for the log while another process or pool has it open
         :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
-        :raises AlreadyServed: another process serves it
+        :raises AlreadyServed: another process or pool had it open for all of `wait`; the error names the process
         :raises SupervisorError: with `execute`: the supervisor of jobs cannot be started
         :raises Refusal: a dialect or setting that does not exist
         :raises ConfigError: the configuration cannot be taken
@@ -101,9 +124,10 @@ class Pool(Submitters, LogQueries):
             _check_enforced(settings or {})
         configured = None if config is None else Configured(config, ignore_unenforced)
         now = None if execute else (EPOCH if start is None else round(seconds_of(start, "start") * SECOND))
+        place, calls = os.fspath(url), CallLock()
         open_log = partial(
             open_pool_log,
-            os.fspath(url),
+            place,
             create=True,
             dialect=dialect,
             settings={key: str(value) for key, value in (settings or {}).items()},
@@ -112,18 +136,28 @@ class Pool(Submitters, LogQueries):
             now=now,
         )
         who = user or user_name()
-        engine, close = _served(url, open_log, configured, who) if execute else _virtual(open_log(), behave, configured)
-        return cls(engine, who, close, configured)
+        patience = seconds_of(wait, "wait")
+        if execute:
+            server = _served(place, open_log, configured, who, patience)
+            calls.wake = server.wake
+            pool = cls(server.engine, who, server.close, configured, calls)
+            pool._step = server.step
+            return pool
+        engine, close = _virtual(place, open_log, configured, behave, patience, calls)
+        return cls(engine, who, close, configured, calls)
 
     def close(self) -> None:
         """Close the log; later calls fail. Running processes go on under their supervisor, and the next `open` recovers
         them."""
-        if self._views is not None:
-            self._views.close()
-            self._views = None
-        if not self._closed:
-            self._closed = True
-            self._close()
+        if self._closed or self._calls.inherited:
+            return
+        with self._calls:
+            if self._views is not None:
+                self._views.close()
+                self._views = None
+            if not self._closed:
+                self._closed = True
+                self._close()
 
     # Changing
 
@@ -149,18 +183,18 @@ class Pool(Submitters, LogQueries):
         if not isinstance(count, int) or (isinstance(description, str) and count != 1):
             raise ValueError(f"count = {count!r}: give a whole number, with a mapping; a text has its queue statement")
         who = user or self._user
-        number = self.state.next_cluster
+        number = self._engine.state.next_cluster
         parsed = submission_of(
             description, count=count, user=who, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
-            terms=Terms.of(self.state, number), now=self._engine.world.now() // SECOND, seed=number,
+            terms=Terms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
         )  # fmt: skip
         for warning in parsed.warnings:
-            warnings.warn(warning, SubmitWarning, stacklevel=2)
+            warnings.warn(warning, SubmitWarning, stacklevel=3)
         request = submit_request(parsed, self._engine.id("submit"), who, number)
         self._vouch_for(who)
         answer = self._ask(request)
         if answer.get("warning"):
-            warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
+            warnings.warn(answer["warning"], SubmitWarning, stacklevel=3)
         return int(answer["cluster"])
 
     def _vouch_for(self, user: str) -> None:
@@ -232,28 +266,45 @@ class Pool(Submitters, LogQueries):
         return self._engine.world.now() / SECOND
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, with all that happens in it. With real jobs, this waits.
+        """Let time pass, with all that happens in it. With real jobs, this waits. The calls of other threads come in
+        between two instants.
 
         :raises ValueError: that is no length of time
         """
-        until = self._engine.world.now() + round(seconds_of(seconds, "seconds") * SECOND)
-        while self._engine.world.now() < until:
-            self._engine.step(until)
-        self._engine.step(until)
+        until = self._instant_after(seconds, "seconds")
+        reached = False
+        while not reached:
+            with self._calls:
+                reached = self._clock.world.now() >= until
+                self._step(until)
 
     def run(self, limit: float | None = None) -> bool:
-        """Let time pass until no job runs and none can be started; return False if `limit` seconds were not enough.
+        """Let time pass until no job runs and none can be started; return False if `limit` seconds were not enough. The
+        calls of other threads come in between two instants.
 
         :raises ValueError: `limit` is no length of time
         """
-        until = None if limit is None else self._engine.world.now() + round(seconds_of(limit, "limit") * SECOND)
-        engine = self._engine
-        engine.handle([])
-        while engine.busy():
-            if until is not None and engine.world.now() >= until:
-                return False
-            engine.step(until)
-        return True
+        until = None if limit is None else self._instant_after(limit, "limit")
+        with self._calls:
+            self._clock.handle([])
+        while True:
+            with self._calls:
+                if not self._clock.busy():
+                    return True
+                if until is not None and self._engine.world.now() >= until:
+                    return False
+                self._step(until)
+
+    def _instant_after(self, seconds: float, name: str) -> int:
+        with self._calls:
+            return self._engine.world.now() + round(seconds_of(seconds, name) * SECOND)
+
+    @property
+    def _clock(self) -> Engine:
+        """Return the engine, to let time pass. Raise `Refusal` within `behave`, which is called at one instant."""
+        if self._engine.performing:
+            raise Refusal("time cannot pass while `behave` is called: return from it, then call `advance` or `run`")
+        return self._engine
 
     # Looking
 
@@ -262,7 +313,7 @@ class Pool(Submitters, LogQueries):
 
         :raises ClassAdSyntaxError: the constraint is no expression
         """
-        ads = (cluster.attributes(proc) for cluster in self.state.clusters.values() for proc in cluster.procs())
+        ads = (cluster.attributes(proc) for cluster in self._engine.state.clusters.values() for proc in cluster.procs())
         return plain(map(ad_of, ads), constraint, self._engine.world.now())
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
@@ -271,9 +322,9 @@ class Pool(Submitters, LogQueries):
         :raises ClassAdSyntaxError: the constraint is no expression
         """
         now = self._engine.world.now()
-        context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=self.state.user_maps)
-        published = PublishedSlots(self.state, Caches(), now, context)
-        return plain(map(published.ad, self.state.slots.values()), constraint, now)
+        context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=self._engine.state.user_maps)
+        published = PublishedSlots(self._engine.state, Caches(), now, context)
+        return plain(map(published.ad, self._engine.state.slots.values()), constraint, now)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
@@ -290,14 +341,15 @@ class Pool(Submitters, LogQueries):
 
     def usage(self) -> dict[str, float]:
         """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1."""
-        return {name: amount / 1000 / SECOND for name, amount in self.state.usage.items()}
+        return {name: amount / 1000 / SECOND for name, amount in self._engine.state.usage.items()}
 
     def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
         """Call `subscriber` with every later event and its position, once it is in the log."""
 
         def each(first: int, events: Sequence[Event]) -> None:
-            for offset, event in enumerate(events):
-                subscriber(first + offset, event)
+            with self._calls.callback():
+                for offset, event in enumerate(events):
+                    subscriber(first + offset, event)
 
         self._engine.subscribe(each)
 
@@ -305,16 +357,14 @@ class Pool(Submitters, LogQueries):
         """Return the events in the log that no rule allows; none, for a log that a pool wrote."""
         from ...replay.validation import validate
 
-        return list(validate(self.events()))
+        return list(validate(self._log.read()))
 
 
-def _served(
-    url: str | os.PathLike[str], open_log: Callable[[], Log], configured: Configured | None, user: str
-) -> tuple[Engine, Callable[[], None]]:
-    """Return a pool of real processes, served by this program, and a function that closes it."""
+def _served(url: str, open_log: Callable[[], Log], configured: Configured | None, user: str, wait: float) -> Server:
+    """Return the server of a pool of real processes, as a part of this program."""
     from ..runtime.server import Server
 
-    server = Server(os.fspath(url), open_log)
+    server = Server(url, open_log, wait=wait)
     server.world.owners.add(user)
     try:
         if configured is not None:
@@ -325,23 +375,33 @@ def _served(
     except BaseException:
         server.close()
         raise
-    return server.engine, server.close
+    return server
 
 
-def _virtual(log: Log, behave: Behave, configured: Configured | None) -> tuple[Engine, Callable[[], None]]:
+def _virtual(
+    url: str, open_log: Callable[[], Log], configured: Configured | None, behave: Behave, wait: float, calls: CallLock
+) -> tuple[Engine, Callable[[], None]]:
     """Return a pool in virtual time, and a function that closes it."""
-    try:
-        world = VirtualWorld(behave)
+
+    def asked(launch: Launch) -> Behaviour:
+        with calls.callback():
+            return behave(launch)
+
+    location = locate(url)
+    lock = MemoryLock(location.place) if location.kind == "memory" else WriterLock(url)
+    take_in_turn(lock, url, wait)
+    with ExitStack() as opened:
+        opened.callback(lock.give_up)
+        log = open_log()
+        opened.callback(log.close)
+        world = VirtualWorld(asked)
         engine = Engine(log, world)
         engine.load()
         world.clock = engine.state.at
         if configured is not None:
             _configure(engine, configured)
         engine.recover()
-    except BaseException:
-        log.close()
-        raise
-    return engine, log.close
+        return engine, opened.pop_all().close
 
 
 def _check_enforced(settings: Mapping[str, object]) -> None:

@@ -35,7 +35,7 @@ class Configured:
     Raises `ConfigError` if it cannot be taken, or has a policy that Poolbook does not enforce, unless
     `ignore_unenforced` accepts that."""
 
-    def __init__(self, config: Config, ignore_unenforced: bool = False) -> None:
+    def __init__(self, config: Config, ignore_unenforced: bool = False, stacklevel: int = 3) -> None:
         self._config = config
         found = self.read()
         if not ignore_unenforced:
@@ -43,7 +43,7 @@ class Configured:
         told: list[str] = []
         self.followed(told.append)
         for warning in (*found.warnings, *told):
-            warnings.warn(warning, ConfigWarning, stacklevel=3)
+            warnings.warn(warning, ConfigWarning, stacklevel=stacklevel)
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
         """Return it as a machine of these resources reads it; without them, as this machine does."""
@@ -96,7 +96,7 @@ class Machines:
         :raises ConfigError: the configuration cannot be taken
         :warns ConfigWarning: a setting has no effect, or another one than may be meant
         """
-        configured = Configured(config, ignore_unenforced)
+        configured = Configured(config, ignore_unenforced, stacklevel=4)
         self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
         self._configured = configured
 
@@ -108,7 +108,7 @@ class Machines:
         :param negotiator: which one, where the pool has several
         """
         try:
-            name = named(self.state.settings, negotiator)
+            name = named(self._engine.state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
         self._engine.reschedule(short(name))
@@ -145,10 +145,10 @@ class Machines:
         if self._configured is not None and static:
             raise ValueError("the pool's configuration says which slots there are: NUM_SLOTS = n, or static= alone")
         for promised in filter(ability, attributes or ()):
-            warnings.warn(f"{promised}: slots would advertise what Poolbook cannot do yet", ConfigWarning, stacklevel=2)
+            warnings.warn(f"{promised}: slots would advertise what Poolbook cannot do yet", ConfigWarning, stacklevel=3)
         host, id = name or host_name(), self._engine.id("machine")
         configuration = None if self._configured is None else self._configured.read(resources)
-        self._ask(machine(id, host, resources, self.state.settings, static, attributes, configuration))
+        self._ask(machine(id, host, resources, self._engine.state.settings, static, attributes, configuration))
 
     def remove_machine(self, name: str) -> None:
         """Remove a machine that runs nothing from the pool."""
@@ -206,12 +206,14 @@ class Machines:
         :raises ConfigError: the configuration cannot be taken
         :warns ConfigWarning: a setting has no effect, or another one than may be meant
         """
-        found = self.state.machines.get(machine)
+        found = self._engine.state.machines.get(machine)
         if found is None:
             raise Refusal(f"there is no machine {machine}: `add_machine` adds one")
-        slots = [slot for slot in self.state.slots.values() if slot.machine == machine]
-        here = equipment_of(found, slots, self.state.settings)
-        configuration = Configured(config, ignore_unenforced).read({"Cpus": here.cpus, "Memory": here.memory})
+        slots = [slot for slot in self._engine.state.slots.values() if slot.machine == machine]
+        here = equipment_of(found, slots, self._engine.state.settings)
+        configuration = Configured(config, ignore_unenforced, stacklevel=4).read(
+            {"Cpus": here.cpus, "Memory": here.memory}
+        )
         self._ask(reconfigured(self._engine.id("reconfigure"), found, slots, configuration, here))
         self._sense_by(configuration)
 

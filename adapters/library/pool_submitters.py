@@ -17,7 +17,7 @@ class Submitters(Machines):
 
     def submitters(self, *, negotiator: str = "") -> list[Standing]:
         """Return the standings of submitters who have jobs or had slots, by name: priorities, usage and settings."""
-        state = self.state
+        state = self._engine.state
         try:
             whose = named(state.settings, negotiator)
         except LookupError as error:

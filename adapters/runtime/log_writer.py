@@ -70,6 +70,8 @@ class LogWriter:
     _clock_lead: int = 0
     _untold: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
     _publishing: bool = False
+    _unperformed: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
+    performing: bool = False  #: whether effects are being performed
     _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
     unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
     _refused_at: int | None = None  #: when the log did not take the last append, by the world's clock
@@ -152,18 +154,18 @@ class LogWriter:
             answers = self._decide_all(stimuli, now, events)
             self._go_on(stimuli, now, events)
             if events:
-                self.log.append(events)
-        except Exception:
+                self.log.append(events, before)
+        except BaseException:  # a Ctrl-C, too
             self._stale = True  # the state has folded what is not in the log
             self._refused_at = self.world.now()
             self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
             raise
         self._refused_at = None
         self._appended(now, events)
-        self._perform(before, events)
         if events:
-            self._untold.append((before + 1, events))
-            self._publish()
+            self._unperformed.append((before, events))
+        self._perform_effects()
+        self._publish()
         return answers
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
@@ -225,6 +227,21 @@ class LogWriter:
         return known
 
     # The world
+
+    def _perform_effects(self) -> None:
+        """Perform effects in the order of the log. Those of a request from within (a virtual job's behaviour may make
+        one) wait for the others; after an error, those of the same append are performed again."""
+        if self.performing:
+            return
+        self.performing = True
+        try:
+            while self._unperformed:
+                before, events = self._unperformed[0]
+                self._perform(before, events)
+                self._unperformed.popleft()
+                self._untold.append((before + 1, events))
+        finally:
+            self.performing = False
 
     def _perform(self, before: int, events: Sequence[Event]) -> None:
         starts: list[Launch | ClientLaunch] = []

@@ -1,12 +1,14 @@
-"""Open a log for a pool; a new log gets its first event."""
+"""Open a log for a pool, as its one writer; a new log gets its first event."""
 
 from __future__ import annotations
 
+import gc
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ...domain.decide import Tables, decide
-from ...domain.ports.log import Log, LogError
+from ...domain.ports.log import AlreadyServed, Log, LogError
 from ...domain.ports.stimuli import FoundPool
 from ...domain.state.settings import SUPER_USERS, super_users
 from ...domain.state.state import State
@@ -15,6 +17,44 @@ from ...replay.forensics.imported_log import is_imported
 from ..machine.host import VERSION, host_name, user_name
 from ..stores import open_log
 from ..stores.location import shown
+from ..stores.log_paths import MemoryLock, WriterLock
+
+
+def take_in_turn(
+    lock: WriterLock | MemoryLock, url: str, wait: float, hopeless: Callable[[], bool] = lambda: False
+) -> None:
+    """Take the lock of the writer of the log at `url`. Raise `AlreadyServed` if that takes longer than `wait` seconds,
+    or `hopeless` returns True, `LogError` if the lock's file cannot be made."""
+    until = time.monotonic() + wait
+    try:
+        while not lock.take_in_turn():
+            left = until - time.monotonic()
+            if left <= 0 or hopeless():
+                raise AlreadyServed(_in_use(shown(url), lock.holder()))
+            if lock.holder() == str(os.getpid()):
+                gc.collect()  # it may be of a pool of this process that nobody can close any more
+            time.sleep(min(0.02, left))
+    except BaseException as error:
+        lock.give_up()
+        if isinstance(error, FileNotFoundError):
+            folder = os.path.dirname(error.filename)
+            raise LogError(f"{shown(url)} cannot be a log: there is no folder {folder}; make it first") from None
+        if isinstance(error, OSError):
+            raise LogError(f"{error.filename} cannot be written: {error.strerror}; a writer needs this file") from None
+        raise
+
+
+def _in_use(url: str, holder: str) -> str:
+    if holder == str(os.getpid()):
+        return (
+            f"this process ({holder}) has the log {url} open in another pool, and a log has one writer at a time: use "
+            "that pool, which all threads may share, or close it first"
+        )
+    return (
+        f"process {holder} serves the log {url} already, or has it open in a pool, and a log has one writer at a time. "
+        "Close the log there, wait longer (`Pool.open(..., wait=60)`), or name another log (-log); commands such as "
+        "`poolbook submit` send their requests to a server, and `Log.open` reads the log meanwhile"
+    )
 
 
 def open_pool_log(

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import socket
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
@@ -23,7 +22,7 @@ from attrs import define
 from ...domain.decide import Refusal
 from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
-from ...domain.ports.log import AlreadyServed, Fenced, Log, LogError
+from ...domain.ports.log import Fenced, Log, LogError
 from ...domain.schedd.constraints import Patience
 from ...domain.state import negotiators
 from ..machine.host import user_name
@@ -40,6 +39,7 @@ from .engine import Engine
 from .job_users import rights_of
 from .local_world import LocalWorld
 from .log_writer import Answer
+from .open_pool import take_in_turn
 from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
 from .startd import ExecutionPoint
 from .subscribers import Subscribers
@@ -80,16 +80,28 @@ class Users(Enum):
 class Server:
     """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
 
-    def __init__(self, url: str, open_log: Callable[[], Log], lost: bool = False, whose: Users = Users.OWN) -> None:
+    def __init__(
+        self,
+        url: str,
+        open_log: Callable[[], Log],
+        lost: bool = False,
+        whose: Users = Users.OWN,
+        wait: float | None = None,
+    ) -> None:
         """Take the lock, open the log, become its writer. With `lost`, give up the jobs that another machine or folder
-        started and this one does not know. `whose`: the users whose jobs run. Raise `AlreadyServed` if another process
-        has the lock, `LogError` if the log cannot be opened."""
+        started and this one does not know. `whose`: the users whose jobs run. `wait`: of a program's pool, how many
+        seconds to wait for the lock; None: only for a short command. Raise `AlreadyServed` if another process has the
+        lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
         self._whose = whose if os.geteuid() == 0 else Users.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
+        self._in_program = wait is not None  # it gets the errors that `serve` prints
         self._lock = WriterLock(url)
-        self._take_lock(url)
+        if wait is None:
+            take_in_turn(self._lock, url, PATIENCE, hopeless=lambda: is_served(url))
+        else:
+            take_in_turn(self._lock, url, wait)
         try:
             self._make_folder()
             self.log = open_log()
@@ -118,7 +130,7 @@ class Server:
         """Requests to this machine and their clients (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
         self._ahead = RequestsAhead[_Asked]()
-        self._reader = DescriptionReader(self._wake)
+        self._reader = DescriptionReader(self.wake)
         self._reserved = 0
         self._complained = False
         self._connections = Connections(lambda client: self.world.unwatch(client.connection.fileno()))
@@ -135,23 +147,6 @@ class Server:
         except OSError as error:
             raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
 
-    def _take_lock(self, url: str) -> None:
-        """Become the writer, after waiting for a short command that holds the lock."""
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                if self._lock.take_in_turn():
-                    return
-            except OSError as error:
-                raise LogError(f"{self.paths.lock} cannot be written: {error.strerror}") from None
-            if is_served(url) or time.monotonic() > until:
-                self._lock.give_up()
-                raise AlreadyServed(
-                    f"process {self._lock.holder()} serves the log {url} already; commands find it by themselves, and "
-                    "a second pool needs a log of its own (-log)"
-                )
-            time.sleep(0.02)
-
     # Sockets
 
     def _listen(self) -> None:
@@ -164,8 +159,8 @@ class Server:
             ) from None
         self.world.watch(listener.fileno(), lambda: self._accept(listener))
 
-    def _wake(self) -> None:
-        """Make `step` go on, from any thread."""
+    def wake(self) -> None:
+        """Make `step` return early, from any thread."""
         with suppress(OSError):  # closed, or full: then it goes on anyway
             self._wake_out.send(b"\0")
 
@@ -368,6 +363,8 @@ class Server:
         except Fenced:
             raise
         except LogError as error:
+            if self._in_program and not asked:
+                raise
             self._refuse(asked, error)
         except Exception:
             if not asked:

@@ -141,7 +141,8 @@ def open_tables(path: str | None) -> sqlite3.Connection:
             refused = sqlite3.OperationalError(error.strerror)
             refused.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
             raise refused from error
-    connection = sqlite3.connect(path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None)
+    place = path or ":memory:"  # a pool's calls may come from several threads, one after the other
+    connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         if path is not None:
             _check_owner(connection, path)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from . import sqlite_files
 from .location import locate, shown
@@ -120,13 +121,19 @@ class WriterLock:
     too, so that nobody has to clear the line.
     """
 
+    _fd: int | None = None
+    _session: Any = None
+    _line: int | None = None
+    _place = 0
+    _on_server = ""  #: the process that has the lock on the log's server
+
     def __init__(self, url: str) -> None:
         self._path = log_paths(url).lock
         self._location = locate(url)
-        self._fd: int | None = None
-        self._session: Any = None
-        self._line: int | None = None
-        self._place = 0
+        _LOCKS.add(self)
+
+    def __del__(self) -> None:
+        self.give_up()  # a pool that nobody closed must not keep the log from its own program
 
     def take_in_turn(self) -> bool:
         """Try to take the lock; return False, and stand in line until the next try, if another process has it or came
@@ -168,6 +175,7 @@ class WriterLock:
             self._line = None
 
     def _take(self) -> bool:
+        self._on_server = ""
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,20 +197,23 @@ class WriterLock:
 
         number = int.from_bytes(_digest(self._location.schema, 7), "big")
         try:
-            session = psycopg.connect(self._location.place, autocommit=True)
-            row = session.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
+            if self._session is None:
+                name = f"poolbook, process {os.getpid()} on {os.uname().nodename}"[:63]
+                self._session = psycopg.connect(self._location.place, autocommit=True, application_name=name)
+            row = self._session.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
+            if row is not None and row[0]:
+                return True
+            holder = self._session.execute(_HOLDER, (number >> 32, number & 0xFFFFFFFF)).fetchone()
         except psycopg.Error as error:
+            self._session = None
             raise LogUnavailable(f"the server of the log does not answer: {error}".strip()) from None
-        if row is None or not row[0]:
-            session.close()
-            return False
-        self._session = session
-        return True
+        self._on_server = holder[0].removeprefix("poolbook, process ") if holder else ""
+        return False
 
     def holder(self) -> str:
-        """Return the process that has the lock, as it wrote itself."""
+        """Return the process that has the lock, as it wrote itself: its pid; on the log's server with its machine."""
         try:
-            return self._path.read_text().strip()
+            return self._on_server or self._path.read_text().strip()
         except OSError:
             return "?"
 
@@ -215,3 +226,41 @@ class WriterLock:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def disown(self) -> None:
+        """Leave the lock to this process's parent, which has it: it would else be released when both have ended. The
+        connection to the server is the parent's, too."""
+        if self._session is not None:
+            os.close(self._session.fileno())
+            self._session = None
+        self.give_up()
+
+
+class MemoryLock:
+    """The lock of the one writer of a log in memory; ``memory:``, a new log each time, needs none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def take_in_turn(self) -> bool:
+        """Try to take the lock; return False if another pool of this process has it."""
+        return not self._name or _IN_MEMORY.setdefault(self._name, id(self)) == id(self)
+
+    def holder(self) -> str:
+        return str(os.getpid())
+
+    def give_up(self) -> None:
+        if _IN_MEMORY.get(self._name) == id(self):
+            del _IN_MEMORY[self._name]
+
+    __del__ = give_up
+
+
+_HOLDER = (
+    "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted "
+    "AND datname = current_database() AND classid = %s::bigint::oid AND objid = %s::bigint::oid AND objsubid = 1"
+)
+_LOCKS: WeakSet[WriterLock] = WeakSet()
+_IN_MEMORY: dict[str, int] = {}
+os.register_at_fork(after_in_child=_IN_MEMORY.clear)
+os.register_at_fork(after_in_child=lambda: [lock.disown() for lock in list(_LOCKS)])  # type: ignore[func-returns-value]

@@ -110,14 +110,20 @@ class StoredLog:
         """Return the head of the log's opening, its last append or refresh."""
         return self._head
 
-    def append(self, events: Sequence[Event]) -> int:
+    def append(self, events: Sequence[Event], after: int | None = None) -> int:
         """Store all of `events` or none, durably; return the position of the last (with no events, the head's). Raise
-        `Fenced` if another writer's append came between, `LogUnavailable` if the store cannot take it, `LogError` if an
-        event is none that a log can hold."""
+        `Fenced` if another append came between (with `after`, the position that the events were decided on, also if
+        it was this object's own, or a refresh has shown it), `LogUnavailable` if the store cannot take it, `LogError`
+        if an event is none that a log can hold."""
         for event in events:
             if type(event) is WriterBegan:
                 raise LogError(f"{self._tables.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
         with self._writing:
+            if events and after not in (None, self._head.position):
+                raise Fenced(
+                    f"{self._tables.name}: this was decided at position {after}, and the log has reached "
+                    f"{self._head.position}: another append came between; nothing was stored; read on and decide again"
+                )
             return self._append(events, self._head.epoch) if events else self._head.position
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:

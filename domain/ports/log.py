@@ -71,8 +71,9 @@ class Log(Protocol):
     def head(self) -> Head:
         """The head as this handle knows it: of its opening, its last append or refresh. Reading goes as far as it."""
 
-    def append(self, events: Sequence[Event]) -> int:
-        """Store all of `events` or none, durably; return the position of the last. Raises `LogError`."""
+    def append(self, events: Sequence[Event], after: int | None = None) -> int:
+        """Store all of `events` or none, durably; return the position of the last. Raises `LogError`: `Fenced` unless
+        the log ends at `after`, the position that they were decided on (None: they depend on no earlier event)."""
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
         """The events behind position `after`, in order, each with its position."""

@@ -63,11 +63,11 @@ class Flaky:
     def __init__(self, log: Log) -> None:
         self._log, self.failing = log, 0
 
-    def append(self, events: list[Event]) -> int:
+    def append(self, events: list[Event], after: int | None = None) -> int:
         if self.failing:
             self.failing -= 1
             raise LogUnavailable("no space left on the disk")
-        return self._log.append(events)
+        return self._log.append(events, after)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)

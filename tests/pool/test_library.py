@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from poolbook import (
+    AlreadyServed,
     Behaviour,
     ClassAdSyntaxError,
     ConfigError,
@@ -251,8 +252,8 @@ def test_real_jobs_run_from_a_program(tmp_path: Path) -> None:
         pool.submit(text + "queue x in (0 3)\n", folder=tmp_path)
         assert pool.run(limit=30)
         assert sorted(ad["ExitCode"] for ad in pool.history()) == [0, 3]
-        with pytest.raises(LogError, match="serves the log"):
-            Pool.open(path, execute=True)
+        with pytest.raises(AlreadyServed, match=r"this process .* has the log .* open in another pool"):
+            Pool.open(path, execute=True, wait=0)
 
 
 if POSTGRES:

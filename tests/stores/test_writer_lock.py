@@ -58,7 +58,8 @@ def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
     ready, told = os.pipe()
     killed = os.fork()
     if not killed:
-        WriterLock(str(tmp_path / "pool.db")).take_in_turn()
+        waiting = WriterLock(str(tmp_path / "pool.db"))
+        waiting.take_in_turn()
         os.write(told, b".")
         signal.pause()
     os.read(ready, 1)

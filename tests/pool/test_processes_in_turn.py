@@ -1,0 +1,145 @@
+"""Property and golden: processes open one log in turn, none loses it while it has it, and none waits for the dead."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from poolbook import AlreadyServed, Behaviour, Log, LogError, Pool
+from poolbook.domain.events import ClusterSubmitted
+
+from .. import forked
+from ..stores.places import DURABLE, Place, place_of
+from .real import POOLBOOK, Folder
+
+WORK = {"executable": "/bin/work"}
+IN_TURN = f"""
+import sys
+from poolbook import Behaviour, Pool
+for _ in range(int(sys.argv[2])):
+    with Pool.open(sys.argv[1], user="alice", uid_domain="x.org", behave=lambda launch: Behaviour(60), wait=60) as pool:
+        print(pool.submit({WORK}), flush=True)
+        pool.advance(1)
+"""
+HOLDING = f"""
+import sys, time
+from poolbook import Pool
+pool = Pool.open(sys.argv[1], user="alice", uid_domain="x.org")
+print(pool.submit({WORK}), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(params=DURABLE)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with place_of(request.param, tmp_path) as found:
+        yield found
+
+
+def holding(url: str) -> forked.Process:
+    """A process that has the log open, and has submitted a cluster to it."""
+    process = forked.start(["-c", HOLDING, url])
+    assert process.stdout is not None and process.stdout.readline() == "1\n"
+    return process
+
+
+def test_no_open_of_several_processes_is_lost(place: Place) -> None:
+    processes = [forked.start(["-c", IN_TURN, place.url, "6"]) for _ in range(3)]
+    printed = [process.communicate(60) for process in processes]
+    assert [error for _, error in printed] == [""] * 3
+    clusters = sorted(int(line) for out, _ in printed for line in out.split())
+    assert clusters == list(range(1, 19))
+    with Log.open(place.url) as log:
+        submitted = [event.cluster for _, event in log.events() if isinstance(event, ClusterSubmitted)]
+        assert sorted(submitted) == clusters and log.verify().sound
+
+
+def test_an_open_pool_is_never_taken_away_and_the_error_names_its_process(place: Place) -> None:
+    process = holding(place.url)
+    try:
+        begun = time.monotonic()
+        with pytest.raises(AlreadyServed, match=rf"process {process.pid}\b.* has it open in a pool.*wait longer"):
+            Pool.open(place.url, wait=0.2)
+        assert 0.2 <= time.monotonic() - begun < 10
+        with Log.open(place.url) as log:
+            assert len(log.jobs()) == 1
+    finally:
+        process.kill()
+        process.communicate(10)
+    with Pool.open(place.url, wait=10) as pool:  # at once: a lock ends with its process
+        assert len(pool.jobs()) == 1
+
+
+def test_a_log_on_a_server_names_the_process_of_another_machine(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place.kind != "postgresql":
+        pytest.skip("a file is of one machine")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "there"))
+    process = holding(place.url)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "here"))
+    try:
+        with pytest.raises(AlreadyServed, match=f"process {process.pid} on {os.uname().nodename}"):
+            Pool.open(place.url, wait=0)
+    finally:
+        process.kill()
+        process.communicate(10)
+    Pool.open(place.url, wait=10).close()
+
+
+def test_a_served_log_is_not_opened_and_its_server_is_named(folder: Folder) -> None:
+    with folder.served() as server, pytest.raises(AlreadyServed, match=f"process {server.pid} serves the log"):
+        Pool.open(folder.path / "pool.db", wait=0)
+    Pool.open(folder.path / "pool.db").close()
+
+
+def test_a_command_waits_while_a_pool_is_open_and_a_pool_while_a_command_writes(
+    folder: Folder,
+) -> None:
+    url = str(folder.path / "pool.db")
+    with Pool.open(url) as pool:
+        pool.submit(WORK)
+        command = forked.start([*POOLBOOK, "hold", "1", "-log", url])
+        assert pool.submit(WORK) == 2 and pool.jobs("JobStatus == 5") == []
+    with Pool.open(url) as pool:
+        assert command.communicate(30)[0] == "All jobs in cluster 1 have been held\n"
+        assert len(pool.jobs()) == 2
+
+
+def test_a_pool_of_real_jobs_answers_commands_while_it_runs(folder: Folder) -> None:
+    url = str(folder.path / "pool.db")
+    with Pool.open(url, execute=True) as pool:
+        pool.add_machine("here", cpus=1, memory=512)
+        pool.submit("executable = /bin/true\nhold = true\nqueue\n", folder=folder.path)
+        command = forked.start([*POOLBOOK, "rm", "1", "-log", url])
+        until = time.monotonic() + 30
+        while pool.jobs() and time.monotonic() < until:
+            pool.advance(0.1)
+        assert command.communicate(10) == ("All jobs in cluster 1 have been marked for removal\n", "")
+
+
+def test_workers_that_were_forked_before_the_pool_was_opened_take_turns(place: Place) -> None:
+    """As gunicorn's, each of which opens the log for each request."""
+    with Pool.open(place.url, user="alice", uid_domain="x.org") as pool:
+        pool.submit(WORK)
+    with multiprocessing.get_context("fork").Pool(3) as workers:
+        clusters = workers.map(_request, [place.url] * 9, chunksize=1)
+    assert sorted(clusters) == list(range(2, 11))
+
+
+def _request(url: str) -> int:
+    with Pool.open(url, user="alice", behave=lambda launch: Behaviour(60)) as pool:
+        return pool.submit(WORK)
+
+
+def test_a_pool_where_no_lock_can_be_made_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="there is no folder"):
+        Pool.open(tmp_path / "nowhere" / "pool.db")
+    (tmp_path / "pool.db.lock").mkdir()
+    with pytest.raises(LogError, match=r"pool\.db\.lock cannot be written"):
+        Pool.open(tmp_path / "pool.db")

@@ -1,0 +1,447 @@
+"""Property and golden: threads and tasks that share a `Pool` or `Log` take turns, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook import (
+    AsyncLog,
+    AsyncPool,
+    Behaviour,
+    Fenced,
+    Launch,
+    Log,
+    LogClosed,
+    Pool,
+    Refusal,
+    UnknownThingError,
+)
+from poolbook.adapters.stores import open_log
+from poolbook.domain.events import ClusterSubmitted, Event
+from poolbook.domain.fold.evolve import fold
+from poolbook.domain.ports.log import Log as Store
+
+from ..domain.test_invariants import as_plain
+from ..stores.places import KINDS, Place, place_of
+
+WORK = {"executable": "/bin/work"}
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "submit": lambda pool: pool.submit(WORK),
+    "submit many": lambda pool: pool.submit(WORK, count=3),
+    "hold": lambda pool: pool.hold(1),
+    "release": lambda pool: pool.release(1, 2),
+    "remove": lambda pool: pool.remove("2.0", 3),
+    "edit": lambda pool: pool.edit(1, JobPrio=3),
+    "suspend": lambda pool: pool.suspend(constraint="true"),
+    "vacate": lambda pool: pool.vacate_slot("n1"),
+    "advance": lambda pool: pool.advance(40),
+    "run": lambda pool: pool.run(100),
+    "negotiate": lambda pool: pool.negotiate(),
+    "factor": lambda pool: pool.set_priority_factor("alice@x.org", 50),
+    "jobs": lambda pool: pool.jobs(),
+    "slots": lambda pool: pool.slots(),
+    "history": lambda pool: pool.history(),
+    "why": lambda pool: pool.why(1),
+    "usage": lambda pool: pool.usage(),
+    "judge": lambda pool: pool.judge(),
+}
+SCRIPTS = st.lists(st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=5), min_size=2, max_size=4)
+REFUSED = (Refusal, UnknownThingError)  # there is no cluster 1 yet, for example
+
+
+def opened(place: Place, **options: Any) -> Pool:
+    return Pool.open(place.url, user="alice", uid_domain="x.org", behave=lambda launch: Behaviour(60), **options)
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    with place_of(request.param, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _switching_often() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def call(pool: Pool, name: str) -> int | None:
+    with suppress(*REFUSED):
+        answer = CALLS[name](pool)
+        return answer if name.startswith("submit") else None
+    return None
+
+
+def together(work: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Call all of `work` at once, each in its own thread, and return the results."""
+    start = threading.Barrier(len(work))
+
+    def begin(one: Callable[[], Any]) -> Any:
+        start.wait(10)
+        return one()
+
+    with ThreadPoolExecutor(len(work)) as threads:
+        return [done.result(60) for done in [threads.submit(begin, one) for one in work]]
+
+
+def check(pool: Pool, place: Place, acknowledged: Sequence[int | None]) -> None:
+    """What must hold whatever the callers did, and in whatever order."""
+    clusters = [cluster for cluster in acknowledged if cluster is not None]
+    submitted = Counter(event.cluster for _, event in pool.events() if isinstance(event, ClusterSubmitted))
+    assert submitted == Counter(clusters), "each acknowledged submission is in the log exactly once, and no other"
+    assert pool.judge() == []
+    with Log.open(place.url) as log:
+        assert as_plain(pool.state) == as_plain(fold(log.events()))
+        assert log.verify().sound
+
+
+@settings(max_examples=3)
+@given(scripts=SCRIPTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_of_threads_happen_one_after_the_other(
+    kind: str, tmp_path_factory: pytest.TempPathFactory, scripts: list[list[str]]
+) -> None:
+    with place_of(kind, tmp_path_factory.mktemp("log")) as place, opened(place) as pool:
+        pool.add_machine("n1", cpus=2, memory=4096)
+        first = pool.submit(WORK)
+        work = [lambda script=script: [call(pool, name) for name in script] for script in scripts]
+        check(pool, place, [first, *(cluster for answers in together(work) for cluster in answers)])
+
+
+@settings(max_examples=3)
+@given(scripts=SCRIPTS, cancelled=st.sets(st.integers(0, 3)), pauses=st.integers(0, 5))
+@pytest.mark.parametrize("kind", KINDS)
+def test_calls_of_tasks_happen_one_after_the_other_and_a_cancelled_one_wholly_or_not_at_all(
+    kind: str, tmp_path_factory: pytest.TempPathFactory, scripts: list[list[str]], cancelled: set[int], pauses: int
+) -> None:
+    acknowledged: list[int | None] = []
+
+    async def work(pool: AsyncPool, script: Sequence[str]) -> None:
+        for name in script:
+            with suppress(*REFUSED):
+                answer = await CALLS[name](pool)
+                acknowledged.append(answer if name.startswith("submit") else None)
+
+    async def story(place: Place) -> None:
+        opening = AsyncPool.open(place.url, user="alice", uid_domain="x.org", behave=lambda launch: Behaviour(60))
+        async with opening as pool:
+            await pool.add_machine("n1", cpus=2, memory=4096)
+            tasks = [asyncio.create_task(work(pool, script)) for script in scripts]
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+            for number in cancelled & set(range(len(tasks))):
+                tasks[number].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    with place_of(kind, tmp_path_factory.mktemp("log")) as place:
+        asyncio.run(story(place))
+        with opened(place) as pool:
+            submitted = [event.cluster for _, event in pool.events() if isinstance(event, ClusterSubmitted)]
+            assert set(submitted) >= set(filter(None, acknowledged))
+            check(pool, place, submitted)
+
+
+def test_a_decided_append_is_rejected_when_the_head_has_moved_whatever_moved_it(place: Place) -> None:
+    with opened(place) as pool:
+        pool.submit(WORK)
+        store = pool._engine.log
+        event = next(event for _, event in pool.events())
+
+        def move(by: Callable[[Store], object]) -> Callable[[], None]:
+            def moved() -> None:
+                other = open_log(place.url, create=False, mark=None)
+                by(other)
+                other.close()
+
+            return moved
+
+        movers: list[Callable[[], object]] = [
+            lambda: store.append([event]),  # a raw append on the same object
+            lambda: threading.Thread(target=store.append, args=[[event]]).run(),
+            move(lambda other: other.append([event])),  # by another object of the same log
+            lambda: [move(lambda other: other.append([event]))(), store.refresh()],  # which a refresh has shown
+        ]
+        for mover in movers:
+            before = pool.state.position
+            mover()
+            with pytest.raises(Fenced):
+                pool.submit(WORK)
+            submitted = [e for _, e in open_log(place.url, create=False, read_only=True).read(before)]
+            assert [type(e) for e in submitted] == [type(event)], "nothing of the rejected submission is in the log"
+            store.refresh()
+            pool._engine.load()
+
+
+def test_a_second_pool_waits_for_its_turn_and_then_says_who_has_the_log(place: Place, tmp_path: Path) -> None:
+    urls = [place.url]
+    if place.kind == "sqlite":
+        (tmp_path / "link.db").symlink_to(place.url)
+        urls += [f"sqlite:///{place.url}", os.path.relpath(place.url), str(tmp_path / "link.db")]
+    pool = opened(place)
+    for url in urls:
+        with pytest.raises(Exception, match=rf"this process \({os.getpid()}\) has the log .* open in another pool"):
+            Pool.open(url, wait=0)
+    pool.submit(WORK)
+    threading.Timer(0.1, pool.close).start()
+    with Pool.open(urls[-1]) as again:
+        assert len(again.jobs()) == 1
+
+
+def test_a_pool_that_nobody_closed_does_not_keep_the_log_from_its_program(place: Place) -> None:
+    def open_and_leave() -> None:
+        pool = opened(place)
+        pool.subscribe(lambda position, event: print(pool.now))  # a circle, which only the garbage collector frees
+
+    open_and_leave()
+    opened(place, wait=5).close()
+
+
+def test_pools_in_memory_without_a_name_are_separate() -> None:
+    with Pool.open("memory:") as one, Pool.open("memory:") as two:
+        assert one.submit(WORK) == two.submit(WORK) == 1
+
+
+def test_behave_and_subscribers_may_call_the_pool_again(place: Place) -> None:
+    clusters: list[int] = []
+    asked: list[int] = []
+
+    def behave(launch: Launch) -> Behaviour:
+        asked.append(launch.cluster)
+        if (launch.cluster, launch.proc) == (1, 0):
+            clusters.append(pool.submit(WORK))
+            pool.remove("1.1")
+            with pytest.raises(Refusal, match="time cannot pass while `behave` is called"):
+                pool.advance(1)
+        assert pool.jobs() and pool.now
+        return Behaviour(60)
+
+    def hear(position: int, event: Event) -> None:
+        if isinstance(event, ClusterSubmitted) and event.cluster == 2:
+            clusters.append(pool.submit(WORK))
+
+    with Pool.open(place.url, user="alice", uid_domain="x.org", behave=behave) as pool:
+        heard: list[int] = []
+        pool.subscribe(hear)
+        pool.subscribe(lambda position, event: heard.append(position))
+        pool.add_machine("n1", cpus=4, memory=4096)
+        clusters.append(pool.submit(WORK, count=2))
+        assert pool.run()
+        assert sorted(clusters) == [1, 2, 3] and asked[0] == 1
+        assert heard == sorted(heard) and len(heard) == len(set(heard))
+        check(pool, place, clusters)
+        assert len(pool.history()) == 4
+
+
+def test_after_an_error_in_behave_the_job_is_asked_about_again() -> None:
+    errors = [ValueError("not today")]
+
+    def behave(launch: Launch) -> Behaviour:
+        if errors:
+            raise errors.pop()
+        return Behaviour(60)
+
+    with Pool.open(user="alice", behave=behave) as pool:
+        pool.add_machine("n1")
+        with pytest.raises(ValueError, match="not today"):
+            pool.submit(WORK)
+        assert pool.run(300) and len(pool.history()) == 1 and pool.judge() == []
+
+
+@pytest.mark.parametrize("at", ["decision", "behave"])
+def test_a_pool_that_was_interrupted_by_the_keyboard_continues(
+    at: str, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupts = [at]
+
+    def behave(launch: Launch) -> Behaviour:
+        if interrupts == ["behave"]:
+            raise KeyboardInterrupt(interrupts.pop())
+        return Behaviour(60)
+
+    with Pool.open(place.url, user="alice", uid_domain="x.org", behave=behave) as pool:
+        pool.add_machine("n1")
+        store = pool._engine.log
+        append = store.append
+
+        def interrupted(*arguments: Any) -> int:
+            if interrupts == ["decision"]:
+                raise KeyboardInterrupt(interrupts.pop())
+            return append(*arguments)
+
+        monkeypatch.setattr(store, "append", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pool.submit(WORK)
+        clusters = [1] if at == "behave" else []  # which the log has
+        clusters.append(pool.submit(WORK))
+        assert pool.run() and len(pool.history()) == len(clusters)
+        check(pool, place, clusters)
+
+
+def test_a_signal_handler_cannot_call_a_pool_in_the_middle_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[BaseException] = []
+    with Pool.open(user="alice") as pool:
+        store = pool._engine.log
+        append = store.append
+
+        def handler(number: int, frame: object) -> None:
+            try:
+                pool.submit(WORK)
+            except RuntimeError as error:
+                said.append(error)
+
+        def interrupted(*arguments: Any) -> int:
+            signal.raise_signal(signal.SIGUSR1)
+            return append(*arguments)
+
+        old = signal.signal(signal.SIGUSR1, handler)
+        try:
+            signal.raise_signal(signal.SIGUSR1)  # between two calls it may
+            monkeypatch.setattr(store, "append", interrupted)
+            assert pool.submit(WORK) == 2
+        finally:
+            signal.signal(signal.SIGUSR1, old)
+        assert len(said) == 1 and "set a flag in the handler" in str(said[0])
+        assert len(pool.jobs()) == 2 and pool.judge() == []
+
+
+def test_an_iterator_may_be_used_in_another_thread_while_others_change_the_pool(place: Place) -> None:
+    with opened(place) as pool:
+        pool.add_machine("n1", cpus=2, memory=4096)
+        pool.submit(WORK, count=4)
+        before = pool.state.position
+        events = pool.events()
+        mine = next(events)
+
+        def change() -> int:
+            return pool.submit(WORK)
+
+        seen, cluster = together([lambda: list(events), change])
+        assert [position for position, _ in [mine, *seen]] == list(range(1, before + 1)) and cluster == 2
+
+
+def test_close_waits_for_calls_in_progress_and_later_ones_fail(place: Place) -> None:
+    pool = opened(place)
+    pool.add_machine("n1", cpus=2, memory=4096)
+    acknowledged: list[int] = []
+
+    def submit() -> None:
+        with suppress(LogClosed):
+            while True:
+                acknowledged.append(pool.submit(WORK))
+                if len(acknowledged) == 5:
+                    enough.set()
+
+    enough = threading.Event()
+
+    def close() -> None:
+        enough.wait(30)
+        pool.close()
+
+    together([submit, submit, close, close])
+    with opened(place) as again:
+        check(again, place, sorted(acknowledged))
+
+
+def test_others_are_served_while_time_passes(tmp_path: Path) -> None:
+    """In virtual time between two instants, in real time at once."""
+    with Pool.open(tmp_path / "pool.db", execute=True) as pool:
+        pool.add_machine("here", cpus=1, memory=512)
+        waiting = threading.Thread(target=lambda: pool.advance(3600), daemon=True)
+        with suppress(LogClosed):
+            waiting.start()
+            for _ in range(20):
+                pool.submit("executable = /bin/true\nhold = true\nqueue\n", folder=tmp_path)
+            assert len(pool.jobs()) == 20 and waiting.is_alive()
+    errors: list[Any] = []
+    threading.excepthook, hook = errors.append, threading.excepthook
+    waiting.join(30)
+    threading.excepthook = hook
+    assert not waiting.is_alive(), "close ends it"
+
+
+def test_a_log_may_be_read_by_several_threads(place: Place) -> None:
+    with opened(place) as pool:
+        pool.add_machine("n1", cpus=2, memory=4096)
+        with Log.open(place.url) as log:
+
+            def read() -> set[int]:
+                return {len(log.jobs()) + len(log.history()) + log.position - log.position for _ in range(5)}
+
+            def write() -> list[int]:
+                return [pool.submit(WORK) for _ in range(5)]
+
+            together([read, read, lambda: [list(log.events()) for _ in range(5)], write])
+            assert len(log.jobs()) == 5 and log.verify().sound
+
+
+def test_a_forked_process_cannot_use_the_pool_and_does_not_keep_its_log(tmp_path: Path) -> None:
+    url = str(tmp_path / "pool.db")
+    ready, told = os.pipe()
+    with opened(Place("sqlite", url, None)) as pool, Log.open(url) as log:
+        pool.submit(WORK)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            with suppress(BaseException):
+                for thing in (pool, log):
+                    with suppress(LogClosed):
+                        thing.jobs()
+                        os._exit(2)
+                    thing.close()
+                code = 0
+            os.write(told, bytes([code]))
+            signal.pause()
+        assert os.read(ready, 1) == b"\0"
+        assert pool.submit(WORK) == 2
+    try:
+        opened(Place("sqlite", url, None), wait=1).close()  # although the child, which inherited all, still lives
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_an_asynchronous_pool_serves_several_event_loops_and_closes_once(place: Place) -> None:
+    async def open_it() -> AsyncPool:
+        pool = await AsyncPool.open(place.url, user="alice", behave=lambda launch: Behaviour(60))
+        await pool.subscribe(lambda position, event: None)  # in a loop that is closed soon
+        return pool
+
+    pool = asyncio.run(open_it())
+
+    async def submit() -> list[int]:
+        return list(await asyncio.gather(*(pool.submit(WORK) for _ in range(5))))
+
+    found = together([lambda: asyncio.run(submit()), lambda: asyncio.run(submit())])
+    assert sorted(found[0] + found[1]) == list(range(1, 11))
+
+    async def close() -> None:
+        closing = asyncio.create_task(pool.close())
+        late = asyncio.create_task(pool.jobs())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        with pytest.raises(LogClosed):
+            await late
+        await pool.close()
+        async with AsyncLog.open(place.url) as log:
+            assert len(await log.jobs()) == 10
+
+    if place.kind != "memory":
+        asyncio.run(close())
+        opened(place, wait=5).close()
