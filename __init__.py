@@ -1,9 +1,9 @@
 """Poolbook: an HTCondor pool whose only truth is an append-only log of events.
 
-Queue, pool status, accounting and history are views of that log, which can be thrown away and
-rebuilt, for now or for any moment of the past. `Pool` is a whole pool in a program of one's own,
-`Log` reads the log of one at rest or of an import, `AsyncPool` and `AsyncLog` are theirs for
-asyncio; `poolbook.events` has what stands in a log.
+Queue, pool status, accounting and history are views of that log, which can be deleted and rebuilt
+from it. They show the log's end; `why` explains a job or slot as of any moment that the log covers.
+`Pool` runs a pool in your program, `Log` reads the log of a pool or of an import, `AsyncPool` and
+`AsyncLog` are the same for asyncio; `poolbook.events` has the class of every kind of event.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .adapters.condor_files.importing.session import follow_pool, import_pool
     from .adapters.library.aio import AsyncLog, AsyncPool
     from .adapters.library.log import Log
-    from .adapters.library.pool import Pool
+    from .adapters.library.pool import Outcome, Pool
     from .adapters.library.python_values import Expr
     from .adapters.machine.execution.client import SupervisorError
     from .adapters.runtime.verdicts import Verification
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .domain.ports.log import AlreadyServed, Fenced, LogClosed, LogDamaged, LogError, LogNewer, LogUnavailable
     from .domain.ports.world import Launch
     from .domain.startd.slot_types import SlotTypeError
+    from .domain.state.state import State
     from .domain.state_machines import UnknownDialectError
     from .domain.submit import SubmitError, SubmitWarning
     from .projections.imported_ads import Spent
@@ -59,12 +60,14 @@ _LATE = {
     "LogNewer": ".domain.ports.log",
     "LogUnavailable": ".domain.ports.log",
     "NotKnown": ".replay.forensics.daemon_tables",
+    "Outcome": ".adapters.library.pool",
     "Pool": ".adapters.library.pool",
     "PoolbookError": ".domain.errors",
     "Refusal": ".domain.decision.draft",
     "SlotTypeError": ".domain.startd.slot_types",
     "Spent": ".projections.imported_ads",
     "Standing": ".domain.negotiator.accounting",
+    "State": ".domain.state.state",
     "SubmitError": ".domain.submit",
     "SubmitWarning": ".domain.submit",
     "SupervisorError": ".adapters.machine.execution.client",
@@ -97,12 +100,14 @@ __all__ = [
     "LogNewer",
     "LogUnavailable",
     "NotKnown",
+    "Outcome",
     "Pool",
     "PoolbookError",
     "Refusal",
     "SlotTypeError",
     "Spent",
     "Standing",
+    "State",
     "SubmitError",
     "SubmitWarning",
     "SupervisorError",

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+_PUBLIC = {
+    "AlreadyServed", "ClassAdSyntaxError", "ConfigError", "EvaluationError", "Fenced", "LogClosed",
+    "LogDamaged", "LogError", "LogNewer", "LogUnavailable", "NotKnown", "PoolbookError", "Refusal",
+    "SlotTypeError", "SubmitError", "SupervisorError", "UnknownDialectError", "UnknownThingError",
+}  # fmt: skip
+"""The errors that `poolbook` exports: a traceback names them as a program does, ``poolbook.Refusal``."""
+
 
 class PoolbookError(Exception):
     """A request is refused, unreadable or unknown; the message names the thing, the rule that it breaks, the way out.
 
     Wrong arguments of a call raise Python's `ValueError` and `TypeError` instead.
     """
+
+    def __init_subclass__(cls) -> None:
+        if cls.__name__ in _PUBLIC:
+            cls.__module__ = "poolbook"
+
+
+PoolbookError.__module__ = "poolbook"

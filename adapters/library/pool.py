@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...domain.classad import Context
 from ...domain.coverage.settings import unenforced
@@ -46,6 +46,16 @@ if TYPE_CHECKING:
     from ..runtime.server import Server
 
 _WAY_OUT = "run the program in yours, and submit what it printed"
+
+
+class Outcome(TypedDict):
+    """What became of a range of jobs, or of a whole cluster that is not there (`first` 0, `last` -1)."""
+
+    cluster: int
+    first: int  #: number of the first process in the range
+    last: int
+    result: str  #: "done", "not found", "permission denied", "release limit", or the status that does not allow it
+    changes: dict[str, str]  #: what an edit set, as expressions
 
 
 @serialized("close", "advance", "run", "prio")
@@ -208,32 +218,32 @@ class Pool(Submitters, LogQueries):
 
     def _act(
         self, action: str, jobs: Sequence[JobId], user: str, reason: str, constraint: str, fast: bool
-    ) -> list[dict[str, Any]]:
+    ) -> list[Outcome]:
         selected = selection(jobs, constraint)
         command = s.Act(self._engine.id(action), user or self._user, action, selected, reason, fast=fast)
         return _each_range(self._ask(command))
 
-    def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+    def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Hold jobs; return the result for each range of them."""
         return self._act("hold", jobs, user, reason, constraint, False)
 
-    def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+    def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Release held jobs; return the result for each range of them."""
         return self._act("release", jobs, user, reason, constraint, False)
 
-    def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+    def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Remove jobs from the queue and end their processes; return the result for each range of them."""
         return self._act("remove", jobs, user, reason, constraint, False)
 
-    def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+    def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[Outcome]:
         """End running jobs, softly unless `fast`; they become idle. Return the result for each range of them."""
         return self._act("vacate", jobs, user, "", constraint, fast)
 
-    def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+    def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
         """Suspend running jobs; return the result for each range of them."""
         return self._act("suspend", jobs, user, "", constraint, False)
 
-    def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[dict[str, Any]]:
+    def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
         """Continue suspended jobs; return the result for each range of them."""
         return self._act("continue", jobs, user, "", constraint, False)
 
@@ -248,13 +258,13 @@ class Pool(Submitters, LogQueries):
         named = [_single(one) for one in (job, *victims)]
         self._ask(s.RunNow(self._engine.id("now"), user or self._user, named[0], tuple(named[1:])))
 
-    def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[dict[str, Any]]:
+    def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[Outcome]:
         """Set attributes of jobs: Python values, or expressions as `Expr`."""
         changes = {name: text_of(value) for name, value in attributes.items()}
         command = s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes)
         return _each_range(self._ask(command))
 
-    def prio(self, *jobs: JobId, value: int, user: str = "") -> list[dict[str, Any]]:
+    def prio(self, *jobs: JobId, value: int, user: str = "") -> list[Outcome]:
         """Set the JobPrio of jobs: higher runs first."""
         return self.edit(*jobs, user=user, JobPrio=value)
 
@@ -454,10 +464,10 @@ def _single(job: JobId) -> tuple[int, int]:
     return jobs[0]
 
 
-def _each_range(outcomes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _each_range(outcomes: Iterable[dict[str, Any]]) -> list[Outcome]:
     """Return a command's outcomes with one for each range of jobs; a cluster that is not there has an empty one."""
-    found = []
-    for one in outcomes:
-        rest = {name: value for name, value in one.items() if name != "procs"}
-        found += [{**rest, "first": first, "last": last} for first, last in one["procs"] or [(0, -1)]]
-    return found
+    return [
+        Outcome(cluster=one["cluster"], first=first, last=last, result=one["result"], changes=one["changes"])
+        for one in outcomes
+        for first, last in one["procs"] or [(0, -1)]
+    ]

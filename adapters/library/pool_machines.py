@@ -79,7 +79,7 @@ class Machines:
 
     @property
     def state(self) -> State:
-        """Return the log folded; it must not be changed."""
+        """Return the state that the log folds to, live. It must not be changed, and its fields are not stable."""
         return self._engine.state
 
     def _ask(self, stimulus: s.Stimulus) -> Any:

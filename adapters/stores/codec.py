@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -143,6 +144,9 @@ class Codec:
             ) from error
 
 
+_MAKING = Lock()  # msgspec crashes where two threads make decoders that have a kind in common
+
+
 class _Decoders(dict[str, Callable[[bytes], Event]]):
     """The decoders of topics. Each is made when a log has its topic: most logs have few."""
 
@@ -151,6 +155,10 @@ class _Decoders(dict[str, Callable[[bytes], Event]]):
 
     def __missing__(self, topic: str) -> Callable[[bytes], Event]:
         """Return the topic's decoder; that of a retired topic upcasts its form step by step."""
+        with _MAKING:
+            return self._made(topic)
+
+    def _made(self, topic: str) -> Callable[[bytes], Event]:
         target = topic
         steps: list[Callable[[Fields], Fields]] = []
         while target in self._upcasts:

@@ -17,14 +17,15 @@ being removed), to end at once, to stop, to go on."""
 
 @frozen
 class Launch:
-    """All that is needed to start an activation: the job's and the slot's ads as they were when it began."""
+    """All that is needed to start an activation. Ads are as they were when it began, with values as expressions:
+    ``launch.job_ad["Cmd"]`` is ``'"/bin/work"'``, with its quotes."""
 
-    key: str
-    cluster: int
+    key: str  #: the activation's id, unique in the log
+    cluster: int  #: the job is CLUSTER.PROC
     proc: int
-    slot: str
+    slot: str  #: as slot1_1@node1
     job_ad: Ad
-    slot_ad: Ad
+    slot_ad: Ad  #: empty for a job that needs no slot
     owner: str  #: the user whose job it is
     most_moved: Ad = Factory(dict)  #: of the settings MAX_TRANSFER_INPUT_MB and ..._OUTPUT_MB those that are set
 

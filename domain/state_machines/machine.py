@@ -83,7 +83,6 @@ class Machine:
 
         self._invalid = MachineError
         self._library = _build(self.rows, self.states, initial, name)
-        self._model = _Model()
         self._taken: dict[tuple[str, str, str | None], str] = {}
         self._triggers: dict[str, Any] = {names[name]: trigger for name, trigger in self._library.events.items()}
         self.lookup: dict[tuple[str, str], tuple[str, ...]] = {
@@ -112,14 +111,15 @@ class Machine:
         trigger = self._triggers.get(number)
         if trigger is None or target is None or source not in self._library.states:
             raise self._refusal(source, number, target)
-        self._model.state, self._model.wanted = source, target
+        model = _Model()  # not shared: pools in several threads have one machine
+        model.state, model.wanted = source, target
         try:
-            moved = trigger.trigger(self._model)
+            moved = trigger.trigger(model)
         except self._invalid:
             moved = False
         if not moved:
             raise self._refusal(source, number, target)
-        return self._model.state
+        return model.state
 
     def step(self, source: str, number: str, target: str | None = None) -> str:
         """Do the same as ``fire`` by the lookup, for frequent steps. The library's machine refuses the rest."""

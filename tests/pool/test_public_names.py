@@ -5,16 +5,20 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import assert_type
 
 import pytest
 
 import poolbook
 from poolbook import Log, Pool, PoolbookError, follow_pool, import_pool
+from poolbook.domain import errors
+from poolbook.domain.ports.log import LogMissing
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
@@ -90,9 +94,26 @@ def public_errors() -> dict[str, type[BaseException]]:
 def test_every_name_is_there() -> None:
     assert set(poolbook.__all__) == {*poolbook._LATE, "__version__", "events"}
     for name, module in poolbook._LATE.items():
-        assert getattr(poolbook, name).__module__.startswith(f"poolbook{module}"), name
+        kind = getattr(poolbook, name)
+        if inspect.isclass(kind) and issubclass(kind, PoolbookError):
+            assert kind.__module__ == "poolbook", f"a traceback names {name} as programs do"
+            assert pickle.loads(pickle.dumps(kind)) is kind
+        else:
+            assert kind.__module__.startswith(f"poolbook{module}"), name
     with pytest.raises(AttributeError, match="has no attribute 'Pol'"):
         poolbook.Pol  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_what_is_not_public_keeps_its_module() -> None:
+    assert {name for name, kind in public_errors().items() if issubclass(kind, PoolbookError)} == errors._PUBLIC
+    assert LogMissing.__module__ == "poolbook.domain.ports.log"
+
+
+def test_the_calls_of_a_pool_are_typed_by_public_names() -> None:
+    with Pool.open(user="alice") as pool:
+        outcomes = assert_type(pool.hold(7), list[poolbook.Outcome])
+        assert outcomes == [{"cluster": 7, "first": 0, "last": -1, "result": "not found", "changes": {}}]
+        assert isinstance(assert_type(pool.state, poolbook.State), poolbook.State)
 
 
 def test_importing_the_package_loads_nothing_of_it() -> None:

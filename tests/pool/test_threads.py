@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections import Counter
@@ -215,6 +216,40 @@ def test_a_pool_that_nobody_closed_does_not_keep_the_log_from_its_program(place:
 def test_pools_in_memory_without_a_name_are_separate() -> None:
     with Pool.open("memory:") as one, Pool.open("memory:") as two:
         assert one.submit(WORK) == two.submit(WORK) == 1
+
+
+SEVERAL_POOLS = """
+import sys, threading
+from poolbook import Behaviour, Pool
+sys.setswitchinterval(1e-6)
+found = {}
+def live(number):
+    with Pool.open(user="alice", uid_domain="x.org", behave=lambda launch: Behaviour(60)) as pool:
+        pool.add_machine("n1", cpus=2, memory=4096)
+        for cluster in range(1, 5):
+            pool.submit({"executable": "/bin/work", "rank": f"Memory > {cluster}"}, count=2)
+            pool.advance(20)
+            pool.hold(cluster)
+            pool.slots("Cpus > 0")
+            pool.release(cluster)
+            pool.why(f"{cluster}.0")
+        pool.run(4000)
+        assert pool.judge() == [] and len(pool.history()) == 8
+        found[number] = [type(event).__name__ for _, event in pool.events()]
+threads = [threading.Thread(target=live, args=[number]) for number in range(6)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert len(found) == 6 and all(found[0] == one for one in found.values())
+"""
+
+
+def test_pools_in_several_threads_do_not_disturb_one_another() -> None:
+    """What they share: tables, decoders and classes that are made when they are first used, in a new process."""
+    path = str(Path(__file__).parent.parent.parent / ".path")
+    done = subprocess.run(
+        [sys.executable, "-c", SEVERAL_POOLS], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_behave_and_subscribers_may_call_the_pool_again(place: Place) -> None:
