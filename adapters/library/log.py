@@ -37,7 +37,7 @@ class Log(LogQueries):
     """
 
     def __init__(self, url: str, store: Store) -> None:
-        self.url = url
+        self.url = self._url = url
         self._calls = CallLock()
         self._store: Store | None = store
 

@@ -17,7 +17,7 @@ JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole clust
 class LogQueries(ABC):
     """Questions about a log of events."""
 
-    url = ""  #: of a log that is only read; a live pool has checked its log when it opened it
+    _url = ""  #: of a log that is only read; a live pool has checked its log when it opened it
     _calls: CallLock
 
     @property
@@ -65,6 +65,6 @@ class LogQueries(ABC):
         from .python_values import instant_of
 
         name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
-        with Queries(self.url, self._log) as queries:
+        with Queries(self._url, self._log) as queries:
             found = queries.why(name, None if at is None else instant_of(at, "at"), UTC)
         return found.texts + [sentence.full for sentence in found.life if verbose]

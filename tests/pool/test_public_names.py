@@ -39,6 +39,7 @@ INSIDE = {
     "NoAccount": "whoever starts jobs catches it: the job is held, or waits",
     "NoNegotiator": "the commands print it",
     "NotAllowed": "a decision that the tables do not allow is a defect",
+    "NotHere": "the commands print it",
     "NotRecorded": "the commands print it",
     "NotRun": "the server catches it: the job is held",
     "Open": "the reader of submit descriptions catches it",
