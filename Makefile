@@ -73,8 +73,9 @@ clean:
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/ready: pyproject.toml
+	@echo 'Setting up .venv (once): downloading and installing packages takes about a minute.'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --progress-bar on --editable '.[dev]'
 	touch $@
 
 .PHONY: run test check bench soak attack mutants realpool coverage structure clean

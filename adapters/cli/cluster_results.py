@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import define, frozen
@@ -39,6 +40,11 @@ class ClusterResult:
     def ad_of(self, proc: int) -> Ad:
         """Return a job's ad as it was submitted."""
         return {**self.submitted.ad, **Variants(self.submitted.columns).of(proc)}
+
+    def repeated_runs(self) -> dict[int, int]:
+        """Return how often each job was started that was started more than once, by process number."""
+        runs = Counter(event.proc for event in self.events if isinstance(event, JobActivated))
+        return {proc: count for proc, count in sorted(runs.items()) if count > 1}
 
     def rows(self) -> dict[int, LastRun]:
         """Return the last run of each job, by process number."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
 from ..condor_tools.options import UsageError, command_table, parse
+from ..condor_tools.terminal import folded, width_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 """docs/ stands beside the rooms in a checkout and in the package."""
@@ -34,7 +35,7 @@ def doc(argv: Sequence[str]) -> int:
     elif sys.stdout.isatty():
         import pydoc
 
-        pydoc.pager(path.read_text(encoding="utf-8"))
+        pydoc.pager(folded(path.read_text(encoding="utf-8"), width_of()))
     else:
         print(path.read_text(encoding="utf-8"), end="")
     return 0

@@ -48,7 +48,8 @@ def why(argv: Sequence[str]) -> int:
         try:
             at = instant_of("why", arguments, "at", queries.log)
             found = queries.why(name, at, here())
-            worth = _worth_typing(queries.log, name, at) if name.isascii() and name.isdigit() else []
+            of_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
+            worth = _worth_typing(queries.log, name, at) if of_cluster else []
         except ValueError as error:
             raise UsageError(f"poolbook why: {error}") from None
         except UnknownThingError as error:
@@ -57,7 +58,7 @@ def why(argv: Sequence[str]) -> int:
         parts = {"answer": found.lines, "life": found.life}
         _dump({"part": part, **sentence.as_dict()} for part, sentences in parts.items() for sentence in sentences)
         return 0
-    for text in found.texts:
+    for text in (line.text for line in found.lines if line.code != "see_life" or not arguments.has("verbose")):
         print_painted(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if worth else STATES)
     if arguments.has("verbose"):
         _print_life(found)
@@ -85,11 +86,13 @@ def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str
 
     found = outcomes(log, int(cluster), at)
     firsts = [(found.first(status), words) for status, words in _FIRST.items()]
-    named = [(f"why {int(cluster)}.{proc}", f"the first that {words}") for proc, words in firsts if proc is not None]
+    named = [
+        (f"why -verbose {int(cluster)}.{proc}", f"the first that {words}") for proc, words in firsts if proc is not None
+    ]
     if not found.status:  # it was refused
         return []
     return named or [
-        (f"why {int(cluster)}.{min(found.status)}", "the first of them"),
+        (f"why -verbose {int(cluster)}.{min(found.status)}", "the first of them: its whole life"),
         (f"log {int(cluster)}", "what happened"),
     ]
 

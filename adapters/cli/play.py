@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.terminal import folded, width_of
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 COMMAND = command_table("play")
 
+_CONTINUED = 4  #: the indentation of a line's continuation on a narrow terminal
 RECORDED = {
     "config": "it is played under the configuration that was recorded with it, and what would have come of it under "
     "another cannot be told yet: `poolbook play SCENARIO -config FILE` plays a scenario under any",
@@ -140,10 +142,10 @@ class _Lines:
         from ..simulation.transcript_lines import lines
 
         for line in lines(self.transcript, told, quiet=self._quiet):
-            print(line)
+            print(folded(line, width_of(), _CONTINUED))
 
     def end(self, good: bool, violations: list[str] | None) -> None:
-        print("\n" * (not self._quiet) + "\n".join(self.transcript.summary()))
+        print("\n" * (not self._quiet) + folded("\n".join(self.transcript.summary()), width_of(), _CONTINUED))
         if violations is not None:
             print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all was allowed")
         if not good:

@@ -23,6 +23,8 @@ from .failed_jobs import failures, unmatchable_job
 MOST = 40
 """Jobs that the table lists."""
 _COMMAND_MOST = 48
+_MOST_AGAIN = 10
+"""Jobs that the list of those started more than once names."""
 
 
 def report(
@@ -39,6 +41,10 @@ def report(
     where = shown(locate(url).place)
     said = f"{counts([one.outcomes for one in found])} in {seconds:.1f} s; every transition stands in the log {where}"
     print_painted("\n" + folded(said, width_of()))
+    again = [f"{one.number}.{proc} ({runs} times)" for one in found for proc, runs in one.repeated_runs().items()]
+    if again:
+        more = f", and {len(again) - _MOST_AGAIN:,} more" if len(again) > _MOST_AGAIN else ""
+        print_painted(folded(f"started more than once: {', '.join(again[:_MOST_AGAIN])}{more}", width_of()))
     unmatchable = {one.number: vain for one in found if (vain := unmatchable_job(engine, one)) is not None}
     told, worth_typing = failures(found, unmatchable, interrupted)
     for paragraph in told:

@@ -93,7 +93,8 @@ class Transcript:
             case e.JobActivated():
                 self.jobs["started"] += 1
             case e.JobExited():
-                self.jobs[event.outcome] += 1
+                removed = event.outcome == "evicted" and self.ended.get(f"{event.cluster}.{event.proc}") == "Removed"
+                self.jobs["removed" if removed else event.outcome] += 1
                 if event.target:
                     self.ended[f"{event.cluster}.{event.proc}"] = event.target
             case e.JobsTransitioned() if event.target != LEFT:
