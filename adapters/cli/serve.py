@@ -62,6 +62,8 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
             _check_place(server.paths.base)
             show_to_all(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
+        for name in ("execute", "log", "spool"):  # EXECUTE, LOG and SPOOL unless a configuration says otherwise
+            (server.paths.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         _offer(command, server, arguments, measured)
         server.begin()
     except BaseException:

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 from ...domain.ports.log import Log, LogError
+from ...projections.views import Views
+from ..stores.log_paths import log_paths
 from ..stores.opening import open_log
+from .history_file import keep
 from .views import catch_up, open_tables, views_path
 
 VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
@@ -89,7 +92,7 @@ class ViewKeeper:
                 self._update()
             except Exception as error:
                 self._failed = True
-                expected = isinstance(error, (sqlite3.Error, LogError))
+                expected = isinstance(error, (sqlite3.Error, LogError, OSError))
                 self._tell(f"the views cannot be written: {error if expected else repr(error)}")
                 self._give_back()
             self._at_work = False
@@ -101,6 +104,7 @@ class ViewKeeper:
         if self._views is None:
             self._views = open_tables(views_path(self._url))
         catch_up(self._log, self._views, shared=True)
+        keep(log_paths(self._url).folder, Views(self._views))
 
     def _give_back(self) -> None:
         for kept in (self._views, self._log):

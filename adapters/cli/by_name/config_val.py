@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pwd
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...condor_tools.options import Arguments, Refusal, UsageError
@@ -66,18 +68,23 @@ def config_val(argv: Sequence[str]) -> int:
         return _print(pwd.getpwnam(user_name()).pw_dir)
     if arguments.has("pool") and not arguments.has("name"):
         raise ToolEnded(1, "Error: you must specify -name with -pool\n")
-    pool_log(arguments, "condor_config_val: unknown host {name}\n")
+    url = pool_log(arguments, "condor_config_val: unknown host {name}\n")
     from ....domain.config import ConfigError
     from ...runtime.configuration import load
+    from ...stores.log_paths import log_paths
 
+    folder = log_paths(url).folder.absolute()
     daemon = arguments.chosen(*_DAEMONS) or "tool"
     try:
         found = load(
             arguments.values("root-config"),
             subsystem=arguments.value("subsystem", daemon).upper(),
             local_name=arguments.value("local-name"),
+            detected={"LOCAL_DIR": str(folder)},
         )
-        return _told(found, arguments)
+        done = _told(found, arguments)
+        _make_true(found, arguments, url, folder)
+        return done
     except ConfigError as problem:
         raise ToolEnded(1, f"condor_config_val: {problem}\n") from None
 
@@ -97,6 +104,26 @@ def _told(found: Configuration, arguments: Arguments) -> int:
     if arguments.has("macro"):
         return _macros(found, arguments)
     return _values(found, arguments)
+
+
+def _make_true(found: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
+    """Write the history file, if its path or a folder above it was printed. Name other files that are not written."""
+    from ....domain.coverage.settings import subject
+    from ....domain.ports.log import LogError
+    from ...runtime.history_file import begin
+    from ...runtime.views import views_current
+
+    names = {name.upper() for name in arguments.words}
+    if not names.isdisjoint(("HISTORY", "SPOOL", "LOCAL_DIR")) and os.access(folder, os.W_OK):
+        try:
+            with views_current(url) as views:
+                begin(folder, found, views)
+        except (LogError, OSError) as error:
+            print(f"condor_config_val: the history file cannot be written: {error}", file=sys.stderr)
+    for name in sorted(names):
+        value = found.get(name) or ""
+        if os.path.dirname(value).startswith(str(folder)) and folder.exists() and not os.path.exists(value):
+            print(f"condor_config_val: {name}: Poolbook writes no such file ({subject(name)})", file=sys.stderr)
 
 
 def _print(line: str) -> int:

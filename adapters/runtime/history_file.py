@@ -1,0 +1,123 @@
+"""The history file, for clients that read HTCondor's: the ads of the jobs that have left the queue, in its text form.
+
+It is made from the views: what is lost of it is written again. A pool has one only if a client asked for its path:
+condor_config_val begins it, and the pool keeps it up to date from then on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import mmap
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from glob import escape, glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..condor_tools.cells import number, text
+from ..condor_tools.dag_nodes import id_of
+from ..condor_tools.formats import long_text
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+    from ...domain.config import Configuration
+    from ...projections.views import Views
+
+_SETTINGS: Final = "history.json"  #: in a pool's folder: the place and the limits of its history file
+_BANNER: Final = re.compile(rb"\*\*\* Offset = \d+ ClusterId = (\d+) ProcId = (\d+) .*\n")
+
+
+class HistoryFile(NamedTuple):
+    """A history file: its path, its most bytes (0: no limit), and how many older ones are kept."""
+
+    path: str
+    most: int
+    rotations: int
+
+    def update(self, views: Views) -> None:
+        """Append the ads of the jobs that left the queue after the file's last one. Raise `OSError`."""
+        last, end = _last_job(self.path)
+        for older in reversed(self._rotated()):
+            last = last or _last_job(older)[0]
+        later = _later(views, last)
+        if later is None:  # it is another log's
+            end, later = 0, views.history_ads(forwards=True)
+        with open(self.path, "ab") as file:
+            file.truncate(end)
+        self._append(later)
+
+    def _append(self, ads: Iterable[ClassAd]) -> None:
+        for ad in ads:
+            written = long_text(ad).encode(errors="surrogateescape")[:-1]
+            if self.most and 0 < os.path.getsize(self.path) > self.most - len(written):
+                self._rotate(int(number(ad, "EnteredCurrentStatus") or 0))
+            with open(self.path, "ab") as file:
+                file.write(written + _banner(ad, file.tell()))
+
+    def _rotated(self) -> list[str]:
+        return sorted(glob(f"{escape(self.path)}.[0-9]*"))
+
+    def _rotate(self, at: int) -> None:
+        rotated = self._rotated()
+        # Files of one second get later ones: their names are in the order of their jobs.
+        while (name := f"{self.path}.{datetime.fromtimestamp(at):%Y%m%dT%H%M%S}") <= max(rotated, default=""):
+            at += 1
+        os.rename(self.path, name)
+        for old in [*rotated, name][: -self.rotations]:
+            os.unlink(old)
+
+
+def begin(folder: Path, configuration: Configuration, views: Views) -> None:
+    """Write the history file of the pool in `folder` where HISTORY says, and have the pool keep it. Raise `OSError`."""
+    path = configuration.get("HISTORY")
+    if path:
+        most = configuration.integer("MAX_HISTORY_LOG", 20 << 20)
+        rotated = configuration.boolean("ENABLE_HISTORY_ROTATION", True)
+        file = HistoryFile(path, most if rotated else 0, max(1, configuration.integer("MAX_HISTORY_ROTATIONS", 2)))
+        (folder / _SETTINGS).write_text(json.dumps(file), encoding="utf-8")
+        keep(folder, views)
+
+
+def keep(folder: Path, views: Views) -> None:
+    """Bring the history file of the pool in `folder` up to date, if it has one. Raise `OSError`."""
+    with suppress(FileNotFoundError), open(folder / _SETTINGS, encoding="utf-8") as settings:
+        fcntl.flock(settings, fcntl.LOCK_EX)
+        HistoryFile(*json.load(settings)).update(views)
+
+
+def _banner(ad: ClassAd, offset: int) -> bytes:
+    """Return the line behind an ad, by which HTCondor's readers find it. A record is as old as its job's end."""
+    cluster, proc = id_of(ad)
+    at, completed = (int(number(ad, name) or 0) for name in ("EnteredCurrentStatus", "CompletionDate"))
+    ids = f'ClusterId = {cluster} ProcId = {proc} Owner = "{text(ad, "Owner") or "?"}"'
+    return f"*** Offset = {offset} {ids} CompletionDate = {completed} CurrentTime = {at}\n".encode()
+
+
+def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
+    """Return the last job of a history file, and where its record ends: None and 0 without any."""
+    with (
+        suppress(FileNotFoundError, ValueError),  # ValueError: an empty file cannot be mapped
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        at = len(data)
+        while (at := data.rfind(b"\n*** ", 0, at)) >= 0:
+            if found := _BANNER.match(data, at + 1):
+                return (int(found[1]), int(found[2])), found.end()
+    return None, 0
+
+
+def _later(views: Views, last: tuple[int, int] | None) -> Iterable[ClassAd] | None:
+    """Return the ads of the jobs that left the queue after this one, None if it did not leave it."""
+    if last is None:
+        return views.history_ads(forwards=True)
+    found: list[ClassAd] = []
+    for ad in views.history_ads():
+        if id_of(ad) == last:
+            return reversed(found)
+        found.append(ad)
+    return None
