@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from ...domain.errors import PoolbookError
 from ..condor_tools.options import Arguments, Refusal, parse
 from ..runtime import commands
 from ..runtime.commands import is_served
@@ -14,17 +15,27 @@ from .submit_description import STANDARD_INPUT, SUBMIT, description_of, print_wa
 
 OF_POOL = ("name", "pool", "remote", "address")
 """Options that name a schedd or a pool, which must be this one."""
+NOTHING_QUEUED = "no jobs queued"
+"""How the error ends that no queue statement has an item, which is a warning here."""
 BY_POLICY = ("Failed to commit job submission", "Failed to create proc", "MAX_JOBS_SUBMITTED exceeded")
 """How refusals begin that the schedd's policy gives, which are told in condor_submit's words."""
 
 
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
-    if asks(arguments):
-        return answered(arguments)
     try:
+        if asks(arguments):
+            return answered(arguments)
         done, told = queued(arguments)
+    except PoolbookError as error:
+        if not str(error).endswith(NOTHING_QUEUED):
+            raise
+        print_warnings([f"WARNING: {error}"])
+        return 0
     except Refused as refused:
+        if str(refused).endswith(NOTHING_QUEUED):
+            print_warnings([f"WARNING: {refused}"])
+            return 0
         if not str(refused).startswith(BY_POLICY):
             raise
         print_warnings([*refused.warnings, refused_by_policy(str(refused))])

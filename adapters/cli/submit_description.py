@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from ..runtime.requests import SubmitDescription, new_id
 
 SUBMIT = command_table("submit")
 STANDARD_INPUT: Final = "-"
+_NAME = re.compile(r"[\w./]+", re.ASCII)
+_QUEUE = re.compile(r"\s*(?:queue|itera?t?e?)(?=\s|$)", re.IGNORECASE)
 
 
 def description_of(arguments: Arguments) -> SubmitDescription:
@@ -23,7 +26,10 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     for word in arguments.words:
         name, equals, value = word.partition("=")
         if equals and name and "/" not in name:
-            macros[name] = value
+            if not _NAME.fullmatch(name.strip()):
+                told = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
+                raise UsageError(f"{word}: '{name}' cannot be a name; for an attribute write MY.{name}", told=told)
+            macros[name.strip()] = value
         else:
             files.append(word)
     if len(files) > 1:
@@ -50,7 +56,11 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         file=name,
         folder=os.getcwd(),
         macros=macros,
-        append=[*arguments.values("append"), *_named(arguments), *(_interactive(text) if interactive else ())],
+        append=[
+            *(line for line in arguments.values("append") if not _QUEUE.match(line)),
+            *_named(arguments),
+            *(_interactive(text) if interactive else ()),
+        ],
         queue=queue,
         environment=dict(os.environ),
         most_jobs=last_number(SUBMIT, arguments, "maxjobs", least=-1) or 0,
@@ -78,10 +88,12 @@ def _text_of(name: str) -> str:
 
 
 def _queue_of(arguments: Arguments) -> str | None:
-    """Return what stands in place of a queue statement, if anything does."""
-    given = list(arguments.every("queue", "iterate", "table"))
+    """Return the queue statement that the command line gives, if there is one."""
+    given = list(arguments.every("queue", "iterate", "table", "append"))
+    given = [one for one in given if one.name != "append" or _QUEUE.match(one.values[0])]
     if len(given) > 1:
-        raise UsageError("only one of -queue, -iterate and -table, and once")
+        told = "condor_submit: only one -queue command allowed\n"
+        raise UsageError("only one of -queue, -iterate, -table and -append 'queue ...', and once", told=told)
     if not given:
         return None
     return " ".join([*(["from table"] if given[0].name == "table" else []), *given[0].values])

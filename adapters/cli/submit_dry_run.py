@@ -13,7 +13,7 @@ from ..condor_tools.options import Arguments, Given, UsageError
 from ..runtime.commands import is_served
 from ..runtime.disk import Disk, ReadOnlyDisk
 from ..runtime.requests import Terms
-from ..runtime.submission import Reading
+from ..runtime.submission import Reading, check_files
 from .common import log_of
 from .submit_description import STANDARD_INPUT, description_of, print_warnings
 
@@ -29,7 +29,8 @@ def dry_run(arguments: Arguments) -> int:
     """Read the submit file as a submission does, and write the jobs' ads to the file that the option names."""
     given = list(arguments.every("dry-run", "dump"))
     if len({one.name for one in given}) > 1:
-        raise UsageError("-dry-run <file> and -dump <file> cannot be used together")
+        words = "-dump <file> and -dry-run <file> cannot be used together"
+        raise UsageError(words, told=f"condor_submit: {words}\n")
     option = given[-1]
     path, form = option.values[0], _format(option)
     if not arguments.words and not arguments.has("file"):
@@ -42,16 +43,28 @@ def dry_run(arguments: Arguments) -> int:
     if path == STANDARD_INPUT:
         sys.stdout.writelines(_shown(parsed, form, dry, terse))
         return 0
+    announcement = _ids(parsed) if terse else _HEAD[dry] + "." * min(parsed.count, 20) + _foot(parsed, dry)
     try:
         with open(path, "w") as file:
             file.writelines(form(parsed))
     except OSError as error:
-        raise UsageError(f"{option.spelled} {path}: {error.strerror}") from None
-    print(_ids(parsed) if terse else _HEAD[dry] + "." * min(parsed.count, 20) + _foot(parsed, dry))
+        print(announcement if form is whole_ads else "" if terse else _HEAD[dry], end="", flush=True)
+        words = "Failed to open file " + ("-dry-run output file" if dry else "to dump ClassAds into")
+        told = f"\nERROR: {words} ({error.strerror})\n"
+        raise UsageError(f"{option.spelled} {path}: {error.strerror}", told=told) from None
+    print(announcement)
     return 0
 
 
-_HEAD = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
+def heading(arguments: Arguments) -> str:
+    """Return what condor_submit prints before it reads the submit file."""
+    option = arguments.last("dry-run", "dump")
+    dumps = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
+    quiet = dumps or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
+    return "" if quiet else _HEAD.get(option and option.name == "dry-run", "Submitting job(s)")
+
+
+_HEAD: dict[bool | None, str] = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
 
 
 def _foot(parsed: Submission, dry: bool) -> str:
@@ -82,7 +95,8 @@ def _shown(parsed: Submission, form: Form, dry: bool, terse: bool) -> Iterator[s
 def _format(option: Given) -> Form:
     form = _FORMATS.get(option.qualifier or "")
     if form is None:
-        raise UsageError(f"unknown option {option.qualifier} for -dry-run:<opts>; there is full")
+        words = f"unknown option {option.qualifier} for -dry-run:<opts>"
+        raise UsageError(f"{words}; there is full", told=f"{words}\n")
     return form
 
 
@@ -94,6 +108,7 @@ def _parsed(arguments: Arguments) -> Submission:
     if not is_served(url):  # a server has printed them
         print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
     parsed, lines = reading.parsed(_terms(url, own), own)
+    parsed = check_files(parsed, folder, description.crlf_scripts)
     print_warnings(lines)
     return parsed
 

@@ -80,21 +80,33 @@ def submission_of(
     return from_mapping(description, facts, disk, count=count)
 
 
-def checked(parsed: Submission, crlf_scripts: bool = False) -> Submission:
-    """Check on the disk what a submission is refused or held for, and return the submission. Raise `SubmitError` if the
-    executable cannot be read, is empty, or is a script with the line ends of DOS, which no kernel runs (with
-    `crlf_scripts` that is a warning); unless it is not the submitter's: a program that is missing only there, or that
-    cannot be run, is found where the job runs. So it is if an initial directory is not there, or may not be entered."""
-    for folder in dict.fromkeys(parsed.columns.get("Iwd") or [parsed.ad.get("Iwd", "")]):
-        if not os.access(unquoted(folder), os.F_OK | os.X_OK):
-            raise SubmitError(f"No such directory: {unquoted(folder)}")
-    command = unquoted(parsed.ad.get("Cmd", ""))
-    own = parsed.ad.get("TransferExecutable", "true").lower() != "false"
-    if own and command.startswith("/") and "$$" not in command and parsed.ad.get("JobUniverse") in ("5", "7", "12"):
-        wrong = _check_executable(command)
-        if wrong and not crlf_scripts:
-            raise SubmitError(f"{wrong}; convert it (dos2unix {command}), or submit with -allow-crlf-script")
-        parsed = evolve(parsed, warnings=[*parsed.warnings, wrong]) if wrong else parsed
+def check_files(parsed: Submission, folder: Path, crlf_scripts: bool = False) -> Submission:
+    """Check on the disk what a submission is refused for, and return it with the warnings. Raise `SubmitError` if an
+    initial directory is not there, or may not be entered, or if an executable cannot be read, is empty, or is a script
+    with the line ends of DOS, which no kernel runs (with `crlf_scripts` that is a warning). An executable that is not
+    the submitter's is looked for where the job runs."""
+    for initial in map(unquoted, dict.fromkeys(_each(parsed, "Iwd", '""'))):
+        if not os.access(initial, os.F_OK | os.X_OK):
+            raise SubmitError(f"No such directory: {initial}")
+    own = "false" not in map(str.lower, _each(parsed, "TransferExecutable", "true"))
+    for command in map(unquoted, dict.fromkeys(_each(parsed, "Cmd", '""'))):
+        if own and command.startswith("/") and "$$" not in command:
+            name = command.removeprefix(f"{folder}/")
+            wrong = _check_executable(command, name)
+            if wrong and not crlf_scripts:
+                way_out = f"you should probably run 'dos2unix {name}' -- or a similar tool -- before you resubmit."
+                raise SubmitError(f"{wrong}.\nThis generally doesn't work, and {way_out}")
+            parsed = evolve(parsed, warnings=[*parsed.warnings, wrong]) if wrong else parsed
+    return parsed
+
+
+def _each(parsed: Submission, attribute: str, default: str) -> list[str]:
+    """Return an attribute's value in each job, or the one that all of them have."""
+    return parsed.columns.get(attribute) or [parsed.ad.get(attribute, default)]
+
+
+def _held_for_log(parsed: Submission) -> Submission:
+    """Hold the jobs if their user log cannot be written."""
     path = unquoted(parsed.ad.get("UserLog", ""))
     reason = unwritable(path) if path else ""
     if not reason or parsed.ad.get("JobStatus") != "1":
@@ -108,18 +120,18 @@ def checked(parsed: Submission, crlf_scripts: bool = False) -> Submission:
     return evolve(parsed, ad={**parsed.ad, **held})
 
 
-def _check_executable(path: str) -> str:
+def _check_executable(path: str, name: str) -> str:
     """Return what is wrong with the line ends of a script; empty if nothing is. Raise `SubmitError` if it cannot be
     read, or is empty."""
     try:
         with open(path, "rb") as file:
             first = file.readline(_LONGEST_FIRST_LINE)
     except OSError as error:
-        raise SubmitError(f"Can't access executable file {path}: {error.strerror}") from None
+        raise SubmitError(f"Can't access executable file {name}: {error.strerror}") from None
     if not first:
-        raise SubmitError(f"Executable file {path} has zero length")
+        raise SubmitError(f"Executable file {name} has zero length")
     crlf = first.startswith(b"#!") and first.endswith(b"\r\n")
-    return f"Executable file {path} is a script with CRLF (DOS/Windows) line endings" if crlf else ""
+    return f"Executable file {name} is a script with CRLF (DOS/Windows) line endings" if crlf else ""
 
 
 _LONGEST_FIRST_LINE = 127
@@ -177,7 +189,7 @@ class Reading:
         parsed, warnings = self.parsed(terms, own)
         try:
             told = len(parsed.warnings)
-            parsed = checked(parsed, self.description.crlf_scripts)
+            parsed = _held_for_log(check_files(parsed, self.disk.folder, self.description.crlf_scripts))
             parsed = held_for_spooling(parsed) if self.description.spool else parsed
             warnings += [f"WARNING: {warning}" for warning in parsed.warnings[told:]]
         except SubmitError as error:

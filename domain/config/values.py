@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 from ..macros.chance import by_text, drawing
 from ..macros.errors import MacroError
+from ..macros.functions import FUNCTIONS
 from ..macros.macros import Definition, Macro, Macros, macros_in
 from .errors import DEFAULT, Source
-from .functions import FUNCTIONS
 from .tables import defaults
 
 # Beyond this a value is a mistake or an attack.
@@ -33,7 +33,7 @@ class Values(Macros):
 
     def __init__(self, environment: Mapping[str, str], subsystem: str, local_name: str, seed: int) -> None:
         self.defaults = defaults()
-        functions = FUNCTIONS | drawing(by_text(seed))
+        functions = {**FUNCTIONS, **drawing(by_text(seed))}
         super().__init__({key: one.value for key, one in self.defaults.items()}, functions, environment)
         self.sources: dict[str, Source] = {}
         self._slot_prefixes: frozenset[str] | None = None
@@ -88,11 +88,6 @@ class Values(Macros):
     def spelled(self, key: str) -> str:
         """Return the name under a key, as it was written first."""
         return self.definitions[key].name if key in self.definitions else self.defaults[key].name
-
-    def value(self, name: str) -> str | None:
-        """Return a value as submit descriptions do, and expand ``$(DOLLAR)``: the result may hold a macro again."""
-        found = super().value(name)
-        return None if found is None else self._dollars(found)
 
     def _lookup(self, key: str) -> str | None:
         found = self.resolved(key)

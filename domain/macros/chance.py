@@ -47,7 +47,7 @@ def _drawn(text: str, among: int) -> int:
 
 def _random_integer(draw: Draw, macros: Macros, function: str, body: str) -> str:
     macros.draws()
-    numbers = [int(part) if re.fullmatch(r"[+-]?[0-9]{1,18}", part) else None for part in _items(body, ",")]
+    numbers = [int(found[0]) if (found := re.match(r"[+-]?[0-9]{1,18}", part)) else None for part in _items(body, ",")]
     least, most, step = [*numbers, 1][:3] if len(numbers) >= 2 else (None, None, None)
     if least is None or most is None or step is None or step < 1 or least > most:
         rule = "write $RANDOM_INTEGER(least, most) or $RANDOM_INTEGER(least, most, step) with whole numbers"

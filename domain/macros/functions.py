@@ -15,6 +15,8 @@ from ..classad.syntax import parse_old_value
 from .errors import MacroError
 from .macros import OPEN, Function, Macros, Open
 
+_DIGITS = re.compile(r"\s*([+-]?)0*([0-9]+)\s*")
+_GREATEST = (1 << 63) - 1
 _INTEGER_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?(?:l|ll)?[dixXou][^%]*")
 _REAL_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?[aAeEfFgG][^%]*")
 _STRING_FORMAT = re.compile(r"[^%]*%(-?)([0-9]{0,3})(?:\.([0-9]{1,3}))?s[^%]*")
@@ -26,7 +28,7 @@ def _arguments(body: str) -> list[str]:
 
 def _resolved(macros: Macros, argument: str) -> str:
     value = macros.value(argument)
-    text = macros.expand_but_dollars(argument) if value is None else value
+    text = macros.expand(argument) if value is None else value
     if OPEN in text:
         raise Open
     return text
@@ -43,7 +45,11 @@ def evaluated(text: str, macros: Macros | None = None) -> object:
 
 
 def whole_number(text: str, macros: Macros | None = None) -> int | None:
-    """Return the integer that a text evaluates to; reals are cut, booleans count as 0 and 1."""
+    """Return the integer that a text evaluates to; reals are cut, booleans count as 0 and 1, and digits beyond 64 bits
+    as the greatest or least."""
+    if (digits := _DIGITS.fullmatch(text)) is not None:
+        size = min(int(digits[2][:20]), _GREATEST)
+        return -size if digits[1] == "-" else size
     value = evaluated(text, macros)
     return int(value) if isinstance(value, (bool, int, float)) and value == value and abs(value) < 1 << 63 else None
 
@@ -53,21 +59,21 @@ def _wrong(function: str, body: str, why: str) -> MacroError:
 
 
 def _int(macros: Macros, function: str, body: str) -> str:
-    argument, _, form = body.partition(",")
-    number = whole_number(_resolved(macros, argument.strip()), macros)
+    argument, comma, form = body.partition(",")
+    number = whole_number(_resolved(macros, argument), macros)
     if number is None:
         raise _wrong(function, body, "the first argument must be an integer, or an expression that gives one")
-    if form and not _INTEGER_FORMAT.fullmatch(form):
+    if comma and not _INTEGER_FORMAT.fullmatch(form):
         raise _wrong(function, body, "the format must be one for integers, such as %03d")
     return re.sub("l+(?=[dixXou])", "", form) % number if form else str(number)
 
 
 def _real(macros: Macros, function: str, body: str) -> str:
-    argument, _, form = body.partition(",")
-    value = evaluated(_resolved(macros, argument.strip()), macros)
+    argument, comma, form = body.partition(",")
+    value = evaluated(_resolved(macros, argument), macros)
     if not isinstance(value, (bool, int, float)):
         raise _wrong(function, body, "the first argument must be a number, or an expression that gives one")
-    if form and not _REAL_FORMAT.fullmatch(form):
+    if comma and not _REAL_FORMAT.fullmatch(form):
         raise _wrong(function, body, "the format must be one for reals, such as %.2f")
     if not form:
         return f"{float(value):.16G}"
@@ -76,19 +82,22 @@ def _real(macros: Macros, function: str, body: str) -> str:
 
 
 def _string(macros: Macros, function: str, body: str) -> str:
-    argument, _, form = body.partition(",")
-    text = _resolved(macros, argument.strip())
+    argument, comma, form = body.partition(",")
+    text = _resolved(macros, argument)
     value = evaluated(text, macros)
-    if form and not _STRING_FORMAT.fullmatch(form):
+    if comma and not _STRING_FORMAT.fullmatch(form):
         raise _wrong(function, body, "the format must be one for strings, such as %-10s")
     text = value if isinstance(value, str) else text
     return form % text if form else text
 
 
 def _eval(macros: Macros, function: str, body: str) -> str:
+    known = macros.lookup(body)
     text = _resolved(macros, body)
     value = evaluated(text, macros)
-    return text if value is None else value if isinstance(value, str) else unparse(value)
+    if value is None:  # as in HTCondor, only a text that had macros in it stands for itself
+        return text if "$" in (body if known is None else known) else ""
+    return value if isinstance(value, str) else unparse(value)
 
 
 def _choice(macros: Macros, function: str, body: str) -> str:
@@ -108,15 +117,15 @@ def _choice(macros: Macros, function: str, body: str) -> str:
 
 
 def _substr(macros: Macros, function: str, body: str) -> str:
-    name, *numbers = _arguments(body)
-    text = _resolved(macros, name)
-    if not text:
-        return ""
-    values = [whole_number(_resolved(macros, number), macros) for number in numbers[:2]]
-    if not values or values[0] is None or values[-1] is None:
+    name, *numbers = body.split(",", 2)
+    values = [whole_number(_resolved(macros, number), macros) for number in numbers]
+    if not values or None in values:
         rule = "start and length must be integers: $SUBSTR(name, start) or $SUBSTR(name, start, length)"
         raise _wrong(function, body, rule)
-    start, length = values[0], values[1] if len(values) == 2 else len(text)
+    if macros.lookup(name) is None:  # unlike the other functions, it takes no text for an argument
+        return ""
+    text = _resolved(macros, name)
+    start, length = values[0] or 0, values[1] if len(values) == 2 else len(text)
     assert length is not None
     rest = text[max(start + len(text), 0) if start < 0 else start :]
     return rest[: max(length + len(rest), 0) if length < 0 else length]
@@ -126,16 +135,16 @@ _FILE_PARTS = MappingProxyType({"BASENAME": "nx", "DIRNAME": "p"})
 
 
 def _file(macros: Macros, function: str, body: str) -> str:
-    path = macros.value(body)
-    if path is None:
-        return ""
-    if OPEN in path:
-        raise Open
-    return part_of_path(path, function, macros.expand("$(FACTORY.Iwd)"))
+    name, suffix = body, ""
+    if function == "BASENAME" and "," in body:
+        name, _, suffix = body.rpartition(",")
+    part = _part_of_path(_resolved(macros, name), function, macros)
+    suffix = suffix.lstrip()
+    return part[: -len(suffix)] if suffix and part.lower().endswith(suffix.lower()) else part
 
 
-def part_of_path(path: str, function: str, folder: str) -> str:
-    """Evaluate ``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)``, a path relative to ``folder``."""
+def _part_of_path(path: str, function: str, macros: Macros) -> str:
+    """Return the parts of a path that ``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)`` selects."""
     letters = _FILE_PARTS.get(function, function[1:].lower())
     quote = ("'" if "a" in letters else '"') if "q" in letters else ""
     if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":
@@ -143,7 +152,8 @@ def part_of_path(path: str, function: str, folder: str) -> str:
     opening = path[:1]
     if opening and opening in ('"', quote):
         path = path[1:].removesuffix(opening)
-    if "f" in letters and path and not path.startswith("/"):
+    if "f" in letters and not path.startswith("/"):
+        folder = macros.lookup("FACTORY.Iwd") or macros.environment.get("PWD", "")
         path = f"{folder}/{path}"
     if "w" in letters or "u" in letters:
         path = path.replace("\\", "/") if letters.rfind("u") > letters.rfind("w") else path.replace("/", "\\")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _START = re.compile(r"\$(\$?)([A-Za-z0-9_]*)(\(?)")
 _NAME = re.compile(r"[A-Za-z0-9_./]*")
 _DEFAULT = re.compile(r"[A-Za-z0-9_./$ ,\\:]*")
+_DOLLARS = re.compile(r"(\$\$\w*)|\$\(dollar\)(?:\(dollar\))*(\$\w*)?", re.IGNORECASE | re.ASCII)
 VALID_NAME = re.compile(r"[A-Za-z0-9_./]+")
 
 # Beyond these a description is a mistake or an attack; both are far above what a program would generate.
@@ -185,8 +186,8 @@ class Macros:
         return self._automatic.get(key) if definition is None else definition.value
 
     def value(self, name: str) -> str | None:
-        """Return a name's value, expanded but for ``$(DOLLAR)``, or None; raise MacroError for a circular macro."""
-        return None if self.lookup(name) is None else self._named(name)
+        """Return a name's value, expanded, or None; raise MacroError for a circular macro."""
+        return None if self.lookup(name) is None else self._dollars(self._named(name))
 
     # -- expansion ---------------------------------------------------------------------------------------------------
 
@@ -194,9 +195,9 @@ class Macros:
         """Return a text with all macros replaced; raise MacroError for a circular macro or a wrong argument."""
         if "$" not in text:
             return text
-        return self._dollars(self.expand_but_dollars(text))
+        return self._dollars(self._expand_but_dollars(text))
 
-    def expand_but_dollars(self, text: str) -> str:
+    def _expand_but_dollars(self, text: str) -> str:
         """Expand a text, but leave ``$(DOLLAR)`` as it is."""
         if "$" not in text:
             return text
@@ -241,17 +242,14 @@ class Macros:
             if OPEN in value:
                 raise Open
             return value
-        value = self._environment(macro) if macro.function else self._named(macro.body)
+        if macro.function:
+            default = "UNDEFINED" if macro.default is None else macro.default
+            return self.environment.get(macro.body, default)
+        value = self._named(macro.body)
         if not value and macro.default is not None:
             return self._nested(macro.default, f"{macro.body}:{macro.default}")
         if OPEN in value and macro.default is not None:
             raise Open  # whether the default is wanted depends on the job
-        return value
-
-    def _environment(self, macro: Macro) -> str:
-        value = self.environment.get(macro.body)
-        if value is None:
-            return "" if macro.default is not None else "UNDEFINED"
         return value
 
     def _named(self, name: str) -> str:
@@ -279,12 +277,13 @@ class Macros:
             raise CircleError(f"macros lead back to themselves: {' -> '.join(f'$({one})' for one in circle)}")
         self._expanding.append(name)
         try:
-            return self.expand_but_dollars(value)
+            return self._expand_but_dollars(value)
         finally:
             self._expanding.pop()
 
     def _dollars(self, text: str) -> str:
-        return re.sub(r"\$\(dollar\)", "$", text, flags=re.IGNORECASE) if "$" in text else text
+        """Replace each ``$(DOLLAR)``, but not behind a dollar, be it a replaced one: ``$$(...)`` is the slot's."""
+        return _DOLLARS.sub(lambda found: found[1] or f"${found[2] or ''}", text) if "$" in text else text
 
     # -- templates ---------------------------------------------------------------------------------------------------
 
@@ -296,7 +295,7 @@ class Macros:
         self.set_variables({name: f"{OPEN}{index}{OPEN}" for index, name in enumerate(open_variables)})
         self._templating = True
         try:
-            expanded = self.expand_but_dollars(text)
+            expanded = self._expand_but_dollars(text)
         except Open:
             return None
         finally:

@@ -68,7 +68,7 @@ class Builder:
         self.varying: dict[str, Column] = {}
         self._variables: dict[int, Sequence[str]] = {}
         self._spelled: dict[str, str] = {}
-        self._new_job = partial(Job, facts, files, macros.definitions, warn)
+        self._new_job = partial(Job, facts, files, macros.definitions, warn, used=macros.used)
         self.facts = facts
 
     def build(self) -> Batch:
@@ -102,9 +102,7 @@ class Builder:
         defined = {*self.macros.definitions, *self.open[: len(self.items.variables)]}
         for command in sorted(wanted & defined):
             try:
-                text = self.macros.lookup(command) or ""
-                if command in self.open:
-                    text = f"$({command})"
+                text = f"$({command})" if command in self.open else self.macros.definitions[command].value
                 self._expand_command(command, text, values)
             except MacroError as problem:
                 definition = self.macros.definitions.get(command)

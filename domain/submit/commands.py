@@ -20,6 +20,7 @@ class Kind(Enum):
     BOOLEAN = "true or false"
     INTEGER = "an integer"
     COUNT = "an integer from 0"
+    LEADING = "the integer with which a text begins, else 0"
     SIGNAL = "a signal, by name or number"
 
 

@@ -47,11 +47,9 @@ def want(job: Job, universe: str) -> None:
 
 
 def _image(job: Job) -> None:
-    docker, container = job.given(*IMAGES[:2]), job.given(*IMAGES[2:])
     if not wants_container(job):
-        for command in (docker, container):
-            _unused(job, command)
         return
+    docker, container = job.given(*IMAGES[:2]), job.given(*IMAGES[2:])
     _credentials(job)
     in_docker = is_true(job.attribute("WantDocker"))
     if job.value(docker) is not None:
@@ -79,11 +77,6 @@ def _credentials(job: Job) -> None:
     if job.boolean(command) and job.files.size(path) is None:
         words = f"Cannot locate docker credentials file {path}: No such file or directory"
         raise job.wrong(command, f"{words}; docker login makes it")
-
-
-def _unused(job: Job, command: str) -> None:
-    if job.value(command) is not None:
-        job.warn(f"the line '{command} = {job.values[command]}' was unused by condor_submit. Is it a typo?")
 
 
 def _kind(image: str) -> str:
@@ -150,12 +143,11 @@ def services(commands: Iterable[str]) -> list[Section]:
 
 
 def _services(job: Job) -> None:
+    if not wants_container(job):
+        return
     command = job.given("container_service_names", "containerservicenames")
     value = job.value(command)
     if value is None:
-        return
-    if not wants_container(job):
-        _unused(job, command)
         return
     job.set_string("ContainerServiceNames", value)
     for service in filter(None, re.split(r"[,\s]+", value)):

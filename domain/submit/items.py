@@ -35,7 +35,7 @@ class Sources:
     warn: Callable[[str], None]
     lines: Lines | None = None  #: where the lines of a list in brackets follow; None where none can
     is_input: bool = False  #: those lines are standard input
-    matching: Matching = Matching()
+    matching: Callable[[], Matching] = Matching  #: called for ``queue matching``: without it these commands are unused
 
 
 def listed(how: str, text: str, line: int | None, sources: Sources) -> list[str]:
@@ -45,6 +45,8 @@ def listed(how: str, text: str, line: int | None, sources: Sources) -> list[str]
     :param text: what stands behind it, qualifiers left out
     """
     if text.startswith("("):
+        if text.endswith(")") and how == "from":
+            return [text[1:-1].strip(" \t\r")]  # one item, be it empty
         if text.endswith(")"):
             found = [text[1:-1]]
         elif sources.lines is None:
@@ -92,7 +94,7 @@ def _text_of(name: str, line: int | None, sources: Sources) -> str:
 
 def matching(patterns: list[str], which: bool | None, sources: Sources, line: int | None) -> list[str]:
     """Return the paths that match, each once unless duplicates are allowed."""
-    rules = sources.matching
+    rules = sources.matching()
     matches = [(pattern, _matches(pattern, which, sources.files, line)) for pattern in patterns]
     nothing = [pattern for pattern, paths in matches if not paths]
     if nothing and rules.fail_empty:

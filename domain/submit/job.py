@@ -6,13 +6,14 @@ A *section* makes some attributes out of some commands. It names the commands an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 from attrs import define, field, frozen
 
 from ..classad import ClassAdSyntaxError
-from ..macros.functions import evaluated
+from ..macros.functions import evaluated, whole_number
 from ..macros.macros import Definition
 from .submit_context import Facts, Files, SubmitError
 from .text import expression_text, string_text
@@ -27,20 +28,21 @@ class Job:
     definitions: Mapping[str, Definition]
     warn: Callable[[str], None]
     before: Mapping[str, str]  #: the attributes that sections before the present one made
+    used: set[str]  #: the commands that were asked for: of those that are given, the others are unused
     values: dict[str, str] = field(factory=dict)  #: command in lower case to value; none is empty
     made: dict[str, str] = field(factory=dict)  #: the attributes that the present section makes
 
     def value(self, *commands: str) -> str | None:
-        """Return the value of the first of the commands that has one."""
-        for command in commands:
-            value = self.values.get(command)
-            if value is not None:
-                return value
-        return None
+        """Return the value of the first of the commands that has one. Those after it are not asked for."""
+        return self.values.get(self.given(*commands))
 
     def given(self, *commands: str) -> str:
-        """Return the first of the commands that has a value; the last one if none has."""
-        return next((command for command in commands if command in self.values), commands[-1])
+        """Return the first of the commands that is given, be it empty; the last one if none is."""
+        for command in commands:
+            self.used.add(command)
+            if command in self.values or command in self.definitions:
+                return command
+        return commands[-1]
 
     def attribute(self, name: str) -> str | None:
         return self.made.get(name) or self.before.get(name)
@@ -64,21 +66,20 @@ class Job:
             raise self.wrong(command, f"this must be an expression, but {_first_line(problem)}") from None
 
     def boolean(self, *commands: str) -> bool | None:
-        for command in commands:
-            if (value := self.values.get(command)) is not None:
-                truth = truth_of(value)
-                if truth is None:
-                    raise self.wrong(command, "this must be true or false")
-                return truth
-        return None
+        command = self.given(*commands)
+        value = self.values.get(command)
+        truth = None if value is None else truth_of(value)
+        if truth is None and value is not None:
+            raise self.wrong(command, "this must eval to a boolean: true, false, or an expression; yes and no are none")
+        return truth
 
     def integer(self, command: str, least: int | None = None) -> int:
-        value = evaluated(self.values[command])
-        if not isinstance(value, (bool, int, float)) or value != value or abs(value) >= 1 << 63:
-            raise self.wrong(command, "this must be an integer")
+        value = whole_number(self.values[command])
+        if value is None:
+            raise self.wrong(command, "this must eval to an integer")
         if least is not None and value < least:
             raise self.wrong(command, f"this must be an integer from {least}")
-        return int(value)
+        return value
 
     def set_string(self, attribute: str, value: str) -> None:
         self.made[attribute] = string_text(value)
@@ -90,12 +91,15 @@ class Job:
 
 
 def truth_of(value: str) -> bool | None:
-    """Return a value as a boolean: a word for it, or an expression that is one."""
-    word = {"true": True, "false": False, "t": True, "f": False, "yes": True, "no": False}.get(value.lower())
-    if word is not None:
-        return word
+    """Return a value as a boolean, or None if it is an expression of no boolean value; yes and t are attributes."""
     result = evaluated(value)
     return result != 0 if isinstance(result, (bool, int, float)) else None
+
+
+def leading_integer(value: str) -> int:
+    """Return the integer with which a value begins, 0 where it begins with none, as C's atoi does."""
+    found = re.match(r"\s*[+-]?[0-9]{1,9}", value)
+    return int(found[0]) if found else 0
 
 
 def _first_line(problem: Exception) -> str:

@@ -84,7 +84,7 @@ def read_queue(text: str, line: int | None, sources: Sources) -> Items:
     asked, rest = _qualifiers(how, rest, line)
     found = listed(how, rest.strip(), line, sources)
     if how == "matching":
-        found = matching(found, asked.which if asked.named else sources.matching.directories, sources, line)
+        found = matching(found, asked.which if asked.named else sources.matching().directories, sources, line)
     elif asked.table is not None:
         headings, found = headed(asked.table, found, line)
         names = headings or names

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from attrs import define
 
@@ -68,7 +69,7 @@ class Reader:
             self._appended(text)
         self.statements += 1
         is_input = self.facts.submit_file == STANDARD_INPUT
-        sources = Sources(self.files, self.warn, lines, is_input, self._matching(number))
+        sources = Sources(self.files, self.warn, lines, is_input, partial(self._matching, number))
         self.queued(read_queue(self.macros.expand(arguments), number, sources), number)
 
     def _matching(self, number: int | None) -> Matching:
@@ -76,7 +77,7 @@ class Reader:
             value = self.macros.value(f"submit_{name}") or self.macros.value(f"submit{name.replace('_', '')}")
             found = truth_of(value) if value else default
             if found is None:
-                raise SubmitError(f"submit_{name} = {value}: this must be true or false", number)
+                raise SubmitError(f"submit_{name} = {value}: this must eval to a boolean", number)
             return found
 
         which = self.macros.value("submit_match_directories") or self.macros.value("submitmatchdirectories") or "yes"

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from functools import partial
 
-from ..macros.functions import evaluated
 from ..suggestions import close_names
 from .containers import IMAGE_FILES, IMAGES, WANTED, check_mounts, image_files
 from .eviction import ON_EVICT, RETRIES, retry
@@ -29,7 +28,7 @@ _REQUESTS = (
     ("request_memory", "RequestMemory", "JOB_DEFAULT_REQUESTMEMORY", 1024**2),
 )
 _SPECIAL = {command for command, *_ in _REQUESTS}
-_MISSPELT = {"request_cpu": "request_cpus", "request_gpu": "request_gpus", "request_mem": "request_memory"}
+_MISSPELT = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
 _NOT_RESOURCES = {"request_gpu_memory", "request_gpus_memory"}
 _ALIKE = 0.85
 """The least similarity (up to 1) of a command to another to count as misspelled."""
@@ -45,7 +44,8 @@ def amount(text: str, unit: int) -> tuple[int, bool] | None:
     if abs(number * factor) >= 1 << 63:
         return None
     exact = int(number * factor) if found[2] else int(found[1] or 0) * factor
-    return (exact + unit - 1) // unit, bool(found[3])
+    size = exact + unit - 1
+    return size // unit if size >= 0 else -(-size // unit), bool(found[3])
 
 
 def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
@@ -73,11 +73,7 @@ def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
 def _requested(job: Job, command: str, value: str, unit: int) -> str:
     found = amount(value, unit) if unit else None
     if found is None:
-        text = job.expression(command)
-        constant = evaluated(value)
-        if text[0] == '"' or isinstance(constant, bool):
-            raise job.wrong(command, f"this must be a number{' with K, M, G or T' if unit else ''}, or an expression")
-        return text
+        return job.expression(command)
     number, named = found
     missing = job.facts.setting("SUBMIT_REQUEST_MISSING_UNITS").lower()
     if missing and not named:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from .. import concurrency_limits
+from ..classad import ClassAd
 from ..classad.argument_syntax import QuotingError, join, split
-from ..classad.tree import Literal
+from ..macros.functions import whole_number
 from . import containers, quoting
 from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, Command, Kind
-from .job import Action, Job, Section, Verbatim, full_path, stripped, truth_of
+from .job import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
 from .signals import signal_name
 from .submit_context import SubmitError
 from .text import expression_text, literal, literal_string, read_expression, string_text
@@ -66,15 +67,19 @@ def _executable(job: Job) -> None:
 
 
 def _arguments(job: Job) -> None:
-    script, old, new = job.value("shell"), job.value("arguments", "args"), job.value("arguments2")
-    command = job.given("arguments2", "arguments", "args")
-    value = new if new is not None else old
+    script, command, new = job.value("shell"), job.given("arguments", "args"), job.value("arguments2")
+    both_forms = job.boolean("allow_arguments_v1")
+    value = job.value(command)
+    if new is not None:
+        if value is not None and script is None and not both_forms:
+            raise job.wrong(command, "arguments2 is given too; leave one out, or add allow_arguments_v1 = true")
+        command, value = "arguments2", new
     try:
         if script is not None:
             job.set_string("Arguments", join(["-c", script]))
         elif value is None:
             job.made["Arguments"] = '""'
-        elif new is not None or quoting.in_new_syntax(value):
+        elif command == "arguments2" or quoting.in_new_syntax(value):
             job.set_string("Arguments", join(split(quoting.unquoted(value))))
         else:
             job.set_string("Args", quoting.old_arguments(value))
@@ -83,8 +88,16 @@ def _arguments(job: Job) -> None:
 
 
 def _environment(job: Job) -> None:
-    command = next((name for name in ("environment2", "environment", "env") if job.value(name)), "environment")
+    command, new = job.given("environment", "env"), job.value("environment2")
+    both_forms = job.boolean("allow_environment_v1")
     value = job.value(command)
+    old_only = value is not None and new is None
+    old_form = old_only and job.value("env") is not None and not quoting.in_new_syntax(job.values["env"])
+    if new is not None:
+        if value is not None and not both_forms:
+            rule = "environment2 is given too; leave one out, or add allow_environment_v1 = true"
+            raise job.wrong(command, rule)
+        command, value = "environment2", new
     wanted = job.value("getenv", "get_env")
     try:
         own = quoting.environment_of(value) if value is not None else {}
@@ -95,9 +108,11 @@ def _environment(job: Job) -> None:
             raise job.wrong("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables wanted")
         patterns = "" if everything else wanted
         found = quoting.imported(patterns, job.facts.environment)
+        if old_only:  # HTCondor leaves out what the old syntax cannot express, even beside the new one
+            found = {name: text for name, text in found.items() if ";" not in text}
         _warn_of_secrets(job, patterns, found)
         own = {**found, **own}
-    if command == "env" and not quoting.in_new_syntax(value or ""):
+    if old_form:
         job.set_string("Env", quoting.old_environment_text(own))
         job.made["EnvDelim"] = '";"'
     else:
@@ -131,7 +146,7 @@ def _stream(attribute: str, word: str) -> Action:
     transfer_attribute, stream_attribute = f"Transfer{attribute}", f"Stream{attribute}"
 
     def action(job: Job) -> None:
-        name = job.value(word, f"std{attribute.lower()}", attribute.lower())
+        name = job.value(word, f"std{attribute.lower()}")
         transfer = job.boolean(f"transfer_{word}", f"transfer{attribute.lower()}") is not False
         stream = job.boolean(f"stream_{word}", f"stream{attribute.lower()}") is True
         job.set_string(attribute, name or "/dev/null")
@@ -178,7 +193,7 @@ def _retries(job: Job) -> None:
     job.made["OnExitHold"] = hold_text or "false"
     code = "0"
     if job.value(success):
-        job.made["JobSuccessExitCode"] = str(job.integer(success))
+        job.made["JobSuccessExitCode"] = str(_exit_code(job, success, job.integer(success)))
         code = "JobSuccessExitCode"
     clauses = ["NumJobCompletions > JobMaxRetries", f"ExitCode =?= {code}", *_until(job)]
     if job.value(remove):
@@ -191,11 +206,15 @@ def _until(job: Job) -> Iterator[str]:
     if value is None:
         return
     text = job.expression("retry_until")
-    node = read_expression(value)
-    if isinstance(node, Literal) and type(node.value) is int:
-        yield f"ExitCode =?= {node.value}"
-    else:
-        yield _in_brackets(text)
+    refers = read_expression(value).references(ClassAd()).external
+    code = None if refers else whole_number(value)
+    yield _in_brackets(text) if code is None else f"ExitCode =?= {_exit_code(job, 'retry_until', code)}"
+
+
+def _exit_code(job: Job, command: str, code: int) -> int:
+    if not -(1 << 31) <= code < 1 << 31:
+        raise job.wrong(command, "an exit code must fit in 32 bits")
+    return code
 
 
 def _in_brackets(text: str) -> str:
@@ -286,10 +305,10 @@ def _simple_action(command: Command) -> Action:
     names, attribute, kind = command.commands, command.attribute, command.kind
 
     def action(job: Job) -> None:
-        for name in names:
-            if (value := job.values.get(name)) is not None:
-                job.made[attribute] = _text(job, name, value, kind)
-                return
+        name = job.given(*names)
+        value = job.value(name)
+        if value is not None:
+            job.made[attribute] = _text(job, name, value, kind)
 
     return action
 
@@ -301,6 +320,8 @@ def _text(job: Job, name: str, value: str, kind: Kind) -> str:
         return "true" if job.boolean(name) else "false"
     if kind in (Kind.INTEGER, Kind.COUNT):
         return str(job.integer(name, 0 if kind is Kind.COUNT else None))
+    if kind is Kind.LEADING:
+        return str(leading_integer(value))
     if kind is Kind.SIGNAL:
         signal = signal_name(value)
         if signal is None:
@@ -318,10 +339,9 @@ def _text(job: Job, name: str, value: str, kind: Kind) -> str:
 def _afterwards(job: Job) -> None:
     """Set attributes that follow from others."""
     if job.attribute("JobUniverse") == "5" and job.attribute("JobLeaseDuration") is None:
-        lease = job.facts.setting("JOB_DEFAULT_LEASE_DURATION")
-        if lease:
-            job.made["JobLeaseDuration"] = expression_text(lease)
-    elif re.fullmatch("1?[0-9]", job.attribute("JobLeaseDuration") or "") and job.attribute("JobLeaseDuration") != "0":
+        if default := job.facts.setting("JOB_DEFAULT_LEASE_DURATION"):
+            job.made["JobLeaseDuration"] = expression_text(default)
+    elif isinstance(lease := literal(job.attribute("JobLeaseDuration")), int | float) and 0 < int(lease) < 20:
         job.warn("JobLeaseDuration less than 20 seconds is not allowed, using 20 instead")
         job.made["JobLeaseDuration"] = "20"
     if job.attribute("SuccessCheckpointExitCode") is not None:
@@ -347,9 +367,9 @@ def forced(command: str, attribute: str) -> Section:
 
 def _stdio(attribute: str, word: str) -> Section:
     low = attribute.lower()
-    commands = (word, f"std{low}", low, f"transfer_{word}", f"transfer{low}", f"stream_{word}", f"stream{low}")
+    commands = (word, f"std{low}", f"transfer_{word}", f"transfer{low}", f"stream_{word}", f"stream{low}")
     sets = (attribute, f"Transfer{attribute}", f"Stream{attribute}")
-    return Section(_stream(attribute, word), commands, sets, verbatim=Verbatim(word, attribute, commands[1:3]))
+    return Section(_stream(attribute, word), commands, sets, verbatim=Verbatim(word, attribute, commands[1:2]))
 
 
 FIRST: tuple[Section, ...] = (
@@ -371,13 +391,13 @@ FIRST: tuple[Section, ...] = (
     ),
     Section(
         _arguments,
-        ("arguments", "args", "arguments2", "shell"),
+        ("arguments", "args", "arguments2", "shell", "allow_arguments_v1"),
         ("Args", "Arguments"),
         verbatim=Verbatim("arguments", "Args", ("args",)),
     ),
     Section(
         _environment,
-        ("environment", "env", "environment2", "getenv", "get_env"),
+        ("environment", "env", "environment2", "getenv", "get_env", "allow_environment_v1"),
         ("Environment", "Env", "EnvDelim"),
     ),
     Section(_status, ("hold",), ("JobStatus", "HoldReason", "HoldReasonCode")),

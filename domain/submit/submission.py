@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Final
 
 from attrs import field, frozen
 
@@ -164,9 +165,8 @@ class _Cluster:
 
     def result(self) -> Submission:
         if not self.batches:
-            raise SubmitError(
-                "the queue statement names no items, so there is no job; see what its list or pattern holds"
-            )
+            name = self.facts.submit_file
+            raise SubmitError(f'"{"(stdin)" if name == STANDARD_INPUT else name}" {NOTHING_QUEUED}')
         universes = {batch.columns.get("JobUniverse", [batch.ad.get("JobUniverse")])[0] for batch in self.batches}
         if len(universes) > 1 or any("JobUniverse" in batch.columns for batch in self.batches):
             raise SubmitError("all jobs of a cluster have one universe; submit them separately")
@@ -191,19 +191,18 @@ class _Cluster:
             self.warn(told)
 
     def _warn_of_the_unused(self) -> None:
-        known = known_commands()
-        meaningful = known | self.macros.used
+        known, used = known_commands(), self.macros.used
         for key, name in self.variables.items():
-            if key not in meaningful and key != "item" and not _is_request(key):
+            if key not in used:
                 self.warn(f"the Queue variable '{name}' was unused by condor_submit. Is it a typo?")
         compared = 0
         for key, definition in self.macros.definitions.items():
-            if key in meaningful or "." in key or _is_request(key) or is_read(key):
+            if key in used or "." in key or is_read(key):
                 continue
             compared += 1
             where = "" if definition.line is None else f", line {definition.line}"
             # Leave out an attribute's name, which is a command too, where the command itself is near.
-            likeliest = close_names(key[:60], known, 4, 0.75) if compared <= _COMPARED else []
+            likeliest = close_names(key[:60], known, 4, 0.75) if compared <= _COMPARED and key not in known else []
             near: dict[str, str] = {}
             for name in likeliest:
                 bare = name.replace("_", "")
@@ -219,15 +218,13 @@ def is_command(name: str) -> bool:
     """Return True if condor_submit reads a line of this name."""
     key = name.lower()
     of_a_name = key.startswith("transform_body_") or key.endswith("_container_port")
-    return key in known_commands() or _is_request(key) or is_read(key) or of_a_name
+    return key in known_commands() or key.startswith("request_") or is_read(key) or of_a_name
 
 
+NOTHING_QUEUED: Final = 'has only empty "queue" commands -- no jobs queued'
+"""How the error ends that no queue statement has an item: condor_submit warns of it."""
 _COMPARED = 20
 """Unknown names that are compared with all commands: it takes 2 ms each, and who has more of them has no typos."""
-
-
-def _is_request(key: str) -> bool:
-    return key.startswith("request_") and len(key) > len("request_") + 1
 
 
 def _merged(batches: list[Batch]) -> Batch:

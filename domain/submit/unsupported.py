@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import Final, Literal
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.analysis import clauses
 from ..classad.tree import Attribute, Parentheses
 from ..coverage.job_attributes import attributes, commands, unwritten
 from ..coverage.machine_attributes import unadvertised
-from ..coverage.patterns import Names
 from .build import Batch
 from .commands import SIMPLE
 from .eviction import BODY, RETRIES
@@ -54,17 +53,13 @@ POLICIES: Final[Mapping[str, str]] = {
 
 
 def is_read(command: str) -> bool:
-    """Tell whether HTCondor reads a command that makes no attribute here, so that it is no typo."""
-    return command in commands("the parser") or _has_no_effect(command)
+    """Return True if HTCondor reads a command that makes no attribute here, so that it is no typo."""
+    return command in _read("the parser") or command in _read("condor_submit")
 
 
 @cache
-def _without_effect() -> Names[bool]:
-    return Names(dict.fromkeys((*commands("condor_submit"), *commands("what is not here")), True))
-
-
-def _has_no_effect(command: str) -> bool:
-    return _without_effect().get(command) is not None
+def _read(by: Literal["the parser", "condor_submit"]) -> frozenset[str]:
+    return frozenset(name.lower() for name in commands(by))
 
 
 def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, str]) -> str:
@@ -75,7 +70,7 @@ def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, 
     """
     idle = _asked(batch, attributes("not acted on"), written)
     unnoticed = _asked(batch, attributes("no effect"), written)
-    unnoticed += [spelled for command, spelled in written.items() if _has_no_effect(command)]
+    unnoticed += [spelled for command, spelled in written.items() if command in _read("condor_submit")]
     return "; ".join(_parts(idle, list(dict.fromkeys(unnoticed)), batch, expressions))
 
 

@@ -15,8 +15,9 @@ from poolbook.adapters.condor_tools.tool_options import find_form
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
-from poolbook.domain.coverage.job_attributes import attributes
+from poolbook.domain.coverage.job_attributes import attributes, commands
 from poolbook.domain.coverage.machine_attributes import ability, unadvertised
+from poolbook.domain.coverage.patterns import Names
 from poolbook.domain.coverage.settings import follower, rows, subject, unenforced
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
@@ -24,6 +25,7 @@ from poolbook.domain.submit.unsupported import COMMANDS_OF, is_read
 
 from . import code
 
+OF_OTHER_UNIVERSES = Names(dict.fromkeys(commands("what is not here"), True))
 PAGE = code.ROOT / "docs" / "coverage.md"
 FEATURES = code.ROOT / "docs" / "features.tsv"
 STATUSES = {
@@ -92,11 +94,13 @@ def of_command(name: str) -> str:
     plain = re.sub("<[^>]*>", "cogs", name).lower()
     if plain in dict(REFUSED):
         return f"refused: {dict(REFUSED)[plain]}"
-    idle = [one for one, commands in COMMANDS_OF.items() if plain in commands or plain == one.lower()]
+    idle = [one for one, names in COMMANDS_OF.items() if plain in names or plain == one.lower()]
     if any(one in attributes("not acted on") for one in idle):
         return "told at each submission: kept in the ad and not acted on yet"
     if any(one in attributes("no effect") for one in idle) or is_read(plain):
         return "told at each submission: it has no effect yet"
+    if OF_OTHER_UNIVERSES.get(plain):
+        return "told at each submission: unused, as in HTCondor's vanilla universe"
     return "followed" if plain in known_commands() or plain.startswith("request_") or plain == "queue" else ""
 
 

@@ -44,6 +44,6 @@ def test_what_condor_submit_refuses_of_a_container_is_refused_in_its_words(case:
         made(case)
     words = re.sub(r"'[^']*' is ", "it is ", case["stderr"].replace("ERROR: ", "").strip().splitlines()[0]).rstrip(".")
     words = re.sub(" file .*", " file", words)
-    own = {"docker_override_entrypoint=maybe is invalid, must eval to a boolean": "this must be true or false",
+    own = {"docker_override_entrypoint=maybe is invalid, must eval to a boolean": "this must eval to a boolean",
            "you specified files you want Condor to transfer via": "it needs should_transfer_files = YES"}  # fmt: skip
     assert own.get(words.strip(), words) in str(refused.value)

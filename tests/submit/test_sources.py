@@ -41,7 +41,11 @@ FILES = {
         ("queue from table (\nn,m\n1,2\n3 4,5 6\n)", "$(n)|$(m)", ["1|2", "3 4|5 6"]),
         ("queue from table seq 2 |", "$(1)", ["2"]),
         ("queue f matching t?.csv t1.csv", "$(f)", ["t1.csv", "t2.csv"]),
-        ("submit_allow_duplicate_matches = t\nqueue f matching t1.csv t?.csv", "$(f)", ["t1.csv", "t1.csv", "t2.csv"]),
+        (
+            "submit_allow_duplicate_matches = true\nqueue f matching t1.csv t?.csv",
+            "$(f)",
+            ["t1.csv", "t1.csv", "t2.csv"],
+        ),
         ("submit_match_directories = only\nqueue f matching t*", "$(f)", ["t/"]),
         ("submit_match_directories = never\nqueue f matching t t?.csv", "$(f)", ["t1.csv", "t2.csv"]),
     ],

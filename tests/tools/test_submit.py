@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,3 +146,27 @@ def test_what_differs_from_what_it_prints(
     assert main(["condor_submit", *words.split()]) == capture(name).exit_code
     printed = capsys.readouterr()
     assert re.fullmatch(out, printed.out) and re.fullmatch(err, UNSERVED.sub("", printed.err)), printed
+
+
+COMMAND_LINES = json.loads((Path(__file__).parents[1] / "data" / "submit" / "command-lines.json").read_text())
+"""What condor_submit 25.14 printed of these command lines, in a folder that HOME stands for."""
+
+
+@pytest.mark.parametrize("case", COMMAND_LINES, ids=lambda case: case["name"])
+def test_a_command_line_ends_as_it_does_in_htcondor(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    for name, text in {
+        "x.sub": case["submit"],
+        "list.txt": "a\nb\n",
+        "empty.sh": "",
+        "crlf.sh": "#!/bin/sh\r\n",
+    }.items():
+        Path(name).write_bytes(text.encode())
+    Path("dir").mkdir()
+    code = main(["condor_submit", *case["words"]])
+    out, err = told(*(text.replace(str(tmp_path), "HOME") for text in capsys.readouterr()))
+    real = told(case["out"], case["err"])
+    assert (out.strip(), err.strip(), code) == (real[0].strip(), real[1].strip(), case["rc"])

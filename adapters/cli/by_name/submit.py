@@ -13,12 +13,13 @@ from ....domain.errors import PoolbookError
 from ...condor_tools.options import Arguments, Help, NotHere, Refusal, UsageError, parse
 from ...condor_tools.tool_options import ToolEnded, usage_of
 from ...runtime.requests import Refused
-from ..submit import BY_POLICY, answered, asks, ended, queued, refused_by_policy, warned_by_policy
+from ..submit import BY_POLICY, NOTHING_QUEUED, answered, asks, ended, queued, refused_by_policy, warned_by_policy
 from ..submit_description import SUBMIT, print_warnings
+from ..submit_dry_run import heading
 
-_BEGUN = "Submitting job(s)"
 _FAILURES = (
-    (r"(Can't access executable file .*)", r"\nERROR: \1"),
+    (r"((?:Can't access executable|Executable) file .*)", r"\nERROR: \1"),
+    (r"(?:line \d+: )?(\S+) = (.*?): this must (eval to an? \w+).*", r"ERROR: \1=\2 is invalid, must \3."),
     (r"(?:line \d+: )?(No 'executable' parameter was provided).*", r"ERROR: \1"),
     (r"(No such directory: .*)", r"ERROR: \1"),
     (
@@ -45,15 +46,10 @@ def submit(argv: Sequence[str]) -> int:
         if wrong.lacks:
             told = f"-{wrong.lacks} requires {_LACKING.get(wrong.lacks, 'another argument')}"
         raise ToolEnded(1, usage if wrong.option else f"condor_submit: {told}\n") from None
-    if asks(arguments):
-        return answered(arguments)
-    return _submit(arguments)
-
-
-def _submit(arguments: Arguments) -> int:
-    quiet = arguments.has("terse", "json")
     try:
-        done, told = queued(arguments)
+        if asks(arguments):
+            return answered(arguments)
+        return _submit(arguments)
     except UsageError as wrong:
         words = _no_number(wrong.number, wrong.word) if wrong.number else wrong.told
         raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
@@ -62,9 +58,17 @@ def _submit(arguments: Arguments) -> int:
     except Refusal as refusal:
         raise ToolEnded(1, f"\n{refusal}\n") from None
     except (PoolbookError, Refused) as error:
-        raise ToolEnded(1, _failed(error), "" if quiet else _BEGUN) from None
+        begun = heading(arguments)
+        if not str(error).endswith(NOTHING_QUEUED):
+            raise ToolEnded(1, _failed(error), begun) from None
+        quiet = arguments.has("terse")
+        raise ToolEnded(0, "" if quiet else f"\nWARNING: {error}\n", f"{begun}\n" if begun else "") from None
+
+
+def _submit(arguments: Arguments) -> int:
+    done, told = queued(arguments)
     print(told, end="", flush=True)
-    if not (quiet or arguments.has("interactive")) and told.endswith(f" to cluster {done.cluster}.\n"):
+    if not arguments.has("terse", "json", "interactive") and told.endswith(f" to cluster {done.cluster}.\n"):
         print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
     print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
     return ended(arguments, done)
