@@ -20,7 +20,8 @@ _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "nobody", "none", "of", "somebody", "the", "what"})
 LONGEST = 120  #: so many characters of one fact stand in a sentence without its evidence
 LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
-_KEPT = {"reason", "hold", "advice"}  #: facts that are cut only where a sentence would be longer, and not at their ends
+_KEPT = {"reason", "hold", "advice", "evictions"}
+"""Facts that are cut only where a sentence would be longer, and not at their ends."""
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:

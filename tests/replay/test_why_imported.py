@@ -145,8 +145,9 @@ def told(log: Log, name: str, seconds: int | None = None) -> list[str]:
 def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
     assert told(log_of(EVERYTHING), "1.0") == [
         "Job 1.0 completed at 2026-11-20 22:37:27, with code 3. It ended after 20 s on slot1@node, with code 3 "
-        "(CPU 8 s, memory 1.6 MiB). [job.log:30] `poolbook why -verbose 1.0` tells the whole life, with where "
-        "each record stands.",
+        "(CPU 8 s, memory 1.6 MiB). [job.log:30] It was evicted once: at 2026-11-20 22:36:57 from slot1@node (the "
+        "negotiator gave the slot to a user with a better priority). `poolbook why -verbose 1.0` tells the whole life, "
+        "with where each record stands.",
         "alice@pool submitted it to access. [job.log:1]",
         "The negotiator had nothing for it, 2 times until 2026-11-20 22:36:46, the last time: no match found. "
         "[NegotiatorLog:4, NegotiatorLog:8]",
@@ -778,3 +779,31 @@ def test_a_startd_that_says_no_more_than_its_status_is_told_to_have_ended_with_i
     facts = {"how": "status 0", "status": "0", "pid": "7"}
     end = e.DaemonReported(BEGIN + 90 * SECOND, "reported", f"{STARTD}:200", "node", "startd", "ended", facts)
     assert "The startd ended (status 0, pid 7). [StartLog:200]" in told(log_of([*EVERYTHING, end]), SLOT)
+
+
+def evicted(times: int, codes: Sequence[int] = (1018,)) -> Log:
+    """A job that was evicted so many times, for reasons with these codes in turn, and then removed."""
+    entries = [entry(1, 0, 0, SUBMIT)]
+    for number in range(times):
+        which = number % len(codes)
+        text = f"Job was evicted. Code {codes[which]} Subcode 0\n\t(0) CPU times\n\tReason: reason {which}"
+        entries += [entry(10 * number + 2, 0, 1, EXECUTE), entry(10 * number + 7, 0, 4, text)]
+    return log_of([*entries, entry(10 * times + 60, 0, 9, "Job was aborted.\n\tvia condor_rm (by user alice)")])
+
+
+@pytest.mark.parametrize(
+    ("times", "codes", "said"),
+    [
+        (0, [1018], []),
+        (1, [1018], ["once: at 2026-11-20 22:36:47 from slot1@node (reason 0 (code 1018"]),
+        (3, [1018, 1019], ["3 times: at 2026-11-20 22:36:47", "at 2026-11-20 22:36:57", "at 2026-11-20 22:37:07"]),
+        (9, [1018], ["9 times: because reason 0", "most recently at 2026-11-20 22:38:07"]),
+        (9, [1018, 1019], ["9 times: 5 times because reason 0", "4 times because reason 1"]),
+    ],
+)
+def test_the_answer_lists_the_evictions_with_their_times_and_causes(
+    times: int, codes: list[int], said: list[str]
+) -> None:
+    text = told(evicted(times, codes), "1.0")[0]
+    assert [part for part in said if part not in text] == []
+    assert ("It was evicted" in text) is bool(said)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from ....domain.state_machines.hold_codes import hold_advice
 from ...narration.sentences import Answer, Sentence, advise, answer
+from ...narration.templates import cut
 from ...narration.wording import instant, memory
-from .job_history import SECOND, Record
+from .job_history import APART, SECOND, Record
 from .job_life import JobLife
 
 _ADVICE: Final = {"idle": "condor_analyze", "held": "hold_advice_there", "completed": "see_life", "removed": "see_life"}
 """Where a job is -> the code of what can be done."""
+_EVICTIONS: Final = frozenset({"log_evicted", "log_evicted_said", "over_there", "run_over", "shadow_left"})
+"""The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
+_WHY: Final = ("why", "died", "said")  #: the facts that have the cause of an eviction, the most telling first
+_LISTED: Final = 3  #: list so many evictions one by one, more of them by their causes
 
 
 def answer_of(life: JobLife) -> Answer:
@@ -29,12 +35,37 @@ def answer_of(life: JobLife) -> Answer:
         steps += [life.like(life.lost, "unconnected", when=instant(life.lost.at, life.zone)), life.lost]
     if life.status == "running" and life.size is not None:
         steps += _measured(life, life.size)
+    steps += _evictions(life, since)
     about = {"job": life.name, "until": instant(life.last, life.zone), "thing": life.name}
     if life.status == "held":
         words = hold_advice(since.facts.get("hold_code", ""), "condor", life.name)
         about["advice"] = words if words[:2].isupper() else words[:1].lower() + words[1:]
     advice = advise(_ADVICE.get(life.status, "see_records") if life.at is None else "see_life", head, **about)
     return answer(head, steps, advice, sorted(life.chain, key=lambda sentence: sentence.at // SECOND))
+
+
+def _evictions(life: JobLife, since: Sentence) -> list[Sentence]:
+    """Report the evictions before the step that put the job where it is, each with its time and cause."""
+    found = [one for one in life.chain if one.code in _EVICTIONS and one.facts.get("did") != "ended"]
+    found = [one for one in found if since.at - one.at > APART]  # one at that instant is that step itself
+    if not found:
+        return []
+    causes = [next((text for name in _WHY if (text := one.facts.get(name, ""))), "no record says why") for one in found]
+    if len(found) <= _LISTED:
+        listed = [
+            f"at {instant(one.at, life.zone)} from {one.facts.get('slot', 'its slot')} ({cut(cause)})"
+            for one, cause in zip(found, causes, strict=True)
+        ]
+    else:
+        counts = Counter(causes).most_common()
+        often = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
+        listed = [f"{times}because {cut(cause)}" for times, (cause, _) in zip(often, counts, strict=True)]
+        listed[-1] += f"; most recently at {instant(found[-1].at, life.zone)}"
+    return [life.like(found[-1], "evicted_before", times=_times(len(found)), evictions="; ".join(listed))]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _others_refused(life: JobLife, since: Sentence) -> Sentence:
