@@ -51,6 +51,8 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: S
             yield f"The negotiation cycle at {_moment(refused[0], setting)} found what follows; now {judged.now}.\n\n"
         yield from _conditions(refusal, found, short)
         yield from _summary(refusal, name)
+        if judged.lacking:
+            yield f"WARNING:  Be advised:\n   {judged.lacking[0].upper()}{judged.lacking[1:]}.\n\n"
     yield from _status(ad, refusal, name)
     yield from _last(judged, number(ad, "JobStatus") == IDLE, setting)
 

@@ -11,7 +11,7 @@ from itertools import chain
 
 from attrs import frozen
 
-from ..classad import ClassAd, Context, Expression, References, Value, explain, unparse
+from ..classad import ERROR, UNDEFINED, ClassAd, Context, Expression, References, Value, explain, unparse
 from ..classad.analysis import Clause, references
 from ..classad.match import accepts, requirements_met
 from ..classad.values import ContextError, EvaluationError
@@ -36,20 +36,23 @@ class Short:
 
 @frozen
 class Unmet:
-    """A condition of Requirements that no slot meets, and what the nearest slot has of what it reads."""
+    """A condition of Requirements that no slot meets, what the nearest slot has of what it reads, and what it reads
+    that neither this slot nor the job has."""
 
     condition: str
     has: Mapping[str, str]
+    lacks: tuple[str, ...] = ()
 
 
 @frozen
 class Refused:
-    """Slots that have what a job asks for, whose START refuses it: how many, and of the ``nearest`` one a condition of
-    its START with what that comes to."""
+    """Slots that have what a job asks for and refuse it by their Requirements: how many, and of the ``nearest`` one a
+    condition with its value, and the attributes without which the job leaves that undefined."""
 
     slots: int
     condition: str
     value: str
+    lacks: tuple[str, ...] = ()
 
 
 @frozen
@@ -96,7 +99,9 @@ def _misfit(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Contex
             refusing.append((name, against))
     if refusing:
         name, (condition, value) = refusing[0]
-        return Misfit(len(whole), nearest=name, refused=Refused(len(refusing), unparse(condition), unparse(value)))
+        lacks = _missing(condition, dict(whole)[name], mine, context)
+        refused = Refused(len(refusing), unparse(condition), unparse(value), lacks)
+        return Misfit(len(whole), nearest=name, refused=refused)
     most = {name: max(amounts[name] for amounts in has) for name in asked}
     short = tuple(Short(name, amount, most[name]) for name, amount in asked.items() if most[name] < amount)
     if short:
@@ -131,12 +136,25 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
 
 
 def _against(slot: ClassAd, mine: ClassAd, context: Context) -> Clause | None:
-    """The condition of a slot's START that keeps the job out at all times; None: there is none."""
-    start = slot.get("Start")
-    if start is None:
-        return None
-    said = explain(start, slot, mine, context)
+    """Return the condition of a slot's START or Requirements that keeps the job out at all times; None if there is
+    none."""
+    said = [
+        each for name in ("Start", "Requirements") if name in slot for each in explain(slot[name], slot, mine, context)
+    ]
     return next((one for one in said if not accepts(one.value) and not _moves(one.expression, slot)), None)
+
+
+def _missing(condition: Expression, slot: ClassAd, mine: ClassAd, context: Context) -> tuple[str, ...]:
+    """Return the attributes that the job lacks, and without each of which a condition of the slot is undefined."""
+    read = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, slot).external)
+    absent = [name for name in read if name not in mine]
+    return tuple(name for name in absent if _is_undefined(condition, slot, mine, set(absent) - {name}, context))
+
+
+def _is_undefined(condition: Expression, slot: ClassAd, mine: ClassAd, given: set[str], context: Context) -> bool:
+    """Return True if a condition of the slot is undefined or an error for the job even if these attributes are 0."""
+    job = ClassAd(dict.fromkeys(given, 0), mine)
+    return condition.evaluate(slot, job, context) in (UNDEFINED, ERROR)
 
 
 def _by_conditions(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
@@ -153,7 +171,7 @@ def _by_conditions(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context:
         return None
     best = max(range(len(whole)), key=lambda at: (sum(met[at]), -at))
     name, ad = whole[best]
-    told = tuple(Unmet(unparse(condition), _read_of(condition, mine, ad, context)) for condition in unmet)
+    told = tuple(_unmet(condition, mine, ad, context) for condition in unmet)
     return Misfit(len(whole), (), told, name)
 
 
@@ -173,7 +191,9 @@ def _references(condition: Expression, ad: ClassAd) -> References:
         return References((), ())
 
 
-def _read_of(condition: Expression, mine: ClassAd, ad: ClassAd, context: Context) -> dict[str, str]:
-    names = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, mine).external)
-    values = {name: _value(ad, name, context) for name in names}
-    return {name: "undefined" if value is None else unparse(value) for name, value in values.items()}
+def _unmet(condition: Expression, mine: ClassAd, ad: ClassAd, context: Context) -> Unmet:
+    read = dict.fromkeys(_references(condition, mine).external)
+    values = {name: _value(ad, name, context) for name in dict.fromkeys(name.rpartition(".")[2] for name in read)}
+    has = {name: "undefined" if value is None else unparse(value) for name, value in values.items()}
+    lacks = tuple(name for name in read if "." not in name and name not in ad)
+    return Unmet(unparse(condition), has, lacks)

@@ -11,12 +11,19 @@ from .wording import counted, memory, shortened
 
 def no_slot_in_short(found: Misfit) -> str:
     """Tell the reason without the conditions' own text."""
-    if found.refused is not None:
+    if found.refused is not None and not found.refused.lacks:
         others = f" and {counted(found.refused.slots - 1, 'other')}" if found.refused.slots > 1 else ""
         return f"{found.nearest}{others} would fit it, but START keeps this job out"
-    if not found.slots or found.short or (found.unmet and all(map(_lacking, found.unmet))):
+    if not found.slots or found.short or lacks_attribute(found):
         return no_slot(found)
     return f"no slot can run it: none of {counted(found.slots, 'slot')} meets all that it asks for{_nearest(found)}"
+
+
+def lacks_attribute(found: Misfit) -> bool:
+    """Return True if the job or the slots lack an attribute, without which a condition cannot be true."""
+    if found.refused is not None:
+        return bool(found.refused.lacks)
+    return any(one.lacks or "undefined" in one.has.values() for one in found.unmet)
 
 
 def no_slot(found: Misfit) -> str:
@@ -31,6 +38,9 @@ def no_slot(found: Misfit) -> str:
         lacking = [_lacking(one) for one in found.unmet]
         if all(lacking):
             return f"no slot can run it: it needs {' and '.join(lacking)}, which no slot has"
+        absent = [name for one in found.unmet for name in one.lacks]
+        if absent:
+            return f"no slot can run it: its Requirements read {' and '.join(absent)}, which neither it nor a slot has"
         told = " and ".join(shortened(bare(one.condition), 120) for one in found.unmet)
         none = "the slot does not meet" if found.slots == 1 else f"none of {found.slots:,} slots meets"
         return f"no slot can run it: {none} {told}{_nearest(found)}"
@@ -40,6 +50,9 @@ def no_slot(found: Misfit) -> str:
 
 def _refused(slot: str, found: Refused) -> str:
     condition = shortened(bare(found.condition), 120)
+    if found.lacks:
+        lacks = " and ".join(found.lacks)
+        return f"no slot can run it: the job lacks {lacks}, without which {condition} of {slot} is {found.value}"
     if found.slots == 1:
         return f"{slot} would fit it, but its START is {found.value} for this job: {condition}"
     others = counted(found.slots - 1, "other")

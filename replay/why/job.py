@@ -24,7 +24,7 @@ from ..narration.sentences import (
     answer,
     until,
 )
-from ..narration.unmatchable_words import no_slot, no_slot_in_short
+from ..narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 from ..narration.wording import EVER, instant, interval, memory
 from .deferral import sleeping
 from .job_life import BY_POLICY, JobLife
@@ -62,7 +62,7 @@ def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = No
 class Judged(NamedTuple):
     """The last rejection of a job or its like, with its instant; when it was matched last (0: never); the name of the
     pool; and of an idle job who holds the concurrency limits that are in its way, and what else stands there now, in
-    words and as a cycle says it."""
+    words and as a cycle says it; and why no slot can ever run it, if an attribute is missing."""
 
     refusal: tuple[int, e.Unmatched] | None = None
     matched: int = 0
@@ -70,6 +70,7 @@ class Judged(NamedTuple):
     limits: Sequence[str] = ()
     now: str = ""
     reason: e.Unmatched | None = None
+    lacking: str = ""
 
 
 def judged(events: Iterable[Told], cluster: int, proc: int, next_cycle: NextCycle) -> Judged:
@@ -86,7 +87,9 @@ def judged(events: Iterable[Told], cluster: int, proc: int, next_cycle: NextCycl
     now, reason = life.refusals.now(life.name, life.ad, next_cycle)
     limits = [] if reason is None else told_limits(reason, next_cycle.holders)
     same = reason is not None and is_same(found[2], reason)
-    return Judged(refusal, life.matched_at, limits=limits, now="" if same else now, reason=reason)
+    none = _fits_nowhere(life, reason)
+    lacking = no_slot(none) if none is not None and lacks_attribute(none) else ""
+    return Judged(refusal, life.matched_at, "", limits, "" if same else now, reason, lacking)
 
 
 class _Situation(NamedTuple):
@@ -205,7 +208,7 @@ def _waits(life: JobLife, next_cycle: NextCycle) -> _Situation:
 
 
 def _is_refused(life: JobLife, refused: Refused, before: list[Sentence]) -> _Situation:
-    none = _fits_nowhere(life, refused)
+    none = _fits_nowhere(life, refused.reason)
     if none is not None:
         because, full = no_slot_in_short(none), no_slot(none)
         step = _add(life, "waits_because", because=because, in_full="" if full == because else full)
@@ -231,9 +234,9 @@ def _advice(refused: Refused, none: Misfit | None) -> str:
     return "see_quotas" if refused.kind == "quota" else "see_shares"
 
 
-def _fits_nowhere(life: JobLife, refused: Refused) -> Misfit | None:
+def _fits_nowhere(life: JobLife, reason: e.Unmatched | None) -> Misfit | None:
     """Find why no slot that there is now could ever have it; None: one could."""
-    if refused.reason is None or not fits_none(refused.reason):
+    if reason is None or not fits_none(reason):
         return None
     return misfit(life.ad, life.slots.before(EVER), life.at // 1_000_000)
 

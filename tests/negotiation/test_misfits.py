@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from poolbook.domain.events import Ad
 from poolbook.domain.negotiator.unmatchable import misfit
-from poolbook.replay.narration.unmatchable_words import no_slot
+from poolbook.replay.narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 
+from .. import forked
+from ..pool.real import POOLBOOK
 from ..together import together
 
 NOW = 1_800_000_000
@@ -58,9 +62,12 @@ REFUSED: list[tuple[list[str], str]] = [
     (["RequestMemory > 5000"], "slot1@a would fit it, but its START is false for this job: RequestMemory > 5000"),
     (["false"], "slot1@a would fit it, but its START is false for this job: false"),
     (["KeyboardIdle > 900 && (Department == \"x\")"],
-     'slot1@a would fit it, but its START is undefined for this job: Department == "x"'),
-    (["Memory > 9000", "false"],
-     "slot1@a and 1 other would fit it, but START keeps this job out; on slot1@a it is false: Memory > 9000"),
+     'no slot can run it: the job lacks Department, without which Department == "x" of slot1@a is undefined'),
+    (["TARGET.Foo > 1 || TARGET.Bar", "false"],
+     "no slot can run it: the job lacks Bar and Foo, "
+     "without which TARGET.Foo > 1 || TARGET.Bar of slot1@a is undefined"),
+    (["false", "Owner"],
+     "slot1@a and 1 other would fit it, but START keeps this job out; on slot1@a it is false: false"),
 ]  # fmt: skip
 
 
@@ -91,3 +98,71 @@ def test_a_slot_whose_owner_may_let_the_job_start_keeps_it_waiting(start: str) -
 )
 def test_of_a_job_that_merely_waits_nothing_is_said(job: Ad, slots: list[tuple[str, Ad]]) -> None:
     assert misfit({"Requirements": "true", **job}, slots, NOW) is None
+
+
+WITHIN: list[tuple[Ad, str, str]] = [
+    ({}, "TARGET.RequestGPUs <= MY.GPUs", "the job lacks RequestGPUs"),
+    ({}, "quantize(TARGET.RequestGPUs, {0}) <= MY.GPUs", "the job lacks RequestGPUs"),
+    ({}, "TARGET.RequestFoo <= MY.Cpus && TARGET.RequestBar <= MY.Cpus", "the job lacks RequestBar and RequestFoo"),
+    ({}, "(TARGET.RequestFoo is undefined || TARGET.RequestFoo < 1) && TARGET.Bar", "the job lacks Bar"),
+    ({"RequestGPUs": "0"}, "TARGET.RequestGPUs <= MY.GPUs", ""),
+]
+
+
+@together(("job", "within", "words"), WITHIN)
+def test_a_condition_that_htcondor_adds_to_a_slot_and_the_job_leaves_undefined_is_told(
+    job: Ad, within: str, words: str
+) -> None:
+    slot = {**SMALL, "Start": "true", "Requirements": "Start && WithinResourceLimits", "WithinResourceLimits": within}
+    found = misfit({"Requirements": "true", **job}, [("slot1@a", slot)], NOW)
+    said = "" if found is None else no_slot(found)
+    value = "error" if "quantize" in within else "undefined"
+    whole = f"no slot can run it: {words}, without which WithinResourceLimits of slot1@a is {value}"
+    assert said == (whole if words else "")
+    assert found is None or no_slot_in_short(found) == said
+
+
+@together(
+    ("requirements", "words"),
+    [
+        ("TARGET.Memory >= MyNeed", "its Requirements read MyNeed, which neither it nor a slot has"),
+        ("TARGET.Memory >= MyNeed && Other", "its Requirements read MyNeed and Other, which neither it nor a slot has"),
+        ("Other", "it needs Other, which no slot has"),
+        ("TARGET.Memory >= TARGET.Other", "the slot does not meet TARGET.Memory >= TARGET.Other (slot1@a has"),
+    ],
+)
+def test_what_makes_a_jobs_requirements_undefined_is_told(requirements: str, words: str) -> None:
+    found = misfit({"Requirements": requirements}, ONE, NOW)
+    assert found is not None and lacks_attribute(found)
+    assert no_slot(found).startswith(f"no slot can run it: {words}")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (
+            "MACHINE_RESOURCE_GPUs = 2\nSLOT_TYPE_1 = 100%\nSLOT_TYPE_1_PARTITIONABLE = True\nNUM_SLOTS_TYPE_1 = 1\n"
+            "SLOT_TYPE_1_CONSUMPTION_POLICY = True\n"
+            "SLOT_TYPE_1_CONSUMPTION_GPUs = quantize(TARGET.RequestGPUs, {0})",
+            "No slot can run it: the job lacks RequestGPUs, without which WithinResourceLimits of slot1@w is",
+        ),
+        ("JOB_DEFAULT_REQUESTMEMORY =", "No slot can run it: the job lacks RequestMemory, without which"),
+        ('START = TARGET.Project == "x"', "No slot can run it: the job lacks Project, without which"),
+    ],
+)
+def test_why_and_better_analyze_and_unmatchable_agree(config: str, words: str, tmp_path: Path) -> None:
+    indented = "\n    ".join(["config", *config.splitlines()])
+    scenario = (
+        f"{indented}\nend\nmachine w cores=4 memory=8000 disk=50000000\nuntil 10:00\nat 0:10 submit ann run=5:00\n"
+    )
+    (tmp_path / "lacks.play").write_text(scenario)
+    (tmp_path / "played").mkdir()
+    log = ("-log", str(tmp_path / "played/pool.db"))
+    forked.run([*POOLBOOK, "play", str(tmp_path / "lacks.play"), *log], cwd=tmp_path, timeout=60)
+    why, analysis, unmatchable = (
+        forked.run([*POOLBOOK, *command, *log], cwd=tmp_path, timeout=60).stdout
+        for command in (("why", "1.0"), ("q", "-better-analyze", "1.0"), ("q", "-unmatchable", "-all"))
+    )
+    assert words.removesuffix("of slot1@w is") in why
+    assert words in analysis
+    assert " ann " in unmatchable
