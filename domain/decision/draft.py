@@ -13,6 +13,8 @@ from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import Any, Protocol
 
+import attrs
+
 from ..classad import Context
 from ..errors import PoolbookError
 from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, SlotTransitioned
@@ -153,16 +155,20 @@ class Draft:
     # Jobs
 
     def move_jobs(
-        self, cluster: Cluster, procs: Procs, row: str, cause: str, source: str, changes: Ad, evidence: int = 0
+        self,
+        cluster: Cluster,
+        procs: Procs,
+        row: str,
+        cause: str,
+        source: str,
+        changes: Ad,
+        evidence: int = 0,
+        holds: int = 1,
     ) -> None:
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
         target = self.tables.job.fire(source, row)
-        kept = target in REASONED
-        self.emit(
-            JobsTransitioned(
-                *self.why(cause), cluster.id, procs, row, source, target, changes, evidence, reasons_kept=kept
-            )
-        )
+        moved = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
+        self.emit(attrs.evolve(moved, reasons_kept=target in REASONED, holds=holds))
 
 
 def ranges(procs: Sequence[int]) -> Procs:

@@ -80,6 +80,7 @@ class JobsTransitioned(ClusterEvent):
     evidence: int = 0  #: where the log has what decided it (0: nothing had to be read)
     left: bool = False  #: in logs of format 1: jobs that became Removed, and of which nothing ran, left with this event
     reasons_kept: bool = False  #: whether their ads count holds and keep former reasons (in older logs they do not)
+    holds: int = 1  #: how often their ads count the hold: a shadow repeats that of a policy until its job is gone
 
 
 @event("jobs.edited")
@@ -222,6 +223,8 @@ class JobExited(ClusterEvent):
     left: bool = False  #: in logs of format 1: a job that was Completed or Removed then left the queue with this event
     reasons_kept: bool = False  #: whether its ad counts a hold by its reason (in older logs it does not)
     protocol: str = ""  #: the protocol of URLs by which its files could not be moved (empty: it was not for that)
+    cooled: int = 0  #: where the log has what gave a requeued job its cool-down; other jobs' is their `evidence`
+    vacates: int = 1  #: how often its ad counts the eviction: a shadow repeats it where a policy holds the job
 
 
 @event("job.cooled_down")

@@ -34,6 +34,7 @@ from ..events import (
     SubmitterEvent,
     SubmittersReset,
 )
+from ..state.job_ad import EXPIRATION
 from ..state.slot_fold import PUBLISHED
 from ..state.state import Submitter
 
@@ -83,6 +84,11 @@ def is_request(event: Event) -> bool:
     return isinstance(event, _NEW) or (isinstance(event, JobsTransitioned) and event.row == "release")
 
 
+def _begins_again(event: JobExited) -> bool:
+    """Return whether a job whose run has ended may be started again at once."""
+    return event.row == "evict" and EXPIRATION not in event.changes
+
+
 @define
 class CycleSchedule:
     """The last cycle, and what has happened since."""
@@ -107,7 +113,7 @@ class CycleSchedule:
             self.settles_at = event.at + SETTLES  # what is matched again at once is taken back again at once
         if isinstance(event, JobExecuting):
             self.pause = 0
-        elif isinstance(event, JobExited) and event.outcome == "failed" and event.row == "evict":
+        elif isinstance(event, JobExited) and event.outcome == "failed" and _begins_again(event):
             self._could_not_start(event.at)
 
     def _could_not_start(self, at: int) -> None:

@@ -1,9 +1,9 @@
-"""The cool-down of a job whose run was interrupted: for so many seconds it does not run again.
+"""The cool-down of a job whose run ended before the job was done: it does not run again for so many seconds.
 
-The access point's SYSTEM_ON_VACATE_COOL_DOWN says for how many, in the ad of a job whose run has ended before the job
-was done. It is not asked of one that was spared a hold by its own transform (``evict_transforms``), nor of one of the
-scheduler universe: that rests for SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds when it has exited with another code
-than 0. The ad then has JobCoolDownExpiration, the last second in which the job rests, and NumJobCoolDowns.
+The access point's SYSTEM_ON_VACATE_COOL_DOWN says for how many, in the ad of the job (``run_ends`` says after which
+runs); SYSTEM_COOLDOWN_DURATION is the least. A job of the scheduler universe rests for
+SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds instead when it has exited with another code than 0. The ad then has
+JobCoolDownExpiration, the last second in which the job rests, and NumJobCoolDowns.
 
 Source: the manual's SYSTEM_ON_VACATE_COOL_DOWN; Scheduler::setJobCoolDown, scheduler_univ_job_exit and jobIsRunnable
 (schedd.cpp, qmgmt.cpp) of the reference.
@@ -20,40 +20,38 @@ from ..startd.evaluation import truth, unparsed, values_read
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, whole
-from ..state.schedd_settings import COOL_DOWN, after_failure
-from ..state_machines.hold_codes import goes_on_hold
+from ..state.schedd_settings import COOL_DOWN, after_failure, least_cool_down
 
 SECOND = 1_000_000
 
 
-def cooled(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited:
-    """The end of a run after which the job waits again, with the cool-down that follows, if one does."""
+def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:
+    """Return the end of a run with the cool-down that follows on it; None if none does."""
     if cluster.universe == SCHEDULER_UNIVERSE:
-        return _failed(draft, cluster, exited)
+        return _after_failure(draft, cluster, exited)
     asked = expression(draft.state.settings.get(COOL_DOWN, "") or "undefined")
-    spared = goes_on_hold(*(whole(exited.changes.get(f"VacateReason{part}", "")) for part in ("Code", "SubCode")))
-    if asked is None or exited.outcome == "exited" or exited.row != "evict" or spared:
-        return exited
+    if asked is None:
+        return None
     ad = ad_of(at_exit(cluster.attributes(exited.proc), exited) | exited.changes)
     try:
         value = asked.evaluate(ad, None, draft.context)
     except EvaluationError:
-        return exited
-    if isinstance(value, bool) or not isinstance(value, int | float) or int(value) <= 0:
-        return exited
-    read = values_read(asked, ad, None, draft.context)
-    evidence = draft.note(COOL_DOWN, unparse(asked), unparsed(value), read)
-    return evolve(_resting(draft, cluster, exited, int(value)), evidence=evidence)
+        return None
+    if not isinstance(value, int | float) or int(value) <= 0:
+        return None
+    evidence = draft.note(COOL_DOWN, unparse(asked), unparsed(value), values_read(asked, ad, None, draft.context))
+    cooled = _resting(draft, cluster, exited, max(int(value), least_cool_down(draft.state.settings)))
+    return evolve(cooled, cooled=evidence) if exited.row == "requeue" else evolve(cooled, evidence=evidence)
 
 
-def _failed(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited:
-    """The end of a scheduler universe job's run, with the cool-down that follows on its code, whatever else does."""
+def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:
+    """Return the end of a scheduler universe job's run with the cool-down that follows on its code."""
     seconds = after_failure(draft.state.settings)
     spared = expression(cluster.wish(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
-        return exited
+        return None
     if spared is not None and truth(spared, ad_of(cluster.attributes(exited.proc)), None, draft.context):
-        return exited
+        return None
     return _resting(draft, cluster, exited, seconds)
 
 

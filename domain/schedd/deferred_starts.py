@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..decision.draft import Draft, ranges
-from ..events import Ad, JobDue, JobExecuting, JobExited, JobSignalled
+from ..events import JobDue, JobExecuting, JobExited, JobSignalled
 from ..ports.stimuli import Ended
 from ..startd.claiming import charge_badput
 from ..state.expression_cache import ad_of
@@ -13,6 +13,7 @@ from ..state.state import Activation
 from .claims import job_ended
 from .deferral import SECOND, window
 from .job_processes import ended
+from .run_ends import go_on
 
 MISSED: Final = {"HoldReason": '"Job missed deferred execution time"', "HoldReasonCode": "20"}
 _VACATED: Final = {"VacateReason": '""', "VacateReasonCode": "0", "VacateReasonSubCode": "0"}
@@ -50,15 +51,11 @@ def _hold(draft: Draft, activation: Activation) -> None:
         draft.emit(JobExecuting(*draft.why("deferral_missed"), activation.cluster, activation.proc, 0, ""))
         charge_badput(draft, slot)
         draft.move_claim(slot, "end_job")
-    source = cluster.status_of(activation.proc)
-    target = draft.tables.job.fire(source, "hold")
-    changes: Ad = {**MISSED, **_VACATED}
-    draft.emit(
-        JobExited(
-            *draft.why("deferral_missed"), activation.cluster, activation.proc, activation.slot, activation.key,
-            "evicted", "hold", target, changes, source=source, reasons_kept=True,
-        )
+    missed = JobExited(
+        *draft.why("deferral_missed"), activation.cluster, activation.proc, activation.slot, activation.key,
+        "evicted", "", "", {**MISSED, **_VACATED},
     )  # fmt: skip
+    draft.emit(go_on(draft, cluster, missed, "hold"))
     if slot is not None:
         job_ended(draft, slot, activation.cluster, reuses=True)
 

@@ -15,6 +15,10 @@ from ..state.job_ad import OF_A_HOLD
 from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
+HOLDS_BY_SHADOW = 3
+"""How often a shadow writes the hold of a policy into the job's ad: when the policy fires, and twice more as it ends
+the run (in HTCondor also each time that the policy is asked until the process is gone)."""
+
 
 @frozen
 class Decided:
@@ -28,7 +32,8 @@ class Decided:
 
 def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes: Ad, why: Decided) -> None:
     """Hold jobs that are all in this status; ``changes`` has the reason and its codes."""
-    draft.move_jobs(cluster, ranges(procs), "hold", why.cause, status, changes, why.evidence)
+    holds = HOLDS_BY_SHADOW if why.vacated else 1
+    draft.move_jobs(cluster, ranges(procs), "hold", why.cause, status, changes, why.evidence, holds)
     withdraw_better_matches(draft, cluster.id, procs)
     stop_all(draft, cluster, procs, why)
 

@@ -1,7 +1,7 @@
 """What jobs' processes do: begin, use resources, end.
 
-How an activation ended decides the job's next status: see the table in ``_verdict``; of a job that ended by itself, its
-own policy does (``job_policy``). A job that was held or removed while it ran keeps that status.
+How an activation ended decides the row by which the job goes on: see the table in ``_verdict``, and ``run_ends`` for
+what may change that. A job that was held or removed while it ran keeps that status.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTr
 from ..ports.stimuli import Chirped, Ended, Measured, Started, Transferred
 from ..startd.claiming import charge_badput
 from ..startd.job_signals import HELD_BY_STARTD
-from ..state.cluster import Cluster
-from ..state.job_ad import OF_A_HOLD, quoted, unquoted, vacate_reason, whole
+from ..state.job_ad import quoted, unquoted, vacate_reason, whole
 from ..state.state import RUNS, TRANSFER_STEPS, Activation
 from ..state_machines.hold_codes import (
+    DEACTIVATED,
     EVICTIONS,
     FIRST_VACATE_CODE,
     LOST,
@@ -27,11 +27,12 @@ from ..state_machines.hold_codes import (
     goes_on_hold,
 )
 from .claims import job_ended
-from .cool_down import cooled
 from .deferral import schedule
 from .edit_rights import unsettable
-from .evict_transforms import requests_otherwise
-from .job_policy import Ending, at_end
+from .run_ends import go_on
+
+VACATES_BY_SHADOW = 2
+"""How often a shadow writes the eviction of a job that a policy holds into its ad."""
 
 
 def transferred(draft: Draft, stimulus: Transferred) -> None:
@@ -154,16 +155,9 @@ def ended(draft: Draft, stimulus: Ended) -> None:
     )  # fmt: skip
     if outcome != "exited":
         exited = evolve(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
-    if row:
-        ending = at_end(draft, cluster, exited) if row == "complete" else Ending(row, exited.changes)
-        if ending.row == "hold" and cluster.transforms_itself(activation.proc):
-            ending = _instead(draft, cluster, evolve(exited, changes=exited.changes | ending.changes), ending)
-        target = draft.tables.job.fire(status, ending.row)
-        exited = evolve(
-            exited, row=ending.row, source=status, target=target, changes=ending.changes, evidence=ending.evidence,
-            reasons_kept=target == "Held",
-        )  # fmt: skip
-    exited = cooled(draft, cluster, exited)
+    exited = go_on(draft, cluster, exited, row)
+    if not row and status != "Removed" and activation.vacated.get("VacateReasonCode") == str(DEACTIVATED.code):
+        exited = evolve(exited, vacates=VACATES_BY_SHADOW)
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
         exited = evolve(exited, changes={**exited.changes, **core})
@@ -174,14 +168,6 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         schedule(draft, cluster, [activation.proc])  # before its claim looks for the next job
     if slot is not None:
         job_ended(draft, slot, activation.cluster, reuses=not _machines_fault(stimulus))
-
-
-def _instead(draft: Draft, cluster: Cluster, held: JobExited, ending: Ending) -> Ending:
-    """What follows where a run ends with a hold and the job has transforms of its own: it waits again if they change
-    what it asks for."""
-    if not requests_otherwise(draft, cluster, held):
-        return ending
-    return Ending("evict", {name: text for name, text in ending.changes.items() if name not in OF_A_HOLD})
 
 
 def _machines_fault(end: Ended) -> bool:

@@ -23,6 +23,7 @@ from ..state.schedd_settings import (
     IGNORE_SECURE,
     INTERVAL,
     IS_WARNING,
+    LEAST_COOL_DOWN,
     LIMITS,
     MAX_INTERVAL,
     MAX_RELEASES,
@@ -243,7 +244,7 @@ def _expression(configuration: Configuration, name: str, text: str) -> str:
 
 def _periodic_pace(configuration: Configuration) -> Ad:
     found: Ad = {}
-    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES, NOW_VACATE, FAILED):
+    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES, NOW_VACATE, FAILED, LEAST_COOL_DOWN):
         text = configuration.get(name).strip()
         if configuration.source(name).kind == "default" or not text:
             continue

@@ -10,6 +10,7 @@ from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobSignalled, StarterSignalled
 from ..state.job_ad import hold_reason, vacate_reason
+from ..state.schedd_settings import COOL_DOWN
 from ..state.state import RUNS, Activation, Slot
 from ..state_machines.hold_codes import Why
 from . import time_limits
@@ -72,8 +73,8 @@ def _patience(draft: Draft, activation: Activation, how: str) -> int:
 
 
 def hold(draft: Draft, slot: Slot, how: str) -> bool:
-    """Put a job that PREEMPT evicts on hold, with the owner's reason: its WANT_HOLD is true. One with transforms of its
-    own is only told to end, and True returned: what they make of it at its end may spare it the hold."""
+    """Put a job that PREEMPT evicts on hold, with the owner's reason: its WANT_HOLD is true. If a transform of its own
+    or a cool-down may spare it the hold at its end, it is only told to end, and True returned."""
     activation = slot.activation
     if activation is None or not activation.cluster:
         return False
@@ -84,7 +85,7 @@ def hold(draft: Draft, slot: Slot, how: str) -> bool:
     policy = policy_of(draft, slot)
     subcode = policy.number("WANT_HOLD_SUBCODE") or 0
     why = Why(HELD_BY_STARTD, round(subcode), f"Error from {slot.name}: {_reason(policy)}")
-    if cluster.transforms_itself(activation.proc):
+    if cluster.transforms_itself(activation.proc) or draft.state.settings.get(COOL_DOWN):
         signal_job(draft, activation, how, "held_by_machine", vacated=vacate_reason(why))
         return True
     draft.move_jobs(cluster, ranges([activation.proc]), "hold", "held_by_machine", status, hold_reason(why))

@@ -149,15 +149,15 @@ class _Attributes:
     def add(self, name: str, amount: int = 1) -> None:
         self.changes[name] = str(self.whole(name) + amount)
 
-    def count(self, name: str, code: str, protocol: str = "") -> None:
+    def count(self, name: str, code: str, protocol: str = "", times: int = 1) -> None:
         """Count a hold or vacate in ``name``, and in the ad beside it by the name of its code; of a transfer by what
         its files moved, too."""
-        self.add(name)
+        self.add(name, times)
         by_reason = _BY_REASON[name]
         counts = {each: int(number) for each, number in _COUNT.findall(self.text(by_reason))}
         reason = code_name(whole(code))
         for each in (reason, f"{reason}{protocol}") if protocol else (reason,):
-            counts[each] = counts.get(each, 0) + 1
+            counts[each] = counts.get(each, 0) + times
         pairs = "; ".join(f"{each} = {counts[each]}" for each in sorted(counts))
         self.changes[by_reason] = f"[ {pairs} ]"
 
@@ -203,7 +203,7 @@ def _moved(job: _Attributes, event: JobsTransitioned) -> None:
             job.move(name)
     job.changes.update(event.changes)
     if event.reasons_kept and event.target == "Held":
-        job.count("NumHolds", event.changes.get("HoldReasonCode", "0"))
+        job.count("NumHolds", event.changes.get("HoldReasonCode", "0"), times=event.holds)
 
 
 def _continued(job: _Attributes, at: int) -> None:
@@ -445,9 +445,7 @@ def _exited(job: _Attributes, event: JobExited) -> None:
         changes["JobCurrentStartExecutingDate"] = seconds(ended)
         job.add("NumJobStarts")
     _reported(job, event)
-    if event.outcome != "exited" or "VacateReasonCode" in event.changes:  # a periodic policy was first
-        changes["LastVacateTime"] = seconds(ended)
-        _vacated(job, event)
+    _vacated(job, event)
     if event.target == "Completed":
         changes["CompletionDate"] = seconds(ended)
         job.add_real("CommittedSlotTime", job.weighted(wall))
@@ -461,13 +459,17 @@ def _exited(job: _Attributes, event: JobExited) -> None:
 
 
 def _vacated(job: _Attributes, event: JobExited) -> None:
+    """Count an eviction. That of a job that has ended by itself came before, from a periodic policy."""
+    if event.outcome == "exited" and "VacateReasonCode" not in event.changes:
+        return
+    job.changes["LastVacateTime"] = seconds(event.ended or event.at)
     code = event.changes.get("VacateReasonCode")
     if code is None:  # an older log
         job.add("NumVacates")
         return
     by_files = event.cause == "transfer_failed" and code in _TRANSFER_ERRORS
     protocol = (event.protocol.capitalize() or "Cedar") if by_files else ""
-    job.count("NumVacates", code, protocol)
+    job.count("NumVacates", code, protocol, event.vacates)
     if job.whole("JobCurrentStartExecutingDate") < job.whole("JobCurrentStartDate"):
         job.count("NumVacatesPreExecution", code, protocol)
 
@@ -506,7 +508,9 @@ def at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
     """The ad of a job that has just ended by itself, as its own policy sees it: what is known of the end is there, the
     job still is where it ran, and its status is what it was (the shadow's copy of the ad, in the reference)."""
     changes: Changes = {}
-    _reported(_Attributes(changes, attributes), exited)
+    job = _Attributes(changes, attributes)
+    _reported(job, exited)
+    _vacated(job, exited)
     return {**attributes, **changes}
 
 

@@ -70,6 +70,8 @@ TIMESLICE: Final = "PERIODIC_EXPR_TIMESLICE"
 MAX_RELEASES: Final = "SYSTEM_MAX_RELEASES"
 GRACEFULLY: Final = "GRACEFULLY_REMOVE_JOBS"
 COOL_DOWN: Final = "SYSTEM_ON_VACATE_COOL_DOWN"
+LEAST_COOL_DOWN: Final = "SYSTEM_COOLDOWN_DURATION"
+"""The fewest seconds of a cool-down by SYSTEM_ON_VACATE_COOL_DOWN."""
 FAILED: Final = "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"
 """How many seconds a scheduler universe job rests that has exited with another code than 0."""
 NOW_VACATE: Final = "SCHEDD_NOW_JOB_VACATE_TIMEOUT"
@@ -96,7 +98,7 @@ def schedd_kind(name: str) -> str | None:
     """The kind of a setting of the schedd's: text, truth, expression or number; None: it is none of them."""
     if name in _TEXTS:
         return "text"
-    if name in LIMITS or name in (INTERVAL, MAX_INTERVAL, FAILED):
+    if name in LIMITS or name in (INTERVAL, MAX_INTERVAL, FAILED, LEAST_COOL_DOWN):
         return "number"
     if name == TIMESLICE:
         return "part"
@@ -133,6 +135,11 @@ def now_vacate_timeout(settings: Mapping[str, str]) -> int:
 def after_failure(settings: Mapping[str, str]) -> int:
     """``FAILED``, by HTCondor's default 300."""
     return int(float(settings.get(FAILED, "300")))
+
+
+def least_cool_down(settings: Mapping[str, str]) -> int:
+    """Return ``LEAST_COOL_DOWN``, by HTCondor's default 20."""
+    return int(float(settings.get(LEAST_COOL_DOWN, "20")))
 
 
 def limit(settings: Mapping[str, str], name: str) -> int | None:

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from ...domain import events as e
 from ...domain.classad import ClassAd, Context
 from ...domain.schedd.evict_transforms import BODY
+from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
 from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
+from ...domain.schedd.run_ends import AGAIN
 from ...domain.startd.job_signals import HELD_BY_STARTD
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.expression_cache import expression
 from ...domain.state.job_ad import EXPIRATION
-from ...domain.state.schedd_settings import COOL_DOWN, FAILED, STARTS, after_failure
+from ...domain.state.schedd_settings import COOL_DOWN, FAILED, STARTS, after_failure, least_cool_down
+from ...domain.state.state import RUNS
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .judged_pool import JudgedPool, rule
 from .recorded_truth import truth, truth_of, unparsed, value_of
@@ -27,6 +30,10 @@ def _by_machine(event: e.JobSignalled) -> bool:
 def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobSignalled) -> None:
     """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
     signal, that it does not say what only a policy's does."""
+    if isinstance(event, e.JobsTransitioned) and event.holds != 1:
+        by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.local
+        if not by_shadow or event.holds != HOLDS_BY_SHADOW:
+            pool.report_job(cluster.id, proc, "value", f"its ad counts {event.holds} holds for one")
     if not is_by_policy(event):
         if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _by_machine(event):
             words = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
@@ -197,15 +204,16 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
     if pool.state.clusters[event.cluster].universe == SCHEDULER_UNIVERSE:
         _cools_down_after_failure(pool, event)
         return
-    note, text = pool.notes.get(event.evidence), pool.state.settings.get(COOL_DOWN, "")
+    place = event.cooled if event.row == "requeue" else event.evidence
+    note, text = pool.notes.get(place), pool.state.settings.get(COOL_DOWN, "")
     seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
-    if event.row != "evict" or event.outcome == "exited":
-        words = f"a run that {event.outcome} and is followed by {event.row} has no cool-down"
-    elif note is None and event.evidence:
-        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+    if event.row not in AGAIN:
+        words = f"a run that is followed by {event.row} has no cool-down"
+    elif note is None and place:
+        words = f"its evidence is said to be {place}, where the stimulus recorded none"
     elif unparsed(text) != unparsed(text if note is None else note.expression):
         words = f"its cool-down is by {'nothing' if note is None else note.expression}, but {COOL_DOWN} is {text}"
-    elif _seconds(text if note is None else note.value) != seconds:
+    elif max(_seconds(text if note is None else note.value), least_cool_down(pool.state.settings)) != seconds:
         words = f"it cools down for {seconds} s, but {COOL_DOWN} was {text if note is None else note.value}"
     else:
         return
@@ -221,9 +229,9 @@ def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
         pool.report_job(event.cluster, event.proc, "evidence", words)
 
 
-def _seconds(text: str) -> int | None:
-    """The whole seconds that a literal is; None: it is no number."""
+def _seconds(text: str) -> int:
+    """The whole seconds that a literal is; 0: it is no number."""
     try:
-        return int(float(text))
+        return int(text == "true") or int(float(text))
     except ValueError:
-        return None
+        return 0

@@ -12,6 +12,7 @@ from ...domain.schedd.deferral import deferral_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
 from ...domain.state.state import RUNS, Activation, Slot, provides
+from ...domain.state_machines.hold_codes import DEACTIVATED
 from .evidence import own_policy
 from .job_policy import by_policy, cools_down, let_in
 from .jobs import IDLE, comes_to_its_end, count_row, known_cluster, status_name
@@ -252,6 +253,10 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
         count_row(pool, event.row)
     if EXPIRATION in event.changes:
         cools_down(pool, event)
+    if event.cooled and (event.row != "requeue" or EXPIRATION not in event.changes):
+        pool.report_job(number, proc, "evidence", "it names what gave it a cool-down, but it is not requeued with one")
+    if event.vacates != 1 and (event.row or run.vacated.get("VacateReasonCode") != str(DEACTIVATED.code)):
+        pool.report_job(number, proc, "value", f"its ad counts {event.vacates} evictions for one")
     if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
         own_policy(pool, cluster, proc, event)
     after = event.target or status_name(status)

@@ -366,17 +366,20 @@ def _named(event: e.JobExited) -> str:
     if event.target == "Held":
         return _hold_reason(event.changes)["named"]
     if event.target == "Idle" and event.cause == "execution_failed":
-        code = VACATE_CODES[int(event.changes["VacateReasonCode"])]
-        return f"code {code.number}, {code.name}: {code.words}"
+        return f"code {_code(event.changes['VacateReasonCode'])}"
     return ""
 
 
 def _hold_reason(ad: e.Ad) -> dict[str, str]:
     """Give the facts of a hold: the reason, and what its code means."""
-    number = ad.get("HoldReasonCode", "")
-    code = HOLD_CODES.get(int(number)) if number.isascii() and number.isdigit() else None
-    named = f"{number}, {code.name}: {code.words}" if code else number or "unknown"
-    return {"reason": unquoted(ad.get("HoldReason", "")) or "no reason given", "named": f"code {named}"}
+    named = f"code {_code(ad.get('HoldReasonCode', ''))}"
+    return {"reason": unquoted(ad.get("HoldReason", "")) or "no reason given", "named": named}
+
+
+def _code(number: str) -> str:
+    """Return the code of a hold or an eviction with its name and its meaning."""
+    code = (HOLD_CODES | VACATE_CODES).get(int(number)) if number.isascii() and number.isdigit() else None
+    return f"{number}, {code.name}: {code.words}" if code else number or "unknown"
 
 
 _SAY: dict[type[e.Event], Callable[[JobLife, int, Any], None]] = {

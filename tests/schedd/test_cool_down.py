@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.schedd_settings import least_cool_down
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND, Behaviour
 from poolbook.replay.why import why_job
@@ -30,10 +31,11 @@ def began(pool: TestPool) -> list[int]:
 
 
 @together(
-    ("expression", "rests"),
+    ("expression", "rests"),  # at least SYSTEM_COOLDOWN_DURATION, 20, as recorded
     [
-        ("37", 37), ("37.9", 37), ("ifThenElse(VacateReasonCode == 1022, 20, 0)", 20), ("NumJobStarts * 10", 10),
-        ("0", 0), ("-5", 0), ("undefined", 0), ("1/0", 0), ("true", 0), ('"60"', 0),
+        ("37", 37), ("37.9", 37), ("ifThenElse(VacateReasonCode == 1022, 20, 0)", 20), ("NumJobStarts * 30", 30),
+        ("10", 20), ("true", 20),
+        ("0", 0), ("false", 0), ("-5", 0), ("undefined", 0), ("1/0", 0), ('"60"', 0),
         ("ifThenElse(VacateReasonCode == 1010, 20, 0)", 0),
     ],
 )  # fmt: skip
@@ -51,13 +53,18 @@ def test_a_vacated_job_gets_no_slot_in_its_cool_down(expression: str, rests: int
     assert not examine(pool.log.read()).violations
 
 
+def test_the_shortest_cool_down_is_configured() -> None:
+    pool = PolicyPool("SYSTEM_COOLDOWN_DURATION = 7\nSYSTEM_ON_VACATE_COOL_DOWN = 3")
+    assert least_cool_down(pool.engine.state.settings) == 7
+
+
 def test_each_interruption_counts() -> None:
-    pool = pool_of("10 * (1 + (NumJobCoolDowns ?: 0))")
+    pool = pool_of("20 + 10 * (NumJobCoolDowns ?: 0)")
     for _ in range(3):
         pool.act("vacate", "1.0")
         pool.advance(60)
     assert pool.state.clusters[1].attributes(0)["NumJobCoolDowns"] == "3"
-    assert began(pool) == [0, 21, 91, 161]
+    assert began(pool) == [0, 31, 101, 171]
 
 
 @together(("action", "behaviour"), [("hold", Behaviour(600)), ("remove", Behaviour(600)), ("", Behaviour(20))])
@@ -138,7 +145,7 @@ def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(unive
         (4, {"SCHEDULER_UNIVERSE_COOL_DOWN_DURATION": "0"}, {}, 10, None),
         (4, {}, {"DisableCoolDown": "true"}, 10, None),
         (0, {}, {}, 10, None),
-        (4, {"SYSTEM_ON_VACATE_COOL_DOWN": "30"}, {"JobUniverse": "12"}, 10, None),
+        (4, {"SYSTEM_ON_VACATE_COOL_DOWN": "30"}, {"JobUniverse": "12"}, 41, "1"),
     ],
 )
 def test_a_job_of_the_scheduler_universe_that_failed_and_waits_again_cools_down(

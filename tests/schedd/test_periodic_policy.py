@@ -173,7 +173,7 @@ def test_a_job_that_is_held_while_it_runs_is_told_to_end_and_its_claim_goes_on()
     pool.submit(1)
     pool.advance(2 * MINUTE)
     ad = pool.state.clusters[1].attributes(0)
-    assert (ad["VacateReason"], ad["VacateReasonCode"], ad["NumHolds"]) == ('"Claim deactivated"', "1009", "1")
+    assert (ad["VacateReason"], ad["VacateReasonCode"], ad["NumHolds"]) == ('"Claim deactivated"', "1009", "3")
     assert "NumSystemHolds" not in ad
     assert pool.status("2.0") == "Running"
 
@@ -316,13 +316,13 @@ def test_a_user_who_holds_a_held_job_takes_the_hold_over_and_no_policy_releases_
     pool = pool_of({"PeriodicHold": "NumHolds =?= undefined", "PeriodicRelease": "time() - EnteredCurrentStatus > 100"})
     pool.advance(61)
     ad = pool.state.clusters[1].attributes(0)
-    assert (ad["HoldReasonCode"], ad["NumHolds"]) == ("3", "1")
+    assert (ad["HoldReasonCode"], ad["NumHolds"]) == ("3", "3")
     pool.act("hold", "1.0")
     pool.act("hold", "1.0")
     pool.advance(500)
     ad = pool.state.clusters[1].attributes(0)
     assert ad["HoldReason"] == '"via condor_hold (by user alice)"'
-    assert (ad["HoldReasonCode"], ad["NumHolds"]) == ("1", "2")
-    assert ad["NumHoldsByReason"] == "[ JobPolicy = 1; UserRequest = 1 ]"
+    assert (ad["HoldReasonCode"], ad["NumHolds"]) == ("1", "4")
+    assert ad["NumHoldsByReason"] == "[ JobPolicy = 3; UserRequest = 1 ]"
     assert [event.row for event in pool.events() if isinstance(event, e.JobsTransitioned)] == ["hold", "hold_again"]
     assert examine(pool.log.read()).violations == []

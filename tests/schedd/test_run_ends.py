@@ -1,0 +1,227 @@
+"""Golden: after every end of a run, a job goes on as in HTCondor 25.14 (Scheduler::shadowExitCode): with
+SYSTEM_ON_VACATE_COOL_DOWN it cools down, or it is held, as recorded of a pool that ran each of these.
+
+Property: no other code than ``run_ends`` lets a job that ran become Idle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+
+from poolbook.domain import events as e
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.state import RUNS
+from poolbook.domain.state_machines.job import JOB, JOB_HTCONDOR_25
+from poolbook.replay.validation import examine
+from poolbook.replay.validation.rules import OUTCOMES
+from poolbook.replay.virtual_world import Behaviour
+from poolbook.replay.why import why_job
+
+from ..domain.pools import TestPool
+from ..together import together
+
+DOMAIN = Path(__file__).parents[2] / "domain"
+Does = Callable[[TestPool], object]
+
+
+def ended(**how: object) -> Does:
+    """Let the processes of the job that runs end like this."""
+
+    def end(pool: TestPool) -> object:
+        (key,) = pool.state.activations
+        return pool.handle(s.Ended("end", key, pool.world.clock, **how))  # type: ignore[arg-type]
+
+    return end
+
+
+def acted(action: str, fast: bool = False) -> Does:
+    return lambda pool: pool.act(action, "1.0", fast=fast)
+
+
+def failed(code: int, subcode: int = 0, **how: object) -> Does:
+    return ended(hold_reason="it failed", hold_code=code, hold_subcode=subcode, **how)
+
+
+def nothing(pool: TestPool) -> None:
+    pass
+
+
+def ran(does: Does, ad: dict[str, str], expression: str, dialect: str = "htcondor-25") -> TestPool:
+    """A pool with this cool-down in which job 1.0 ran for 15 s, and in its tenth second this happened."""
+    settings = {"PERIODIC_EXPR_INTERVAL": "1", "SYSTEM_ON_VACATE_COOL_DOWN": expression}
+    pool = TestPool(behave=lambda launch: Behaviour(600), dialect=dialect, settings=settings)
+    pool.machine(Preempt="TARGET.TooSmall =?= true", WANT_HOLD="TARGET.TooSmall =?= true")
+    pool.submit(1, **ad)
+    pool.advance(10)
+    does(pool)
+    pool.advance(5)
+    return pool
+
+
+ENDS: list[tuple[str, Does, dict[str, str], str, str, str]] = [
+    # the end, how, the job's ad, with a cool-down: status, NumJobCoolDowns; without one: status
+    ("input transfer", failed(13, 2, failed=True), {}, "Idle", "1", "Held"),
+    ("input too large", failed(32, failed=True), {}, "Idle", "1", "Held"),
+    ("output transfer", failed(12, undelivered=True), {}, "Idle", "1", "Held"),
+    ("output too large", failed(33, undelivered=True), {}, "Idle", "1", "Held"),
+    ("transfer plugin missing", failed(13, -1001, failed=True), {}, "Idle", "1", "Running"),
+    ("no program", failed(6, 2, failed=True), {}, "Idle", "1", "Held"),
+    ("machine's fault", failed(1007, failed=True), {}, "Idle", "1", "Running"),
+    ("out of memory", failed(34, 102), {}, "Idle", "1", "Held"),
+    ("no directory", failed(14, failed=True), {}, "Held", "", "Held"),
+    ("starter lost", ended(lost=True), {}, "Idle", "1", "Running"),
+    ("vacate", acted("vacate"), {}, "Idle", "1", "Running"),
+    ("vacate fast", acted("vacate", fast=True), {}, "Idle", "1", "Running"),
+    ("machine vacated", lambda pool: pool.vacate_slot("slot1_1@h"), {}, "Idle", "1", "Running"),
+    ("periodic_vacate", nothing, {"PeriodicVacate": "NumShadowStarts == 1"}, "Idle", "1", "Running"),
+    ("WANT_HOLD", nothing, {"TooSmall": "true"}, "Idle", "1", "Held"),
+    ("on_exit_remove", ended(code=0), {"OnExitRemove": "NumJobStarts > 1"}, "Idle", "1", "Running"),
+    ("on_exit_remove, constant", ended(code=0), {"OnExitRemove": "false"}, "Idle", "1", "Running"),
+    ("max_retries, signal", ended(signal=9), {"OnExitRemove": "ExitCode =?= 0"}, "Idle", "1", "Running"),
+    ("done", ended(code=0), {}, "ended", "", "ended"),
+    ("on_exit_hold", ended(code=0), {"OnExitHold": "true"}, "Held", "", "Held"),
+    ("periodic_hold", nothing, {"PeriodicHold": "JobStatus == 2"}, "Held", "", "Held"),
+    ("hold", acted("hold"), {}, "Held", "", "Held"),
+    ("remove", acted("remove"), {}, "ended", "", "ended"),
+    ("local: no program", failed(6, 2, failed=True), {"JobUniverse": "12"}, "Held", "", "Held"),
+    ("local: vacate", acted("vacate"), {"JobUniverse": "12"}, "Idle", "1", "Running"),
+    ("local: on_exit_remove", ended(code=0), {"JobUniverse": "12", "OnExitRemove": "false"}, "Idle", "1", "Running"),
+]  # fmt: skip
+
+
+@together(("name", "does", "ad", "cooled", "counted", "uncooled"), ENDS)
+def test_a_job_cools_down_after_every_run_that_another_is_to_follow(
+    name: str, does: Does, ad: dict[str, str], cooled: str, counted: str, uncooled: str
+) -> None:
+    for dialect in ("manual", "htcondor-25"):
+        pool = ran(does, ad, "600 + 0 * (JobPrio ?: 0)", dialect)
+        assert pool.status("1.0") == cooled
+        if cooled != "ended":
+            attributes = pool.state.clusters[1].attributes(0)
+            assert attributes.get("NumJobCoolDowns", "") == counted
+            assert bool(attributes.get("HoldReasonCode")) == (cooled == "Held")
+        assert [one.words for one in examine(pool.log.read()).violations] == []
+        if counted:
+            assert any("cools down until" in one.full for one in why_job(pool.log.read(), 1, 0).life)
+        again = ran(does, ad, "", dialect)
+        assert (again.status("1.0"), again.state.cooling) == (uncooled, {})
+        assert [one.words for one in examine(again.log.read()).violations] == []
+
+
+def test_the_cases_have_every_outcome_and_cause_that_an_end_may_have() -> None:
+    """The closed list of the validator; a missed deferral is in tests/schedd/test_deferral.py."""
+    seen = set()
+    for _, does, ad, *_ in ENDS:
+        for event in ran(does, ad, "600").events():
+            if isinstance(event, e.JobExited):
+                seen.add((event.outcome, event.cause))
+    assert seen == OUTCOMES.keys() - {("evicted", "deferral_missed")}
+
+
+def test_the_cool_down_sees_the_eviction_counted() -> None:
+    """The shadow's last update comes before the schedd asks."""
+    pool = ran(acted("vacate"), {}, "NumVacates * 100 + VacateReasonCode")
+    (last,) = pool.state.cooling.values()
+    (end,) = [event for event in pool.events() if isinstance(event, e.JobExited)]
+    assert last - end.at // 1_000_000 == 100 + 1022
+
+
+def test_a_held_job_that_is_spared_says_why_it_was_evicted_and_counts_no_hold() -> None:
+    pool = ran(failed(13, 2, failed=True), {}, "600")
+    ad = pool.state.clusters[1].attributes(0)
+    assert {name: ad.get(name) for name in ("VacateReasonCode", "NumVacates", "NumHolds", "HoldReason")} == {
+        "VacateReasonCode": "13",
+        "NumVacates": "1",
+        "NumHolds": None,
+        "HoldReason": None,
+    }
+
+
+# Where a job becomes Idle
+
+AFTER_A_RUN = {"evict", "requeue"}
+WITHOUT_A_RUN = {"submit", "release", "prepared", "unblock"}
+
+
+def test_two_of_the_rows_that_lead_to_idle_follow_a_run() -> None:
+    steps = [(row, *step) for table in (JOB, JOB_HTCONDOR_25) for row in table for step in row.steps]
+    rows = {(row.name, source in RUNS) for row, source, target in steps if target == "Idle"}
+    assert rows == {(row, True) for row in AFTER_A_RUN} | {(row, False) for row in WITHOUT_A_RUN}
+
+
+def _calls(name: str) -> list[tuple[str, ast.Call]]:
+    return [
+        (str(path.relative_to(DOMAIN)), node)
+        for path in sorted(DOMAIN.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == name
+    ]
+
+
+def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
+    """``JobExited`` is made without one, and ``go_on`` alone asks the table of jobs for that row."""
+    made = _calls("JobExited")
+    assert {path for path, _ in made} == {"schedd/job_processes.py", "schedd/deferred_starts.py"}
+    for _, call in made:
+        assert [ast.unparse(argument) for argument in call.args[6:8]] == ["''", "''"]
+        assert not {"row", "target"} & {keyword.arg for keyword in call.keywords}
+    fired = {path: ast.unparse(call.args[1]) for path, call in _calls("fire") if "tables.job" in ast.unparse(call.func)}
+    assert fired == {
+        "decision/draft.py": "row",
+        "schedd/claims.py": "'activate'",
+        "schedd/local_jobs.py": "'activate'",
+        "schedd/run_ends.py": "exited.row",
+        "schedd/submissions.py": "'submit_on_hold' if held else 'submit'",
+    }
+
+
+def test_jobs_that_wait_or_are_held_are_moved_to_idle_by_a_release_alone() -> None:
+    rows = {(path, ast.unparse(call.args[2])) for path, call in _calls("move_jobs")}
+    assert {path for path, row in rows if row.strip("'") in AFTER_A_RUN | WITHOUT_A_RUN} == {"schedd/job_actions.py"}
+    assert {(path, row) for path, row in rows if not row.startswith("'")} == {("startd/job_signals.py", "row")}
+
+
+# Counters
+
+
+HELD_BY_SHADOW = {
+    "periodic_hold": {"PeriodicHold": "JobStatus == 2"},
+    "allowed_execute_duration": {"AllowedExecuteDuration": "5"},
+    "allowed_job_duration": {"AllowedJobDuration": "5"},
+    "timer_remove undefined": {"TimerRemove": "undefined"},
+}
+
+
+@together(("case", "ad"), list(HELD_BY_SHADOW.items()))
+def test_the_hold_of_a_running_job_by_policy_counts_three_times(case: str, ad: dict[str, str]) -> None:
+    """As recorded: the shadow writes HoldReasonCode when the policy fires, and twice more as it ends the run."""
+    pool = TestPool(behave=lambda launch: Behaviour(6000), dialect="htcondor-25")
+    pool.machine()
+    pool.submit(1, **ad, PeriodicRelease="NumHolds < 2")
+    pool.advance(400)
+    found = pool.state.clusters[1].attributes(0)
+    assert (found["JobStatus"], found["NumHolds"], found["NumVacates"]) == ("5", "3", "2")
+    assert (" = 3 ]" in found["NumHoldsByReason"], found["NumVacatesByReason"]) == (True, "[ ClaimDeactivated = 2 ]")
+    assert [one.words for one in examine(pool.log.read()).violations] == []
+
+
+@together(
+    ("universe", "ad", "counted"),
+    [
+        ("5", {"Requirements": "false", "PeriodicHold": "true", "PeriodicRelease": "NumHolds < 3"}, "3"),
+        ("5", {"OnExitHold": "true", "PeriodicRelease": "NumHolds < 3"}, "3"),
+        ("12", {"PeriodicHold": "JobStatus == 2"}, "1"),
+        ("7", {"PeriodicHold": "JobStatus == 2"}, "1"),
+        ("12", {"OnExitHold": "true"}, "1"),
+        ("7", {"OnExitHold": "true"}, "1"),
+    ],
+)
+def test_other_holds_by_policy_count_once(universe: str, ad: dict[str, str], counted: str) -> None:
+    seconds = 5 if "OnExitHold" in ad else 6000
+    pool = TestPool(behave=lambda launch: Behaviour(seconds), dialect="htcondor-25")
+    pool.machine()
+    pool.submit(1, JobUniverse=universe, **ad)
+    pool.advance(600)
+    found = pool.state.clusters[1].attributes(0)
+    assert (found["JobStatus"], found["NumHolds"]) == ("5", counted)
