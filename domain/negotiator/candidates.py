@@ -309,7 +309,7 @@ def publish_remote(pool: PublicAds, accounts: Accounts, read: frozenset[str]) ->
     if accounts.nodes[0].group.autoregroup:  # who negotiated with those of no group says so
         regrouped = np.array([slot.claim is not None and slot.claim.regrouped for slot in pool.slots])
         users = np.where(regrouped, users + len(said), users)
-        said += [one | {"RemoteNegotiatingGroup": NO_GROUP, "RemoteAutoregroup": True} for one in said]
+        said += [one | {"RemoteNegotiatingGroup": NO_GROUP} for one in said]
     for name in wanted:
         _assign(pool, name, [one.get(name) for one in said], users)
     if accounts.rules.cross_slot_prios:

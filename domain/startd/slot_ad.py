@@ -17,10 +17,11 @@ from attrs import Factory, define, frozen
 from ..classad import ClassAd, Context, Expression
 from ..events import Ad
 from ..names import SlotName
+from ..negotiator.accounting import NO_GROUP, assigned_group
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches
 from ..state.expression_cache import ad_of, expression
-from ..state.job_ad import Changes
+from ..state.job_ad import Changes, unquoted
 from ..state.state import Machine, Slot, State
 from .drain_estimates import DrainEstimates
 from .load import load_of
@@ -210,6 +211,14 @@ def _job_id(m: SlotSnapshot) -> Any:
     return activation.job or f"{activation.cluster}.{activation.proc}"
 
 
+def _of_job(m: SlotSnapshot, name: str) -> Any:
+    """Return an attribute of the slot's job as the starter reports it: a string or a whole number."""
+    run = m.slot.activation
+    cluster = None if run is None else m.state.clusters.get(run.cluster)
+    text = "" if run is None or cluster is None else cluster.value(run.proc, name)
+    return unquoted(text) if text.startswith('"') else int(text) if text.isdecimal() else None
+
+
 def _user(m: SlotSnapshot) -> Any:
     return m.slot.user or None
 
@@ -218,6 +227,18 @@ def _group(m: SlotSnapshot) -> Any:
     """Return the submitter that the slot counts for, if it is not its job's user."""
     claim = m.slot.claim
     return None if claim is None or claim.submitter == m.slot.user else claim.submitter
+
+
+def _quota_group(m: SlotSnapshot) -> Any:
+    """Return the accounting group that the claim counts for; none where there are no groups."""
+    claim, settings = m.slot.claim, m.state.settings
+    return assigned_group(claim.submitter, settings) if claim and settings.get("GROUP_NAMES") else None
+
+
+def _negotiated_group(m: SlotSnapshot) -> Any:
+    """Return the group as which the claim was negotiated for: by autoregroup, that of those in none."""
+    claim = m.slot.claim
+    return None if claim is None else NO_GROUP if claim.regrouped else _quota_group(m) or NO_GROUP
 
 
 def _next_user(m: SlotSnapshot) -> Any:
@@ -327,10 +348,17 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("RemoteOwner", _user),
         ("RemoteUser", _user),
         ("AccountingGroup", _group),
+        ("RemoteGroup", _quota_group),
+        ("RemoteNegotiatingGroup", _negotiated_group),
+        ("RemoteAutoregroup", lambda m: False if m.slot.claim else None),  # HTCondor's negotiator never sets it
         ("PublicClaimId", lambda m: m.slot.claim.id if m.slot.claim else None),
         ("ClientMachine", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
         ("ConcurrencyLimits", lambda m: (m.slot.claim.limits or None) if m.slot.claim else None),
+        ("RemoteScheddName", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
+        ("IsSplittable", lambda m: True if m.slot.claim and m.slot.kind == "dynamic" else None),
         ("JobId", _job_id),
+        ("GlobalJobId", lambda m: _of_job(m, "GlobalJobId")),
+        ("JobUniverse", lambda m: _of_job(m, "JobUniverse")),
         ("JobStart", lambda m: m.slot.activation.began // MICROSECONDS if m.slot.activation else None),
         ("TotalJobRunTime", _ran),
         ("TotalJobSuspendTime", _suspended),

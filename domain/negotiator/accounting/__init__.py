@@ -12,6 +12,7 @@ what an event says is what any machine would have computed.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from ...names import AccountName
@@ -331,6 +332,16 @@ def innermost(group: str, known: Container[str]) -> str:
     while group and group not in known:
         group = group.rpartition(".")[0]
     return group
+
+
+def assigned_group(name: str, settings: Mapping[str, str]) -> str:
+    """Return the accounting group of a submitter, of those of a pool's settings; ``NO_GROUP`` for none."""
+    return _assigned(name, _groups_by_key(settings.get("GROUP_NAMES", "")))
+
+
+@lru_cache(16)
+def _groups_by_key(names: str) -> dict[str, str]:
+    return {name.lower(): name for name in group_names({"GROUP_NAMES": names})}
 
 
 def _assigned(name: str, known: Mapping[str, str]) -> str:
