@@ -26,7 +26,7 @@ from .several import seen_by
 from .spins import Turn
 from .waiting_submitters import waiting_submitters
 
-RULES, OF_LIMITS, OF_GROUPS = 1, 2, 4
+RULES, OF_LIMITS, OF_GROUPS = 8, 2, 4
 """The number of the way in which cycles are decided here (``CycleHeld.rules``), and what is added to it where a job
 named concurrency limits, and where there are accounting groups, at which earlier versions did not look."""
 Why = Callable[[str], tuple[int, str, str]]

@@ -128,7 +128,8 @@ class Matchmaker:
     free: Mask = field(init=False)
     held: Mask = field(init=False)
     total: float = 0.0
-    lightest: float = inf  #: what the lightest slot weighs
+    lightest: float = inf  #: the least that a match may take
+    lightest_slot: float = inf  #: what the lightest slot weighs, whole (HTCondor's minSlotWeight)
     _names: set[str] = field(init=False)
     prefers: bool = False  #: a slot might change hands because it prefers another job
     _held_left: int = 0
@@ -178,13 +179,13 @@ class Matchmaker:
         return bool((values > self.pool.ranks[held]).any())
 
     def weigh(self) -> tuple[float, float]:
-        """The cores of all slots, and those of the lightest: of a partitionable one counts what one of its cores
-        weighs, since it may be cut."""
+        """Return the cores of all slots, and the least that a match may take: of a slot that may be cut, one core."""
         pool, rules = self.pool, self.rules
         weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
         self._weights = (weights / 1000).tolist()
         there, counted = self._meet(rules.slot_constraint), self._meet(rules.poolsize_constraint)
         self.total = int(weights[there & counted].sum()) / 1000
+        self.lightest_slot = float(weights[there].min()) / 1000 if there.any() else inf
         lightest = weights
         if rules.use_slot_weights and pool.shared.any():
             cores = pool.table.of_slots(_CPUS, _NOBODY)

@@ -200,7 +200,7 @@ class Turn:
     def _count_refused(self, rest: Rest, own: float, using: float) -> None:
         """Count those who came when no slot was left, each of whom was to have so many cores further."""
         room = rest.rights.ceiling - using
-        if room <= 0 or room < self.lightest:
+        if room <= 0 or room < self.chooser.lightest_slot:
             return
         over = own <= 0
         before, kinds = self.refused, rest.kinds
@@ -275,7 +275,7 @@ class Turn:
                 unclaimed = min(whole, most)
                 if not self.rules.consider_preemption:
                     whole = unclaimed
-                skip = not first and min(whole, pie) < self.lightest
+                skip = not first and min(whole, pie) < self.chooser.lightest_slot
                 limits = Limits(min(whole, pie), unclaimed, inf, budget.strict_room(), SHARE if whole < most else QUOTA)
                 done, got = self._negotiate(one, limits, ignoring, skip)
                 pie -= got
@@ -357,7 +357,7 @@ class Turn:
             self._negotiate(one, Limits(own, own, inf), ignoring, False)
         self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (kind >= 0)]])
         room = ceiling - using
-        alike &= (room > 0) & (room >= self.lightest)
+        alike &= (room > 0) & (room >= self.chooser.lightest_slot)
         over = alike & (slices <= 0)
         asked = alike if ignoring and self.chooser.prefers else alike & ~over
         many = int(kinds[asked].sum())
@@ -378,7 +378,7 @@ class Turn:
             self.reasons.stopped[one.name, -1] = limits.capped
             return False, 0.0
         limits.room = one.ceiling - one.using - self.promised.get(one.name, 0.0)
-        if limits.room <= 0 or limits.room < self.lightest:
+        if limits.room <= 0 or limits.room < self.chooser.lightest_slot:
             self.reasons.stopped[one.name, -1] = CEILING
             return True, 0.0
         self.active.setdefault(one.name, one.idle)

@@ -130,7 +130,7 @@ class Negotiation:
         self.most = self.rules.most_matches if limited else math.inf
         self._got: Counter[str] = Counter()
         self.total = sum(offer.weight for offer in self.offers if self._in_pie(offer))
-        there = [self._lightest(offer) for offer in self.offers if self._there(offer)]
+        there = [offer.weight for offer in self.offers if self._there(offer)]
         self.lightest = min(there, default=math.inf)
         for offer in self.offers:
             if not self._there(offer):
@@ -194,12 +194,6 @@ class Negotiation:
             return 1.0
         value = self._number(parse("SlotWeight" if "SlotWeight" in ad else "Cpus"), ad, ClassAd())
         return round(value * 1000) / 1000 if math.isfinite(value) and value >= 0 else 1.0
-
-    def _lightest(self, offer: Offer) -> float:
-        """What the lightest part of a slot weighs, taken that one of its cores is asked for."""
-        cores = self._number(parse("Cpus"), offer.ad, ClassAd())
-        split = offer.cutter is not None and self.rules.use_slot_weights and cores > 1
-        return offer.weight * 1000 / cores / 1000 if split else offer.weight
 
     def _there(self, offer: Offer) -> bool:
         constraint = self.rules.slot_constraint

@@ -145,10 +145,41 @@ def _costs(weight: str, **settings: str) -> list[float]:
 def test_parts_are_had_within_the_share_and_the_ceiling() -> None:
     pool = Pool(**NO_RANKS)
     partitionable(pool)
+    pool.slots(1, "small", Start="false")
     pool.submit("ann", 9, RequestCpus="1")
     pool.submit("bob", 9, RequestCpus="2")
     pool.grant("ann", "ceiling", 3)
     assert pool.got() == {"ann": 3, "bob": 2}
+
+
+@together(
+    ("ceiling", "further", "expected"),
+    [(5, 0, {}), (8, 0, {"ann": 8}), (5, 1, {"ann": 5}), (0, 1, {})],
+)
+def test_a_submitter_whose_ceiling_is_below_what_the_lightest_slot_weighs_whole_gets_nothing(
+    ceiling: int, further: int, expected: dict[str, int]
+) -> None:
+    """As recorded: minSlotWeight is 8 for a partitionable slot of 8 cores, and a ceiling of 5 leaves 8 jobs idle."""
+    pool = Pool(**NO_RANKS)
+    partitionable(pool)
+    pool.slots(further, "small", Start="false")
+    pool.submit("ann", 8)
+    pool.grant("ann", "ceiling", ceiling)
+    assert pool.got() == expected
+
+
+def test_a_second_spin_gives_nothing_of_a_pie_that_is_less_than_the_lightest_slot_weighs_whole() -> None:
+    pool = Pool(**NO_RANKS)
+    partitionable(pool)
+    pool.submit("ann", 1)
+    pool.submit("bob", 9)
+    assert pool.got() == {"ann": 1, "bob": 4}
+    small = Pool(**NO_RANKS)
+    partitionable(small)
+    small.slots(1, "small", Start="false")
+    small.submit("ann", 1)
+    small.submit("bob", 9)
+    assert small.got() == {"ann": 1, "bob": 7}
 
 
 def test_a_rank_that_reads_what_is_left_is_told_as_it_was_when_it_decided() -> None:
