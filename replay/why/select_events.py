@@ -13,9 +13,8 @@ _WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
 _HOLDS = (e.ClaimMade, e.ClaimEnded)
 
 
-def job_events(log: Log, cluster: int, slots: bool = True) -> list[Told]:
-    """What ``why_job`` needs to tell of any job of a cluster, in order. Without `slots` it does not tell what is in the
-    way of a job now, and the log is not read through for that."""
+def job_events(log: Log, cluster: int) -> list[Told]:
+    """Return what ``why_job`` needs for any job of a cluster, in order."""
     found = dict(log.read_stream(f"cluster/{cluster}"))
     used = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
     for slot in used:
@@ -23,14 +22,11 @@ def job_events(log: Log, cluster: int, slots: bool = True) -> list[Told]:
     for stream in _SHARED:
         found.update(log.read_stream(stream))
     cycles = [event for event in found.values() if isinstance(event, e.CycleHeld)]
-    if slots and any(cycle.unmatched for cycle in cycles):  # what the next cycle would decide depends on everything
+    if any(cycle.unmatched for cycle in cycles):  # what the next cycle would decide depends on everything
         return list(log.read())
-    jobs = {reason.job for cycle in cycles for reason in cycle.unmatched}
     used |= {match.slot for cycle in cycles for match in cycle.matches if _cluster(match.job) == str(cluster)}
     for slot in used:
         found.update(_of_kind(log.read_stream(f"slot/{slot}"), e.MatchVoided, *_WAITS, *_HOLDS))
-    for other in {_cluster(job) for job in jobs} - {str(cluster)}:
-        found.update(_of_kind(log.read_stream(f"cluster/{other}"), e.ClusterSubmitted, e.JobsEdited))
     return sorted(found.items())
 
 
