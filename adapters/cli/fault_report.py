@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
@@ -28,11 +29,33 @@ def fault_words(error: Exception, words: Sequence[str]) -> str:
 def _told(error: Exception) -> str:
     """Return what happened: in the system's words where it was the system that refused."""
     if isinstance(error, OSError) and error.strerror:
-        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
-        return ": ".join([*names, error.strerror])
+        return of_file(error)
     if isinstance(error, MemoryError):
         return "there is not enough memory for this; give it more, or ask for less at once"
     return f"this was not foreseen, and may be a fault of Poolbook's: {type(error).__name__}: {error}"
+
+
+def of_file(error: OSError) -> str:
+    """Return what the system said about a file that a command needs, which file it is, and the fix."""
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+    fix = _FIXES.get(error.errno or 0, "")
+    return ": ".join([*names, f"{error.strerror}; {fix}" if fix else str(error.strerror)])
+
+
+_RIGHTS = "check the permissions of it and of the directories above it, and who owns them"
+_FIXES = {
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.ENOENT: "check the name; a relative one starts in the current directory",
+    errno.ENOTDIR: "a part of its path is a file; check the name",
+    errno.EISDIR: "name a file in it",
+    errno.ELOOP: "its symbolic links lead in a circle; remove one",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOSPC: "make room on its disk",
+    errno.EDQUOT: "make room within the quota",
+    errno.EROFS: "its file system is read-only; name a file on another one",
+    errno.EIO: "its disk or its device failed; read the system's log",
+}
 
 
 def _kept(error: Exception, words: Sequence[str]) -> Path:

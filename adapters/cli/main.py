@@ -239,6 +239,11 @@ def _explained(error: Exception) -> int | None:
     if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
         _say(_NO_POOL)
         return 1
+    if isinstance(error, OSError) and error.filename is not None:
+        from .fault_report import of_file
+
+        _say(f"poolbook: {of_file(error)}")
+        return 1
     if not isinstance(error, PoolbookError | Refused):
         return None
     for line in getattr(error, "warnings", ()):

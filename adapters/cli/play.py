@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..bounded_text import read_input, read_text
 from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, width_of
 
@@ -79,10 +80,8 @@ def _trace(arguments: Arguments) -> Path | None:
 
 
 def _text(name: str) -> str:
-    if name == "-":
-        return sys.stdin.read()
     try:
-        return Path(name).read_text(encoding="utf-8")
+        return read_input() if name == "-" else read_text(name, "strict")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise Refusal(f"poolbook play: {name} cannot be read: {why}") from None

@@ -6,9 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
+from ..bounded_text import read_input, read_text
 from ..condor_tools.options import Arguments, UsageError, command_table, last_number
 from ..runtime.requests import SubmitDescription, new_id
 
@@ -49,7 +49,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     elif not files and sys.stdin.isatty():
         raise UsageError("no submit file is named: poolbook submit FILE, or - for standard input")
     else:
-        name, text = STANDARD_INPUT, sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
+        name, text = STANDARD_INPUT, read_input()
     return SubmitDescription(
         id=new_id(),
         text=text,
@@ -81,7 +81,7 @@ def _interactive(text: str) -> Iterator[str]:
 
 def _text_of(name: str) -> str:
     try:
-        return Path(name).read_text(encoding="utf-8", errors="surrogateescape")
+        return read_text(name)
     except OSError as error:
         told = f"\nERROR: Failed to open command file ({name}) ({error.strerror})\n"
         raise UsageError(f"submit file {name}: {error.strerror}", told=told) from None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..bounded_text import read_input, read_text
 from .options import Refusal, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def ads_of_file(option: str, name: str, form: str | None, missing: str) -> list[
     if form not in _FORMS:
         raise UsageError(f"{option}: there is no form {form!r}; the forms are: {', '.join(_FORMS)}")
     try:
-        text = sys.stdin.read() if name == "-" else _read(name)
+        text = read_input() if name == "-" else read_text(name)
     except OSError:
         raise Refusal(missing) from None
     from ...domain.classad import ClassAdSyntaxError
@@ -38,11 +38,6 @@ def ads_of_file(option: str, name: str, form: str | None, missing: str) -> list[
         return list(_ads(text, _form_of(text) if form == "auto" else form))
     except (ClassAdSyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{option} {name}: {error}") from None
-
-
-def _read(name: str) -> str:
-    with open(name, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
 
 
 def _form_of(text: str) -> str:

@@ -7,11 +7,10 @@ others are attributes and values. Source: qedit.cpp of the reference, and what i
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..bounded_text import read_input, read_text
 from .actions import Answer
 from .job_selection import ClusterOrJob, read_job_id
 from .options import Arguments, Given, Help, UsageError, command_table, find, parse
@@ -166,7 +165,7 @@ def _of_file(option: Given) -> dict[str, str]:
 
     path = option.values[0]
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text = read_input() if path == "-" else read_text(path)
     except OSError:
         raise EditError(f"Can't open file of edits: {path}\n") from None
     form = option.qualifier or "auto"

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..bounded_text import read_input, read_text
 from .formats import check_expression, parsed
 from .layout import Column, Layout, unescaped
 from .options import Arguments, Refusal, UsageError
@@ -72,18 +73,13 @@ def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
         raise UsageError(f"{given.spelled} has columns of its own: leave it out, or -af and -format")
     (name,) = given.values
     try:
-        text = sys.stdin.read() if name == "-" else _read(name)
+        text = read_input() if name == "-" else read_text(name)
     except (OSError, UnicodeDecodeError):
         raise Refusal(f"Can't open select file: {name}\nError: invalid select file {name}") from None
     found = read_format(text, name, cut=cut)
     for line in found.complaints:
         print(line, file=sys.stderr)
     return found
-
-
-def _read(name: str) -> str:
-    with open(name, encoding="utf-8") as file:
-        return file.read()
 
 
 def read_format(text: str, name: str, *, cut: bool = True) -> Format:

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.negotiator.accounting import LEAST_PRIORITY, NO_GROUP, Standing, group_of, shares
+from ..bounded_text import read_text
 from .options import UsageError
 
 if TYPE_CHECKING:
@@ -293,8 +294,7 @@ def read_file(path: str) -> list[Record]:
     """Read the records in a file that condor_userprio -long or `poolbook userprio -long` wrote. Raise `UsageError` if
     it cannot be read, or holds no such ads."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            found = of_text(file.read())
+        found = of_text(read_text(path))
     except OSError as error:
         raise UsageError(f"poolbook userprio -inputfile {path}: {error.strerror}") from None
     if not any("Name" in record for record in found):

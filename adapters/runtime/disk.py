@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import glob
 import os
-import sys
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.submit.quoting import in_new_syntax, unquoted
+from ..bounded_text import output_of, read_input, read_text
 
 _LONGEST_RUN = 60  # seconds that an included command may take; HTCondor waits forever
 
@@ -22,7 +22,7 @@ class Disk:
         self.folder = folder
 
     def read(self, path: str) -> str:
-        return (self.folder / path).read_text(encoding="utf-8", errors="surrogateescape")
+        return read_text(self.folder / path)
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).write_text(text, encoding="utf-8", errors="surrogateescape")
@@ -55,31 +55,21 @@ class Disk:
 
     def run(self, command: str) -> str:
         """Return a command's output. As in HTCondor, no shell reads the command, and its exit code is ignored. Raise
-        `OSError` if it cannot be started, or takes too long."""
-        import subprocess  # few configurations have a command
-
+        `OSError` if it cannot be started, takes too long, or writes too much."""
         try:
             words = split(unquoted(command)) if in_new_syntax(command) else command.split()
         except QuotingError as problem:
             raise OSError(str(problem)) from None
         if not words:
             raise OSError("there is no command before the |")
-        try:
-            done = subprocess.run(
-                words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=_LONGEST_RUN
-            )
-        except subprocess.TimeoutExpired:
-            raise OSError(f"it did not end within {_LONGEST_RUN} seconds") from None
-        return done.stdout.decode("utf-8", errors="surrogateescape")
+        return output_of(words, self.folder, _LONGEST_RUN)
 
     def standard_input(self) -> str:
         """Return what stands on standard input. It is read once: a submission may be tried again."""
         return _standard_input()
 
 
-@cache
-def _standard_input() -> str:
-    return sys.stdin.buffer.read().decode("utf-8", errors="surrogateescape")
+_standard_input = cache(read_input)
 
 
 class ReadOnlyDisk(Disk):

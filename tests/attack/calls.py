@@ -12,14 +12,16 @@ from .. import forked
 from ..pool.real import PATIENCE, Folder, environment
 
 _MANY = """
-import contextlib, io, json, sys
+import contextlib, io, json, signal, sys
 from poolbook.adapters.cli.main import main
 answers = []
+signal.signal(signal.SIGALRM, signal.default_int_handler)
 for words in json.load(sys.stdin):
     out, err = (
         io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="surrogateescape", write_through=True) for _ in "oe"
     )
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        signal.alarm(SECONDS)
         try:
             code = main(words)
         except SystemExit as end:
@@ -29,6 +31,9 @@ json.dump(answers, sys.stdout)
 """
 
 
+LONGEST = 20  #: seconds after which a command is interrupted; its exit code is then 130
+
+
 class Call(NamedTuple):
     words: Sequence[str]
     code: int
@@ -36,10 +41,14 @@ class Call(NamedTuple):
     err: str
 
 
-def start(folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None) -> forked.Process:
+def start(
+    folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None, longest: int = LONGEST
+) -> forked.Process:
     """Begin a process that does these commands one after the other in a folder."""
     env = {**environment(), "HOME": str(folder.path), "XDG_STATE_HOME": str(folder.path / "state")}
-    process = forked.start(["-c", _MANY], cwd=folder.path, env=env, stdin=forked.PIPE, user=user)
+    process = forked.start(
+        ["-c", _MANY.replace("SECONDS", str(longest))], cwd=folder.path, env=env, stdin=forked.PIPE, user=user
+    )
     assert process.stdin is not None
     process.stdin.write(json.dumps(list(map(list, calls))))
     return process
@@ -55,5 +64,7 @@ def answers(process: forked.Process, calls: Sequence[Sequence[str]]) -> list[Cal
     return done
 
 
-def called(folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None) -> list[Call]:
-    return answers(start(folder, calls, user), calls)
+def called(
+    folder: Folder, calls: Sequence[Sequence[str]], user: int | None = None, longest: int = LONGEST
+) -> list[Call]:
+    return answers(start(folder, calls, user, longest), calls)

@@ -474,3 +474,18 @@ def test_a_socket_that_cannot_be_made_is_said_in_words(shared: Shared) -> None:
     said = shared.call("serve", code=1)
     assert "pool.db.sock cannot be listened at: " in said
     assert "Traceback" not in said
+
+
+def test_the_output_of_another_users_job_cannot_be_printed_and_the_reason_is_reported() -> None:
+    with folder_of_all() as shared:
+        shared.write(
+            "runs.sub", "executable = /bin/sleep\narguments = 60\nshould_transfer_files = YES\noutput = o\nqueue\n"
+        )
+        with shared.served():
+            shared.call_as(None, "submit", "runs.sub")
+            shared.wait_for(lambda: shared.call("q", "-af", "JobStatus") == "2\n")
+            shared.wait_for(lambda: list(shared.path.rglob("_condor_stdout")))
+            said = shared.call_as(STRANGER, "condor_tail", "1.0")
+            assert said.startswith("Failed to peek at file from starter: Cannot open file "), said
+            assert "Permission denied" in said
+            shared.call_as(None, "rm", "-all")

@@ -136,3 +136,37 @@ def test_two_jobs_of_a_cluster_never_see_each_others_files(folder: Folder) -> No
         folder.call("submit", "job.sub")
         folder.wait_for(lambda: folder.call("history", "-af", "ExitCode").split() == ["0"] * 4)
     assert [Path(folder.path / f"made.{proc}").read_text() for proc in range(4)] == [f"{proc}\n" for proc in range(4)]
+
+
+IN_PLACE_OF_STDOUT = (
+    # script; what HTCondor 25.14 leaves in the output file, with transfer and streamed (not tried there: /dev/zero)
+    ("rm -f S", None, "hi\n"),
+    ("rm -f S; rm -rf ./* ./.[a-z]*", None, "hi\n"),
+    ("rm -f S; mkdir S; touch S/in", None, "hi\n"),
+    ("rm -f S; mkfifo S", None, "hi\n"),
+    ("rm -f S; ln -s nowhere S", None, "hi\n"),
+    ("rm -f S; echo linked > other; ln -s other S", "linked\n", "linked\n"),
+    ("rm -f S; ln -s /dev/null S", "", ""),
+    ("rm -f S; ln -s /dev/zero S", "", ""),
+    ("rm -f S; echo new > S", "new\n", "new\n"),
+)
+
+
+def test_a_job_may_remove_or_replace_its_own_standard_output(folder: Folder) -> None:
+    """As in HTCondor 25.14, it is Completed, and has the output that stands in the scratch directory at its end."""
+    text = ["executable = /bin/sh", "transfer_executable = false", "request_memory = 16", "should_transfer_files = YES"]
+    for number, (script, _, _) in enumerate(IN_PLACE_OF_STDOUT):
+        for kind in ("brought", "streamed"):
+            text.append(f"output = {kind}{number}")
+            text.append(f"error = {kind}{number}.err")
+            text.append(f"stream_output = {str(kind == 'streamed').lower()}")
+            text.append(f"arguments = \"-c 'echo hi; {script.replace('S', '_condor_stdout')}'\"\nqueue")
+    folder.write("job.sub", "\n".join(text))
+    folder.call("run", "job.sub", "-slots", "4")
+    count = 2 * len(IN_PLACE_OF_STDOUT)
+    assert folder.call("history", "-af", "JobStatus", "ExitCode").splitlines() == ["4 0"] * count
+    for number, (script, brought, streamed) in enumerate(IN_PLACE_OF_STDOUT):
+        for name, expected in ((f"brought{number}", brought), (f"streamed{number}", streamed)):
+            path = folder.path / name
+            assert (path.read_text() if path.exists() else None) == expected, (script, name)
+    assert not list(folder.path.glob("_condor*"))

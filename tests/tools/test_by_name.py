@@ -382,7 +382,7 @@ def test_qsub_reads_the_options_in_a_script(call: Call, tmp_path: Path) -> None:
 
 
 def test_qsub_takes_a_script_from_its_input(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("echo piped\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"echo piped\n")))
     out, _, code = call("qsub", "-test")
     (script,) = tmp_path.glob("STDIN_qsub.*")
     assert (script.read_text(), code) == ("echo piped\n", 0)

@@ -9,9 +9,9 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
+from ...bounded_text import read_text
 from ...condor_tools.job_log_waiting import LogEntry, UnreadableEntry, take_entries
 from ...condor_tools.tool_options import ToolEnded, usage_of
 
@@ -66,7 +66,7 @@ def _entries(paths: Sequence[str]) -> Iterator[LogEntry]:
     """Yield the whole entries of logs; those of a log that is missing or unreadable are none."""
     for path in paths:
         try:
-            yield from take_entries(Path(path).read_bytes())[0]
+            yield from take_entries(read_text(path).encode("utf-8", "surrogateescape"))[0]
         except FileNotFoundError:
             continue
         except (OSError, UnreadableEntry) as problem:

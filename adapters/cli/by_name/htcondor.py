@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ....domain.errors import PoolbookError
+from ...bounded_text import read_text
 from ...condor_tools.tool_options import ToolEnded, usage_of, version
 from ...runtime.requests import Refused
 from ..common import DEFAULT_LOG
@@ -143,8 +144,7 @@ def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
         raise _Failed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
     if asked.annex_name is not None:
         raise _Failed("HPC Annex functionality has not been enabled by your HTCondor administrator.")
-    with open(file, encoding="utf-8", errors="surrogateescape") as text:
-        queued = re.findall(r"^[ \t]*queue\b[ \t]*(.*?)[ \t]*$", text.read(), re.MULTILINE | re.IGNORECASE)
+    queued = re.findall(r"^[ \t]*queue\b[ \t]*(.*?)[ \t]*$", read_text(file), re.MULTILINE | re.IGNORECASE)
     if queued[-1:] not in ([], [""], ["1"]):
         raise _Failed("Can only submit one job at a time")
     try:
@@ -184,8 +184,7 @@ def _print_file(name: str) -> Callable[[argparse.Namespace, Callable[[str], obje
     def printed(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
         ad = _ad(asked, say)
         path = os.path.join(str(ad.eval("Iwd")), str(ad.eval(name)) if name in ad else "")
-        with open(path, encoding="utf-8", errors="replace") as file:
-            print(file.read())
+        print(read_text(path, "replace"))
 
     return printed
 

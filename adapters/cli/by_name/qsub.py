@@ -10,9 +10,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...bounded_text import read_input, read_text
 from ...condor_tools.tool_options import ToolEnded, usage_of
 
 _SHORT: Final = "A:a:b:c:d:e:f:hi:Ij:l:m:M:N:o:p:q:r:S:t:v:VW:z"
@@ -130,7 +130,7 @@ def _option(word: str, rest: list[str]) -> tuple[str, str]:
 def _directives(path: str, form: re.Pattern[str]) -> list[str]:
     """Return the words of a script's lines for qsub."""
     try:
-        lines = Path(path).read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = read_text(path).splitlines()
     except OSError as problem:
         print(f"condor_qsub: {path}: {problem.strerror}", file=sys.stderr)
         return []
@@ -150,8 +150,8 @@ def _from_input(asked: _Asked) -> _Asked:
     """Keep standard input as the script, in the current folder."""
     name = asked.of("N")
     number, path = tempfile.mkstemp(prefix=f"{name or 'STDIN'}_qsub.", dir=os.getcwd())
-    with os.fdopen(number, "w") as script:
-        script.write(sys.stdin.read())
+    with os.fdopen(number, "w", errors="surrogateescape") as script:
+        script.write(read_input())
     os.chmod(path, 0o700)
     return asked._replace(words=(path,), options={"N": "STDIN", **asked.options})
 
@@ -309,7 +309,10 @@ def _submitted(text: str) -> str:
     from ..main import main
 
     told = io.StringIO()
-    with tempfile.NamedTemporaryFile("w", prefix="condor_qsub.") as file, redirect_stdout(told):
+    with (
+        tempfile.NamedTemporaryFile("w", errors="surrogateescape", prefix="condor_qsub.") as file,
+        redirect_stdout(told),
+    ):
         file.write(text)
         file.flush()
         code = main(["condor_submit", "-terse", file.name])
@@ -369,7 +372,7 @@ def _sentinel(jobs: Sequence[str], held: str) -> str:
     path = f"{tools_folder()}:{os.environ.get('PATH', os.defpath)}"
     script = _SENTINEL.format(jobs=" ".join(jobs), held=held)
     number, file = tempfile.mkstemp(prefix=f"cluster{held}_sentinel.")
-    with os.fdopen(number, "w") as out:
+    with os.fdopen(number, "w", errors="surrogateescape") as out:
         out.write(f'#!/bin/sh\nexport PATH={shlex.quote(path)} POOLBOOK_LOG={shlex.quote(named)}\nrm "$0"\n{script}')
     os.chmod(file, 0o700)
     return f"universe = local\nexecutable = {file}\nqueue\n"

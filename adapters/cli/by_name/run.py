@@ -25,7 +25,9 @@ def condor_run(argv: Sequence[str]) -> int:
     universe, appended, getenv, command = _read(argv)
     names = {name: Path(f".condor_{name}.{os.getpid()}") for name in _FILES}
     with _removed(names.values()):
-        names["run"].write_text(f"#!{os.environ.get('SHELL', '/bin/sh')}\n{' '.join(command)} \n")
+        names["run"].write_text(
+            f"#!{os.environ.get('SHELL', '/bin/sh')}\n{' '.join(command)} \n", errors="surrogateescape"
+        )
         names["run"].chmod(0o700)
         lines = [
             f"universe = {universe}",
@@ -38,7 +40,7 @@ def condor_run(argv: Sequence[str]) -> int:
             *appended,
             "queue",
         ]
-        names["submit"].write_text("\n".join(lines) + "\n")
+        names["submit"].write_text("\n".join(lines) + "\n", errors="surrogateescape")
         cluster = _submitted(names["submit"])
         try:
             code = _waited(names["log"])

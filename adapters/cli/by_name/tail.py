@@ -60,8 +60,11 @@ def tail(argv: Sequence[str]) -> int:
         if ad is None:
             raise ToolEnded(1, f"No such job: {job[0]}.{job[1]}\n")
         if run is not None and run.scratch:
-            files = dict(_files(ad, run, streams, arguments.words[1:]))
-            _show(files, shown, at_most)
+            try:
+                files = dict(_files(ad, run, streams, arguments.words[1:]))
+                _show(files, shown, at_most)
+            except OSError as error:  # the scratch directory of another user's job, or one that is being removed
+                _failed(f"Cannot open file {error.filename or run.scratch} ({error.strerror})")
             if not follows:
                 return 0
         time.sleep(_PAUSE)  # condor_tail waits for a job that does not run yet, with -auto-retry and without

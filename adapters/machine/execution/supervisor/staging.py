@@ -100,7 +100,7 @@ class Staging:
             with open(source, "rb") as reader:
                 size = os.fstat(reader.fileno()).st_size
                 tally.admit(source, size)
-                while data := reader.read(_BUFFER):
+                while size and (data := reader.read(_BUFFER)):  # a device has no size, and perhaps no end
                     while data:
                         data = data[os.write(writer, data) :]
         finally:

@@ -216,13 +216,23 @@ def take_back(
 
 
 def _streams(order: Order, scratch: str) -> list[tuple[str, str]]:
-    """Return output and error, once if they are one, with where they belong."""
+    """Return output and error, once if they are one, with where they belong. What the job itself made in place of one,
+    even of a streamed one, is brought as well if it is a file or, empty, a device; else nothing is, without a failure.
+    """
     found = {}
+    transfer = order["transfer"]
     for name, own in STREAMS.items():
         shared = name == "stderr" and order["stderr"] == order["stdout"]
-        if name in order["transfer"]["brought"] and not shared:
+        if (name in transfer["brought"] or name in transfer["streamed"]) and not shared:
             found[f"{scratch}/{own}"] = _destination(order, order[name])
-    return [(source, target) for source, target in found.items() if os.path.isfile(source)]
+    return [(source, target) for source, target in found.items() if _can_be_brought(source)]
+
+
+def _can_be_brought(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        mode = os.stat(path).st_mode
+        return stat.S_ISREG(mode) or stat.S_ISCHR(mode)
+    return False
 
 
 def _outputs(order: Order, scratch: str, own: set[str]) -> list[str]:

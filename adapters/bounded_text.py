@@ -1,0 +1,90 @@
+"""Read files, standard input and the output of programs as text, up to a bound: an endless one must not use all
+memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Timer
+from time import monotonic
+from typing import IO
+
+LONGEST = 256 << 20  #: bytes of one text
+MOST_LINES = 10_000_000  #: lines of one text: each may be an item of a queue statement
+_PIECE = 1 << 20
+
+
+class TooLongError(OSError):
+    """A text is longer than is read, or takes too long to come; `strerror` says what the bound is, and the fix."""
+
+    def __init__(self, why: str, name: str) -> None:
+        super().__init__(errno.EFBIG, why, name)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> str:
+    """Return all that `stream` has, as UTF-8. Raise `TooLongError` if it is longer than `LONGEST`, or has more lines
+    than `MOST_LINES`."""
+    parts: list[bytes] = []
+    size = lines = 0
+    while part := stream.read(_PIECE):
+        parts.append(part)
+        size += len(part)
+        lines += part.count(b"\n")
+        if size > LONGEST:
+            raise TooLongError(
+                f"it is longer than {LONGEST >> 20} MB, the most that is read of one text; split it", name
+            )
+        if lines > MOST_LINES:
+            raise TooLongError(
+                f"it has more than {MOST_LINES:,} lines, the most that are read of one text; split it", name
+            )
+    return b"".join(parts).decode("utf-8", errors)
+
+
+def read_text(path: str | Path, errors: str = "surrogateescape") -> str:
+    """Return the text of a file, each line ended by a newline character alone. Raise `OSError` if it
+    cannot be read, or is too long."""
+    with open(path, "rb") as file:
+        return text_of(file, str(path), errors).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_input() -> str:
+    """Return what is on standard input. Raise `OSError` if it cannot be read, or is too long."""
+    return text_of(sys.stdin.buffer, "standard input")
+
+
+def output_of(words: Sequence[str], folder: Path, seconds: float) -> str:
+    """Return the output of a program, whatever its exit code. Raise `OSError` if it cannot be started, does not end in
+    time, or writes more than `text_of` reads: then it and what it has started are killed."""
+    until = monotonic() + seconds
+    with subprocess.Popen(
+        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        late = Timer(seconds, _kill, (process,))
+        late.start()
+        try:
+            assert process.stdout is not None
+            text = text_of(process.stdout, words[0])
+            process.wait()
+        except BaseException:
+            _kill(process)
+            raise
+        finally:
+            late.cancel()
+    if process.returncode == -signal.SIGKILL and monotonic() >= until:
+        raise TooLongError(f"it did not end within {seconds:g} seconds", words[0])
+    return text
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
