@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from .ad import ClassAd
 from .context import Context
-from .environment import Environment, lookup, root_of
+from .environment import ENTERING, Environment, lookup, root_of
 from .scalar import evaluate_in
 from .tree import AdExpression, Attribute, Binary, Expression, Parentheses, References, Value, children, operations
 from .unparse import unparse
-from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
+from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed, lower, to_bytes
 
 
 def references(expression: Expression, ad: ClassAd | None) -> References:
@@ -21,7 +21,7 @@ def references(expression: Expression, ad: ClassAd | None) -> References:
     within = ClassAd() if ad is None else ad
     internal = _Search(within, Environment(within, None, Context()), internal=True)
     try:
-        internal.follow(expression, within, 400)
+        internal.follow(expression, within, _DEEPEST)
         return References(internal.result(), tuple(external_references(expression, within)))
     except RecursionError:
         raise EvaluationFailed(f"the references of {_shown(expression)} lead back to themselves") from None
@@ -30,16 +30,27 @@ def references(expression: Expression, ad: ClassAd | None) -> References:
 operations.references = references
 
 
+def references_found(expression: Expression, ad: ClassAd) -> References:
+    """Return the references; none where the search fails, as circular references make it."""
+    try:
+        return references(expression, ad)
+    except EvaluationError:
+        return References((), ())
+
+
 def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:
     """Return the references that an ad does not resolve."""
     search = _Search(ad, Environment(ad, None, Context()) if env is None else env, internal=False)
-    search.follow(expression, ad, 400)
+    search.follow(expression, ad, _DEEPEST)
     return list(search.result())
 
 
 def _shown(value: Any) -> str:
     text = unparse(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_DEEPEST = 400
 
 
 class _Search:
@@ -49,6 +60,9 @@ class _Search:
         self.internal = internal
         self.names: dict[str, str] = {}
         self.here = root
+        # What was followed, with the depth that it needs and what keeps its ids in use.
+        self.followed: dict[tuple[int, int, bool], tuple[int, Any, ClassAd]] = {}
+        self.lowest = _DEEPEST
 
     def result(self) -> tuple[str, ...]:
         return tuple(self.names[key] for key in sorted(self.names, key=to_bytes))
@@ -63,6 +77,7 @@ class _Search:
         pending = [expression]
         while pending:
             node = pending.pop()
+            self.env.spend(1)
             if isinstance(node, Attribute):
                 self._attribute(node, depth, scope)
             elif not (scope and isinstance(node, AdExpression)):
@@ -96,13 +111,19 @@ class _Search:
             self.add(node.name)
         if depth <= 0:
             raise EvaluationFailed(f"the references of {_shown(node)} nest too deeply")
-        before = self.here
+        self.env.spend(ENTERING)
+        followed = self.followed.get((id(thing), id(place), scope))
+        if followed is not None and followed[0] <= depth:
+            self.lowest = min(self.lowest, depth - followed[0])
+            return
+        before, lowest, self.lowest = self.here, self.lowest, depth - 1
         if not isinstance(thing, ClassAd):
             self.follow(thing, place, depth - 1, scope)
         elif not scope:
             for _, expression in thing._cells.values():
                 self.follow(expression, place, depth - 1)
-        self.here = before
+        self.followed[id(thing), id(place), scope] = depth - self.lowest, thing, place
+        self.here, self.lowest = before, min(lowest, self.lowest)
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ def _project(env: Environment, ad: ClassAd | None, members: ListValue, key: str,
             out.append(AdExpression(value._cells))
         else:
             out.append(as_expression(value))
+    env.unfold(out)
     return ListValue(out, None)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from .ad import ClassAd
 from .columns import ABSENT, OTHER, factorize
 from .context import Context
-from .environment import MATCH_NAMES, Environment
+from .environment import MATCH_NAMES, MAX_STEPS, Environment
 from .scalar import evaluate_in
 from .slot_columns import SlotColumns
 from .survey import strays, survey
@@ -30,6 +30,13 @@ Marks = frozenset[tuple[str, str]]
 # Beyond this depth or chain length the scalar compiler takes over: it knows where HTCondor gives up.
 MOST_NESTED = 50
 _MOST_STEPS = 300
+STEPS_IN_A_SLOT = 2000
+"""What the scalar compiler may take for each slot, besides a budget that is for all of them."""
+MOST_ENTERED = 500
+"""The attributes that one evaluation may follow, and some for each expression of the slots.
+
+Without choices between rows, it follows each once.
+"""
 
 
 # Handlers that evaluate a node over some rows, registered by the modules of operators and of functions.
@@ -51,6 +58,10 @@ class Columnar:
         self.depends: dict[str, int] = {}  # the versions of the columns that were read
         self.lasting = True  # the result depends on the columns alone, not on the job or the context
         self.steps = 0  # of HTCondor's depth, taken by the expressions under evaluation
+        self.entered: dict[tuple[tuple[str, str], int, int], tuple[Vector, Rows]] = {}
+        self.most_entered = MOST_ENTERED + 10 * len(table.heap.expressions)
+        self.circular = 0
+        self.budget = MAX_STEPS + STEPS_IN_A_SLOT * len(table)
 
     def whole(self, node: Expression, side: str = JOB, rows: Rows = None, marks: Marks = frozenset()) -> Vector:
         """Evaluate a complete expression; see ``run``."""
@@ -135,8 +146,18 @@ class Columnar:
     def _entered(self, thing: Expression, mark: tuple[str, str], rows: Rows, marks: Marks) -> Vector:
         """Evaluate the expression under a name; undefined where that name is under evaluation already."""
         if mark in marks:
+            self.circular += 1
             return ALL_UNDEFINED
-        return self.whole(thing, mark[0], rows, marks | {mark})
+        if (known := self.entered.get((mark, id(thing), id(rows)))) is not None:
+            return known[0]
+        self.most_entered -= 1
+        if self.most_entered < 0:
+            raise EvaluationFailed(f"the evaluation of {mark[1]} in columns takes too many steps")
+        circular = self.circular
+        vector = self.whole(thing, mark[0], rows, marks | {mark})
+        if self.circular == circular:
+            self.entered[mark, id(thing), id(rows)] = vector, rows
+        return vector
 
     def _of_slots(self, key: str, rows: Rows, marks: Marks, or_job: bool = False) -> Vector:
         """Return a column. Absent cells are undefined, or with ``or_job`` the job's attribute of that name."""
@@ -225,12 +246,15 @@ class Columnar:
         my, target = (self.job, ad) if self.job_is_left else (ad, self.job)
         env = Environment(my, target, self.context)
         env.depth -= self.steps
+        given = env.steps = min(MAX_STEPS, max(STEPS_IN_A_SLOT, self.budget))
         if marks:
             env.active = {(id((self.job if where == JOB else ad)._cells), key) for where, key in marks}
         try:
             return evaluate_in(node, env, self.job if side == JOB else ad)
         except RecursionError:
             raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
+        finally:
+            self.budget -= given - env.steps
 
     def closed(self, value: Any) -> Any:
         """Return a value that may leave its slot: the members of a list or an ad must be constants."""

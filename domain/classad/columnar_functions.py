@@ -40,15 +40,17 @@ def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) 
     vectors = [evaluation.run(argument, side, rows, marks) for argument in arguments]
     if key in _KIND_TESTS:
         return _kind_test(vectors[0], _KIND_TESTS[key])
-    env = Environment(None, None, evaluation.context)
+    context = evaluation.context
     body = function.eager
     if body is not None:
-        return distinct(evaluation, vectors, rows, lambda values: body(env, None, values))
+        return distinct(evaluation, vectors, rows, lambda values: body(Environment(None, None, context), None, values))
     lazy = function.lazy
     assert lazy is not None
-    return distinct(
-        evaluation, vectors, rows, lambda values: lazy(env, None, [_returning(value) for value in values], node)
-    )
+
+    def call(values: list[Any]) -> Any:
+        return lazy(Environment(None, None, context), None, [_returning(value) for value in values], node)
+
+    return distinct(evaluation, vectors, rows, call)
 
 
 def _of_members(
@@ -57,12 +59,12 @@ def _of_members(
     """Evaluate a function of the list literal at argument ``at``, each member a vector."""
     body = function.eager
     assert body is not None
-    env = Environment(None, None, evaluation.context)
     end = at + len(arguments[at].members)
     flat = [*arguments[:at], *arguments[at].members, *arguments[at + 1 :]]
 
     def call(values: list[Any]) -> Any:
         members = ListValue([Constant(value) for value in values[at:end]], None)
+        env = Environment(None, None, evaluation.context)
         return body(env, None, [*values[:at], members, *values[end:]])
 
     return distinct(evaluation, [evaluation.run(part, side, rows, marks) for part in flat], rows, call)

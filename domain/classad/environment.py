@@ -6,12 +6,13 @@ ad of a match is placed in a small context ad that defines TARGET, OTHER and AD,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .ad import ClassAd
 from .context import Context, Randomness
 from .syntax import parse, parse_new_ad
+from .tree import Expression, ListValue, children
 from .values import ContextError, EvaluationFailed
 
 MATCH_ROOT = ClassAd._nested(
@@ -39,8 +40,35 @@ MATCH_NAMES = _SPECIAL | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CON
 
 
 MAX_DEPTH = 400
-# HTCondor stops after ten million evaluated nodes; here attributes are counted, which are fewer.
-MAX_STEPS = 1_000_000
+MAX_STEPS = 4_000_000
+"""The budget of one evaluation, or of one search for references: the nodes that it visits.
+
+A user writes the expressions that the pool evaluates, and one of a few lines (``E1 = E0 + E0``, ``E2 = E1 + E1`` ...)
+leads to 2^40 nodes. So every walk over expressions is linear in what was written, or pays from this budget. A walk that
+overdraws it raises EvaluationFailed: its expression fails, and no other. HTCondor stops after ten million nodes; less
+is needed here, since what was evaluated once is remembered (``scalar.repeated``). The walks:
+
+====================  ==================================================================================================
+evaluation            ``scalar.enter`` and ``evaluate_in`` pay for an expression's nodes, and remember values
+functions             ``node_compilers.bind`` pays for the members and characters that a function reads and makes; a
+                      quarter of a step each, so that an evaluation makes at most 16 MB of text
+regular expressions   ``functions_patterns`` pays a quarter of the budget for a match that takes long
+lists made of lists   ``Environment.unfold`` pays for the nodes that the text of such a list would have
+references            ``analysis._Search`` follows a name once in each ad, and pays for each reference
+simplification        ``simplify.Known`` rewrites a name once, gives up after ``MOST_REWRITTEN``, folds small constants
+                      only, and pays for folding
+over time             ``time_evaluation`` follows a name once and pays for it; ``time_dependence`` looks at a name once
+in columns            ``columnar`` evaluates a name once, gives up after ``MOST_ENTERED``; then ``scalar`` takes over,
+                      with one budget for all slots (``Columnar.in_slot``); ``plans`` inlines ``_MOST_INLINED`` names
+parsing, compiling,   linear in the text, of which ``tokens.MAX_TOKENS`` bounds the length
+surveys, unparsing
+====================  ==================================================================================================
+"""
+ENTERING = 20
+"""What following a name costs besides: it takes as long as this many operators."""
+REMEMBERS_BELOW = MAX_STEPS - 500
+"""An evaluation with fewer steps left remembers values. Nearly all are shorter: for them it is not worth while."""
+MOST_REMEMBERED = 100_000
 
 
 Ad = ClassAd | None
@@ -54,6 +82,15 @@ class Environment:
     depth = MAX_DEPTH
     steps = MAX_STEPS
     active: set[tuple[int, str]] | None = None
+    # Values by expression and ad: (value, depth needed, ``active`` if it matters, expression, ad); the last two keep
+    # the ids in use.
+    remembered: dict[tuple[int, int], tuple[Any, int, frozenset[tuple[int, str]] | None, Any, Any]] | None = None
+    # Counts what may differ when it is evaluated again: random numbers, embedders' functions.
+    unrepeatable = 0
+    # Counts circular references, which depend on what is under evaluation.
+    circular = 0
+    # The least depth that was left, at any point so far.
+    lowest = MAX_DEPTH
     randomness: Randomness | None = None
     nested: tuple[ClassAd, ClassAd] | None = None
     # The ad in which a call of ``LEAVERS`` left the search; None: the ad at hand.
@@ -72,8 +109,36 @@ class Environment:
             self.right = target
             self.root = MATCH_ROOT
 
+    def spend(self, steps: int) -> None:
+        """Pay for work from the budget; raise EvaluationFailed where it is overdrawn."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} steps")
+
+    def pay(self, values: Sequence[Any]) -> None:
+        """Pay for the characters and members of a function's arguments, or of its result."""
+        for value in values:
+            if (type(value) is str or type(value) is ListValue) and len(value) > 100:
+                self.spend(len(value) // 4)
+
+    def unfold(self, made: Sequence[Expression]) -> None:
+        """Pay for each node of a list's computed members: they may share parts, which any text of it repeats."""
+        pending = [*made]
+        while pending:
+            node = pending.pop()
+            value = getattr(node, "value", None)
+            self.spend(1)
+            self.pay((value,))
+            if isinstance(value, ListValue):
+                pending += value.expressions
+            elif isinstance(value, ClassAd):
+                pending += [expression for _, expression in value._cells.values()]
+            else:
+                pending += children(node)
+
     def random(self) -> Randomness:
         """Return the evaluation's random numbers; raise ContextError where the context has no seed."""
+        self.unrepeatable += 1
         if self.randomness is None:
             if self.context.seed is None:
                 raise ContextError("random() needs a seed: evaluate with Context(seed=<number>)")
@@ -103,6 +168,13 @@ class Environment:
         if other is not None:
             inner.nested = place, other
         return inner
+
+    def leave(self, inner: Environment) -> None:
+        """Go on with this environment where one from ``inside`` ended."""
+        self.steps = inner.steps
+        self.unrepeatable += inner.unrepeatable
+        self.circular += inner.circular
+        self.lowest = min(self.lowest, inner.lowest)
 
 
 def enclosing(env: Environment, ad: ClassAd) -> ClassAd | None:

@@ -40,7 +40,7 @@ def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     if env.depth <= 0:
         raise EvaluationFailed("eval() nests too deeply")
     env.depth -= 1
-    env.steps -= 1
+    env.spend(1 + len(text) // 4)
     try:
         return evaluate_in(expression, env, ad)
     finally:
@@ -52,6 +52,7 @@ def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """Return the argument's value, and report it to the context's ``trace``."""
     value = arguments[0](env, ad)
     if env.context.trace is not None:
+        env.unrepeatable += 1
         env.context.trace(f"Classad debug: {unparse(node.arguments[0])} --> {unparse(value)}")
     return value
 
@@ -108,7 +109,7 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
         pattern = arguments[1](env, ad)
         if type(pattern) is not str:
             raise EvaluationFailed("unresolved(): the second argument must be a string")
-        if matches(pattern, "", "i") is ERROR:
+        if matches(env, pattern, "", "i") is ERROR:
             return ERROR
     names: list[str] = []
     if isinstance(thing, Expression) and place is not None:
@@ -119,7 +120,7 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
     names = [name[7:] if lower(name[:7]) == "target." else name for name in names]
     if pattern is None:
         return ",".join(names)
-    return any(matches_something(pattern, name) for name in names)
+    return any(matches_something(env, pattern, name) for name in names)
 
 
 def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, nested: Expression) -> Any:
@@ -132,10 +133,13 @@ def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, n
         return UNDEFINED if place is UNDEFINED else ERROR
     if type(expression) is ClassAd:
         return expression
+    inner = env.inside(place)
     try:
-        return evaluate_in(expression, env.inside(place), place)
+        return evaluate_in(expression, inner, place)
     except EvaluationFailed:
         return ERROR
+    finally:
+        env.leave(inner)
 
 
 def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[list[Any] | None, Any]:
@@ -162,7 +166,9 @@ def _eval_in_each_context(env: Environment, ad: Ad, arguments: list[Any], node: 
     values, members = _each(env, ad, arguments, node)
     if values is None:
         return UNDEFINED if members is UNDEFINED else ERROR
-    return ListValue(tuple(as_expression(value) for value in values), None, shared=True)
+    made = tuple(as_expression(value) for value in values)
+    env.unfold(made)
+    return ListValue(made, None, shared=True)
 
 
 @lazy("countmatches", 2)

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from .environment import Ad, Environment
+from .environment import ENTERING, MAX_STEPS, Ad, Environment
 from .function_registry import eager
 from .functions_string_lists import exceptional, items_of, not_strings
 from .scalar import member
@@ -41,17 +41,34 @@ def _compiled(pattern: str, options: str) -> Any:
         return None
 
 
-def matches(pattern: str, text: str, options: str) -> Any:
-    """Tell whether a pattern is found in a text: a boolean, or ``ERROR``."""
-    compiled = _compiled(pattern, options)
-    if compiled is None:
+_EFFORTS = (("(*LIMIT_MATCH=2000)", 100), ("(*LIMIT_MATCH=100000)", MAX_STEPS // 200), ("", MAX_STEPS // 4))
+"""How long to search, and what it costs: the library does not say how long it took. "" is its own limit."""
+
+
+def _searched(env: Environment, pattern: str, options: str, data: bytes, at: int = 0, way: str = "search") -> Any:
+    """Search bytes for a valid pattern; raise pcre2.LibraryError where it hits the library's own limit."""
+    import pcre2
+
+    for limit, steps in _EFFORTS:
+        env.spend(steps)
+        try:
+            return getattr(_compiled(limit + pattern, options), way)(data, at)
+        except pcre2.LibraryError:
+            if not limit:
+                raise
+    raise AssertionError("the last effort returns or raises")
+
+
+def matches(env: Environment, pattern: str, text: str, options: str) -> Any:
+    """Return True if a pattern is found in a text, False if not, ``ERROR`` where that cannot be said."""
+    if _compiled(pattern, options) is None:
         return ERROR
     import pcre2
 
     try:
-        return compiled.search(to_bytes(text)) is not None
+        return _searched(env, pattern, options, to_bytes(text)) is not None
     except pcre2.LibraryError:
-        return ERROR  # it hit the library's step limit
+        return ERROR
 
 
 def is_pattern(pattern: str, options: str = "") -> bool:
@@ -78,16 +95,16 @@ def matched_groups(pattern: str, text: str, options: str = "") -> list[str] | No
     return [from_bytes(group or b"") for group in (found.group(0), *groups[:last])]
 
 
-def matches_something(pattern: str, text: str) -> bool:
+def matches_something(env: Environment, pattern: str, text: str) -> bool:
     """Tell whether a pattern is found in a text, without case, with a match that is not empty."""
-    return matches("(*NOTEMPTY)" + pattern, text, "i") is True
+    return matches(env, "(*NOTEMPTY)" + pattern, text, "i") is True
 
 
 @eager("regexp", 2, 3)
 def _regexp(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if (unfit := not_strings(values)) is not None:
         return unfit
-    return matches(values[0], values[1], values[2] if len(values) == 3 else "")
+    return matches(env, values[0], values[1], values[2] if len(values) == 3 else "")
 
 
 @eager("regexpmember", 2, 3, members={2: 1, 3: 1})
@@ -105,7 +122,7 @@ def _regexp_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
             undefined = True
         elif type(text) is not str:
             return ERROR
-        elif matches(pattern, text, options) is True:
+        elif matches(env, pattern, text, options) is True:
             return True
     return UNDEFINED if undefined else False
 
@@ -121,7 +138,7 @@ def _string_list_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
     items = items_of(text, values[2] if len(values) > 2 else ", ")
     if not items:
         return UNDEFINED
-    return any(matches(pattern, item, options) is True for item in items)
+    return any(matches(env, pattern, item, options) is True for item in items)
 
 
 def _declare_substitution(name: str, always: str) -> None:
@@ -130,7 +147,7 @@ def _declare_substitution(name: str, always: str) -> None:
         if (unfit := not_strings(values)) is not None:
             return unfit
         pattern, text, replacement = values[:3]
-        return substitute(pattern, text, replacement, (values[3] if len(values) == 4 else "") + always)
+        return substitute(env, pattern, text, replacement, (values[3] if len(values) == 4 else "") + always)
 
 
 _declare_substitution("regexps", "")
@@ -138,14 +155,13 @@ _declare_substitution("replace", "f")
 _declare_substitution("replaceall", "fg")
 
 
-def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
+def substitute(env: Environment, pattern: str, text: str, replacement: str, options: str) -> Any:
     """Return the replacement of the first match (option g: of all), within the rest of the text with option f.
 
     Without f the result is the replacements alone, and each byte stepped over after an empty match. As in HTCondor, a
     global substitution with an empty match at the very end is an error.
     """
-    compiled, not_empty = _compiled(pattern, options), None
-    if compiled is None:
+    if _compiled(pattern, options) is None:
         return ERROR
     import pcre2
 
@@ -158,15 +174,15 @@ def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
         try:
             if after_empty:
                 # After an empty match, only a non-empty one that begins right here counts.
-                not_empty = not_empty or _compiled("(*NOTEMPTY_ATSTART)" + pattern, options)
-                found = not_empty.match(data, at)
+                found = _searched(env, "(*NOTEMPTY_ATSTART)" + pattern, options, data, at, "match")
             else:
-                found = compiled.search(data, at)
+                found = _searched(env, pattern, options, data, at)
         except pcre2.LibraryError:
             return ERROR
         if found is None:
             if not after_empty:
                 break
+            env.spend(ENTERING)
             out.append(data[at : at + 1])
             at, after_empty = at + 1, False
             continue
@@ -175,6 +191,7 @@ def substitute(pattern: str, text: str, replacement: str, options: str) -> Any:
         expanded = _expand(template, found)
         if expanded is None:
             return ERROR
+        env.spend(ENTERING + len(expanded) // 4)
         out.append(expanded)
         at = found.end()
         after_empty = after_empty or found.start() == found.end()

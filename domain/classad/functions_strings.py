@@ -22,6 +22,7 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
         text = to_string(argument(env, ad))
         if type(text) is not str:
             return text
+        env.pay((text,))
         out.append(text)
     return concatenate(out)
 
@@ -49,6 +50,7 @@ def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
             separator = text
         else:
             defined = True
+            env.pay((separator, text))
             out += (separator if out else "") + text
     return UNDEFINED if undefined and not defined else concatenate([out])
 

@@ -64,7 +64,7 @@ def next_change(
             return NEVER
         value = value_at(f, now)
     except (Unknown, EvaluationFailed, RecursionError):
-        return POLL if sees_the_clock(evaluation, moving, expression) else NEVER
+        return POLL if sees_the_clock(evaluation, moving, expression, set()) else NEVER
     change = next_step(f, now)
     for _ in range(_MOST_STEPS):
         if change >= END:

@@ -134,6 +134,7 @@ def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
 
         def own(env: Environment, ad: ClassAd | None) -> Any:
             body = env.context.functions.get(key)
+            env.unrepeatable += 1
             return ERROR if body is None else _call_own(body, [argument(env, ad) for argument in arguments], ad)
 
         return own
@@ -141,18 +142,24 @@ def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
         return lambda env, ad: ERROR
     if function.lazy is not None:
         body = function.lazy
-        return lambda env, ad: body(env, ad, arguments, node)
+
+        def call_lazily(env: Environment, ad: ClassAd | None) -> Any:
+            result = body(env, ad, arguments, node)
+            env.pay((result,))
+            return result
+
+        return call_lazily
     compute = function.eager
     assert compute is not None
-    if not arguments:
-        return lambda env, ad: compute(env, ad, [])
-    if len(arguments) == 1:
-        (only,) = arguments
-        return lambda env, ad: compute(env, ad, [only(env, ad)])
-    if len(arguments) == 2:
-        first, second = arguments
-        return lambda env, ad: compute(env, ad, [first(env, ad), second(env, ad)])
-    return lambda env, ad: compute(env, ad, [argument(env, ad) for argument in arguments])
+
+    def call(env: Environment, ad: ClassAd | None) -> Any:
+        values = [argument(env, ad) for argument in arguments]
+        env.pay(values)
+        result = compute(env, ad, values)
+        env.pay((result,))
+        return result
+
+    return call
 
 
 def _call_own(function: Any, values: list[Any], ad: ClassAd | None) -> Any:

@@ -17,7 +17,7 @@ from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
 from .columns import ABSENT, INTEGER, OTHER, REAL, Column, Integers
 from .environment import MATCH_NAMES
 from .match import accepts, symmetric_match
-from .simplify import Known, rewrite
+from .simplify import Known, folding_budget, rewrite
 from .slot_columns import FORMS, SlotColumns
 from .survey import strays, survey
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, scope_of, shape
@@ -172,6 +172,7 @@ class Plan:
         self._form: tuple[int, int] = (-1, -1)
         self._known_forms: dict[tuple[int, int], _Prepared] = {}
         self._prepared = _Prepared([], False)
+        self._inlined_names = 0
 
     def matches(self) -> Mask:
         """Return for each slot whether it and the job match; raise ContextError where the context lacks something."""
@@ -256,6 +257,7 @@ class Plan:
 
     def _prepare_groups(self, column: Column | None) -> None:
         table, groups = self.table, self._prepared.groups
+        self._inlined_names = 0
         if table.prepared_for != table.form:
             table.prepared.clear()
             table.prepared_for = table.form
@@ -283,7 +285,7 @@ class Plan:
         out: list[Clause] = []
         # Substitution adds a level at most: where the whole is shallow, so are its clauses.
         shallow = not _nests(expression, MOST_NESTED - 1)
-        for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot)):
+        for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot, folding_budget())):
             if isinstance(clause, Literal) and clause.value is True:
                 continue
             inner = self._inlined(clause, side, marks)
@@ -358,12 +360,17 @@ class Plan:
             return None
         column = self.table.columns.get(node.key)
         mark = (SLOT, node.key)
-        if column is None or mark in marks or len(marks) > 20:
+        if column is None or mark in marks or len(marks) > 20 or self._inlined_names > _MOST_INLINED:
             return None
         if isinstance(column.kinds, np.ndarray) or isinstance(column.payload, np.ndarray):
             return None
-        return None if column.kinds != OTHER else (self.table.heap.expressions[column.payload], mark)
+        if column.kinds != OTHER:
+            return None
+        self._inlined_names += 1
+        return self.table.heap.expressions[column.payload], mark
 
 
+_MOST_INLINED = 1000
+"""The names whose expressions a plan puts in their place; all further ones are left to the columns."""
 _TARGET = Attribute(None, "TARGET")
 EITHER = "either"

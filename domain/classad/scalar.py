@@ -9,12 +9,13 @@ checks.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
 from .context import DEFAULT, Context
-from .environment import MAX_DEPTH, MAX_STEPS, Environment, Evaluator
+from .environment import ENTERING, MAX_DEPTH, MOST_REMEMBERED, REMEMBERS_BELOW, Environment, Evaluator
 from .survey import LEAVERS, STEPS, chain
 from .tree import (
     AdExpression,
@@ -32,7 +33,10 @@ from .tree import (
     children,
     operations,
 )
-from .values import ERROR, UNDEFINED, EvaluationFailed
+from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed
+
+# One of HTCondor's 400 levels takes up to 15 calls here, more than Python allows by default.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 
 def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Any:
@@ -58,14 +62,60 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
 operations.evaluate = evaluate
 
 
+def evaluator_of_several(
+    my: ClassAd | None, target: ClassAd | None, context: Context | None
+) -> Callable[[Expression], Any]:
+    """Return a function that evaluates expressions in one ad, with one budget for all; ``ERROR`` where one fails."""
+    env = Environment(my, target, DEFAULT if context is None else context)
+
+    def value_of(expression: Expression) -> Any:
+        env.active = env.moved = env.randomness = None
+        env.depth = MAX_DEPTH
+        try:
+            return evaluate_in(expression, env, my)
+        except (EvaluationError, RecursionError):
+            return ERROR
+
+    return value_of
+
+
 def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
     """Evaluate one node of a running evaluation, in a given ad."""
     compiled = node._compiled
     if compiled is None or compiled.evaluator is None:
         compiled = prepare(node)
+    env.spend(compiled.size)
+    evaluator: Any = compiled.evaluator
     if compiled.height > env.depth:
-        return careful(node, compiled)(env, ad)
-    return compiled.evaluator(env, ad)  # type: ignore[misc]
+        evaluator = careful(node, compiled)
+    if env.steps > REMEMBERS_BELOW or env.moved is not None:
+        return evaluator(env, ad)
+    return repeated(env, node, ad, env.depth, evaluator)
+
+
+def repeated(env: Environment, node: Expression, ad: ClassAd | None, depth: int, evaluator: Evaluator) -> Any:
+    """Evaluate an expression that has ``depth`` levels left, or return what it was in this ad before.
+
+    It would be the same, if it needs no more depth than there is and nothing in it is ``unrepeatable``: without a
+    circular reference in it, no name on the way to it can be one that it reads; with one, the way must be the same.
+    """
+    if env.remembered is None:
+        env.remembered = {}
+    key = (id(node), id(ad))
+    known = env.remembered.get(key)
+    if known is not None and known[1] <= depth and known[2] in (None, env.active):
+        env.lowest = min(env.lowest, depth - known[1])
+        return known[0]
+    before, circular, lowest = env.unrepeatable, env.circular, env.lowest
+    env.lowest = max(0, depth - node._compiled.height)  # type: ignore[union-attr]
+    value = evaluator(env, ad)
+    if env.unrepeatable == before and env.moved is None and len(env.remembered) < MOST_REMEMBERED:
+        active = None if env.circular == circular else frozenset(env.active or ())
+        env.remembered[key] = value, depth - env.lowest, active, node, ad
+    if env.unrepeatable != before or env.circular != circular:
+        env.spend(10 * ENTERING)  # what must be evaluated each time is what can take long
+    env.lowest = min(env.lowest, lowest)
+    return value
 
 
 def prepare(expression: Expression) -> Compiled:
@@ -74,7 +124,10 @@ def prepare(expression: Expression) -> Compiled:
     if compiled is None:
         compiled = expression._compiled = Compiled()
     first = _first_steps(expression)
-    compiled.evaluator, compiled.height = (first, 0) if first is not None else _compile(expression, False)
+    if first is not None:
+        compiled.evaluator = first
+    else:
+        compiled.evaluator, compiled.height, compiled.size = _compile(expression, False)
     return compiled
 
 
@@ -124,33 +177,37 @@ def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> An
     kind = type(thing)
     if kind is Literal:
         return thing.value
-    if kind is AdExpression:
-        return ClassAd._nested(thing.cells, ad)
     if kind is ClassAd:
         return thing
+    if kind is AdExpression:
+        nested = ClassAd._nested(thing.cells, ad)
+        if env.remembered is None:
+            return nested
+        return env.remembered.setdefault((id(thing), id(ad)), (nested, 0, None, thing, ad))[0]
     left = env.depth - depth
     if left <= 0:
         raise EvaluationFailed(f"the evaluation of {key} nests more deeply than {MAX_DEPTH} levels")
-    env.steps -= 1
-    if env.steps < 0:
-        raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} attributes")
     active = env.active
     if active is None:
         active = env.active = set()
     mark = (id(ad._cells), key)
     if mark in active:
+        env.circular += 1
         return UNDEFINED
     compiled = thing._compiled
     if compiled is None or compiled.evaluator is None:
         compiled = prepare(thing)
-    evaluator = compiled.evaluator
+    env.steps -= compiled.size + ENTERING
+    if env.steps < 0:
+        env.spend(0)
+    evaluator: Any = compiled.evaluator
     if compiled.height >= left:
         evaluator = careful(thing, compiled)
     outer, moved = env.depth, env.moved
     env.depth, env.moved = left - 1, None
     active.add(mark)
     try:
-        return evaluator(env, ad)
+        return evaluator(env, ad) if env.steps > REMEMBERS_BELOW else repeated(env, thing, ad, left - 1, evaluator)
     finally:
         active.discard(mark)
         env.depth, env.moved = outer, moved
@@ -174,8 +231,11 @@ BUILDERS: dict[type, Builder] = {}
 CAREFUL_BUILDERS: dict[type, Builder] = {}  # where every operator is to check its depth
 
 
-def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
-    """Return a tree's evaluator and its height in operators. It loops instead of recursing: chains may be long."""
+def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int, int]:
+    """Return a tree's evaluator, its height in operators, and the number of its nodes.
+
+    It loops instead of recursing: chains may be long.
+    """
     order: list[tuple[Expression, int, tuple[Expression, ...]]] = []
     pending: list[tuple[Expression, int]] = [(root, 0)]
     height = 0
@@ -208,7 +268,7 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int]:
         if checking and type(node) in STEPS:
             evaluator = _checked(evaluator, _needed(node, depth))
         done[id(node)] = evaluator
-    return done[id(root)], height
+    return done[id(root)], height, len(order)
 
 
 def _moved(evaluator: Evaluator) -> Evaluator:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .ad import ClassAd
-from .environment import MATCH_NAMES
+from .context import DEFAULT
+from .environment import MATCH_NAMES, MAX_STEPS, Environment
 from .function_registry import FUNCTIONS, Needs
 from .operators import BINARY, UNARY
-from .scalar import evaluate
+from .scalar import evaluate_in
 from .survey import strays
 from .tree import (
     AdExpression,
@@ -53,12 +54,17 @@ class Known:
         self.scoped = my._find("my") is None
         self.active: set[str] = set()
         self.found: dict[str, Literal | None] = {}
+        self.rewritten = 0  # names, on the way to one value
+        self.circular = 0
+        self.budget = folding_budget()
 
     def rewrite(self, expression: Expression) -> Expression:
         """Simplify an expression that stands in the ad."""
         if strays(expression, self.my._find):
             return expression
-        return rewrite(expression, self.resolve)
+        if not self.active:
+            self.budget = folding_budget()
+        return rewrite(expression, self.resolve, self.budget)
 
     def resolve(self, node: Attribute) -> Expression:
         """Return the value of a reference that stays within the ad; else return the reference."""
@@ -82,33 +88,49 @@ class Known:
         if isinstance(expression, Literal):
             return expression
         if key in self.active:
-            return Literal(UNDEFINED)  # a circular reference
+            self.circular += 1
+            return Literal(UNDEFINED)
         if key in self.found:
             return self.found[key]
-        if len(self.active) >= 50:
+        if not self.active:
+            self.rewritten = 0
+        self.rewritten += 1
+        if len(self.active) >= 50 or self.rewritten > MOST_REWRITTEN:
             return None
+        circular = self.circular
         self.active.add(key)
         try:
             result = self.rewrite(expression)
         finally:
             self.active.discard(key)
         value = result if isinstance(result, Literal) else None
-        if not self.active:
-            # Within another attribute's evaluation it may differ: some names are circular there.
+        if not self.active or self.circular == circular:
+            # Within another attribute's evaluation it may differ where some names are circular there.
             self.found[key] = value
         return value
 
 
-def rewrite(root: Expression, resolve: Resolve) -> Expression:
+MOST_REWRITTEN = 2000
+"""The names that one value may take to rewrite: without circular references, each is rewritten once."""
+
+
+def folding_budget() -> Environment:
+    """Return the budget for folding constants, which only saves work: a fraction of an evaluation's."""
+    budget = Environment(None, None, DEFAULT)
+    budget.steps = MAX_STEPS // 20
+    return budget
+
+
+def rewrite(root: Expression, resolve: Resolve, budget: Environment) -> Expression:
     """Return the tree with its attributes resolved and its constants folded."""
-    return _rewritten(root, resolve, _DEEPEST)
+    return _rewritten(root, resolve, budget, _DEEPEST)
 
 
 # Trees are rewritten by recursion up to this depth, deeper ones by a loop: chains of operators may be long.
 _DEEPEST = 60
 
 
-def _rewritten(node: Expression, resolve: Resolve, levels: int) -> Expression:
+def _rewritten(node: Expression, resolve: Resolve, budget: Environment, levels: int) -> Expression:
     kind = type(node)
     if kind is Literal:
         return node
@@ -118,25 +140,25 @@ def _rewritten(node: Expression, resolve: Resolve, levels: int) -> Expression:
     if rule is None or (kind is Call and node.key in _SYNTACTIC):  # type: ignore[attr-defined]
         return node
     if levels == 0:
-        return _in_a_loop(node, resolve)
-    parts = [_rewritten(part, resolve, levels - 1) for part in children(node)]
+        return _in_a_loop(node, resolve, budget)
+    parts = [_rewritten(part, resolve, budget, levels - 1) for part in children(node)]
     if kind is Call and any(type(part) is ListExpression for part in parts):
-        parts = _with_members(node, parts, resolve, levels)
-    return rule(node, parts)
+        parts = _with_members(node, parts, resolve, budget, levels)
+    return rule(node, parts, budget)
 
 
-def _with_members(node: Any, parts: Parts, resolve: Resolve, levels: int) -> Parts:
+def _with_members(node: Any, parts: Parts, resolve: Resolve, budget: Environment, levels: int) -> Parts:
     """Return the arguments of a function that evaluates its list's members, rewritten member by member."""
     function = FUNCTIONS.get(node.key)
     at = None if function is None else function.members.get(len(parts))
     written = None if at is None else parts[at]
     if at is None or not isinstance(written, ListExpression):
         return parts
-    rewritten = ListExpression(tuple(_rewritten(member, resolve, levels - 1) for member in written.members))
-    return [*parts[:at], rewritten, *parts[at + 1 :]]
+    members = tuple(_rewritten(member, resolve, budget, levels - 1) for member in written.members)
+    return [*parts[:at], ListExpression(members), *parts[at + 1 :]]
 
 
-def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:
+def _in_a_loop(root: Expression, resolve: Resolve, budget: Environment) -> Expression:
     order: list[tuple[Expression, tuple[Expression, ...]]] = []
     pending = [root]
     while pending:
@@ -148,9 +170,9 @@ def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:
     done: dict[int, Expression] = {}
     for node, parts in reversed(order):
         if parts:
-            done[id(node)] = _RULES[type(node)](node, [done[id(part)] for part in parts])
+            done[id(node)] = _RULES[type(node)](node, [done[id(part)] for part in parts], budget)
         else:
-            done[id(node)] = _rewritten(node, resolve, 1)
+            done[id(node)] = _rewritten(node, resolve, budget, 1)
     return done[id(root)]
 
 
@@ -158,14 +180,14 @@ def _in_a_loop(root: Expression, resolve: Resolve) -> Expression:
 _SYNTACTIC = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
 
 
-def _parentheses(node: Any, parts: Parts) -> Expression:
+def _parentheses(node: Any, parts: Parts, budget: Environment) -> Expression:
     (inner,) = parts
     if type(inner) in _ATOMS:
         return inner
     return node if inner is node.inner else Parentheses(inner)
 
 
-def _unary(node: Any, parts: Parts) -> Expression:
+def _unary(node: Any, parts: Parts, budget: Environment) -> Expression:
     (operand,) = parts
     if type(operand) is Literal:
         return _literal_or(UNARY[node.op](operand.value), Unary(node.op, operand))
@@ -178,16 +200,23 @@ _ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpr
 def _literal_or(value: object, otherwise: Expression) -> Expression:
     """Return a value as a literal, where it has one that evaluates to itself."""
     kind = type(value)
+    if kind is str and len(value) > _LONGEST:  # type: ignore[arg-type]
+        return otherwise  # it would come again in each of the strings that are made of it
     if kind is bool or kind is int or kind is float or kind is str or value is UNDEFINED or value is ERROR:
         return Literal(value)
     return otherwise
 
 
-def _constant(node: Expression) -> bool:
+_LONGEST = 1000
+"""Characters of a computed string that becomes a part of the expression."""
+
+
+def _constant(node: Expression, budget: Environment) -> bool:
     """Tell whether a node means the same everywhere: literals, lists of them, and computations on them."""
     pending = [node]
     while pending:
         here = pending.pop()
+        budget.spend(1)
         if isinstance(here, TimeLiteral):
             if here.zoneless:
                 return False
@@ -201,16 +230,14 @@ def _constant(node: Expression) -> bool:
     return True
 
 
-def _computed(node: Expression) -> Expression:
-    if not _constant(node):
-        return node
+def _computed(node: Expression, budget: Environment) -> Expression:
     try:
-        return _literal_or(evaluate(node, None, None, None), node)
-    except EvaluationFailed:
+        return _literal_or(evaluate_in(node, budget, None), node) if _constant(node, budget) else node
+    except (EvaluationFailed, RecursionError):
         return node
 
 
-def _binary(node: Any, parts: Parts) -> Expression:
+def _binary(node: Any, parts: Parts, budget: Environment) -> Expression:
     op = node.op
     left, right = parts
     if op == "&&" or op == "||":
@@ -221,7 +248,7 @@ def _binary(node: Any, parts: Parts) -> Expression:
         if type(right) is Literal and op != "[]":
             return _literal_or(BINARY[op](left.value, right.value), Binary(op, left, right))
     new = node if left is node.left and right is node.right else Binary(op, left, right)
-    return _computed(new) if op == "[]" else new
+    return _computed(new, budget) if op == "[]" else new
 
 
 def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
@@ -262,7 +289,7 @@ def _is_condition(node: Expression) -> bool:
     return (isinstance(node, Binary) and node.op in _CONDITIONS) or (isinstance(node, Unary) and node.op == "!")
 
 
-def _conditional(node: Any, parts: Parts) -> Expression:
+def _conditional(node: Any, parts: Parts, budget: Environment) -> Expression:
     # No operator may stand beside it in its place: the chosen branch needs no parentheses.
     condition, then, otherwise = parts
     if type(condition) is Literal:
@@ -282,17 +309,17 @@ def _chosen(value: object, then: Expression, otherwise: Expression) -> Expressio
     return Literal(ERROR) if chosen is None else then if chosen else otherwise
 
 
-def _call(node: Any, parts: Parts) -> Expression:
+def _call(node: Any, parts: Parts, budget: Environment) -> Expression:
     arguments = tuple(parts)
     if node.key == "ifthenelse" and len(arguments) == 3 and type(arguments[0]) is Literal:
         # In the place of a call only an atom needs no parentheses of its own.
         chosen = _chosen(arguments[0].value, arguments[1], arguments[2])
         return chosen if type(chosen) in _ATOMS else Parentheses(chosen)
     same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
-    return _computed(node if same else Call(node.name, arguments))
+    return _computed(node if same else Call(node.name, arguments), budget)
 
 
-_RULES: dict[type, Callable[[Any, Parts], Expression]] = {
+_RULES: dict[type, Callable[[Any, Parts, Environment], Expression]] = {
     Binary: _binary,
     Parentheses: _parentheses,
     Unary: _unary,

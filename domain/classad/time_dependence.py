@@ -16,10 +16,12 @@ OF_NOW = frozenset({"time", "currenttime", "timezoneoffset", "daytime", "abstime
 UNTOLD = frozenset({"random", "eval"})
 
 
-def sees_the_clock(env: Environment, moving: Container[str], expression: Expression) -> bool:
-    """Tell whether an expression may depend on the time; every name is looked up in both ads, whatever its scope."""
+def sees_the_clock(env: Environment, moving: Container[str], expression: Expression, known: set[str]) -> bool:
+    """Tell whether an expression may depend on the time; every name is looked up in both ads, whatever its scope.
+
+    :param known: names that were looked at before and do not depend on the time; where it returns False, more of them
+    """
     pending: list[tuple[Any, bool]] = [(expression, False)]
-    known: set[str] = set()
     while pending:
         node, is_scope = pending.pop()
         kind = type(node)

@@ -12,7 +12,7 @@ from typing import Any
 
 from .ad import ClassAd
 from .context import Context
-from .environment import MAX_DEPTH, Environment, Evaluator, lookup
+from .environment import ENTERING, MAX_DEPTH, Environment, Evaluator, lookup
 from .operator_compilers import NOT_CONSTANT, constant_value
 from .operators import BINARY, UNARY
 from .scalar import evaluate_in
@@ -59,6 +59,8 @@ class TimeEvaluation(Environment):
         self.now = now
         self.mine = my
         self.moving = moving
+        self.followed: dict[tuple[int, int], tuple[Any, frozenset[tuple[int, str]] | None, ClassAd]] = {}
+        self.still: set[str] = set()  # names that do not depend on the time
         self.clock = StepFunction(0, 1, 1, 0, END)
 
     def attribute(self, key: str) -> Any:
@@ -121,10 +123,19 @@ def _enter(env: Any, thing: Any, ad: ClassAd, key: str) -> Any:
     mark = (id(ad._cells), key)
     if mark in active:
         env.entered -= 1
+        env.circular += 1
         return UNDEFINED
+    known = env.followed.get((id(thing), id(ad)))
+    if known is not None and (known[1] is None or known[1] == active):
+        env.entered -= 1
+        return known[0]
+    env.spend(ENTERING)
+    way, circular = frozenset(active), env.circular
     active.add(mark)
     try:
-        return time_evaluator_of(thing)(env, ad)
+        f = time_evaluator_of(thing)(env, ad)
+        env.followed[id(thing), id(ad)] = f, None if env.circular == circular else way, ad
+        return f
     finally:
         active.discard(mark)
         env.entered -= 1
@@ -197,7 +208,7 @@ def opaque(node: Expression) -> Evaluator:
     """Evaluate for now a node that has no evaluator over time, if the time does not touch it."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
-        if sees_the_clock(env, env.moving, node):
+        if sees_the_clock(env, env.moving, node, env.still):
             raise Unknown
         return evaluate_in(node, env, ad)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from .values import Exceptional, wrap64
@@ -74,7 +75,8 @@ class MonotoneFunction:
     __slots__ = ("at", "rising", "until")
 
     def __init__(self, at: Callable[[int], Any], rising: bool, until: int) -> None:
-        self.at = at
+        # Sums of sums ask the same function for one instant again and again.
+        self.at = lru_cache(maxsize=1)(at)
         self.rising = rising
         self.until = until
 

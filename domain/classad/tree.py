@@ -32,13 +32,14 @@ UNARY_SIGNS = frozenset("+-!~")
 class Compiled:
     """The compiled form of an expression, cached on it."""
 
-    __slots__ = ("careful", "evaluator", "height", "survey", "time_evaluator")
+    __slots__ = ("careful", "evaluator", "height", "size", "survey", "time_evaluator")
 
     def __init__(self) -> None:
         self.evaluator: Callable[..., Any] | None = None
         self.careful: Callable[..., Any] | None = None  # the evaluator that checks its depth at every operator
         self.time_evaluator: Callable[..., Any] | None = None
         self.height = 0
+        self.size = 1  # in nodes, but for members of lists and ads, which are expressions of their own
         self.survey: Any = None
 
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from attrs import define, field
 
 from ..classad import ClassAd, References, parse
+from ..classad.analysis import references_found
 from ..classad.tree import Literal
 from ..state.caches import Caches
 from ..state.cluster import Cluster
@@ -293,7 +294,7 @@ def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -
 @lru_cache(maxsize=5000)
 def _read(text: str) -> References:
     """The attributes that an expression reads, of its own ad and of the other."""
-    return parse(text).references(ClassAd())
+    return references_found(parse(text), ClassAd())
 
 
 def _settled(text: str) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from attrs import define, field
 
 from ..classad import ClassAd, Context, Expression
+from ..classad.analysis import references_found
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..concurrency_limits import LIMITS, Amount, asked, most
@@ -67,7 +68,7 @@ class CycleLimits:
         if isinstance(meaning, Literal):
             return self._fixed(meaning.value)
         job = ad_of(cluster.attributes(proc))
-        if not meaning.references(job).external:
+        if not references_found(meaning, job).external:
             return self._fixed(evaluated(job, ClassAd(), self.context))
         name = self.ranks.name_of(LIMITS, meaning, job)
         if name not in self._of_slots:

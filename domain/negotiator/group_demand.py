@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..classad import Context, EvaluationError
+from ..classad import ClassAd, Context, EvaluationError
+from ..classad.analysis import references_found
 from ..state.cluster import IDLE, Cluster
 from ..state.expression_cache import ad_of, expression
 from ..state.state import State
@@ -35,7 +36,7 @@ def _constant(text: str) -> float | None:
     found = expression(text)
     if found is None:
         return 1.0
-    return None if found.references().external else _cores(found.evaluate(context=Context()))
+    return None if references_found(found, ClassAd()).external else _cores(found.evaluate(context=Context()))
 
 
 def _cores(value: object) -> float:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..classad import ClassAd, EvaluationError, Expression, unparse
+from ..classad import UNDEFINED, ClassAd, Expression, unparse
+from ..classad.analysis import references_found
+from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import EvaluationRecorded
-from ..startd.evaluation import unparsed
+from ..startd.evaluation import noted
 from ..state.cluster import Cluster
 from ..state.expression_cache import ad_of
 from .autoclusters import Signature
@@ -30,7 +33,7 @@ class Reads(NamedTuple):
     def of(cls, job: ClassAd) -> Reads:
         """What the Requirements of a job read."""
         requirements = job["Requirements"]
-        references = requirements.references(job)
+        references = references_found(requirements, job)
         return cls(
             unparse(requirements),
             tuple(references.internal),
@@ -75,17 +78,16 @@ def evidence(draft: Draft, job: ClassAd, slot: ClassAd, reads: Reads | None = No
     :param reads: what they read, if that is known
     """
     reads = reads or Reads.of(job)
-    read = {f"MY.{name}": _value(job, name, slot, draft) for name in reads.mine}
-    read |= {f"TARGET.{name}": _value(slot, name, job, draft) for name in reads.slots if name in slot}
+    read = {f"MY.{name}": text for name, text in _values(job, reads.mine, slot, draft)}
+    read |= {f"TARGET.{name}": text for name, text in _values(slot, reads.slots, job, draft) if name in slot}
     return EvaluationRecorded(*draft.why("negotiated"), "Requirements", reads.text, "true", read)
 
 
-def _value(ad: ClassAd, name: str, other: ClassAd, draft: Draft) -> str:
-    held = ad.get(name)
-    if type(held) is Literal:
-        return str(held.value) if type(held.value) is int else unparse(held)
-    try:
-        value = ad.eval(name, other, draft.context)
-    except EvaluationError:
-        return "error"
-    return unparsed(value)
+def _values(ad: ClassAd, names: Iterable[str], other: ClassAd, draft: Draft) -> Iterator[tuple[str, str]]:
+    value_of = evaluator_of_several(ad, other, draft.context)
+    for name in names:
+        held = ad.get(name)
+        if type(held) is Literal and type(held.value) is int:
+            yield name, str(held.value)
+        else:
+            yield name, noted(UNDEFINED if held is None else value_of(held))

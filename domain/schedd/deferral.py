@@ -17,7 +17,7 @@ from typing import Final
 from attrs import frozen
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.analysis import clauses
+from ..classad.analysis import clauses, references_found
 from ..classad.match import accepts
 from ..classad.next_change import POLL, next_change
 from ..classad.tree import Literal
@@ -219,5 +219,5 @@ def _names_clock(part: Expression) -> bool:
 
 def names_read(requirements: str, ad: ClassAd) -> Iterable[str]:
     """The attributes of a job with this ad that those parts read, and that say until when it may begin."""
-    read = {name for part in timed_parts(requirements) for name in part.references(ad).internal}
+    read = {name for part in timed_parts(requirements) for name in references_found(part, ad).internal}
     return read | {"Requirements", "DeferralWindow", *ATTRIBUTES}

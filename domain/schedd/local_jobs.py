@@ -15,6 +15,7 @@ from typing import Final
 from attrs import evolve
 
 from ..classad import Expression, unparse
+from ..classad.analysis import references_found
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import JobActivated
@@ -75,7 +76,8 @@ class _Gate:
         self._draft, self._ad = draft, schedd_ad(draft.state)
         self._knows_machine = all(name in self._ad for name in HARDWARE)
         self._starts = {universe: _start(draft.state, universe) for universe in STARTS}
-        self._for_all = {universe: not one.references(self._ad).external for universe, one in self._starts.items()}
+        read = {universe: references_found(one, self._ad).external for universe, one in self._starts.items()}
+        self._for_all = {universe: not names for universe, names in read.items()}
         """The universes of whose jobs none is read: if it is false of one, it is of all."""
         most = limit(draft.state.settings, SCHEDULER_JOBS_RUNNING)
         self._most_of_owner = SCHEDULER_JOBS_DEFAULT if most is None else most

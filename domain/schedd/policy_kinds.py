@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..classad import ClassAd, Expression
+from ..classad import ClassAd, EvaluationError, Expression
 from ..classad.survey import LEAVERS
 from ..classad.tree import Call, children
 from ..startd.slot_ad import MAKES_NAMES
@@ -24,7 +24,10 @@ def attributes_read(expressions: Iterable[Expression], cluster: Cluster, proc: i
         asked = pending.pop()
         if _may_read_anything(asked):
             return frozenset({ANYTHING})
-        references = asked.references(ad)
+        try:
+            references = asked.references(ad)
+        except EvaluationError:
+            return frozenset({ANYTHING})
         names = {name.rpartition(".")[2].lower() for name in (*references.internal, *references.external)} - found
         found |= names
         pending += (ad[name] for name in names if name in ad)

@@ -14,6 +14,8 @@ from typing import Any
 from attrs import frozen
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression, unparse
+from ..classad.analysis import references_found
+from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.sensor_readings import Sense
@@ -197,7 +199,7 @@ class PolicyEvaluation:
         if asked is None:
             return False
         found = constant_truth(asked) if isinstance(asked, Literal) else truth(asked, self.ad, None, self.context)
-        if found is False and asked.simplify(self.ad).references(self.ad).external:
+        if found is False and references_found(asked.simplify(self.ad), self.ad).external:
             found = None
         self.verdict = Verdict(name, asked, found)
         return found is False
@@ -268,21 +270,23 @@ def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Co
     found: dict[str, str] = {}
     pending: list[tuple[Expression, bool]] = [(of, True)]
     seen: set[tuple[str, bool]] = set()
+    value_in = {True: evaluator_of_several(my, target, context), False: evaluator_of_several(target, my, context)}
     while pending:
         asked, mine = pending.pop()
         here, other = (my, target) if mine else (target, my)
         if here is None:
             continue
-        references = asked.references(here)
+        references = references_found(asked, here)
         names = [(name, mine) for name in references.internal]
         names += [(name.rpartition(".")[2], not mine) for name in references.external]
         for name, own in names:
-            place, opposite = (here, other) if own == mine else (other, here)
+            place = here if own == mine else other
             if place is None or name not in place or (name.lower(), own) in seen:
                 continue
             seen.add((name.lower(), own))
-            found[f"{'MY' if own else 'TARGET'}.{name}"] = unparsed(_value(place, name, opposite, context))
-            pending.append((place[name], own))
+            found[f"{'MY' if own else 'TARGET'}.{name}"] = noted(value_in[own](place[name]))
+            if own != mine:  # what it reads itself is among the references of the expression that reads it
+                pending.append((place[name], own))
     return dict(sorted(found.items()))
 
 
@@ -339,6 +343,26 @@ def integer(asked: Expression, my: ClassAd | None, target: ClassAd | None, conte
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return int(value)
     return None
+
+
+MOST_NOTED = 10_000
+"""The characters of a value that the log keeps as evidence."""
+
+
+def noted(value: object) -> str:
+    """Return a value as the language writes it; of one that is too long for evidence a string with its beginning."""
+    text = unparsed(value)
+    if len(text) <= MOST_NOTED:
+        return text
+    return unparsed(f"{text[:1000]}{_CUT}({len(text):,} characters)")
+
+
+_CUT = " ... cut "
+
+
+def is_cut(text: str) -> bool:
+    """Return True if evidence has only the beginning of a value."""
+    return _CUT in text and text.endswith(' characters)"')
 
 
 def unparsed(value: object) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError
+from ..classad.analysis import references_found
 from .job import Job, Section
 from .text import expression_text, literal_string, read_expression, string_text
 
@@ -138,7 +139,8 @@ def _step(job: Job, retries: Retries, increase: str, amount: Amount) -> str:
             raise job.wrong(retries.increase, rule)
         return f"{retries.attribute} + {found[0]}"
     text = job.expression(retries.increase)
-    if retries.attribute.lower() not in {name.lower() for name in read_expression(text).references().external}:
+    read = references_found(read_expression(text), ClassAd()).external
+    if retries.attribute.lower() not in {name.lower() for name in read}:
         raise job.wrong(retries.increase, rule)
     return text
 

@@ -8,6 +8,7 @@ from attrs import asdict
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse
+from ...domain.classad.analysis import references_found
 from .evidence import bare
 from .wording import counted
 
@@ -191,7 +192,7 @@ def _with(text: str, ad: e.Ad) -> str:
 def names_read(text: str) -> tuple[str, ...]:
     """Give the names that an expression may read of its own ad; those of the other ad are scoped, or in neither."""
     try:
-        found = parse(text).references(ClassAd())
+        found = references_found(parse(text), ClassAd())
     except ClassAdSyntaxError:
         return ()
     return tuple(name for name in (*found.internal, *found.external) if not name.lower().startswith("target."))

@@ -16,6 +16,7 @@ from ...domain.classad import Context, Expression, unparse
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.schedd.job_policy import Answer, constant
+from ...domain.startd.evaluation import is_cut
 from ...domain.state.cluster import Cluster
 from ...domain.state.expression_cache import ad_of, expression
 from ...domain.state.state import Slot
@@ -135,7 +136,7 @@ def redecided(note: e.EvaluationRecorded) -> str:
     decided = expression(note.expression)
     if decided is None:
         return f"{note.name} = {note.expression} is no expression"
-    if not _is_determined(note.expression):
+    if not _is_determined(note.expression) or any(is_cut(text) for text in note.read.values()):
         return ""
     my: dict[str, str] = {}
     target: dict[str, str] = {}
