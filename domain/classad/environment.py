@@ -127,7 +127,7 @@ class Environment:
         while pending:
             node = pending.pop()
             value = getattr(node, "value", None)
-            self.spend(1)
+            self.spend(5 * ENTERING)
             self.pay((value,))
             if isinstance(value, ListValue):
                 pending += value.expressions
@@ -159,7 +159,8 @@ class Environment:
         """Return the environment of ``evalInEachContext``: an ad nested in one of the two, which sees the other one."""
         inner = Environment(None, None, self.context)
         inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
-        inner.steps, inner.active, inner.depth = self.steps - 1, self.active, self.depth - 1
+        # It remembers nothing of what this one did: it costs as much as what must be evaluated each time.
+        inner.steps, inner.active, inner.depth = self.steps - 50 * ENTERING, self.active, self.depth - 1
         if inner.depth < 0 or inner.steps < 0:
             raise EvaluationFailed("the evaluation nests too deeply")
         inner.root = root_of(self, place)

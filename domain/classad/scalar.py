@@ -105,6 +105,7 @@ def repeated(env: Environment, node: Expression, ad: ClassAd | None, depth: int,
     known = env.remembered.get(key)
     if known is not None and known[1] <= depth and known[2] in (None, env.active):
         env.lowest = min(env.lowest, depth - known[1])
+        env.circular += known[2] is not None
         return known[0]
     before, circular, lowest = env.unrepeatable, env.circular, env.lowest
     env.lowest = max(0, depth - node._compiled.height)  # type: ignore[union-attr]
@@ -181,8 +182,10 @@ def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> An
         return thing
     if kind is AdExpression:
         nested = ClassAd._nested(thing.cells, ad)
-        if env.remembered is None:
+        if env.steps > REMEMBERS_BELOW:
             return nested
+        if env.remembered is None:
+            env.remembered = {}
         return env.remembered.setdefault((id(thing), id(ad)), (nested, 0, None, thing, ad))[0]
     left = env.depth - depth
     if left <= 0:

@@ -1,7 +1,8 @@
 """Find expressions that are an error for whatever ads, by the types of their values.
 
 Each part is given a few sample values, one per type: an attribute any of them, an operator those that it yields for its
-operands' samples. One that is an error for each is one for all. A function, a list or a subscript may be anything.
+operands' samples. One that is an error for each is one for all. So is a call of a function that does not exist, or with
+more or fewer arguments than it takes. Any other call, a list or a subscript may be anything.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from itertools import product
 from math import copysign
 from typing import Any, Final
 
+from ..suggestions import did_you_mean
+from .function_registry import FUNCTIONS, MANY
 from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, Unary
 from .values import ERROR, UNDEFINED, AbsTime, Exceptional, RelTime
 
@@ -49,6 +52,35 @@ def kinds(expression: Expression) -> str:
     return words.pop() if len(words) == 1 else "anything"
 
 
+def cause(culprit: Expression) -> str:
+    """Return why a part that ``fault`` returned is an error, and what to write instead; "" if that is not known."""
+    match culprit:
+        case Binary(op=op, left=left, right=right):
+            return f"{culprit} is one ({kinds(left)} {op} {kinds(right)})"
+        case Unary(op=op, operand=operand):
+            return f"{culprit} is one ({op} {kinds(operand)})"
+        case Call() if (wrong := _wrong_call(culprit)) is not None:
+            return wrong
+    return f"{culprit} is one"
+
+
+def _wrong_call(call: Call) -> str | None:
+    """Return why a call is an error whatever its arguments are; None if it may have a value."""
+    function, given = FUNCTIONS.get(call.key), len(call.arguments)
+    if function is None:
+        if call.key == "isdefined":
+            instead = f"; write {call.arguments[0] if given else 'X'} isnt undefined"
+        else:
+            hint = did_you_mean(call.key, FUNCTIONS, most=1)
+            instead = f"; {hint}" if hint else ""
+        return f"there is no function {call.name}{instead}"
+    if function.least <= given <= function.most:
+        return None
+    least, most = function.least, function.most
+    takes = f"{least}" if least == most else f"{least} or more" if most == MANY else f"{least} to {most}"
+    return f"{call.name} takes {takes} argument{'' if takes == '1' else 's'}, and {call} has {given}"
+
+
 def _bare(expression: Expression) -> Expression:
     while isinstance(expression, Parentheses):
         expression = expression.inner
@@ -73,6 +105,8 @@ def _values(expression: Expression) -> Values:
     inner = _bare(expression)
     if isinstance(inner, Literal):
         return frozenset({_standing_for(inner.value)})
+    if isinstance(inner, Call) and _wrong_call(inner) is not None:
+        return _FAULT
     operands = [_values(part) for part in _operands(inner)]
     match inner:
         case Unary(op=op):

@@ -128,6 +128,7 @@ def _enter(env: Any, thing: Any, ad: ClassAd, key: str) -> Any:
     known = env.followed.get((id(thing), id(ad)))
     if known is not None and (known[1] is None or known[1] == active):
         env.entered -= 1
+        env.circular += known[1] is not None
         return known[0]
     env.spend(ENTERING)
     way, circular = frozenset(active), env.circular

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..classad import Expression
-from ..classad.syntax_errors import fault, kinds
-from ..classad.tree import Binary, Unary, children
+from ..classad.syntax_errors import cause, fault
+from ..classad.tree import Binary, children
 from .configuration import Configuration
+from .errors import ConfigError
 from .param_info import is_expression
 from .values import Values
 
+_OF_JOBS = ("system_periodic_", "system_on_", "submit_requirement_", "periodic_expr_")
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
@@ -19,24 +21,21 @@ def policy_errors(values: Values) -> Iterator[str]:
     whole = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
-        if source.kind == "detected" or not is_expression(key):
+        of_jobs = key.startswith(_OF_JOBS) and not key.endswith(("_names", "_is_warning"))
+        if source.kind == "detected" or not (is_expression(key) or of_jobs):
             continue
-        expression = whole.expression(key)
+        try:
+            expression = whole.expression(key)
+        except ConfigError:
+            if of_jobs:
+                continue  # who uses it says so
+            raise
         culprit = None if expression is None else fault(expression)
         if expression is None or culprit is None:
             continue
         place = f"{source.file}:{source.line}: " if source.line else f"{source.file}: "
         hints = "".join(f". {hint}" for hint in _hints(expression, culprit))
-        yield f"{place}{definition.name} is an error for every job: {culprit} is one{_reason(culprit)}{hints}"
-
-
-def _reason(culprit: Expression) -> str:
-    match culprit:
-        case Binary(op=op, left=left, right=right):
-            return f" ({kinds(left)} {op} {kinds(right)})"
-        case Unary(op=op, operand=operand):
-            return f" ({op} {kinds(operand)})"
-    return ""
+        yield f"{place}{definition.name} is an error for every job: {cause(culprit)}{hints}"
 
 
 def _hints(expression: Expression, culprit: Expression) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.analysis import clauses, references_found
+from ..classad.syntax_errors import cause, fault
 from ..classad.tree import Attribute, Parentheses
 from ..coverage.job_attributes import attributes, commands, unwritten
 from ..coverage.machine_attributes import unadvertised
@@ -84,11 +85,22 @@ def _parts(
     for command in EXPRESSIONS:
         if names := _unadvertised(expressions.get(command, ""), batch):
             yield f"{command} reads {_listed(names)}, which no slot here has"
+    for attribute in sorted({*batch.ad, *batch.columns}):
+        yield from _errors(batch, attribute)
     for attribute, command in POLICIES.items():
         if names := _unwritten(batch, attribute):
             yield f"{command} reads {_listed(names)}, which no job here has"
     if names := list(dict.fromkeys(_in_vain(batch))):
         yield f"the jobs stay idle, since no slot has {_listed(names)} yet"
+
+
+def _errors(batch: Batch, attribute: str) -> Iterator[str]:
+    """Yield why an expression of a job is an error, whatever the ads are."""
+    for text in set(batch.columns.get(attribute) or [batch.ad[attribute]]):
+        culprit = fault(parse(text)) if "(" in text and text[0] != '"' else None
+        if culprit is not None:
+            yield f"{attribute} is an error for every job: {cause(culprit)}"
+            return
 
 
 def _listed(names: Sequence[str]) -> str:

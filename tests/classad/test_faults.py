@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from poolbook.domain.classad import ERROR, ClassAd, ClassAdSyntaxError, EvaluationError, parse
-from poolbook.domain.classad.syntax_errors import fault, kinds
+from poolbook.domain.classad.function_registry import FUNCTIONS
+from poolbook.domain.classad.syntax_errors import cause, fault, kinds
 
 from ..together import together
-from . import corpus, pools, strategies
+from . import corpus, oracle, pools, strategies
 
 
 @together(
@@ -34,7 +36,8 @@ from . import corpus, pools, strategies
         ('Owner == "x" > 3', '"x" > 3'),
         ('x =?= ("a" * 2)', None),
         ('("a" * 2) ?: x', '"a" * 2'),
-        ("f(1 / 0)", None),
+        ("f(1 / 0)", "f(1 / 0)"),  # there is no such function
+        ("floor(1 / 0)", None),
         ("error", "error"),
         ("undefined", None),
         ("true + true", None),
@@ -82,4 +85,51 @@ def test_no_recorded_expression_that_has_a_value_is_said_to_be_an_error() -> Non
             found += 1
             assert case["value"]["type"] == "error", text
     assert found
-    assert not any(fault(parse(text)) for text in pools.POLICIES)
+    assert [text for text in pools.POLICIES if fault(parse(text))] == ["noSuchFunction(Cpus) > 1"]
+
+
+# Calls ------------------------------------------------------------------------------------------
+
+ARGUMENTS = ("1", '"a"', "{1}", "true", "0.5", "undefined")
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(name: str) -> None:
+    function = FUNCTIONS[name]
+    for count in range(7):
+        wrong = not function.least <= count <= function.most
+        for argument in ARGUMENTS if wrong else ("X",):
+            call = f"{name}({', '.join([argument] * count)})"
+            found = fault(parse(call))
+            assert (found is not None) is wrong, call
+            if wrong:
+                assert oracle.evaluate(call, "[]") == ("error",), call
+                assert f"{name} takes " in cause(parse(call)), call
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("isDefined(X) && Y", "there is no function isDefined; write X isnt undefined"),
+        ("isDefined()", "there is no function isDefined; write X isnt undefined"),
+        ("stringlistmembr(X, Y)", "there is no function stringlistmembr; did you mean stringlistmember?"),
+        ("nonsense(1)", "there is no function nonsense"),
+        ('regexp("a")', 'regexp takes 2 to 3 arguments, and regexp("a") has 1'),
+        ("ifThenElse(x, true)", "ifThenElse takes 3 arguments, and ifThenElse(x,true) has 2"),
+        ("X > quantize(5)", "quantize takes 2 arguments, and quantize(5) has 1"),
+        ("!(pow(1))", "pow takes 2 arguments, and pow(1) has 1"),
+        ("isUndefined()", "isUndefined takes 1 argument, and isUndefined() has 0"),
+    ],
+)
+def test_the_words_for_a_wrong_call_name_the_rule_and_the_fix(text: str, why: str) -> None:
+    found = fault(parse(text))
+    assert found is not None
+    assert cause(found) == why
+    assert oracle.evaluate(text, "[]") == ("error",)
+
+
+@pytest.mark.parametrize(
+    "text", ["X || pow(1)", "X is pow(1)", "isError(pow(1))", "X ?: pow(1)", "{pow(1)}", "strcat()"]
+)
+def test_a_wrong_call_that_need_not_decide_is_no_error_of_the_whole(text: str) -> None:
+    assert fault(parse(text)) is None

@@ -497,6 +497,8 @@ def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
 
 # What is an error for every job
 
+AN_ERROR = "pool.conf:1: {} is an error for every job:"
+
 
 @together(
     ("text", "said"),
@@ -514,6 +516,28 @@ def test_a_reconfiguration_changes_what_depends_on_what_was_changed() -> None:
         ),
         ("X = 0\nPREEMPT = 1 / $(X)", "pool.conf:2: PREEMPT is an error for every job: 1 / 0 is one (a number / 0)"),
         ('SUSPEND = !"abc"', 'pool.conf:1: SUSPEND is an error for every job: !"abc" is one (! a string)'),
+        (
+            'SYSTEM_PERIODIC_HOLD = regexp("a")',
+            f'{AN_ERROR.format("SYSTEM_PERIODIC_HOLD")} regexp takes 2 to 3 arguments, and regexp("a") has 1',
+        ),
+        (
+            "SYSTEM_PERIODIC_HOLD_NAMES = A\nSYSTEM_PERIODIC_HOLD_A = pow(1)",
+            "pool.conf:2: SYSTEM_PERIODIC_HOLD_A is an error for every job: pow takes 2 arguments, and pow(1) has 1",
+        ),
+        ("START = quantize(5)", f"{AN_ERROR.format('START')} quantize takes 2 arguments, and quantize(5) has 1"),
+        (
+            "SUBMIT_REQUIREMENT_NAMES = A\nSUBMIT_REQUIREMENT_A = isDefined(X)",
+            "pool.conf:2: SUBMIT_REQUIREMENT_A is an error for every job: there is no function isDefined; write X isnt "
+            "undefined",
+        ),
+        (
+            "WANT_HOLD = isDefined(MemoryUsage) && MemoryUsage > 3",
+            f"{AN_ERROR.format('WANT_HOLD')} there is no function isDefined; write MemoryUsage isnt undefined",
+        ),
+        (
+            "RANK = stringlistmembr(Owner, Users)",
+            f"{AN_ERROR.format('RANK')} there is no function stringlistmembr; did you mean stringlistmember?",
+        ),
         ("PREEMPTION_RANK = error", "pool.conf:1: PREEMPTION_RANK is an error for every job: error is one"),
         ('RANK = (Owner == "coltrane") * pow(10, 12) + ImageSize', None),
         ("MYMACRO = 1 / 0\nSTART = true", None),

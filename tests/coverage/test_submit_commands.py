@@ -80,6 +80,19 @@ def test_every_command_of_the_manual_is_followed_refused_or_told(command: str) -
             "leave_in_queue = MY.lastrejmatchreason =?= 1",
             "leave_in_queue reads LastRejMatchReason, which no job here has",
         ),
+        (
+            'requirements = regexp("a")',
+            'Requirements is an error for every job: regexp takes 2 to 3 arguments, and regexp("a") has 1',
+        ),
+        (
+            "periodic_hold = isDefined(MemoryUsage) && MemoryUsage > 3",
+            "PeriodicHold is an error for every job: there is no function isDefined; write MemoryUsage isnt undefined",
+        ),
+        (
+            "rank = ifThenElse(x, true)",
+            "Rank is an error for every job: ifThenElse takes 3 arguments, and ifThenElse(x,true) has 2",
+        ),
+        ("+Steps = quantize(5)", "Steps is an error for every job: quantize takes 2 arguments, and quantize(5) has 1"),
         ("priority = 3\nqueue skip_if_dataflow in (true)", "skip_if_dataflow is kept in the ad"),
     ],
 )
