@@ -20,8 +20,8 @@ _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "nobody", "none", "of", "somebody", "the", "what"})
 LONGEST = 120  #: so many characters of one fact stand in a sentence without its evidence
 LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
-_KEPT = {"reason", "hold", "advice", "evictions"}
-"""Facts that are cut only where a sentence would be longer, and not at their ends."""
+_KEPT = {"reason", "hold", "advice"}  #: facts that are cut only where a sentence would be longer, and not at their ends
+_LISTS = {"evictions"}  #: facts whose parts are short, and of which none is left out
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
@@ -29,7 +29,7 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
     said = _part_of(template, verbose)
     while (less := _PART.sub(lambda part: _kept(part[1], facts), said)) != said:  # the innermost first
         said = less
-    short = facts if verbose else {name: text if name in _KEPT else cut(text) for name, text in facts.items()}
+    short = facts if verbose else {name: text if name in _KEPT | _LISTS else cut(text) for name, text in facts.items()}
     text = _FACT.sub(lambda fact: short.get(fact[1], ""), said)
     for name in _KEPT & facts.keys() if len(text) > LINE and not verbose else ():
         least = max(LONGEST, len(facts[name]) - (len(text) - LINE))
