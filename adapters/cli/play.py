@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 COMMAND = command_table("play")
 
 _CONTINUED = 4  #: the indentation of a line's continuation on a narrow terminal
-RECORDED = {
-    "config": "it is played under the configuration that was recorded with it, and what would have come of it under "
-    "another cannot be told yet: `poolbook play SCENARIO -config FILE` plays a scenario under any",
-    "seed": "nothing of it is drawn by chance",
-    "quiet": "only what differs is told of it anyway",
-    "trust": "nothing is run or written for it",
-    "audit": "it is compared with the records, not judged: `poolbook import FOLDER -log FILE` makes a log of them, and "
-    "`poolbook audit FILE` judges that",
-    "log": "it is compared, and not kept: `poolbook import FOLDER -log FILE` makes a log of the records",
-}
-"""Options that have no meaning for a recorded trace, and why: -trace refuses them."""
 
 
 def play(argv: Sequence[str]) -> int:
@@ -40,10 +29,6 @@ def play(argv: Sequence[str]) -> int:
     dialect = arguments.value("dialect")
     if dialect and dialect not in DIALECTS:
         raise UsageError(f"poolbook play -dialect {dialect}: there are {', '.join(DIALECTS)}")
-    trace = _trace(arguments)
-    if trace is not None:
-        compared = _cycles if arguments.has("cycles") else _compared
-        return compared(trace, dialect, arguments)
     if len(arguments.words) != 1:
         raise UsageError("poolbook play: name one scenario; `poolbook play -help` tells more")
     from ...domain.config import ConfigError
@@ -61,22 +46,6 @@ def play(argv: Sequence[str]) -> int:
         raise Refusal(f"poolbook play: {error}") from None
     finally:
         log.close()
-
-
-def _trace(arguments: Arguments) -> Path | None:
-    """Return the folder of the trace to be played, if one is named. Raise `UsageError` if another option would have no
-    effect."""
-    folders = arguments.values("trace")
-    if not folders:
-        if arguments.has("cycles"):
-            raise UsageError("poolbook play -cycles: name the recorded pool whose cycles are meant: -trace FOLDER")
-        return None
-    others = [*folders[1:], *arguments.words]
-    if others:
-        raise UsageError(f"poolbook play -trace {folders[0]}: it is played alone, without {others[0]}")
-    for given in arguments.every(*RECORDED):
-        raise UsageError(f"poolbook play -trace {folders[0]}: -{given.name} is not for it: {RECORDED[given.name]}")
-    return Path(folders[0])
 
 
 def _text(name: str) -> str:
@@ -181,46 +150,3 @@ class _Json:
         if violations is not None:
             whole["violations"] = violations
         print(json.dumps({**whole, "summary": self.transcript.as_dict()}, indent=2))
-
-
-def _compared(folder: Path, dialect: str, arguments: Arguments) -> int:
-    """Play a trace of a real pool and print the differences."""
-    from ...domain.config import ConfigError
-    from ...replay.narration.wording import counted
-    from ..conformance.golden_traces import COMPARISON_RULES, DIALECT, compare
-
-    try:
-        found = compare(folder, dialect or DIALECT)
-    except (OSError, ConfigError) as error:
-        raise Refusal(f"poolbook play -trace: {error}") from None
-    if arguments.has("json"):
-        told = {
-            "folder": found.folder, "slots": found.slots, "entries": found.entries, "same": found.same,
-            "equal": found.equal, "differences": list(map(str, found.differences)), "rewrites": found.rewrites,
-        }  # fmt: skip
-        print(json.dumps(told, indent=2))
-        return 0 if found.equal else 1
-    verdict = "all equal" if found.equal else f"{counted(len(found.differences), 'slot')} differ"
-    print(f"{folder}: {counted(found.slots, 'slot')}, {counted(found.entries, 'transition')}: {verdict}")
-    for difference in found.differences:
-        print(f"  {difference}")
-    why = {rewrite.name: rewrite.why for rewrite in COMPARISON_RULES}
-    for name, count in found.rewrites.items():
-        print(f"  rewritten, x{count}: {name}: {why.get(name, '')}")
-    return 0 if found.equal else 1
-
-
-def _cycles(folder: Path, dialect: str, arguments: Arguments) -> int:
-    """Decide the cycles of a real negotiator again and print the differences."""
-    from ...domain.config import ConfigError
-    from ...replay.conformance import compare_cycles
-    from ...replay.conformance.report import as_dict, lines
-    from ..conformance.golden_traces import DIALECT
-    from ..conformance.trace_cycles import record
-
-    try:
-        found = compare_cycles(record(folder, dialect or DIALECT))
-    except (OSError, ConfigError) as error:
-        raise Refusal(f"poolbook play -trace: {error}") from None
-    print(json.dumps(as_dict(found), indent=2) if arguments.has("json") else "\n".join(lines(found)))
-    return 0 if found.agrees else 1

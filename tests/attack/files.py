@@ -55,7 +55,7 @@ def _programs_in_files(trial: Trial) -> None:
     numbers = range(len(asked))
     calls = [["play", f"{number}.play", "-quiet"] for number in numbers]
     calls += [["submit", f"{number}.sub", "-dry-run", "-", "-log", "jobs.db"] for number in numbers]
-    calls += [["import", "pool"], ["audit"], ["play", "-trace", "pool"]]
+    calls += [["import", "pool"], ["audit"]]
     trial.tries = len(calls)
     called(folder, trial.chance.sample(calls, len(calls)))
     assert not [path for name in ("ran", "kept") for path in trial.path.rglob(name)]

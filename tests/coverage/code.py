@@ -16,7 +16,6 @@ RECORDS = (
     "adapters/condor_files/",
     "adapters/condor_files/importing/",
     "replay/forensics/audit/",
-    "replay/conformance/",
     "domain/submit/",
 )
 """What reads a name in records of real pools, or writes it into an ad, and follows nothing by that."""

@@ -15,9 +15,8 @@ from typing import Final
 
 import pytest
 
-from poolbook.adapters.conformance.trace_cycles import record
-from poolbook.replay.conformance import Report, compare_cycles
-
+from ..conformance.compare import Report, compare_cycles
+from ..conformance.trace_cycles import record
 from ..sampling import some
 
 DATA: Final = Path(__file__).resolve().parent.parent / "data"

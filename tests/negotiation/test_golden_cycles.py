@@ -16,12 +16,12 @@ from typing import NamedTuple
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.cli.main import main
-from poolbook.adapters.conformance import trace_cycles
 from poolbook.domain import events as e
-from poolbook.replay.conformance import REASONS, Report, compare_cycles, off
-from poolbook.replay.conformance.recording import NegotiatorRecording, clock
 
+from ..conformance import trace_cycles
+from ..conformance.__main__ import main
+from ..conformance.compare import REASONS, Report, compare_cycles, off
+from ..conformance.recording import NegotiatorRecording, clock
 from ..sampling import marked, some
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -294,7 +294,7 @@ def test_the_samples_that_differ_are_named_if_a_match_weighs_something_else(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed("consumption", tmp_path, "SLOT_TYPE_1_CONSUMPTION_MEMORY = 100")
-    assert main(["play", "-trace", str(tmp_path), "-cycles"]) == 1
+    assert main([str(tmp_path), "--cycles"]) == 1
     told = capsys.readouterr().out
     assert "different: 22:11:43, userprio-01.txt: really alice@localhost has 697.566; here " in told
 
@@ -348,7 +348,7 @@ def test_a_folder_without_one_of_the_two_logs_is_refused_in_words(missing: str, 
 
 
 def test_the_command_tells_what_was_compared_and_every_exception(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", "-trace", str(FOLDERS["04"]), "-cycles"]) == 0
+    assert main([str(FOLDERS["04"]), "--cycles"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "04-retirement: 63 cycles compared: nothing differs without a reason"
     assert told[1].startswith(
@@ -361,7 +361,7 @@ def test_the_command_tells_what_was_compared_and_every_exception(capsys: pytest.
 
 
 def test_the_command_tells_what_was_left_out_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", "-trace", str(FOLDERS["05"]), "-cycles"]) == 0
+    assert main([str(FOLDERS["05"]), "--cycles"]) == 0
     told = capsys.readouterr().out
     assert "left out, 6 cycles: the negotiator's log of them is not whole" in told
     assert "not compared, 2 samples: no cycle is known that brought it up to date" in told
@@ -369,18 +369,18 @@ def test_the_command_tells_what_was_left_out_and_why(capsys: pytest.CaptureFixtu
 
 def test_the_command_ends_with_1_where_something_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changed("20c", tmp_path, "RANK = 0")
-    assert main(["play", "-trace", str(tmp_path), "-cycles"]) == 1
+    assert main([str(tmp_path), "--cycles"]) == 1
     assert "different: 22:55:23: really bob slot1 from alice; here nothing" in capsys.readouterr().out
 
 
 def test_the_command_names_the_priorities_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changed("20c", tmp_path, "DEFAULT_PRIO_FACTOR = 1001")
-    assert main(["play", "-trace", str(tmp_path), "-cycles"]) == 1
+    assert main([str(tmp_path), "--cycles"]) == 1
     assert "userprio-1.txt: really alice@localhost has 500" in capsys.readouterr().out
 
 
 def test_the_command_tells_it_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", "-trace", str(FOLDERS["weights"]), "-cycles", "-json"]) == 0
+    assert main([str(FOLDERS["weights"]), "--cycles", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["matches"], told["same_users"], told["same_slots"]) == (27, 26, 26)
     assert [one["reason"] for one in told["exceptions"]] == ["floors"]

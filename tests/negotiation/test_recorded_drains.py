@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.conformance.trace_cycles import record
 from poolbook.domain import events as e
+
+from ..conformance.trace_cycles import record
 
 RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "recordings"
 

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.conformance.trace_files import TraceFiles
-from poolbook.adapters.conformance.trace_negotiator import AccountReader, CycleReader
-from poolbook.adapters.conformance.trace_queue import commands
 from poolbook.domain import events as e
-from poolbook.replay.conformance.account_walk import AccountWalk
-from poolbook.replay.conformance.accountant import AccountantReplay, UnknownAccount
-from poolbook.replay.conformance.recording import (
+
+from ..conformance.account_walk import AccountWalk
+from ..conformance.accountant import AccountantReplay, UnknownAccount
+from ..conformance.recording import (
     CountedClaim,
     KnownAccount,
     NegotiatorRecording,
@@ -22,8 +20,10 @@ from poolbook.replay.conformance.recording import (
     RecordedMatch,
     UserprioSample,
 )
-from poolbook.replay.conformance.visibility import Visibility, VisibleEvents
-
+from ..conformance.trace_files import TraceFiles
+from ..conformance.trace_negotiator import AccountReader, CycleReader
+from ..conformance.trace_queue import commands
+from ..conformance.visibility import Visibility, VisibleEvents
 from ..together import together
 
 SECOND = 1_000_000

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.cli.play import COMMAND
-from poolbook.adapters.condor_tools.options import Option
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 SCENARIO = """\
@@ -153,77 +150,6 @@ def test_what_cannot_be_played_is_told_with_its_place(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], complaint: str
 ) -> None:
     assert main(["play", written(folder, text), *words]) in (1, 2)
-    assert complaint in capsys.readouterr().err
-
-
-def test_a_recorded_pool_is_played_and_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", "-trace", str(TRACES / "02-owner-return")]) == 0
-    assert capsys.readouterr().out.startswith(f"{TRACES / '02-owner-return'}: 2 slots, 45 transitions: all equal\n")
-    assert main(["play", "-trace", str(folder)]) == 1
-    assert "there is no StartLog" in capsys.readouterr().err
-
-
-PLAIN = ("-trace", str(TRACES / "01-plain"))
-WITH_RECORDS = {
-    # with -trace: what makes a difference, and the answer then
-    "trace": ([], "3 slots, 42 transitions: all equal"),
-    "dialect": (["manual"], "slot1@localhost, entry 4: really Claimed/Busy"),
-    "cycles": ([], "28 cycles compared"),
-    "json": ([], '"entries": 42'),
-    "help": ([], "usage: poolbook play SCENARIO"),
-}
-
-
-@pytest.mark.parametrize("name", WITH_RECORDS)
-def test_of_a_recorded_pool_an_option_makes_a_difference(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    values, answer = WITH_RECORDS[name]
-    main(["play", *PLAIN, *([] if name == "trace" else [f"-{name}", *values])])
-    assert answer in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("cycles", [[], ["-cycles"]])
-@pytest.mark.parametrize("option", [option for option in COMMAND.options if option.name not in WITH_RECORDS])
-def test_of_a_recorded_pool_any_other_option_is_refused_in_words(
-    option: Option, cycles: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    values = ["/nonexistent"] * option.arity
-    assert main(["play", *PLAIN, *cycles, f"-{option.name}", *values]) == 2
-    told = capsys.readouterr()
-    assert f"-{option.name} is not for it: " in told.err
-    assert told.out == ""
-
-
-@pytest.mark.parametrize(
-    ("words", "complaint"),
-    [
-        ((*PLAIN, "a.play"), "it is played alone, without a.play"),
-        ((*PLAIN, "-trace", "other"), "it is played alone, without other"),
-        (("-cycles",), "name the recorded pool whose cycles are meant: -trace FOLDER"),
-        (("a.play", "-cycles"), "name the recorded pool whose cycles are meant: -trace FOLDER"),
-    ],
-)
-def test_a_recorded_pool_is_played_alone(
-    words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["play", *words]) == 2
-    assert complaint in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("words", [[], ["-cycles"]])
-@pytest.mark.parametrize(
-    ("file", "text", "complaint"),
-    [
-        ("StartLog", "", "tells of no slot that a startd made"),
-        ("scenario.conf", "use FEA", "scenario.conf:1: 'use FEA' is no setting"),
-    ],
-)
-def test_records_that_cannot_be_compared_are_named(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], file: str, text: str, complaint: str
-) -> None:
-    shutil.copytree(TRACES / "20c-kill-for-better-match", folder / "records")
-    (folder / "records" / f"{file}.gz").unlink(missing_ok=True)
-    (folder / "records" / file).write_text(text)
-    assert main(["play", "-trace", str(folder / "records"), *words]) == 1
     assert complaint in capsys.readouterr().err
 
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.conformance.golden_traces import COMPARISON_RULES, TraceComparison, compare, recorded, trace
-from poolbook.adapters.conformance.trace_play import TracePlay
-from poolbook.adapters.conformance.trace_settings import configuration
 from poolbook.replay.validation import examine
 
+from ..conformance.golden_traces import COMPARISON_RULES, TraceComparison, compare, recorded, trace
+from ..conformance.trace_play import TracePlay
+from ..conformance.trace_settings import configuration
 from ..sampling import some
 
 DATA = Path(__file__).resolve().parent.parent / "data"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.conformance.trace_files import SECOND, TraceFiles
-from poolbook.adapters.conformance.trace_runs import startd_runs
-from poolbook.adapters.conformance.trace_steps import PublishedReadings
 from poolbook.domain.ports import stimuli as s
 
+from ..conformance.trace_files import SECOND, TraceFiles
+from ..conformance.trace_runs import startd_runs
+from ..conformance.trace_steps import PublishedReadings
 from ..sampling import some
 from ..together import together
 

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 from poolbook import Behaviour, Pool, Refusal
-from poolbook.adapters.conformance.golden_traces import trace
-from poolbook.adapters.conformance.trace_files import TraceFiles
-from poolbook.adapters.conformance.trace_play import TracePlay
 from poolbook.domain.classad import Context
 from poolbook.domain.events import Ad, DrainBadputAdded, DrainBegan, JobExited
 from poolbook.domain.startd.drain_estimates import DrainEstimates
@@ -23,6 +20,9 @@ from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.slot_attributes import SlotAd
 from poolbook.domain.state.state import Activation, Claim, Machine, Slot, State
 
+from ..conformance.golden_traces import trace
+from ..conformance.trace_files import TraceFiles
+from ..conformance.trace_play import TracePlay
 from ..together import together
 
 DATA = Path(__file__).resolve().parent.parent / "data"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ...domain.ports import stimuli as s
+from poolbook.domain.ports import stimuli as s
 
 HOLDER: Final = "schedd"
 """The holder of all claims: one access point, whose name the log lacks."""

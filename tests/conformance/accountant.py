@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 from attrs import define, field, frozen
 from attrs import evolve as change
 
-from ...domain import events as e
-from ...domain.fold.evolve import evolve
-from ...domain.negotiator.accounting import LEAST_PRIORITY, Terms, effective, factor, real, terms, updated
-from ...domain.state.state import State, Submitter
+from poolbook.domain import events as e
+from poolbook.domain.fold.evolve import evolve
+from poolbook.domain.negotiator.accounting import LEAST_PRIORITY, Terms, effective, factor, real, terms, updated
+from poolbook.domain.state.state import State, Submitter
+
 from .recording import CountedClaim, UserprioSample, clock
 
 NOBODY: Final = ""

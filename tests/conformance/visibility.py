@@ -15,7 +15,8 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ...domain import events as e
+from poolbook.domain import events as e
+
 from .recording import VARIOUS, CountedClaim, RecordedAccounting, RecordedCycle
 
 SECOND: Final = 1_000_000

@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field
 
-from ...domain import events as e
-from ...domain.classad import Context
-from ...domain.fold.evolve import fold
-from ...domain.negotiator.pslot_remainders import Remainders
-from ...domain.negotiator.slot_table import public_ads_of
-from ...domain.startd.slot_resources import consumes
-from ...domain.state.caches import Caches
-from ...domain.state.expression_cache import ad_of
+from poolbook.domain import events as e
+from poolbook.domain.classad import Context
+from poolbook.domain.fold.evolve import fold
+from poolbook.domain.negotiator.pslot_remainders import Remainders
+from poolbook.domain.negotiator.slot_table import public_ads_of
+from poolbook.domain.startd.slot_resources import consumes
+from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.expression_cache import ad_of
+
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch
 from .visibility import SECOND
 

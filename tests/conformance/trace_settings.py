@@ -16,11 +16,12 @@ from typing import Final
 
 from attrs import frozen
 
-from ...domain.classad import parse, unparse
-from ...domain.config import Configuration, read
-from ...domain.events import Ad
-from ...domain.startd.provisioning import EXECUTE, Equipment, Volume
-from ...domain.state.job_ad import quoted
+from poolbook.domain.classad import parse, unparse
+from poolbook.domain.config import Configuration, read
+from poolbook.domain.events import Ad
+from poolbook.domain.startd.provisioning import EXECUTE, Equipment, Volume
+from poolbook.domain.state.job_ad import quoted
+
 from .trace_files import BASE, SCENARIO, SECOND, AdSnapshot, TraceFiles, number
 from .trace_steps import StartdRun, TraceSlot
 

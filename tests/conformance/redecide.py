@@ -14,15 +14,16 @@ from typing import Final
 
 from attrs import frozen
 
-from ...domain import events as e
-from ...domain.classad import ClassAd, Context, EvaluationError, Expression
-from ...domain.fold.evolve import fold
-from ...domain.negotiator.cycle import hold
-from ...domain.negotiator.settings import settings_of
-from ...domain.negotiator.slot_table import public_ads_of
-from ...domain.state.caches import Caches
-from ...domain.state.expression_cache import ad_of
-from ...domain.state.state import State
+from poolbook.domain import events as e
+from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression
+from poolbook.domain.fold.evolve import fold
+from poolbook.domain.negotiator.cycle import hold
+from poolbook.domain.negotiator.settings import settings_of
+from poolbook.domain.negotiator.slot_table import public_ads_of
+from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.state import State
+
 from .account_walk import AccountedCycle
 from .recording import VARIOUS, JobMove, NegotiatorRecording, RecordedCycle, RecordedMatch, RecordedSubmission
 from .visibility import SECOND

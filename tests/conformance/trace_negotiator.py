@@ -17,7 +17,11 @@ from typing import Final
 
 from attrs import Factory, define, evolve
 
-from ...domain.events import (
+from poolbook.adapters.condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
+from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.matchlog import MATCHES, MatchLogReader
+from poolbook.adapters.condor_files.negotiatorlog import CYCLES, EVERYONE, SETTINGS, NegotiatorLogReader
+from poolbook.domain.events import (
     Ad,
     Event,
     PoolConfigured,
@@ -27,10 +31,11 @@ from ...domain.events import (
     SubmittersReset,
     TableWritten,
 )
-from ...domain.imported.table_operations import BEGIN_TRANSACTION, SET_ATTRIBUTE
-from ...domain.state.job_ad import unquoted
-from ...domain.state.settings import NEGOTIATOR
-from ...replay.conformance.recording import (
+from poolbook.domain.imported.table_operations import BEGIN_TRANSACTION, SET_ATTRIBUTE
+from poolbook.domain.state.job_ad import unquoted
+from poolbook.domain.state.settings import NEGOTIATOR
+
+from .recording import (
     CountedClaim,
     KnownAccount,
     RecordedAccounting,
@@ -39,10 +44,6 @@ from ...replay.conformance.recording import (
     UserprioSample,
     clock,
 )
-from ..condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
-from ..condor_files.daemon_tables import TableReader
-from ..condor_files.matchlog import MATCHES, MatchLogReader
-from ..condor_files.negotiatorlog import CYCLES, EVERYONE, SETTINGS, NegotiatorLogReader
 from .trace_files import SECOND, TraceFiles, ended, source
 
 LOG: Final = "NegotiatorLog"

@@ -17,9 +17,10 @@ from typing import Final
 
 from attrs import Factory, define, evolve
 
-from ...domain.events import Ad
-from ...domain.ports import stimuli as s
-from ...domain.state.job_ad import unquoted
+from poolbook.domain.events import Ad
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.job_ad import unquoted
+
 from .trace_commands import ADMINISTRATOR, COMMANDS, COMPLETION_NUMBERS, HOLDER, SCHEDULES
 from .trace_files import SECOND
 from .trace_steps import PublishedReadings, Reconfigured, StartdRun, TraceSlot, TraceStep

@@ -13,19 +13,20 @@ from typing import Final
 
 from attrs import evolve
 
-from ...domain import events as e
-from ...domain.classad import Context
-from ...domain.concurrency_limits import LIMITS
-from ...domain.fold.evolve import fold
-from ...domain.negotiator.settings import offered
-from ...domain.state.expression_cache import ad_of
-from ...domain.state.job_limits import evaluated
-from ...domain.state.settings import unfit
-from ...domain.state_machines import state
-from ...domain.state_machines.drain import OPEN
-from ...replay.conformance.recording import NegotiatorRecording, RecordedCycle, RecordedSubmission
-from ...replay.conformance.redecide import parent
+from poolbook.domain import events as e
+from poolbook.domain.classad import Context
+from poolbook.domain.concurrency_limits import LIMITS
+from poolbook.domain.fold.evolve import fold
+from poolbook.domain.negotiator.settings import offered
+from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.job_limits import evaluated
+from poolbook.domain.state.settings import unfit
+from poolbook.domain.state_machines import state
+from poolbook.domain.state_machines.drain import OPEN
+
 from .golden_traces import DIALECT, Trace, recorded, trace
+from .recording import NegotiatorRecording, RecordedCycle, RecordedSubmission
+from .redecide import parent
 from .trace_files import SECOND
 from .trace_negotiator import AccountReader, doubted, negotiator, samples
 from .trace_play import PlayedTransition, TracePlay

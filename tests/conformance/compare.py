@@ -1,5 +1,9 @@
 """Decide a recording's cycles again, and compare the matches with the real negotiator's.
 
+``recording`` is the data: machines, queue, cycles, the accountant's log, samples; ``trace_cycles`` reads it from files.
+``visibility`` finds which changes of slots a cycle had seen. ``accountant`` and ``account_walk`` keep the accounts from
+cycle to cycle. ``redecide`` holds our cycle on the real one's state of the pool; ``report`` prints the result.
+
 Who got slots, and how many, is compared for every cycle; which slots, wherever the ranks decide. Submitters of equal
 priority have their turns in the order in which the negotiator's log has them. The rules of
 ``REASONS`` explain a difference, in order, by something that is not recorded or that the real negotiator leaves to
@@ -16,9 +20,10 @@ from typing import Final, NamedTuple
 
 from attrs import define, evolve, field, frozen
 
-from ...domain import events as e
-from ...domain.negotiator.accounting import effective, factor, floor, terms
-from ...domain.startd.slot_resources import consumes
+from poolbook.domain import events as e
+from poolbook.domain.negotiator.accounting import effective, factor, floor, terms
+from poolbook.domain.startd.slot_resources import consumes
+
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
 from .evidence import Evidence

@@ -14,16 +14,17 @@ from collections.abc import Iterable, Iterator
 
 from attrs import evolve, frozen
 
-from ...domain.decide.timers import next_deadline
-from ...domain.events import Event, SlotDestroyed, SlotTransitioned
-from ...domain.ports import stimuli as s
-from ...domain.ports.sensor_readings import Readings
-from ...domain.startd.policy_rounds import interval
-from ...domain.startd.provisioning import offer, reconfigured
-from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
-from ...replay.virtual_world import VirtualWorld
-from ..runtime.engine import Engine
-from ..stores import open_log
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.stores import open_log
+from poolbook.domain.decide.timers import next_deadline
+from poolbook.domain.events import Event, SlotDestroyed, SlotTransitioned
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.startd.policy_rounds import interval
+from poolbook.domain.startd.provisioning import offer, reconfigured
+from poolbook.domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
+from poolbook.replay.virtual_world import VirtualWorld
+
 from .trace_files import SECOND, TraceFiles
 from .trace_settings import SensorReading, configuration, equipment, sensed, system
 from .trace_steps import PublishedReadings, Reconfigured, StartdRun, TraceStep

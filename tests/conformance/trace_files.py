@@ -23,12 +23,12 @@ from typing import Final
 
 from attrs import frozen
 
-from ...domain.events import Ad, AdsKept, TableWritten
-from ...domain.imported.packed_ads import unpack
-from ...domain.imported.table_operations import SET_ATTRIBUTE
-from ..condor_files.ads import AdsReader
-from ..condor_files.daemon_tables import TableReader
-from ..condor_files.reader import SourceFile
+from poolbook.adapters.condor_files.ads import AdsReader
+from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.reader import SourceFile
+from poolbook.domain.events import Ad, AdsKept, TableWritten
+from poolbook.domain.imported.packed_ads import unpack
+from poolbook.domain.imported.table_operations import SET_ATTRIBUTE
 
 SECOND: Final = 1_000_000
 SCENARIO: Final = "scenario.conf"

@@ -18,22 +18,23 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ...domain import events as e
-from ...domain.config import Configuration
-from ...domain.decide import Refusal, Tables, decide
-from ...domain.events import Ad, JobsLogged
-from ...domain.negotiator.pool_configuration import submissions
-from ...domain.ports import stimuli as s
-from ...domain.schedd.factory_limits import LIMITS
-from ...domain.state.job_ad import LIVED, unquoted
-from ...domain.state.proc_ads import pack
-from ...domain.state.settings import for_submissions
-from ...domain.state.state import State
-from ...domain.state_machines import job_machine, slot_machine
-from ...domain.submit import Facts, NoFiles, SubmitError, parse_submit
-from ...replay.conformance.recording import JobMove, RecordedSubmission
-from ..condor_files.job_event_log import JobEventLogReader
-from ..machine.host import CONDOR_VERSION
+from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
+from poolbook.adapters.machine.host import CONDOR_VERSION
+from poolbook.domain import events as e
+from poolbook.domain.config import Configuration
+from poolbook.domain.decide import Refusal, Tables, decide
+from poolbook.domain.events import Ad, JobsLogged
+from poolbook.domain.negotiator.pool_configuration import submissions
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.schedd.factory_limits import LIMITS
+from poolbook.domain.state.job_ad import LIVED, unquoted
+from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.state.settings import for_submissions
+from poolbook.domain.state.state import State
+from poolbook.domain.state_machines import job_machine, slot_machine
+from poolbook.domain.submit import Facts, NoFiles, SubmitError, parse_submit
+
+from .recording import JobMove, RecordedSubmission
 from .trace_files import SECOND, TraceFiles, source
 from .trace_settings import system
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from attrs import Factory, frozen
 
-from ...domain.events import ClusterSubmitted, Event
+from poolbook.domain.events import ClusterSubmitted, Event
 
 VARIOUS: Final = "various_dSlot_users"
 """The submitter that a match preempts which takes the resources of dynamic slots, as the negotiator's log names it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import Factory, define, frozen
 
-from ...domain.events import Ad
-from ...domain.ports import stimuli as s
+from poolbook.domain.events import Ad
+from poolbook.domain.ports import stimuli as s
 
 
 @frozen

@@ -15,9 +15,10 @@ from typing import Final
 
 from attrs import frozen
 
-from ...domain.events import SlotTransitioned
-from ...domain.state_machines import SlotRow
-from ..condor_files.startlog import StartLogReader
+from poolbook.adapters.condor_files.startlog import StartLogReader
+from poolbook.domain.events import SlotTransitioned
+from poolbook.domain.state_machines import SlotRow
+
 from .trace_files import TraceFiles, ended, source
 from .trace_play import PlayedTransition, RefusedStimulus, TracePlay
 from .trace_runs import startd_runs

@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from attrs import define, field
 
-from ...domain import events as e
-from ..narration.wording import counted as words
+from poolbook.domain import events as e
+from poolbook.replay.narration.wording import counted as words
+
 from .recording import NegotiatorRecording, RecordedAccounting, RecordedCycle, RecordedMatch, RecordedSubmission, clock
 from .redecide import parent, status
 from .visibility import OLDEST, SECOND, Visibility

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from ...domain.events import Ad
-from ..condor_files.log_lines import GAP, LogLines
+from poolbook.adapters.condor_files.log_lines import GAP, LogLines
+from poolbook.domain.events import Ad
+
 from .trace_files import SECOND, ended, source
 from .trace_startd import MACHINE, StimulusExtraction
 from .trace_steps import StartdRun

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from attrs import define, field, frozen
 
-from ...domain import events as e
+from poolbook.domain import events as e
+
 from .accountant import NOBODY, AccountantReplay, ComparedSample, UnknownAccount
 from .match_costs import MatchCosts
 from .recording import (

@@ -1,1 +1,0 @@
-"""Replay recorded traces of real pools and compare the results with ours."""
