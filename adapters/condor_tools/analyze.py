@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.why import Judged as Judged
-from .cells import HELD, IDLE, RUNNING, Setting, number, shown, text
+from .cells import HELD, IDLE, RUNNING, Setting, hold_reason, number, shown
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -189,7 +189,7 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
     if words is not None:
         yield f"\n{name}:  {words}\n\n"
     if status == HELD:
-        yield f"Hold reason: {text(ad, 'HoldReason') or ''}\n\n"
+        yield f"Hold reason: {hold_reason(ad) or ''}\n\n"
     if status == IDLE and refusal is None:
         yield f"\n{name}:  Job has not yet been considered by the matchmaker.\n\n"
 

@@ -148,6 +148,14 @@ def text_of(name: str) -> Cell:
     return lambda ad, _: text(ad, name)
 
 
+def hold_reason(ad: ClassAd, _: object = None) -> str | None:
+    """Return why a job is held; of an endless expression the beginning."""
+    from ...replay.narration.wording import in_part
+
+    reason = text(ad, "HoldReason")
+    return None if reason is None else in_part(reason)
+
+
 def metric(size: float) -> str:
     """Format a size in bytes with its unit: 23.5 GB."""
     units = ["B ", "KB", "MB", "GB", "TB"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .cells import Setting, date_of, job_id, number, shown, text_of
+from .cells import Setting, date_of, hold_reason, job_id, number, shown, text_of
 from .layout import Column, Layout, lines
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def table(jobs: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
         Column("   COUNT ", lambda ad, _: f"{counts[id(ad)]:9d}"),
         Column("OLDEST_JOB_ID", job_id),
         Column("HELD_SINCE", date_of("EnteredCurrentStatus"), 11, missing="??"),
-        Column("HOLD_REASON", "HoldReason", 0),
+        Column("HOLD_REASON", hold_reason, 0),
     )
     return lines(Layout(columns), [ads[0] for ads in kinds.values()], setting)
 

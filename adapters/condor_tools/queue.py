@@ -21,6 +21,7 @@ from .cells import (
     description,
     evaluate,
     flag,
+    hold_reason,
     job_status,
     length,
     memory,
@@ -102,7 +103,7 @@ VIEWS: dict[str, tuple[Column, ...]] = {
         Column("HELD_SINCE", date_of("EnteredCurrentStatus"), 11, missing="??"),
         Column("CODE", "HoldReasonCode", form="%4d", missing="?"),
         Column("/SUB", "HoldReasonSubCode", form="/%-3d", missing=" ", joined=True),
-        Column("HOLD_REASON", "HoldReason", 0),
+        Column("HOLD_REASON", hold_reason, 0),
     ),
     "idle": (
         _owner("OWNER", 14),

@@ -57,6 +57,11 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def in_part(text: str, length: int = 1000) -> str:
+    """Return a text for people to read: of one that is long its beginning, and how much was cut."""
+    return text if len(text) <= length else f"{text[:length]}... ({counted(len(text) - length, 'more character')})"
+
+
 def shortened(text: str, length: int = 100) -> str:
     """`text`, cut so that it fits into a line."""
     return text if len(text) <= length else f"{text[: length - 3]}..."

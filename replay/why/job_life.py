@@ -24,7 +24,7 @@ from ..narration.sentences import (
     ranked,
     who_goes,
 )
-from ..narration.wording import counted, instant, interval, memory
+from ..narration.wording import counted, in_part, instant, interval, memory
 from ..narration.words import effect
 from .rejections import Refusals, evidence_of
 from .slot import claimant
@@ -373,7 +373,7 @@ def _named(event: e.JobExited) -> str:
 def _hold_reason(ad: e.Ad) -> dict[str, str]:
     """Give the facts of a hold: the reason, and what its code means."""
     named = f"code {_code(ad.get('HoldReasonCode', ''))}"
-    return {"reason": unquoted(ad.get("HoldReason", "")) or "no reason given", "named": named}
+    return {"reason": in_part(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": named}
 
 
 def _code(number: str) -> str:

@@ -1,0 +1,64 @@
+"""golden: jobs of a few lines that lead to 2^40 nodes of expressions, in a pool for all users: no other user waits."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ..classad.explosions import SHAPES
+from .test_strangers import folder_of_all
+from .test_users import CONF, OTHER, OWNER, ForAll
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can serve a pool for all users")
+
+EVERYWHERE = """rank = E40
+periodic_hold = E40 =?= 3
+periodic_release = E40 =?= 3
+periodic_remove = E40 =?= 3
+on_exit_hold = E40 =?= 3
+on_exit_remove = E40 =!= 3
+leave_in_queue = E40 =?= 3
+concurrency_limits_expr = strcat("a", E40)
++Wanted = "$$([E40])"
+"""
+
+
+def written(shape: str) -> str:
+    return "".join(f"+{name} = {text}\n" for name, text in SHAPES[shape].items())
+
+
+def test_jobs_whose_expressions_explode_keep_no_other_user_waiting_even_after_a_restart() -> None:
+    """Without a bound, no request would be answered; commands give up after a minute, and the test with them."""
+    with folder_of_all() as folder:
+        pool = ForAll(folder.path)
+        pool.path.chmod(0o755)
+        pool.write("pool.conf", CONF + "PERIODIC_EXPR_INTERVAL = 1\nMAX_PERIODIC_EXPR_INTERVAL = 1\n")
+        with pool.served("-users", "-config", "pool.conf") as server:
+            for shape in ("sums", "strings", "lists", "nested ads", "choices by the slot", "circular references"):
+                for used in ("requirements = E40 =!= 3\n", EVERYWHERE):
+                    pool.submit(OWNER, "exit 0", written(shape) + used)
+            assert pool.ran(OTHER, "echo on") == ["on"]
+            server.kill()
+            server.wait()
+        (pool.path / "pool.db.sock").unlink(missing_ok=True)
+        with pool.served("-users", "-config", "pool.conf"):
+            assert pool.ran(OTHER, "echo on again") == ["on again"]
+            assert "Total for all users" in pool.says(OTHER, "q", "-allusers")
+
+
+def test_a_table_has_the_beginning_of_an_endless_hold_reason_and_says_how_much_is_cut() -> None:
+    with folder_of_all() as folder:
+        pool = ForAll(folder.path)
+        pool.path.chmod(0o755)
+        pool.write("pool.conf", CONF + "PERIODIC_EXPR_INTERVAL = 1\n")
+        with pool.served("-users", "-config", "pool.conf"):
+            condition = f'"{"x" * 100_000}" isnt undefined'
+            cluster = pool.submit(OWNER, "sleep 100", f"periodic_hold = {condition}\nperiodic_hold_subcode = 7")
+            pool.ends(cluster)
+            reason = pool.says(None, "q", "-allusers", str(cluster), "-af", "HoldReason")
+            assert len(reason) > len(condition)
+            for words in (("q", "-hold", "-allusers"), ("why", f"{cluster}.0")):
+                told = pool.says(None, *words)
+                assert "more characters)" in told
+                assert len(told) < 10_000
