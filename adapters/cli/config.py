@@ -24,7 +24,7 @@ def config(argv: Sequence[str]) -> int:
 
     try:
         found = _loaded(arguments)
-        for warning in found.warnings:
+        for warning in dict.fromkeys((*found.warnings, *_pool_warnings(arguments))):
             print(f"poolbook config: warning: {warning}", file=sys.stderr)
         if arguments.has("dump"):
             return _dump(found, arguments)
@@ -56,6 +56,20 @@ def _loaded(arguments: Arguments) -> Configuration:
     return found.for_slot(int(numbers[1]), int(numbers[2] or 1))
 
 
+def _pool_warnings(arguments: Arguments) -> list[str]:
+    """Return what a pool with this configuration ignores, and why it would not begin with it."""
+    from ...domain.config import ConfigError
+    from ...domain.negotiator.pool_configuration import followed
+    from ..runtime.configuration import load
+
+    warnings: list[str] = []
+    try:
+        followed(lambda daemon: load(arguments.values("config"), subsystem=daemon), warnings.append)
+    except ConfigError as problem:
+        warnings.append(f"{problem}; no pool begins with this")
+    return warnings
+
+
 # -- settings by name ------------------------------------------------------------------------------------------------
 
 
@@ -80,9 +94,9 @@ def _values(found: Configuration, arguments: Arguments) -> int:
 
 
 def _near(found: Configuration, name: str) -> str:
-    from ...domain.config import similar_setting
+    from ...domain.config import is_known, similar_setting
 
-    near = similar_setting(name) if found.raw(name) is None else None
+    near = similar_setting(name) if found.raw(name) is None and not is_known(name) else None
     return "" if near is None else f"; did you mean {near}?"
 
 

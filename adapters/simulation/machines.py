@@ -6,7 +6,8 @@ All are X86_64 under Linux with the scenario's cores and memory, whatever machin
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -114,6 +115,10 @@ class ScenarioMachines:
     def new_warnings(self) -> list[str]:
         """Return the warnings of all current configurations that were not returned before."""
         found = [self.configuration(machine).warnings for machine in self.scenario.machines]
+        of_pool: list[str] = []
+        with suppress(ConfigError):  # which the pool raises when it reads its configuration
+            self._followed(of_pool.append)
+        found.append(of_pool)
         new = [warning for warning in dict.fromkeys(chain(*found)) if warning not in self._warned]
         self._warned.update(new)
         return new
@@ -140,11 +145,14 @@ class ScenarioMachines:
         """The machine of the negotiator and the schedd: the pool follows its configuration."""
         return self.scenario.machines[0].name
 
+    def _followed(self, warn: Callable[[str], None]) -> Ad:
+        first = self.machine(self.first)
+        return followed(lambda daemon: self.configuration(first, daemon), warn)
+
     def configured(self, id: str, line: int) -> ConfigurePool:
         """Return the stimulus with which the pool reads the configuration. Raise PlayError if it is invalid."""
         try:
-            first = self.machine(self.first)
-            return ConfigurePool(id, followed(lambda daemon: self.configuration(first, daemon)))
+            return ConfigurePool(id, self._followed(lambda warning: None))
         except ConfigError as error:
             raise PlayError(f"the configuration of {self.first}: {error}", line) from None
 

@@ -26,7 +26,7 @@ def followed(load: Load, warn: Callable[[str], None] = lambda words: None) -> Ad
     """
     from ..schedd.policy_configuration import schedd_policy
 
-    negotiators = negotiation.followed(load("NEGOTIATOR"))
+    negotiators = negotiation.followed(load("NEGOTIATOR"), warn)
     for words in negotiation.groups_in_vain(negotiators):
         warn(words)
     return {
@@ -45,9 +45,10 @@ def submissions(configuration: Configuration) -> Ad:
     found: Ad = {}
     for name in (*DOMAINS, *SUBMISSION):
         source = configuration.source(name)
-        if source.kind == "default":
+        text = configuration.get(name).strip()
+        if source.kind == "default" or (not text and name in DOMAINS):
             continue
-        found[name] = configuration.get(name).strip() or NOTHING
+        found[name] = text or NOTHING
         if wrong := unfit(name, found[name]):
             raise ConfigError(wrong, source.file, source.line)
     return found | _templates(configuration)

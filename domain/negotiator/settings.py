@@ -175,11 +175,18 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
     )
 
 
-def followed(configuration: Configuration) -> Ad:
-    """What a pool follows of a configuration, read as the negotiator's: ``offered``, and when cycles are held.
+def followed(configuration: Configuration, warn: Callable[[str], None] = lambda words: None) -> Ad:
+    """What a pool follows of a configuration, read as the negotiator's: ``offered``, and when cycles are held. ``warn``
+    is called with a sentence on each expression that is ignored.
 
     :raises ConfigError: a value that cannot be taken, with where it stands
     """
+    for name in IGNORED_IF_INVALID:
+        if wrong := unfit(name, configuration.get(name)):
+            source = configuration.source(name)
+            place = f"{source.file}:{source.line}: " if source.line else ""
+            reason = wrong.partition("\n")[0]
+            warn(f"{place}{reason}; this is not a valid expression, so the setting is ignored")
     found = offered(configuration)
     if any(configuration.source(name).kind != "default" for name in PACE):
         found |= {name: _seconds(configuration, name) for name in PACE}
@@ -223,6 +230,9 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
     return found
 
 
+IGNORED_IF_INVALID: Final = ("GROUP_SORT_EXPR", "NEGOTIATOR_JOB_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")
+"""Expressions whose defaults count in place of an invalid one; with another one no negotiator begins. HTCondor's does
+not begin with an invalid GROUP_SORT_EXPR either."""
 _DEFAULTS: Final = {name: one.default for name, one in NEGOTIATOR.items()} | PACE
 _INTERVAL: Final = "NEGOTIATOR_INTERVAL"
 _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
@@ -278,6 +288,8 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
         if not text and default:
             text = NOTHING
     if wrong := unfit(name.upper(), text):
+        if name.upper() in IGNORED_IF_INVALID:
+            return default
         raise _error(configuration, name, wrong)
     return text
 

@@ -67,9 +67,9 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
         **_transforms(configuration, warn),
         **_requirements(configuration, warn),
         **_guards(configuration),
-        **_starts(configuration),
+        **_starts(configuration, warn),
         **_periodic(configuration, warn),
-        **_most_moved(configuration),
+        **_most_moved(configuration, warn),
         **_maps(configuration, warn),
         **{name: text for name in OF_MAILS if (text := _set_text(configuration, name))},
     }
@@ -118,7 +118,8 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
             for fault in faults(transform_of(name, text)):
                 warn(f"{setting}: {fault}")
         except (TransformError, ClassAdSyntaxError) as error:
-            raise _error(configuration, setting, f"it is no transform: {error}") from None
+            _ignored(configuration, setting, "transform", error, warn)
+            continue
         names.append(name)
         found[setting] = text
     if names:
@@ -162,14 +163,12 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
         if name == "NAMES" or not configuration.get(setting).strip():
             warn(f"{setting} is not defined: {REQUIREMENTS} names it in vain")
             continue
+        both = (setting, f"{setting}{REASON}")
+        texts = {one: _valid(configuration, one, configuration.get(one), warn) for one in both}
+        if not texts[setting]:
+            continue
         names.append(name)
-        for one in (setting, f"{setting}{REASON}"):
-            text = configuration.get(one).strip()
-            if text:
-                try:
-                    found[one] = expression_text(text)
-                except ClassAdSyntaxError as error:
-                    raise _error(configuration, one, f"{text} is no expression: {error}") from None
+        found |= {one: expression_text(text) for one, text in texts.items() if text}
         if configuration.boolean(f"{setting}{IS_WARNING}", False):
             found[f"{setting}{IS_WARNING}"] = "true"
     if names:
@@ -194,10 +193,10 @@ def _guards(configuration: Configuration) -> Ad:
     return found
 
 
-def _starts(configuration: Configuration) -> Ad:
+def _starts(configuration: Configuration, warn: Warn) -> Ad:
     """When jobs of the local and the scheduler universe may begin."""
     given = ((name, _set_text(configuration, name)) for name, _ in STARTS.values())
-    return {name: _expression(configuration, name, text) for name, text in given if text}
+    return {name: text for name, each in given if (text := _valid(configuration, name, each, warn))}
 
 
 # Periodic policies
@@ -214,14 +213,15 @@ def _periodic(configuration: Configuration, warn: Warn) -> Ad:
                     warn(f"{setting} is not defined: {policy}{NAMES} names it in vain")
                 continue
             for one in (setting, f"{setting}{REASON}", f"{setting}{SUBCODE}"):
-                text = configuration.get(one).strip()
-                if text:
-                    found[one] = _expression(configuration, one, text)
+                if text := _valid(configuration, one, configuration.get(one), warn):
+                    found[one] = text
+                elif one == setting:
+                    break
         known = [name for name in names if f"{policy}_{name}" in found]
         if known:
             found[f"{policy}{NAMES}"] = ", ".join(known)
-    if text := _cool_down(configuration):
-        found[COOL_DOWN] = _expression(configuration, COOL_DOWN, text)
+    if text := _valid(configuration, COOL_DOWN, _cool_down(configuration), warn):
+        found[COOL_DOWN] = text
     return found | _periodic_pace(configuration)
 
 
@@ -234,12 +234,21 @@ def _cool_down(configuration: Configuration) -> str:
     return "" if behind == "0" else behind
 
 
-def _expression(configuration: Configuration, name: str, text: str) -> str:
+def _valid(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
+    """Return the text of an expression; warn of one that is not valid, and return nothing, since the schedd ignores
+    it, too."""
     try:
-        expression_text(text)
+        return text.strip() if text.strip() and expression_text(text.strip()) else ""
     except ClassAdSyntaxError as error:
-        raise _error(configuration, name, f"{text} is no expression: {error}") from None
-    return text
+        _ignored(configuration, name, "expression", error, warn)
+        return ""
+
+
+def _ignored(configuration: Configuration, name: str, kind: str, error: Exception, warn: Warn) -> None:
+    source = configuration.source(name)
+    reason = str(error).partition("\n")[0]
+    place = f"{source.file}:{source.line}: " if source.line else ""
+    warn(f"{place}{name} is not a valid {kind} and is ignored, as in HTCondor: {reason}")
 
 
 def _periodic_pace(configuration: Configuration) -> Ad:
@@ -259,16 +268,9 @@ def _periodic_pace(configuration: Configuration) -> Ad:
 # File transfer
 
 
-def _most_moved(configuration: Configuration) -> Ad:
-    found: Ad = {}
-    for name in MOST_MOVED:
-        text = configuration.get(name).strip()
-        if text and configuration.source(name).kind != "default":
-            try:
-                found[name] = expression_text(text)
-            except ClassAdSyntaxError as error:
-                raise _error(configuration, name, f"{text} is no expression: {error}") from None
-    return found
+def _most_moved(configuration: Configuration, warn: Warn) -> Ad:
+    given = ((name, configuration.get(name)) for name in MOST_MOVED if configuration.source(name).kind != "default")
+    return {name: expression_text(text) for name, each in given if (text := _valid(configuration, name, each, warn))}
 
 
 # User maps

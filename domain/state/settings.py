@@ -168,6 +168,14 @@ SUBMISSION: Final[dict[str, str]] = {
 entries of condor_submit, and JOB_DEFAULT_*). An empty text unsets an entry. The log has those that the pool's
 configuration sets."""
 
+NOT_EMPTY: Final = frozenset({
+    "DEFAULT_JOB_MAX_RETRIES", "DEFAULT_UNIVERSE", "ENABLE_DEPRECATION_WARNINGS", "JOB_DEFAULT_NOTIFICATION",
+    "NICE_USER_ACCOUNTING_GROUP_NAME", "SCHEDD_INTERVAL", "SUBMIT_ALLOW_GETENV",
+    "SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD", "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES", "SUBMIT_PREVENT_MULTI_QUEUE",
+    "WARN_ON_UNUSED_SUBMIT_FILE_MACROS",
+})  # fmt: skip
+"""Those whose default counts where they are set to nothing."""
+
 SUBMIT_TEMPLATE: Final = "SUBMIT_TEMPLATE_"
 """How the setting of each template begins that SUBMIT_TEMPLATE_NAMES names; its name is in capitals."""
 

@@ -65,6 +65,14 @@ class Job:
         except ClassAdSyntaxError as problem:
             raise self.wrong(command, f"this must be an expression, but {_first_line(problem)}") from None
 
+    def default(self, setting: str) -> str:
+        """Return the expression that a setting has, empty if none; raise SubmitError if it is not a valid one."""
+        value = self.facts.setting(setting)
+        try:
+            return expression_text(value) if value else ""
+        except ClassAdSyntaxError as problem:
+            raise SubmitError(f"the configuration's {setting} = {value}: {_first_line(problem)}") from None
+
     def boolean(self, *commands: str) -> bool | None:
         command = self.given(*commands)
         value = self.values.get(command)

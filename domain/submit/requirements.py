@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from . import containers
 from .job import Job, Section
-from .submit_context import SubmitError
 from .text import expression_text, is_true, literal, literal_string
 
 _SYSTEM = ("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy")
@@ -36,17 +35,13 @@ def _requirements(job: Job) -> None:
     if own is not None:
         job.expression("requirements")
         clauses.append(f"({own})")
-    setting = job.facts.setting
     vanilla = job.attribute("JobUniverse") == "5"
-    added = (setting("APPEND_REQ_VANILLA") if vanilla else "") or setting("APPEND_REQUIREMENTS")
+    added = (job.default("APPEND_REQ_VANILLA") if vanilla else "") or job.default("APPEND_REQUIREMENTS")
     if added:
         clauses.append(f"({added})")
     spoken = _spoken_of(job, " && ".join(clauses))
     clauses += _added(job, spoken, vanilla)
-    try:
-        job.made["Requirements"] = expression_text(" && ".join(clauses))
-    except ClassAdSyntaxError as problem:
-        raise SubmitError(f"the Requirements that come of APPEND_REQUIREMENTS are no expression: {problem}") from None
+    job.made["Requirements"] = expression_text(" && ".join(clauses))
 
 
 def _spoken_of(job: Job, text: str) -> set[str]:

@@ -55,10 +55,9 @@ def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
         name = job.given(command, attribute.lower())
         value = job.value(name)
         if value is None:
-            default = job.facts.setting(setting)
-            if default:
-                found = amount(default, unit) if unit else None
-                job.made[attribute] = expression_text(default) if found is None else str(found[0])
+            found = amount(job.facts.setting(setting), unit) if unit else None
+            if default := str(found[0]) if found is not None else job.default(setting):
+                job.made[attribute] = default
         elif value.lower() != "undefined":
             first = value.partition(",")[0] if retries and amount(value.partition(",")[0], unit) else value
             job.made[attribute] = _requested(job, name, first, unit)

@@ -28,6 +28,8 @@ def _universe(job: Job) -> None:
     command = job.given("universe", "jobuniverse")
     name = job.value(command) or job.facts.setting("DEFAULT_UNIVERSE")
     number = UNIVERSES.get(name.lower())
+    if number is None and job.value(command) is None:
+        raise SubmitError(f"the configuration's DEFAULT_UNIVERSE = {name}: no job here can have this universe")
     if number is None:
         way_out = OTHER_UNIVERSES.get(name.lower(), "there is no such universe")
         there_are = "vanilla, container, docker, local and scheduler"
@@ -162,13 +164,15 @@ def _notification(job: Job) -> None:
     command = job.given("notification", "jobnotification")
     word = job.value(command) or job.facts.setting("JOB_DEFAULT_NOTIFICATION")
     number = {"never": 0, "always": 1, "complete": 2, "error": 3, "start": 4}.get(word.lower())
+    if number is None and job.value(command) is None:
+        raise SubmitError(f"the configuration's JOB_DEFAULT_NOTIFICATION = {word}: it must be as notification is")
     if number is None:
         raise job.wrong(command, "this must be Never, Always, Complete, Start or Error")
     job.made["JobNotification"] = str(number)
 
 
 def _rank(job: Job) -> None:
-    setting, command = job.facts.setting, job.given("rank", "preferences")
+    setting, command = job.default, job.given("rank", "preferences")
     if job.value(command):
         job.expression(command)
     own = job.value(command) or setting("DEFAULT_RANK_VANILLA") or setting("DEFAULT_RANK")
@@ -339,8 +343,8 @@ def _text(job: Job, name: str, value: str, kind: Kind) -> str:
 def _afterwards(job: Job) -> None:
     """Set attributes that follow from others."""
     if job.attribute("JobUniverse") == "5" and job.attribute("JobLeaseDuration") is None:
-        if default := job.facts.setting("JOB_DEFAULT_LEASE_DURATION"):
-            job.made["JobLeaseDuration"] = expression_text(default)
+        if default := job.default("JOB_DEFAULT_LEASE_DURATION"):
+            job.made["JobLeaseDuration"] = default
     elif isinstance(lease := literal(job.attribute("JobLeaseDuration")), int | float) and 0 < int(lease) < 20:
         job.warn("JobLeaseDuration less than 20 seconds is not allowed, using 20 instead")
         job.made["JobLeaseDuration"] = "20"

@@ -9,7 +9,7 @@ from attrs import define, field
 
 from ..macros import includes
 from ..macros.errors import MacroError
-from ..state.settings import SUBMISSION
+from ..state.settings import NOT_EMPTY, SUBMISSION
 
 STANDARD_INPUT: Final = "-"
 """What a description that was read from standard input has as its file's name."""
@@ -37,7 +37,7 @@ class Facts:
     def setting(self, name: str) -> str:
         """Return a configuration entry; empty where it is not set."""
         value = self.settings.get(name)
-        return SUBMISSION[name] if value is None else value
+        return SUBMISSION[name] if value is None or (not value and name in NOT_EMPTY) else value
 
 
 class Files(includes.Files, Protocol):

@@ -14,6 +14,8 @@ from poolbook.adapters.runtime.config_sources import config_files
 from poolbook.adapters.runtime.configuration import load
 from poolbook.domain.config import ConfigError
 
+from ..together import together
+
 CONF = """\
 use POLICY : Desktop
 SLOT_TYPE_2_START = $(START) && NumJobStarts == 0
@@ -101,6 +103,42 @@ def test_what_is_not_defined_is_said_with_the_near_miss(capsys: pytest.CaptureFi
     assert err == (
         "Not defined: SUSPNED; did you mean SUSPEND?\nNot defined: NOTHING_LIKE_IT\nNot defined: CLAIM_WORKLIFE\n"
     )
+
+
+@together(
+    "name", ["SYSTEM_PERIODIC_HOLD", "system_periodic_hold", "GROUP_NAMES", "GROUP_QUOTA_any", "SUBMIT_REQUIREMENT_A"]
+)
+def test_a_known_setting_without_a_value_is_not_defined_and_never_near_itself(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said(capsys, name) == (1, "", f"Not defined: {name}\n")
+
+
+@together(
+    ("text", "warns"),
+    [
+        ("SYSTEM_PERIODIC_HOLD = $(JobStatus != 3) && (JobUniverse =?= 5)", "SYSTEM_PERIODIC_HOLD is not a valid"),
+        ("SYSTEM_PERIODIC_HOLD_NAMES = A\nSYSTEM_PERIODIC_HOLD_A = (1", "SYSTEM_PERIODIC_HOLD_A is not a valid"),
+        ("SYSTEM_PERIODIC_REMOVE = x &&", "SYSTEM_PERIODIC_REMOVE is not a valid expression"),
+        ("SYSTEM_PERIODIC_REMOVE = true\nSYSTEM_PERIODIC_REMOVE_REASON = (", "SYSTEM_PERIODIC_REMOVE_REASON is not"),
+        ("SYSTEM_ON_VACATE_COOL_DOWN = 1 +", "SYSTEM_ON_VACATE_COOL_DOWN is not a valid expression"),
+        ("SUBMIT_REQUIREMENT_NAMES = A\nSUBMIT_REQUIREMENT_A = (", "SUBMIT_REQUIREMENT_A is not a valid expression"),
+        ("JOB_TRANSFORM_NAMES = A\nJOB_TRANSFORM_A = REQUIREMENTS (", "JOB_TRANSFORM_A is not a valid transform"),
+        ("START_LOCAL_UNIVERSE = (", "START_LOCAL_UNIVERSE is not a valid expression"),
+        ("START_SCHEDULER_UNIVERSE = a b", "START_SCHEDULER_UNIVERSE is not a valid expression"),
+        ("MAX_TRANSFER_INPUT_MB = (", "MAX_TRANSFER_INPUT_MB is not a valid expression"),
+        ("GROUP_SORT_EXPR = (", "GROUP_SORT_EXPR = (: expected an operand"),
+        ("NEGOTIATOR_JOB_CONSTRAINT = a b", "NEGOTIATOR_JOB_CONSTRAINT = a b: expected the end"),
+        ("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT = (", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT = (: expected an operand"),
+        ("NEGOTIATOR_SLOT_CONSTRAINT = (", "NEGOTIATOR_SLOT_CONSTRAINT = (: expected an operand"),
+    ],
+)
+def test_an_invalid_expression_is_named(
+    text: str, warns: str, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "poolbook.conf").write_text(f"{text}\n")
+    code, _, err = said(capsys, "KILL")
+    assert (code, warns in err) == (0, True), err
 
 
 def test_without_a_name_all_that_is_set_is_told(capsys: pytest.CaptureFixture[str], folder: Path) -> None:

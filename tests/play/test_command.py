@@ -109,6 +109,18 @@ def test_the_dialect_of_the_command_goes_before_the_scenario_s(
     assert "transitions: 1 x1, 5 x1, 11 x1, 14 x1\n" in capsys.readouterr().out
 
 
+def test_an_invalid_policy_of_the_schedd_is_ignored_with_a_warning(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = written(
+        folder, "config\nSYSTEM_PERIODIC_HOLD = $(JobStatus != 3) && (x)\nGROUP_SORT_EXPR = (\nend\n" + SCENARIO
+    )
+    assert main(["play", name, "-quiet"]) == 0
+    warned = capsys.readouterr().err
+    assert "a.play:2: SYSTEM_PERIODIC_HOLD is not a valid expression and is ignored, as in HTCondor" in warned
+    assert "a.play:3: GROUP_SORT_EXPR = (: expected an operand" in warned
+
+
 def test_configurations_are_files_of_the_command_and_files_beside_the_scenario(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

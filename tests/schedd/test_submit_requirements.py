@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from poolbook.domain.config import ConfigError
 from poolbook.domain.events import ClusterSubmitted, EvaluationRecorded, SubmissionRefused
 
 from ..together import together
@@ -122,9 +119,21 @@ def test_a_requirement_sees_the_schedd_as_my_and_the_job_as_target(requirement: 
     assert (pool.submit().refusal == "") == met
 
 
-def test_what_is_no_expression_is_refused_with_its_place() -> None:
-    with pytest.raises(ConfigError, match=r"<text>:2: SUBMIT_REQUIREMENT_R: 1 \+ is no expression"):
-        PolicyPool("SUBMIT_REQUIREMENT_NAMES = R\nSUBMIT_REQUIREMENT_R = 1 +")
+IGNORED = "is not a valid expression and is ignored, as in HTCondor"
+
+
+def test_an_invalid_requirement_is_ignored_with_a_warning() -> None:
+    pool = PolicyPool("SUBMIT_REQUIREMENT_NAMES = R S\nSUBMIT_REQUIREMENT_R = 1 +\nSUBMIT_REQUIREMENT_S = false")
+    (warning,) = pool.warnings
+    assert warning.startswith(f"<text>:2: SUBMIT_REQUIREMENT_R {IGNORED}")
+    assert "Submit requirement S not met" in pool.submit().refusal
+
+
+def test_an_invalid_reason_leaves_the_requirement_in_force() -> None:
+    pool = PolicyPool("SUBMIT_REQUIREMENT_NAMES = R\nSUBMIT_REQUIREMENT_R = false\nSUBMIT_REQUIREMENT_R_REASON = (")
+    (warning,) = pool.warnings
+    assert warning.startswith(f"<text>:3: SUBMIT_REQUIREMENT_R_REASON {IGNORED}")
+    assert "Submit requirement R not met" in pool.submit().refusal
 
 
 def test_a_requirement_that_is_not_defined_is_told() -> None:

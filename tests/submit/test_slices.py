@@ -32,8 +32,8 @@ def test_a_slice_takes_items_as_htcondor_does(cut: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("cut", "words"),
     [
-        ("[9:]", "names no items"),
-        ("[3:1]", "names no items"),
+        ("[9:]", "no jobs queued"),
+        ("[3:1]", "no jobs queued"),
         ("[::0]", "a slice's step must be positive"),
         ("[::-1]", "a slice's step must be positive"),
         ("[a:b]", "a slice is written"),

@@ -15,16 +15,18 @@ from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain.config import ConfigError, read
-from poolbook.domain.config.tables import defaults
+from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.decide import Refusal
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.pool_configuration import submissions
+from poolbook.domain.negotiator.pool_configuration import followed, submissions
 from poolbook.domain.state.settings import DOMAINS, NOTHING, SUBMISSION
 from poolbook.domain.state.state import State
+from poolbook.domain.submit import parse_submit
 from poolbook.replay.scenario import read as read_play
 
 from ..pool.real import Folder
 from ..together import together
+from .world import Disk, facts
 
 DOMAIN = Path(__file__).parents[2] / "domain" / "submit"
 JOB = {"executable": "/bin/sleep", "arguments": "60"}
@@ -55,6 +57,7 @@ def test_every_default_of_jobs_that_htcondor_has_is_in_the_table() -> None:
         ("JOB_DEFAULT_REQUESTCPUS = 2", {"JOB_DEFAULT_REQUESTCPUS": "2"}),
         ("SUBMIT.JOB_DEFAULT_REQUESTCPUS = 3\nJOB_DEFAULT_REQUESTCPUS = 2", {"JOB_DEFAULT_REQUESTCPUS": "3"}),
         ("JOB_DEFAULT_LEASE_DURATION =", {"JOB_DEFAULT_LEASE_DURATION": NOTHING}),
+        ("UID_DOMAIN =\nFILESYSTEM_DOMAIN =", {}),
         (OURS, {"UID_DOMAIN": "my.dom", "FILESYSTEM_DOMAIN": "files.dom"}),
         ("X = my\nUID_DOMAIN = $(X).dom", {"UID_DOMAIN": "my.dom"}),
     ],
@@ -63,7 +66,17 @@ def test_a_pool_follows_what_somebody_has_set(text: str, found: dict[str, str]) 
     assert submissions(read(text, subsystem="SUBMIT")) == found
 
 
-@pytest.mark.parametrize("value", ["a b", "a@b", 'a"b', ""])
+def test_every_setting_may_be_set_to_nothing() -> None:
+    names = [default.name for default in defaults().values()] + [name for name in without_default() if "<" not in name]
+    configuration = "".join(f"{name.rpartition('.')[2]} =\n" for name in names)
+    in_force = followed(lambda daemon: read(configuration, subsystem=daemon))
+    assert not {"UID_DOMAIN", "FILESYSTEM_DOMAIN"} & in_force.keys()
+    settings = {name: text.strip() for name, text in in_force.items()}
+    ad = parse_submit("executable = /bin/sleep\nqueue", facts(settings=settings), Disk()).ad
+    assert (ad["JobUniverse"], ad["JobNotification"], "RequestMemory" in ad) == ("5", "0", False)
+
+
+@pytest.mark.parametrize("value", ["a b", "a@b", 'a"b'])
 def test_what_cannot_be_a_domain_is_refused_with_its_line(value: str) -> None:
     with pytest.raises(ConfigError, match=r"<text>:2: UID_DOMAIN = .*: a domain is wanted, such as example.org"):
         submissions(read(f"# a comment\nUID_DOMAIN = {value}"))
