@@ -123,6 +123,9 @@ def _terms(url: str, own: Mapping[str, str]) -> Terms:
 
     try:
         with Queries(url) as queries:
-            return Terms.of(fold(queries.log.read_stream("pool")), 1)
+            state = fold(queries.log.read_stream("pool"))
+            if not state.settings:
+                raise LookupError(f"{url} has no event that founded its pool")
+            return Terms.of(state, 1)
     except LogMissing:
         return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}})

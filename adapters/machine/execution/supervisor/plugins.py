@@ -29,6 +29,7 @@ could not be started, it failed without a word. (HTCondor's CONDOR_HOLD_SUBCODE.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+-]*)://.")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
 _LARGEST = 1 << 53  #: bytes that a plugin may say it has moved
+_LONGEST_ANSWER = 16 << 20  #: characters of a plugin's answer that are read
 _ROOM = b" " * (16 << 10)  #: what the answer's file has from the start: a full disk leaves room for a report
 
 
@@ -96,7 +97,7 @@ class Plugins:
                 options = ["-infile", asked, "-outfile", told, *(["-upload"] if self._upload else [])]
                 status = self._run(label, [*program, *options])
                 with open(told, encoding="utf-8", errors="surrogateescape") as file:
-                    ads = read_ads(file.read())
+                    ads = read_ads(file.read(_LONGEST_ANSWER))
         except OSError as error:
             return [], PluginError(NOT_STARTED, f"FILETRANSFER: Failed to execute {label}: {error.strerror}")
         moved = [Moved(_protocol(ad), _size(ad)) for ad in ads]
