@@ -61,7 +61,6 @@ def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
     yield f"{name}: {verdict(found)}"
     yield from _read(found, zone)
     yield from _seal(found)
-    yield from _transitions(found)
     # The judges write a story before the reader's time zone is known.
     utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", their stories in UTC"
     for title, findings in (
@@ -73,6 +72,7 @@ def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
     contradictions = (_contradiction(each, zone) for each in found.contradictions)
     yield from _section("contradictions between sources", len(found.contradictions), contradictions, most)
     yield from _unread(found, zone, most)
+    yield from _transitions(found)
 
 
 def verdict(found: Audit) -> str:
@@ -122,10 +122,10 @@ def _transitions(found: Audit) -> Iterator[str]:
 
     taken = {number: count for number, count in found.transitions.items() if count}
     if not taken:
-        yield "  slot transitions: none"
+        yield "\nslot transitions: none"
         return
     rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(found.dialect, MANUAL).slot_rows)}
-    yield f"  slot transitions: {sum(taken.values()):,}"
+    yield f"\nslot transitions: {sum(taken.values()):,}"
     yield "     no.      count  from -> to"
     for number, count in sorted(taken.items(), key=lambda item: _order(item[0])):
         row = rows.get(number)

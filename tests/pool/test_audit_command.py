@@ -221,12 +221,6 @@ LINES = (
     "  of the time from 2026-11-20 22:36:40 to 2026-11-20 22:37:40",
     "  2 jobs: 1 completed, 1 running",
     "  the seal holds: 99 events are as they were appended, and none is missing",
-    "  slot transitions: 5",
-    "      1 A         3  Owner/Idle -> Unclaimed/Idle",
-    "    12a           2  Claimed/Cleaning -> Claimed/Idle",
-    "    never: 2-4, 11",
-    "    from state to state: A 3",
-    "    12a          2  The starter is gone; the claim stays.",
     "not allowed (25):",
     "  2026-11-20 22:36:40  slot1@node: no row leads there (1) (row)  [StartLog:1]",
     "      22:36:41  where it went  [StartLog:4]",
@@ -238,6 +232,12 @@ LINES = (
     "  [SchedLog:50]  trimmed, from 2026-11-20 22:36:40 to ?",
     "slot time that is not accounted for, 30 s in all (1):",
     "  EventLog: 17 bytes of it",
+    "\nslot transitions: 5",
+    "      1 A         3  Owner/Idle -> Unclaimed/Idle",
+    "    12a           2  Claimed/Cleaning -> Claimed/Idle",
+    "    never: 2-4, 11",
+    "    from state to state: A 3",
+    "    12a          2  The starter is gone; the claim stays.",
 )
 
 
@@ -258,7 +258,7 @@ def test_where_nothing_was_read_there_is_no_verdict() -> None:
         "  0 jobs",
         "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders",
         "  the seal was not looked at",
-        "  slot transitions: none",
+        "\nslot transitions: none",
     ]
 
 
