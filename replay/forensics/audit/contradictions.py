@@ -71,6 +71,7 @@ class FactAuditor:
     _usage: UsageSteps = field(factory=UsageSteps)
     _spans: dict[int, FileSpan] = field(factory=dict)
     _deaths: Deaths = field(factory=dict)
+    _absences: Deaths = field(factory=dict)  #: the same of daemons that were shut down: shadows may outlive a schedd
 
     # -- Reading -------------------------------------------------------------------------------------------------------
 
@@ -90,8 +91,9 @@ class FactAuditor:
         if span is None:
             span = self._spans[chain] = FileSpan(letter, event.at, event.at)
         if isinstance(event, e.DaemonReported) and event.said == "began":
-            if span.last > span.first and not span.over:
-                self._deaths.setdefault(letter, []).append((span.last, event.at))
+            if span.last > span.first:
+                away = self._absences if span.over else self._deaths
+                away.setdefault(letter, []).append((span.last, event.at))
             span.begun = span.begun or span.first == event.at
         span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
         span.last = max(span.last, event.at)
@@ -227,7 +229,8 @@ class FactAuditor:
         gaps: dict[int, list[int]] | None = None
         ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
         statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources)
-        unpaired = UnpairedRecords(self.sources, self._spans, self._deaths, {}, ended)
+        away = {letter: [*self._deaths.get(letter, ()), *self._absences.get(letter, ())] for letter in _OF_DAEMONS}
+        unpaired = UnpairedRecords(self.sources, self._spans, away, {}, ended)
         shown = Counter[str]()
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
             shown.update(_shown_status(heard))

@@ -58,8 +58,8 @@ class CopiedAds:
 
 
 def _same(one: str, other: str) -> bool:
-    """Tell whether two expressions are the same, or the same number."""
+    """Return True if two expressions are the same (a schedd writes FALSE and false), or the same number."""
     try:
-        return one == other or float(one) == float(other)
+        return one == other or ('"' not in one and one.lower() == other.lower()) or float(one) == float(other)
     except ValueError:
         return False

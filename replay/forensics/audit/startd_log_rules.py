@@ -324,9 +324,10 @@ class StartdLogAuditor:
         if slot.starter:
             said.add("starter")
         chain.occasions.take(event, slot.dynamic, said, lambda words: self._finding(slot, event, "unsaid", words))
+        left_preempting = state(event.target) != state(event.source) == "Preempting"
         if event.source == "Claimed/Idle":
             slot.starter = "starter" in said
-        elif event.source == "Claimed/Cleaning" or state(event.target) != state(event.source) == "Preempting":
+        elif event.source == "Claimed/Cleaning" or event.target == "Claimed/Idle" or left_preempting:
             slot.starter = False
 
     def _compare(self, chain: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:

@@ -47,9 +47,15 @@ class JobQueueFold:
                 if operation == SET_ATTRIBUTE:
                     self._ads[key][_ASKED[name.lower()]] = text
                 elif operation == DELETE_ATTRIBUTE:
-                    self._ads[key].pop(_ASKED[name.lower()], None)
+                    self._delete(key, _ASKED[name.lower()])
                 self._lines[key] = line
         self.at = max(self.at, event.at)
+
+    def _delete(self, key: str, name: str) -> None:
+        """Delete an attribute; one that the cluster's ad has is hidden, as ClassAd::Delete hides it."""
+        self._ads[key].pop(name, None)
+        if name in self._ads.get(_cluster_key(key), ()):
+            self._ads[key][name] = "undefined"
 
     def _destroy(self, key: str, at: int, line: int) -> None:
         if key in self._ads:
@@ -65,7 +71,7 @@ class JobQueueFold:
         ad = self._ads.get(key)
         if ad is None or not dot or not cluster.isdecimal() or not proc.isdecimal() or int(cluster) == 0:
             return
-        if cluster.startswith("0") or "ClusterId" not in (whole := self._ads.get(f"0{cluster}.-1", {}) | ad):
+        if cluster.startswith("0") or "ClusterId" not in (whole := self._ads.get(_cluster_key(key), {}) | ad):
             return  # records of owners and the like
         self.tell(int(cluster), int(proc), at, line, whole, final)
 
@@ -75,6 +81,10 @@ class JobQueueFold:
             self._told(key, self.at, self._lines[key], False)
         for kept in (self._ads, self._lines, self._gone):
             kept.clear()
+
+
+def _cluster_key(key: str) -> str:
+    return f"0{key.partition('.')[0]}.-1"
 
 
 @define

@@ -25,10 +25,12 @@ from ..sources import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
-from .tolerances import ANY, FAR, LINGERING, NEAR, SECOND
+from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, SECOND
 
 AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
 GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks
+LEAVING: Final = MINUTE
+"""How long a shadow may stay after it wrote how its run ended: it waits for the starter (20 s) and for the startd."""
 DYING: Final = SECOND  #: what is written so shortly before a daemon's last sign may not have reached every file
 
 Job = tuple[int, int]
@@ -204,7 +206,8 @@ class UnpairedRecords:
             if any(since <= last_told and first_told <= until + DYING for since, until in waited):
                 return False  # a daemon that died kept the other one waiting
             return rule is not PAIRS["entry"]  # the audit of facts has these
-        if not rule.required[0 if alone.letter == rule.first else 1] or at + GOES_ON > self.ended:
+        stays = LEAVING if rule is PAIRS["ended"] and alone.letter == "P" else 0
+        if not rule.required[0 if alone.letter == rule.first else 1] or at + max(stays, GOES_ON) > self.ended:
             return False
         lacking_chain = second if alone.letter == rule.first else first
         lacking = self.spans.get(lacking_chain)
@@ -215,7 +218,7 @@ class UnpairedRecords:
         if lacking is not None and not lacking.begun and at < lacking.first:
             return False
         deaths = (death for letter in rule.daemons for death in self.deaths.get(letter, ()))
-        return not any(since - DYING <= at <= until + DYING for since, until in deaths)
+        return not any(since - max(stays, DYING) <= at <= until + DYING for since, until in deaths)
 
     def _finding(self, alone: Alone, lacking: int) -> AuditFinding:
         rule, told = alone.rule, alone.told
@@ -259,8 +262,14 @@ def _paired(one: Sequence[Told], two: Sequence[Told], slack: int) -> tuple[int, 
     """Pair records in the order of time; return how many pairs there are, and what is left of each side."""
     both, left, right = 0, list[Told](), list[Told]()
     for key in dict.fromkeys(told.key for told in (*one, *two)):
-        mine, theirs = (sorted(told for told in side if told.key == key) for side in (one, two))
+        # Of two at one time the one that the other file must have: a job held at its exit has two EPOCH ads.
+        mine, theirs = (
+            sorted((told for told in side if told.key == key), key=lambda told: (told.at, not told.must))
+            for side in (one, two)
+        )
         while mine and theirs:
+            _leave_optional(theirs, right, mine[0].at)
+            _leave_optional(mine, left, theirs[0].at)
             if abs(mine[0].at - theirs[0].at) <= slack + max(mine[0].late, theirs[0].late):
                 both += 1
                 mine.pop(0)
@@ -272,6 +281,12 @@ def _paired(one: Sequence[Told], two: Sequence[Told], slack: int) -> tuple[int, 
         left += mine
         right += theirs
     return both, left, right
+
+
+def _leave_optional(side: list[Told], unpaired: list[Told], at: int) -> None:
+    """Move records that the other file need not have out of the way of one that is nearer to an instant."""
+    while len(side) > 1 and not side[0].must and abs(side[1].at - at) < abs(side[0].at - at):
+        unpaired.append(side.pop(0))
 
 
 def _alone(
