@@ -88,13 +88,13 @@ class FactAuditor:
     def _span(self, letter: str, chain: int, event: e.Event) -> None:
         """Follow which time a log tells of, and whether its daemon died."""
         span = self._spans.get(chain)
+        began = isinstance(event, e.DaemonReported) and event.said == "began"
         if span is None:
             span = self._spans[chain] = FileSpan(letter, event.at, event.at)
-        if isinstance(event, e.DaemonReported) and event.said == "began":
-            if span.last > span.first:
-                away = self._absences if span.over else self._deaths
-                away.setdefault(letter, []).append((span.last, event.at))
-            span.begun = span.begun or span.first == event.at
+        elif began:
+            away = self._absences if span.over else self._deaths
+            away.setdefault(letter, []).append((span.last, event.at))
+        span.begun = span.begun or (began and span.first == event.at)
         span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
         span.last = max(span.last, event.at)
 
