@@ -47,7 +47,6 @@ BASE: dict[str, str] = {name: text for name, _, text in (line.partition(" = ") f
 # Commands of features that are not here, each with what to do instead.
 REFUSED: tuple[tuple[str, str], ...] = (
     ("checkpoint_destination", "checkpoints are kept in the pool's spool; leave checkpoint_destination out"),
-    ("grid_resource", "there are no grids; leave grid_resource out to run in this pool"),
     ("tool_daemon_cmd", "tool daemons are not supported; start the tool from the job's own script"),
 )
 

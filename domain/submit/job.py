@@ -155,6 +155,7 @@ class Section:
 
     def reads_any(self, attributes: set[str]) -> bool:
         return any(
-            name in attributes or (name[-1] == "*" and any(one.startswith(name[:-1]) for one in attributes))
+            name in attributes
+            or (name[-1] == "*" and any(one.lower().startswith(name[:-1].lower()) for one in attributes))
             for name in self.reads
         )

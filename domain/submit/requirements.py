@@ -116,9 +116,11 @@ def _obsolete(job: Job, attribute: str, resource: str) -> None:
 def _resources(job: Job, spoken: set[str]) -> Iterator[str]:
     """Yield the clauses of GPUs and of resources that a pool defines."""
     names = sorted({*job.before, *job.made}, key=str.lower)
+    keys = {name.lower() for name in names}
     for name in names:
         tag = name[len("Request") :]
-        if not name.startswith("Request") or name.lower() in _OWN_CLAUSE or len(tag) < 2 or tag[0] == "_":
+        key = name.lower()
+        if not key.startswith("request") or key in _OWN_CLAUSE or len(tag) < 2 or tag[0] == "_":
             continue
         text = job.attribute(name)
         value = literal(text)
@@ -129,7 +131,7 @@ def _resources(job: Job, spoken: set[str]) -> Iterator[str]:
                 yield f"regexp({name}, TARGET.{tag})"
         elif isinstance(value, bool) or (isinstance(value, (int, float)) and value <= 0):
             continue
-        elif job.attribute(f"Require{tag}") is not None:
+        elif f"require{tag.lower()}" in keys:
             yield f"(countMatches(MY.Require{tag}, TARGET.Available{tag}) >= {name})"
         else:
             yield f"(TARGET.{tag} >= {name})"

@@ -167,7 +167,6 @@ def test_a_mapping_of_commands_is_a_description() -> None:
         ("checkpoint_destination = file:///x\nqueue", 2, "checkpoints are kept in the pool's spool"),
         ("should_transfer_files = automatic\nqueue", 2, "this must be YES, NO or IF_NEEDED"),
         ("when_to_transfer_output = later\nqueue", 2, "this must be ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS"),
-        ("grid_resource = x\nqueue", 2, "there are no grids"),
         ("queue many", 2, "the count is no such number"),
         ("queue -1", 2, "the count is no such number"),
         ("queue x in ()", None, '"" has only empty "queue" commands -- no jobs queued'),
