@@ -19,6 +19,9 @@ from .common import called_tool, log_of
 # Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.
 _RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED, "release limit": LIMIT_EXCEEDED}
 _ALREADY = {"hold": {"Held"}, "remove": {"Removed"}}
+_DENIED = {"hold": {"Removed", "Completed"}}
+"""The statuses in which HTCondor's schedd answers that the action is done already, or not permitted; in others, that it
+does not fit."""
 _ACTIONS = {"rm": "remove", "rm -forcex": "remove now", "vacate -fast": "vacate"}
 """Actions that a request names otherwise than the command does."""
 
@@ -42,7 +45,7 @@ def _act(command: str, argv: Sequence[str]) -> int:
         chosen = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
         outcomes = ask(url, {**body, "id": new_id(), "selection": chosen})
         found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in procs_of(o)}
-        single += [Result(job, _result(action, found[job.cluster, job.proc or 0])) for job in request.ids]
+        single += [Result(job, result_of(action, found[job.cluster, job.proc or 0])) for job in request.ids]
     single += [Result(slot, _of_slot(url, action, slot, fast)) for slot in request.slots]
     selected = None
     if request.selection is not None:
@@ -83,8 +86,13 @@ def _of_slot(url: str, action: str, slot: str, fast: bool) -> int:
     return SUCCESS if answer[done] else BAD_STATUS
 
 
-def _result(action: str, outcome: str) -> int:
-    return _RESULTS.get(outcome, ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS)
+def result_of(action: str, outcome: str) -> int:
+    """Return HTCondor's number of a result."""
+    if outcome in _RESULTS:
+        return _RESULTS[outcome]
+    if outcome in _DENIED.get(action, ()):
+        return DENIED
+    return ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS
 
 
 def procs_of(outcome: Mapping[str, Any]) -> Iterator[int]:
@@ -95,7 +103,7 @@ def procs_of(outcome: Mapping[str, Any]) -> Iterator[int]:
 def _count(action: str, outcomes: Iterable[dict[str, Any]]) -> dict[int, int]:
     counts: dict[int, int] = {}
     for outcome in outcomes:
-        number = _result(action, outcome["result"])
+        number = result_of(action, outcome["result"])
         jobs = max(1, sum(last - first + 1 for first, last in outcome["procs"]))
         counts[number] = counts.get(number, 0) + jobs
     return counts

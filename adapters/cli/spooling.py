@@ -29,7 +29,7 @@ def spool(url: str, cluster: int, count: int) -> None:
     with Queries(url) as queries:
         jobs = {(cluster, proc): ad for proc in range(count) if (ad := queries.job(cluster, proc)) is not None}
     moved(url, jobs, bring, "ERROR: Failed to spool job files.\n")
-    act = {"kind": "Act", "user": user_name(), "action": "release", "subcode": 0, "fast": False}
+    act = {"kind": "Act", "user": user_name(), "action": "spooled", "subcode": 0, "fast": False}
     ask(url, {**act, "id": new_id(), "reason": "Data files spooled", "selection": {"clusters": [cluster]}})
 
 

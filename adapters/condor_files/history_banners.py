@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ...domain.events import DaemonReported, Event, SourceRefused
+from ...domain.events import DaemonReported, Event, SourceEvent, SourceRefused
 from ...domain.imported.record_sources import LEAST_AD
 from .reader import SourceFile, State
 
@@ -42,9 +42,9 @@ class HistoryBanners:
 
     def doubts(self, data: bytes, line: int, events: Sequence[Event]) -> Iterator[DaemonReported]:
         """Yield what does not fit in the bytes behind a line; `events` are theirs: an ad that could not be read may be
-        one that the daemon did not finish."""
+        one that the daemon did not finish. A doubt has the latest time of their records, if they have any."""
         refused = [event.line for event in events if isinstance(event, SourceRefused)]
-        begun = 0
+        begun, at = 0, max((event.at for event in events if not isinstance(event, SourceEvent)), default=self._source.now)
         for found in _BANNER.finditer(data):
             line, begun = line + data.count(b"\n", begun, found.start()), found.start()
             if found[1] is None:
@@ -58,7 +58,7 @@ class HistoryBanners:
                 self._by = offset - self._above
             elif moved := offset - self._above - self._by:
                 facts = {"bytes": str(moved), "job": job, "above": self._job}
-                yield self._source.doubted(self._source.now, number, "displaced", {k: v for k, v in facts.items() if v})
+                yield self._source.doubted(at, number, "displaced", {k: v for k, v in facts.items() if v})
                 # Where a whole ad is missing, so is the line below it, of whatever length: the next one fits.
                 self._by = self._by + moved if abs(moved) < LEAST_AD else None
             self._above, self._line, self._job = self._read + found.start(), number, job

@@ -66,7 +66,7 @@ ACTIONS = {
         ),
         Action("vacate", "vacate", "vacated", "vacate", 5, "not running to be vacated"),
         Action("suspend", "suspend", "suspended", "suspend", 8, "not running to be suspended"),
-        Action("continue", "continue", "continued", "continue", 9, "not suspended to be continued"),
+        Action("continue", "continue", "continued", "continue", 9, "not running to be continued"),
         Action("vacate -fast", "fast-vacate", "fast-vacated", "fast-vacate", 6, "not running to be fast-vacated"),
     )
 }  # fmt: skip

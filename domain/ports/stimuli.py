@@ -83,7 +83,8 @@ class Selection:
 
 @frozen
 class Act(Command):
-    """``action``: hold, release, remove, remove now, vacate, suspend or continue."""
+    """``action``: hold, release, remove, remove now, vacate, suspend or continue; ``spooled`` releases jobs whose input
+    files submit -spool has brought, which no other release does."""
 
     action: str
     selection: Selection

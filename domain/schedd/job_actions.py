@@ -15,6 +15,9 @@ from ..state.job_ad import OF_A_HOLD
 from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
+SPOOLING = "16"
+"""The HoldReasonCode of jobs whose input files are on their way: no policy is evaluated for them, and no user releases
+them."""
 HOLDS_BY_SHADOW = 3
 """How often a shadow writes the hold of a policy into the job's ad: when the policy fires, and twice more as it ends
 the run (in HTCondor also each time that the policy is asked until the process is gone)."""

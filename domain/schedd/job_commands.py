@@ -25,10 +25,10 @@ from ..state.schedd_settings import MAX_RELEASES, limit
 from ..state.settings import super_users
 from ..state.state import RUNS, Slot
 from .constraints import Patience, meeting
-from .job_actions import Decided, hold, release, remove
+from .job_actions import SPOOLING, Decided, hold, release, remove
 
 HELD_BY_USER = 1
-FIRM = ("1", "16")
+FIRM = ("1", SPOOLING)
 """HoldReasonCodes of jobs that cannot be held again: by users, and until their input files are there."""
 
 
@@ -116,6 +116,9 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
             outcomes += outcomes_of(cluster, procs, "permission denied")
             continue
         if command.action == "release":
+            arriving = spooling(cluster, procs)
+            outcomes += outcomes_of(cluster, arriving, "Held")
+            procs = sorted({*procs}.difference(arriving)) if arriving else procs
             spent = _spent(draft, command.user, cluster, procs)
             outcomes += outcomes_of(cluster, spent, "release limit")
             if spent:
@@ -196,6 +199,21 @@ def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], sta
     return True
 
 
+def _spooled(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+    """Release jobs whose input files have arrived: the only release of jobs that are held for them."""
+    return (
+        status == "Held"
+        and spooling(cluster, procs) == procs
+        and _release(draft, command, cluster, procs, status, running)
+    )
+
+
+def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
+    """Return those of the jobs that are held until their input files have arrived; users cannot release them."""
+    held = (proc for proc in procs if cluster.status_of(proc) == "Held")
+    return [proc for proc in held if cluster.value(proc, "HoldReasonCode") == SPOOLING]
+
+
 def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[int]:
     """Those of the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users release them."""
     most = limit(draft.state.settings, MAX_RELEASES)
@@ -228,8 +246,9 @@ def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], 
 
 
 def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
-    """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim."""
-    if status not in RUNS:
+    """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim. HTCondor's
+    schedd rejects this for suspended jobs."""
+    if status not in RUNS - {"Suspended"}:
         return False
     from .claims import signal, vacate
 
@@ -275,6 +294,7 @@ def _pause(
 _ACTIONS: dict[str, Callable[[Draft, Act, Cluster, list[int], str, bool], bool]] = {
     "hold": _hold,
     "release": _release,
+    "spooled": _spooled,
     "remove": _remove,
     "remove now": _remove_now,
     "vacate": _vacate,

@@ -31,7 +31,7 @@ from ..state.schedd_settings import MAX_RELEASES, NAMES, REASON, SUBCODE, limit,
 from ..state.state import RUNS, State
 from ..state_machines.hold_codes import DEACTIVATED, Why
 from .constraints import meeting, meets
-from .job_actions import Decided, hold, release, remove, stop_all
+from .job_actions import SPOOLING, Decided, hold, release, remove, stop_all
 from .policy_kinds import attributes_read, kinds
 
 EVICT: Final = "evict"
@@ -42,8 +42,6 @@ _HELD: Final = frozenset({"Held"})
 _EXECUTING: Final = frozenset({"Running", "Suspended"})
 HELD_BY_USER: Final = "1"
 """The HoldReasonCode of jobs that no policy releases."""
-SPOOLING: Final = "16"
-"""The HoldReasonCode of jobs that no policy is asked of: their input is still on its way."""
 
 
 @frozen

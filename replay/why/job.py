@@ -259,7 +259,8 @@ def _runs(life: JobLife) -> _Situation:
         cpu = interval(life.measured.user_cpu + life.measured.system_cpu)
         when = instant(life.measured.at, life.zone)
         steps.append(_add(life, "uses", when=when, memory=memory(life.measured.resident), cpu=cpu))
-    return _Situation("job_running", steps, "stop_it")
+    suspendable = life.run.cause != "local" and life.told is None and life.status == "Running"
+    return _Situation("job_running", steps, "stop_it" if suspendable else "stop_unsuspendable")
 
 
 def _is_unmade(life: JobLife) -> _Situation:

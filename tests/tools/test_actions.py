@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from poolbook.adapters.cli.job_actions import result_of
 from poolbook.adapters.condor_tools import actions, job_priorities
 from poolbook.adapters.condor_tools.actions import (
     ALREADY_DONE,
@@ -88,6 +89,26 @@ SECOND = {
 def test_the_second_of_two_commands_answers_as_the_real_one_answered(name: str) -> None:
     command, argv, single = SECOND[name]
     assert answered(command, argv, (single, None, 5)) == ("", capture(name).err, 1)
+
+
+@together(
+    ("action", "outcome", "result"),
+    [
+        ("hold", "Held", ALREADY_DONE),
+        ("hold", "Removed", DENIED),
+        ("hold", "Completed", DENIED),
+        ("remove", "Removed", ALREADY_DONE),
+        ("remove now", "Completed", BAD_STATUS),
+        ("release", "Held", BAD_STATUS),  # while its input is being spooled
+        ("release", "Completed", BAD_STATUS),
+        ("vacate", "Suspended", BAD_STATUS),
+        ("continue", "Running", BAD_STATUS),
+    ],
+)
+def test_a_status_that_an_action_does_not_fit_has_the_result_of_htcondors_schedd(
+    action: str, outcome: str, result: int
+) -> None:
+    assert result_of(action, outcome) == result
 
 
 @pytest.mark.parametrize(("name", "command"), [("rm_noargs", "rm"), ("hold_noargs", "hold")])

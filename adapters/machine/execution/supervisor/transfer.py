@@ -223,7 +223,7 @@ def _streams(order: Order, scratch: str) -> list[tuple[str, str]]:
     transfer = order["transfer"]
     for name, own in STREAMS.items():
         shared = name == "stderr" and order["stderr"] == order["stdout"]
-        if (name in transfer["brought"] or name in transfer["streamed"]) and not shared:
+        if (name in transfer["brought"] or name in transfer.get("streamed", ())) and not shared:
             found[f"{scratch}/{own}"] = _destination(order, order[name])
     return [(source, target) for source, target in found.items() if _can_be_brought(source)]
 
