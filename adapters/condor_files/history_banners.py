@@ -44,7 +44,8 @@ class HistoryBanners:
         """Yield what does not fit in the bytes behind a line; `events` are theirs: an ad that could not be read may be
         one that the daemon did not finish. A doubt has the latest time of their records, if they have any."""
         refused = [event.line for event in events if isinstance(event, SourceRefused)]
-        begun, at = 0, max((event.at for event in events if not isinstance(event, SourceEvent)), default=self._source.now)
+        times = [event.at for event in events if not isinstance(event, SourceEvent)]
+        begun, at = 0, max(times, default=self._source.now)
         for found in _BANNER.finditer(data):
             line, begun = line + data.count(b"\n", begun, found.start()), found.start()
             if found[1] is None:

@@ -81,7 +81,8 @@ class FactAuditor:
             return
         self._order = position
         letter, chain = self.sources.letter(place.source)
-        if event.at and letter in _OF_DAEMONS and not (type(event) is e.DaemonReported and event.said in DOUBTS):
+        doubt = isinstance(event, e.SourceEvent) or (type(event) is e.DaemonReported and event.said in DOUBTS)
+        if event.at and letter in _OF_DAEMONS and not doubt:
             self._span(letter, chain, event)
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
@@ -218,7 +219,8 @@ class FactAuditor:
             if fold is not None:
                 fold.finish()
         since = event.since if isinstance(event, e.SourceGap) else 0
-        self._unknown(chain, place._replace(at=since or event.at))
+        span = self._spans.get(chain)  # a line without a time has that of the import
+        self._unknown(chain, place._replace(at=since or (event.at if span is None else span.last)))
 
     # -- Judging -------------------------------------------------------------------------------------------------------
 
