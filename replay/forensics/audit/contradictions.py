@@ -263,6 +263,8 @@ class FactAuditor:
         left_out = COUNTED_BY_SHADOWS if life.reconnected else frozenset()
         if self._forgotten(life):
             left_out |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
+        if (hidden := [one.hold_hidden for one in life.accounts if one.entries]) and all(hidden):
+            left_out |= {"hold", "holds"}
         said = [said for account in life.accounts for said in account.said]
         for stated in disputed([one for one in said if one.fact not in left_out]):
             self._accuse(job, stated, 0)

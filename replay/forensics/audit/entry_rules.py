@@ -51,7 +51,10 @@ ENTRY_RULES: Final = (
     EntryRule(12, "Held, Stopping", "Held", repeats=True),
     EntryRule(12, "Removed, Aborting", "Held", "after_end"),
     EntryRule(13, "Submitted, Held, Stopping", "Idle"),  # a job submitted on hold has no entry for the hold
-    EntryRule(13, "Idle, Running, Suspended, Disconnected", "Idle", "not_held"),
+    EntryRule(13, "Idle", "Idle", "not_held"),
+    EntryRule(13, "Running", "Running", repeats=True),  # the schedd logs a running job's hold at its end
+    EntryRule(13, "Suspended", "Suspended", repeats=True),
+    EntryRule(13, "Disconnected", "Disconnected", repeats=True),
     EntryRule(13, "Completed, Skipped, Removed, Aborting", "Idle", "after_end"),
     EntryRule(14, "Submitted, Idle", "Running"),
     EntryRule(22, "Submitted, Idle, Running, Suspended, Disconnected", "Disconnected"),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from ....domain.imported import job_event_log
+from ....domain.state_machines.hold_codes import FIRST_VACATE_CODE
 from ...narration.wording import instant
 from .compared_facts import FACTS
 from .statements import JobAccount, RecordedRun, Statement, StatementSource
@@ -144,6 +145,7 @@ class _EntryFacts:
     holding: tuple[int, dict[str, str]] | None = None
     run: RecordedRun | None = None
     troubled: bool = False
+    evicted_to_hold: bool = False  #: the last run's end has a hold's code
     going: bool = False  #: a run has begun, and no entry tells that it is over
     closing: tuple[str, StatementSource, dict[str, str]] | None = None
 
@@ -185,6 +187,7 @@ class _EntryFacts:
 
     def over(self, place: StatementSource, facts: dict[str, str]) -> None:
         """Take an entry 004 or 005: the end of a run."""
+        self.evicted_to_hold = 0 < int(facts.get("reason_code", 0)) < FIRST_VACATE_CODE
         run = self.run
         self.run, self.going = None, False
         if run is None:  # the log begins in the middle, or the job was placed but never began
@@ -214,6 +217,7 @@ class _EntryFacts:
 
     def removed(self, place: StatementSource, facts: dict[str, str]) -> None:
         self.run, self.going = None, False
+        self.account.hold_hidden |= self.holding is None and self.evicted_to_hold
         self.closing = ("removed", place, facts)
 
     def held(self, place: StatementSource, facts: dict[str, str]) -> None:
@@ -224,6 +228,7 @@ class _EntryFacts:
         self.holds.append(place.says("hold", facts.get("code", "0"), len(self.holds) + 1))
 
     def released(self, place: StatementSource, facts: dict[str, str]) -> None:
+        self.account.hold_hidden |= self.holding is None and self.going
         self.holding = None
 
     def told(self) -> JobAccount:

@@ -32,9 +32,11 @@ from .entry_rules import (
 )
 from .log_parts import Parts
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
+from .tolerances import MINUTE
 
 OVERLAP: Final = 2_000_000
 """How long two jobs may seem to share a slot, in microseconds: their shadows write with delays."""
+RUN_ENDS: Final = (4, 7, 24)  #: the entries after which a shadow may stay for a while
 LEASE: Final = 2_400_000_000  #: the default of JobLeaseDuration, in microseconds
 ASIDE: Final = 30_000_000
 """How far an entry may lie before the job's previous one, in microseconds: its writer may have to wait."""
@@ -64,6 +66,7 @@ class _JobHistory:
     aside: tuple[int, AuditFinding] | None = None
     """An entry that lies before the one above it: the other's instant, and the finding if it is the only one."""
     rival: tuple[_Job, int, str] | None = None  #: another job that began on its slot: the job, the instant, the place
+    unreleased: AuditFinding | None = None  #: the finding if its release is not logged next
     trail: bytes = b""
 
 
@@ -117,6 +120,7 @@ class EventLogAuditor:
     def finish(self) -> None:
         for chain in self._chains.values():
             for life in chain.lives.values():
+                self._unreleased(chain, life)
                 self._look_for(chain, life)
             for findings, found in (each for part in chain.found.values() for each in part):
                 findings.append(found)
@@ -151,7 +155,7 @@ class EventLogAuditor:
             life = chain.lives[job] = _JobHistory(job, ANY_CONDITION, "", chain.epoch)
         if life.epoch != chain.epoch:
             life.epoch, life.conditions, life.last = chain.epoch, ANY_CONDITION, (0, 0, 0)
-            life.slot, life.rival, life.aside = "", None, None
+            life.slot, life.rival, life.aside, life.unreleased = "", None, None, None
         if late or life.aside is not None:
             self._aside(chain, life, event)
         self._remember(life, event)
@@ -208,10 +212,13 @@ class EventLogAuditor:
 
     def _judge(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
         number, before = event.number, life.condition
+        self._unreleased(chain, life, number)
         this = (number, event.at, hash(event.text))
         after = effect_of(number, life.conditions)
         # A shadow that has not seen the end writes it from the job's ad, without the table of resources.
         again = number == 5 and bool(after.rules) and before == "Completed" and "Resources" not in event.text
+        # A job held and released before its shadow has exited: the schedd logs no hold.
+        again |= after.rules == ("not_held",) and life.last[0] in RUN_ENDS and event.at - life.last[1] <= MINUTE
         if this == life.last and number not in (5, 9):
             self._found(chain, self.audit.repeated, life, event, "repeated", "the same entry stands there again")
             return
@@ -219,6 +226,8 @@ class EventLogAuditor:
             after = effect_of(number, ANY_CONDITION)
         elif after.repeats or again:
             self._found(chain, self.audit.repeated, life, event, "repeated", _words(number, before))
+        elif number == 1 and after.rules == ("held",):
+            life.unreleased = self._finding(life, event, "held", _words(number, before))
         elif after.rules:
             self._found(chain, self.audit.violations, life, event, after.rules[0], _words(number, before))
         elif number == 5 and life.conditions <= NOT_BEGUN and "TimeExecute" in event.text:
@@ -230,6 +239,12 @@ class EventLogAuditor:
         self._slot(chain, life, event)
         if life.condition in OVER:
             life.trail = life.trail[-_TOLD_OF_ENDED * _told.size :]
+
+    def _unreleased(self, chain: _EventLog, life: _JobHistory, number: int = 0) -> None:
+        """Accuse a job that began though it was on hold, unless its release follows: a schedd may log it late."""
+        if (early := life.unreleased) is not None and number != 13 and (number or early.at + MINUTE < chain.last):
+            chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, early))
+        life.unreleased = None
 
     def _slot(self, chain: _EventLog, life: _JobHistory, event: e.JobLogged) -> None:
         """Follow which job is on which slot, and find two on one."""

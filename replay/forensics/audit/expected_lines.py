@@ -55,7 +55,9 @@ _BEFORE: Final = {
     step: [(number, words) for number, source, target, words in _SAID if (source, target) == step]
     for step in {(source, target) for _, source, target, _ in _SAID}
 }
-_NEEDS: Final = {"job": "activated", "starter_gone": "starter", "starter exited": "starter"}
+_NEEDS: Final = {
+    "job": "activated", "starter_gone": "starter", "starter exited": "starter", "claim retirement ended": "starter",
+}  # fmt: skip
 """Words that need others before them: of a job if there is one, of a starter's exit if a starter was told."""
 _CALLED: Final = {
     "requested": "an access point's request",

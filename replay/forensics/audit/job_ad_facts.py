@@ -282,7 +282,7 @@ def _outcome(place: StatementSource, ad: Ad) -> list[Statement]:
     by_signal = ad.get("ExitBySignal", "").lower() == "true"
     name, word = ("ExitSignal", "signal") if by_signal else ("ExitCode", "code")
     # A starter that is told to be quick sends no last word: of a run that was vacated, what stood there before stays.
-    stale = place.letter == "P" and "VacateReasonCode" in ad and (whole(ad, "NumJobStarts") or 0) > 1
+    stale = place.letter == "P" and "VacateReasonCode" in ad and (whole(ad, "NumShadowStarts") or 0) > 1
     if "ExitBySignal" in ad and (value := whole(ad, name)) is not None and not stale:
         found.append(place.says("exit", f"{word} {value}"))
     # A starter that was told to be quick kills its job, and its last measurement may not reach the shadow.

@@ -115,6 +115,7 @@ class JobAccount:
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
     seamless: bool = False  #: a job event log covers the job from its submission on without a gap
     begun_anew: bool = False  #: a job event log has a run's beginning, and before it no end of the run that went on
+    hold_hidden: bool = False  #: it may have been held while it ran, and released or removed before its shadow exited
     reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters began anew, or were lost
 
     @property
