@@ -57,6 +57,7 @@ class CompiledAd:
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_TARGETED = re.compile(r"\bTARGET\s*\.\s*([A-Za-z_][A-Za-z0-9_]*)", re.ASCII | re.IGNORECASE)
 _PLAIN = re.compile(r"-?[0-9.]+|\"[^\"]*\"|true|false|undefined", re.ASCII | re.IGNORECASE)
 MAKES_NAMES = frozenset({"eval", "unparse"})
 """Functions that make names when they are evaluated: no text tells what they read."""
@@ -72,10 +73,10 @@ def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
     if known is not None and known.version == slot.version:
         return known
     texts = {name.lower(): text for name, text in slot.ad.items()}
-    words = _words(texts, _ASKED)
-    read = words | _words(texts, _MATCHED)
+    asked = _words(texts, _ASKED)
+    read = asked[0] | _words(texts, _MATCHED)[0]
     names = None if read & MAKES_NAMES else frozenset(read)
-    foreign = frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES)
+    foreign = _foreign(texts, *asked)
     varied = any(name.endswith("_vanilla") for name in texts)
     found = kept[slot.name] = CompiledAd(slot.version, ad_of(slot.ad), names, foreign, varied, texts)
     if len(kept) > 2 * len(state.slots) + 100:
@@ -88,12 +89,15 @@ def references(known: CompiledAd, name: str) -> References | None:
     """Return what the expression of a name can read; None: anything, since one makes names at run time."""
     key = name.lower()
     if key not in known.reaches:
-        found = frozenset(_words(known.texts, frozenset({key}))) if known.names is not None else None
-        foreign = (
-            frozenset() if found is None else found - known.texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES
-        )
-        known.reaches[key] = None if found is None else References(found, foreign)
+        words = _words(known.texts, frozenset({key}))
+        reach = References(frozenset(words[0]), _foreign(known.texts, *words))
+        known.reaches[key] = None if known.names is None else reach
     return known.reaches[key]
+
+
+def _foreign(texts: dict[str, str], words: set[str], targeted: set[str]) -> frozenset[str]:
+    """Return what is read of a job: the words that the slot lacks, and those behind ``TARGET.``, which it may have."""
+    return frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES | targeted)
 
 
 def read_by_match(known: CompiledAd, also: frozenset[str]) -> frozenset[str] | None:
@@ -106,9 +110,11 @@ def read_by_match(known: CompiledAd, also: frozenset[str]) -> frozenset[str] | N
     return known.matches[also]
 
 
-def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
-    """Return all words of these attributes and their variants, and of the attributes that these lead to."""
+def _words(texts: dict[str, str], names: frozenset[str]) -> tuple[set[str], set[str]]:
+    """Return all words of these attributes and their variants, and of the attributes that these lead to; and those of
+    them that stand behind ``TARGET.``."""
     found: set[str] = set()
+    targeted: set[str] = set()
     pending = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
     while pending:
         text = texts[pending.pop()]
@@ -116,8 +122,9 @@ def _words(texts: dict[str, str], names: frozenset[str]) -> set[str]:
             continue
         new = {word.lower() for word in _WORD.findall(text)} - found
         found |= new
+        targeted |= {word.lower() for word in _TARGETED.findall(text)}
         pending += [word for word in new if word in texts]
-    return found
+    return found, targeted
 
 
 _ASKED = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))

@@ -1,0 +1,40 @@
+"""Property: what a machine's policy reads of its job behind ``TARGET.`` is the job's, whatever the slot has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from poolbook import Behaviour, Pool
+from poolbook.domain.classad import Context
+from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.startd.evaluation import PolicyEvaluation
+from poolbook.domain.startd.slot_ad import DYNAMIC_ATTRIBUTES
+from poolbook.domain.state.caches import Caches
+from poolbook.replay.virtual_world import SECOND
+
+OF_SLOTS = sorted(DYNAMIC_ATTRIBUTES.keys() - {"jobuniverse"})
+
+
+@contextmanager
+def running(policy: Mapping[str, str]) -> Iterator[Pool]:
+    """A pool with this policy in which a job runs that has an attribute of its own of each name of the slot's."""
+    config = "PREEMPT = false\n" + "".join(f"{name} = {text}\n" for name, text in policy.items())
+    with Pool.open("memory:", config=config, behave=lambda launch: Behaviour(seconds=60)) as pool:
+        pool.add_machine("node", cpus=1, memory=1024)
+        pool.submit({"executable": "/bin/work", **{f"+{name}": '"mine"' for name in OF_SLOTS}})
+        pool.advance(30)
+        yield pool
+
+
+def test_a_policy_reads_the_jobs_own_attribute_where_the_slot_has_one_of_that_name() -> None:
+    with running({}) as pool:
+        (job,) = pool.jobs()
+        names = sorted(name for name in OF_SLOTS if job.get(name) == "mine")
+    assert len(names) > 20
+    asked = " && ".join(f'TARGET.{name} =?= "mine"' for name in names)
+    with running({"KILL": asked, "WANT_VACATE": "TARGET.JobUniverse == 5"}) as pool:
+        (slot,) = (slot for slot in pool.state.slots.values() if slot.activation is not None)
+        now = round(pool.now * SECOND)
+        policy = PolicyEvaluation(pool.state, slot, nothing, now, Context(now=now // SECOND), Caches())
+        assert (policy.truth("KILL"), policy.truth("WANT_VACATE")) == (True, True)
