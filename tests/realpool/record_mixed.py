@@ -332,9 +332,7 @@ def _audited(folder: Path, log: Path) -> str:
     if done.returncode not in (0, 1):
         return done.stdout + done.stderr
     done = subprocess.run([*poolbook, "audit", str(log)], capture_output=True, text=True, check=False)
-    sound = (
-        done.returncode == 0 and "contradiction" not in done.stdout.partition("\n")[0]
-    )
+    sound = done.returncode == 0 and "contradiction" not in done.stdout.partition("\n")[0]
     return "" if sound else done.stdout + done.stderr
 
 
