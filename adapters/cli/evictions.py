@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...replay.narration.wording import counted, instant, interval
+from ...replay.narration.wording import counted, in_part, instant, interval
 from ...replay.usage import evictions
 from ...replay.usage.run_columns import of_unknown
 from ..condor_tools.cells import length_of
@@ -68,7 +68,7 @@ def _fitted(line: str, width: int | None) -> str:
 
 
 def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
-    said = f" ({run.said.rstrip('.')})" if run.said else ""
+    said = f" ({in_part(run.said.rstrip('.'))})" if run.said else ""
     where = f" [{place}]" if place else ""
     lost = interval(run.lasted)
     return (instant(run.ended, zone), run.job, run.user, run.slot, lost, f"{run.cause.words}{said}{where}")

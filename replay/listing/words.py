@@ -14,7 +14,7 @@ from ...domain.state_machines.drain import OPEN
 from ...domain.state_machines.job import UNSUBMITTED
 from ...domain.state_machines.slot_rows import BORN
 from ..narration import defrag_words
-from ..narration.wording import counted, instant, interval, memory, shortened
+from ..narration.wording import counted, in_part, instant, interval, memory, shortened
 
 LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values() for row in dialect.slot_rows}
 """The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
@@ -64,7 +64,7 @@ _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
 
 
 def _moved(event: e.JobsTransitioned) -> Part:
-    said = [shortened(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
+    said = [in_part(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
     if event.changes.get("HoldReasonCode"):
         said.append(f"code {event.changes['HoldReasonCode']}")
     return Part(event.row, ", ".join(said), event.source, event.target)
@@ -95,7 +95,7 @@ def _client_gone(event: e.BackfillExited) -> Part:
 def _exited(event: e.JobExited) -> Part:
     said = [event.outcome, ending(event), f"on {event.slot}"]
     if event.changes.get("HoldReason"):
-        said.append(shortened(unquoted(event.changes["HoldReason"])))
+        said.append(in_part(unquoted(event.changes["HoldReason"])))
     if event.user_cpu or event.system_cpu:
         said.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
     return Part(event.row or "exit", ", ".join(said), event.source, event.target)

@@ -199,12 +199,19 @@ def _waits(life: JobLife, next_cycle: NextCycle) -> _Situation:
         return _Situation("job_idle", [_add(life, "not_let_in", setting=start[0]), *before], "see_requirements")
     refusal = life.refusals.of(life.name, life.ad, life.zone, next_cycle)
     if refusal is not None:
-        return _is_refused(life, refusal, before)
+        return _is_refused(life, refusal, [*_retiring(life, next_cycle), *before])
     last = life.refusals.last
     if last is None or last[0] < _since(life).position:
         return _Situation("job_idle", [_add(life, "no_cycle"), *before], "wait_for_cycle")
     others = _add(life, "others_first", when=instant(last[1], life.zone))
     return _Situation("job_idle", [others, *before], "wait_for_cycle")
+
+
+def _retiring(life: JobLife, next_cycle: NextCycle) -> list[Sentence]:
+    """Name the slot that it would get but for the retirement time of the job there."""
+    refused = life.refusals.last_of(life.name, life.ad)
+    found = None if refused is None else next_cycle.retiring_slot(refused[1], life.name)
+    return [] if found is None else [_add(life, "others_retire", slot=found[0], until=instant(found[1], life.zone))]
 
 
 def _is_refused(life: JobLife, refused: Refused, before: list[Sentence]) -> _Situation:

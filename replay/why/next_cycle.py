@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from datetime import timedelta, timezone
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from ...domain import events as e
 from ...domain.classad import Context
 from ...domain.fold.evolve import fold
 from ...domain.negotiator.cycle import hold
+from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
 from ...domain.state.state import State
 from ..narration.sentences import Told
@@ -40,11 +42,34 @@ class NextCycle:
     def like(self, last: e.CycleHeld) -> e.CycleHeld | None:
         """Return what the negotiator of a cycle would decide now; None if no job waits."""
         if last.negotiator not in self._held:
-            state = self._state
-            now = state.at // SECOND
-            zone = timezone(timedelta(seconds=last.offset))
-            context = Context(now=now, seed=now, timezone=zone, user_maps=state.user_maps)
-            caches, whose = Caches(), last.negotiator
-            cycle = hold(state, caches, lambda cause: (state.at, cause, ""), context, last.offset, whose=whose)
-            self._held[last.negotiator] = cycle.held
+            self._held[last.negotiator] = self._hold(self._state, last)
         return self._held[last.negotiator]
+
+    def retiring_slot(self, last: e.CycleHeld, job: str) -> tuple[str, int] | None:
+        """Return the slot that a job would get if NEGOTIATOR_CONSIDER_EARLY_PREEMPTION were true, and until when the
+        job that it has may run (microseconds); None if there is none."""
+        state = self._state
+        slots = PublishedSlots(state, Caches(), state.at, _context(state, last))
+        left = {slot.name: until for slot in state.slots.values() if (until := slots.retires_for(slot))}
+        if not left:
+            return None
+        early = copy(state)
+        early.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
+        held = self._hold(early, last)
+        names = [
+            slot
+            for match in (held.matches if held else ())
+            if match.job == job
+            for slot in (match.slot, *match.preempts)
+        ]
+        return next(((name, state.at + left[name]) for name in names if name in left), None)
+
+    def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
+        context = _context(state, last)
+        caches, whose = Caches(), last.negotiator
+        return hold(state, caches, lambda cause: (state.at, cause, ""), context, last.offset, whose=whose).held
+
+
+def _context(state: State, last: e.CycleHeld) -> Context:
+    now = state.at // SECOND
+    return Context(now=now, seed=now, timezone=timezone(timedelta(seconds=last.offset)), user_maps=state.user_maps)
