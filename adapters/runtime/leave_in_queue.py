@@ -11,7 +11,8 @@ from datetime import tzinfo
 
 from attrs import define, field
 
-from ...domain.decision.draft import ranges
+from ...domain.classad.allowance import Allowance
+from ...domain.decision.draft import context_at, ranges
 from ...domain.schedd.job_ends import Jobs
 from ...domain.schedd.leave_queue import asked_again, staying
 from ...domain.state.state import State
@@ -32,12 +33,12 @@ class LeaveInQueue:
 
     def asked(self, state: State, jobs: Jobs, now: int, zone: tzinfo) -> None:
         """These jobs were asked at this instant: plan when those are asked again that are still there."""
-        maps = state.user_maps
+        context = context_at(state, now, zone, Allowance())
         for number, procs in jobs:
             cluster = state.clusters.get(number)
             for proc in (proc for first, last in procs for proc in range(first, last + 1)):
                 self._due.pop((number, proc), None)
-                due = None if cluster is None or proc not in cluster else asked_again(cluster, proc, now, zone, maps)
+                due = None if cluster is None or proc not in cluster else asked_again(cluster, proc, now, context)
                 if due is not None:
                     self._due[number, proc] = due
                     heapq.heappush(self._agenda, (due, (number, proc)))

@@ -15,6 +15,8 @@ from datetime import tzinfo
 from attrs import define, field
 
 from ...domain import events as e
+from ...domain.classad.allowance import Allowance
+from ...domain.decision.draft import context_at
 from ...domain.ports.stimuli import EvaluateJobPolicies
 from ...domain.schedd.periodic_policy import concerns
 from ...domain.schedd.policy_times import began, next_pass, running_change, waiting_change
@@ -73,10 +75,11 @@ class PolicyPasses:
 
     def asked(self, state: State, stimulus: EvaluateJobPolicies, now: int, zone: tzinfo) -> None:
         """These jobs have been asked at this instant: plan when they are asked again, if nothing happens to them."""
+        context = context_at(state, now, zone, Allowance())
         for number in stimulus.clusters:
             self._due.pop((number, WAITING), None)
             cluster = state.clusters.get(number)
-            change = None if cluster is None else waiting_change(state, cluster, now, zone)
+            change = None if cluster is None else waiting_change(state, cluster, now, context)
             if change is not None:
                 self._plan((number, WAITING), next_pass(state, max(now, change - 1)))
         for number, proc in stimulus.running:
@@ -84,7 +87,7 @@ class PolicyPasses:
             cluster, activation = state.clusters.get(number), state.by_job.get((number, proc))
             if cluster is None or activation is None or cluster.status_of(proc) not in RUNS:
                 continue
-            change = running_change(state, cluster, proc, now, zone)
+            change = running_change(state, cluster, proc, now, context)
             if change is not None:
                 self._plan((number, proc), next_pass(state, max(now, change - 1), began(cluster, proc)))
 

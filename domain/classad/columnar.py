@@ -246,7 +246,7 @@ class Columnar:
         my, target = (self.job, ad) if self.job_is_left else (ad, self.job)
         env = Environment(my, target, self.context)
         env.depth -= self.steps
-        given = env.steps = min(MAX_STEPS, max(STEPS_IN_A_SLOT, self.budget))
+        given = env.given = env.steps = min(env.steps, max(STEPS_IN_A_SLOT, self.budget))
         if marks:
             env.active = {(id((self.job if where == JOB else ad)._cells), key) for where, key in marks}
         try:
@@ -255,6 +255,7 @@ class Columnar:
             raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
         finally:
             self.budget -= given - env.steps
+            env.settle()
 
     def closed(self, value: Any) -> Any:
         """Return a value that may leave its slot: the members of a list or an ad must be constants."""

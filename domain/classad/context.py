@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .function_registry import FUNCTIONS
 from .values import ContextError, lower
+
+if TYPE_CHECKING:
+    from .allowance import Allowance
 
 UserMap = Callable[[str], str | None] | Mapping[str, str]
 
@@ -33,9 +36,10 @@ class Context:
     :param user_home: for ``userHome()``: user to home directory or None; without it the function is disabled, as in
         HTCondor by default
     :param trace: receives the lines that ``debug()`` writes; without it they are dropped
+    :param allowance: what the evaluations in this context may take altogether; without it, each has a whole budget
     """
 
-    __slots__ = ("functions", "now", "seed", "timezone", "trace", "user_home", "user_maps")
+    __slots__ = ("allowance", "functions", "now", "seed", "timezone", "trace", "user_home", "user_maps")
 
     now: int | None
     timezone: tzinfo
@@ -44,6 +48,7 @@ class Context:
     functions: Mapping[str, Callable[..., Any]]
     user_home: Callable[[str], str | None] | None
     trace: Callable[[str], None] | None
+    allowance: Allowance | None
 
     def __init__(
         self,
@@ -55,6 +60,7 @@ class Context:
         functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
         user_home: Callable[[str], str | None] | None = None,
         trace: Callable[[str], None] | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         for name, value, wanted in (("now", now, int), ("seed", seed, int), ("timezone", timezone, tzinfo)):
             if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
@@ -73,6 +79,7 @@ class Context:
             "functions": MappingProxyType({lower(name): function for name, function in functions.items()}),
             "user_home": user_home,
             "trace": trace,
+            "allowance": allowance,
         }
         for name, held in values.items():
             object.__setattr__(self, name, held)

@@ -46,7 +46,8 @@ MAX_STEPS = 4_000_000
 A user writes the expressions that the pool evaluates, and one of a few lines (``E1 = E0 + E0``, ``E2 = E1 + E1`` ...)
 leads to 2^40 nodes. So every walk over expressions is linear in what was written, or pays from this budget. A walk that
 overdraws it raises EvaluationFailed: its expression fails, and no other. HTCondor stops after ten million nodes; less
-is needed here, since what was evaluated once is remembered (``scalar.repeated``). The walks:
+is needed here, since what was evaluated once is remembered (``scalar.repeated``). All evaluations for the jobs of one
+user in one decision have such a budget together (``allowance``). The walks:
 
 ====================  ==================================================================================================
 evaluation            ``scalar.enter`` and ``evaluate_in`` pay for an expression's nodes, and remember values
@@ -81,6 +82,9 @@ class Environment:
     # Defaults that few evaluations change stand on the class: one instance is made per evaluation.
     depth = MAX_DEPTH
     steps = MAX_STEPS
+    # Where the context has an allowance: which user pays, and the steps that are not paid yet count from here.
+    payer = ""
+    given = MAX_STEPS
     active: set[tuple[int, str]] | None = None
     # Values by expression and ad: (value, depth needed, ``active`` if it matters, expression, ad); the last two keep
     # the ids in use.
@@ -101,6 +105,8 @@ class Environment:
 
     def __init__(self, my: ClassAd | None, target: ClassAd | None, context: Context) -> None:
         self.context = context
+        if context.allowance is not None:
+            context.allowance.give(self, my, target)
         if target is None or my is None or target is my:
             self.left = self.right = None
             self.root = my
@@ -114,6 +120,11 @@ class Environment:
         self.steps -= steps
         if self.steps < 0:
             raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} steps")
+
+    def settle(self) -> None:
+        """Let the user whose allowance is used pay for the steps that were taken."""
+        if self.context.allowance is not None:
+            self.context.allowance.settle(self)
 
     def pay(self, values: Sequence[Any]) -> None:
         """Pay for the characters and members of a function's arguments, or of its result."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import Any
 
 from .ad import ClassAd
 from .context import Context
@@ -59,7 +60,7 @@ def next_change(
         return POLL
     evaluation = TimeEvaluation(my, target, context, now, moving)
     try:
-        f = time_evaluator_of(expression)(evaluation, my)
+        f = _over_time(expression, evaluation)
         if type(f) not in TIME_FUNCTIONS:
             return NEVER
         value = value_at(f, now)
@@ -71,10 +72,17 @@ def next_change(
             return NEVER
         evaluation = TimeEvaluation(my, target, context, change, moving)
         try:
-            f = time_evaluator_of(expression)(evaluation, my)
+            f = _over_time(expression, evaluation)
         except (Unknown, EvaluationFailed, RecursionError):
             return change
         if not same(value_at(f, change), value):
             return change
         change = next_step(f, change)
     return change if change < END else NEVER
+
+
+def _over_time(expression: Expression, evaluation: TimeEvaluation) -> Any:
+    try:
+        return time_evaluator_of(expression)(evaluation, evaluation.mine)
+    finally:
+        evaluation.settle()

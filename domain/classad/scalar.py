@@ -52,6 +52,8 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
         value = evaluator(env, my)
     except RecursionError:
         raise EvaluationFailed("the evaluation nests too deeply for this program's stack") from None
+    finally:
+        env.settle()
     kind = type(value)
     if kind is ListValue:
         return ListValue(value.expressions, value.scope, value.shared, context)
@@ -75,6 +77,8 @@ def evaluator_of_several(
             return evaluate_in(expression, env, my)
         except (EvaluationError, RecursionError):
             return ERROR
+        finally:
+            env.settle()
 
     return value_of
 

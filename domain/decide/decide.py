@@ -104,7 +104,9 @@ def decide(
     """
     if isinstance(stimulus, s.Command) and stimulus.id in state.answers:
         return []
-    draft = Draft(state, stimulus.id, now, tables, sense, zone, caches)
+    # A command's user pays for what it makes the pool evaluate, of jobs of others, too.
+    user = stimulus.user if isinstance(stimulus, s.Command) else ""
+    draft = Draft(state, stimulus.id, now, tables, sense, zone, caches, user)
     rule = _loaded(*_RULES[type(stimulus)])
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
     if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import attrs
 
 from ..classad import Context
+from ..classad.allowance import Allowance
 from ..errors import PoolbookError
 from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, SlotTransitioned
 from ..fold.evolve import evolve
@@ -82,6 +83,13 @@ class Tables:
         return match_machine()
 
 
+def context_at(state: State, now: int, zone: tzinfo, allowance: Allowance) -> Context:
+    """Return what evaluations see of the world at an instant."""
+    second = now // 1_000_000
+    # What is drawn at random holds for a second, like what was found.
+    return Context(now=second, seed=second, timezone=zone, user_maps=state.user_maps, allowance=allowance)
+
+
 class Draft:
     def __init__(
         self,
@@ -92,6 +100,7 @@ class Draft:
         sense: Sense = nothing,
         zone: tzinfo = UTC,
         caches: Caches | None = None,
+        user: str = "",
     ) -> None:
         self.state, self.stimulus, self.now, self.tables, self.sense = state, stimulus, now, tables, sense
         self.caches = caches or Caches()
@@ -100,9 +109,7 @@ class Draft:
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
         """The slots' policies as they were asked last, each with the number of events until then (``startd``)."""
-        second = now // 1_000_000
-        # What is drawn at random holds for a second, like what was found.
-        self.context = Context(now=second, seed=second, timezone=zone, user_maps=state.user_maps)
+        self.context = context_at(state, now, zone, self.caches.of(Allowance).begin(now, user))
 
     def emit(self, event: Event) -> None:
         self.events.append(event)

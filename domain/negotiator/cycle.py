@@ -15,6 +15,7 @@ import numpy as np
 from attrs import frozen
 
 from ..classad import Context
+from ..classad.allowance import Allowance
 from ..events import CycleHeld, PrioritiesUpdated, QuotasAssigned
 from ..state.caches import Caches
 from ..state.state import State
@@ -62,7 +63,7 @@ def hold(
     :param once: match partitionable slots without a consumption policy once, as the reference does
     :param demand: the cores that accounting groups request, by name, if that is not what the queue says
     """
-    now = why("negotiated")[0]
+    now, context = why("negotiated")[0], context.replace(allowance=Allowance())
     state, caches = seen_by(state, caches, whose, now)
     rules = settings_of(state, caches)
     accounts = Accounts(state, now, rules)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
+from ..classad.allowance import Allowance
 from ..classad.match import accepts
 from ..late_attrs import define, field
 from ..state.cluster import Cluster
@@ -37,12 +38,13 @@ class AskedAhead:
     def ask(self, first: AskFirst) -> Iterator[None]:
         """Ask the jobs that have said nothing yet, and pause after a few milliseconds again and again. Meanwhile the
         state may go on; a job that has left is passed over."""
+        context = self.context.replace(allowance=Allowance("the constraint"))
         for cluster, procs in first.jobs:
             said = self._said.setdefault(cluster.id, {})
             silent = [proc for proc in procs if proc not in said]
             for at in range(0, len(silent), _A_FEW):
                 for proc, ad in _ads(cluster, silent[at : at + _A_FEW]):
-                    said[proc] = meets(first.condition, ad, self.context)
+                    said[proc] = meets(first.condition, ad, context)
                 yield
 
     def forget(self, cluster: int, procs: Sequence[tuple[int, int]]) -> None:

@@ -6,8 +6,6 @@ asked when it has come to its end, whenever it is edited or removed since, and a
 
 from __future__ import annotations
 
-from datetime import tzinfo
-
 from ..classad import Context
 from ..classad.next_change import POLL, next_change
 from ..decision.draft import Draft, ranges
@@ -17,7 +15,6 @@ from ..state.cluster import MANY_RANGES, OVER, Cluster
 from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NAMES
 from ..state.state import State
-from ..state.user_maps import UserMaps
 from .job_ends import Jobs
 from .job_policy import LEAVE, constant_wish, stays
 
@@ -71,14 +68,12 @@ def _leaving(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[int
     return groups
 
 
-def asked_again(cluster: Cluster, proc: int, now: int, zone: tzinfo, maps: UserMaps) -> int | None:
+def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
     """When a job that stays in the queue is asked again if nothing happens to it; None: never, since no time changes
     its answer."""
     asked = expression(cluster.wish(proc, LEAVE))
     if asked is None or constant_wish(cluster, proc) is not None:
         return None
-    second = now // MICROSECONDS
-    context = Context(now=second, seed=second, timezone=zone, user_maps=maps)
     change = next_change(asked, ad_of(cluster.attributes(proc)), None, context)
     if change is None:
         return None

@@ -10,7 +10,6 @@ answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import tzinfo
 from typing import Final
 
 from ..classad import Context, Expression
@@ -46,7 +45,7 @@ def began(cluster: Cluster, proc: int) -> int:
     return whole(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
 
 
-def waiting_change(state: State, cluster: Cluster, now: int, zone: tzinfo) -> int | None:
+def waiting_change(state: State, cluster: Cluster, now: int, context: Context) -> int | None:
     """The first instant at which the time may change what the policies say of those jobs of a cluster that do not run;
     now if it cannot be foreseen, None if none does."""
     found: list[int] = []
@@ -54,18 +53,20 @@ def waiting_change(state: State, cluster: Cluster, now: int, zone: tzinfo) -> in
         if not cluster.counts[byte] or status == "Removed" or (status in RUNS and not cluster.local):
             continue
         procs = [proc for proc in cluster.procs(byte.__eq__) if cluster.local or (cluster.id, proc) not in state.by_job]
-        change = _change(state, cluster, procs, status, now, zone) if procs else None
+        change = _change(state, cluster, procs, status, now, context) if procs else None
         if change is not None:
             found.append(change)
     return min(found, default=None)
 
 
-def running_change(state: State, cluster: Cluster, proc: int, now: int, zone: tzinfo) -> int | None:
+def running_change(state: State, cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
     """The same of a job that runs."""
-    return _change(state, cluster, [proc], cluster.status_of(proc), now, zone)
+    return _change(state, cluster, [proc], cluster.status_of(proc), now, context)
 
 
-def _change(state: State, cluster: Cluster, procs: Sequence[int], status: str, now: int, zone: tzinfo) -> int | None:
+def _change(
+    state: State, cluster: Cluster, procs: Sequence[int], status: str, now: int, context: Context
+) -> int | None:
     asked = [question for question in questions(state) if status in question.policy.statuses]
     texts = {text for question in asked for text in _texts(cluster, question)}
     expressions = [one for one in map(expression, texts) if one is not None]
@@ -74,7 +75,6 @@ def _change(state: State, cluster: Cluster, procs: Sequence[int], status: str, n
     together = kinds(cluster, procs, attributes_read(expressions, cluster, procs[0]))
     if len(together) > KINDS_MOST:
         return now
-    context = Context(now=now // SECOND, seed=now // SECOND, timezone=zone, user_maps=state.user_maps)
     found = []
     for one in together:
         for question in asked:

@@ -14,7 +14,9 @@ sys.path[:0] = [str(Path(__file__).parent.parent.parent / ".path"), str(Path(__f
 
 from tests.schedd.policy_pool import PolicyPool  # noqa: E402
 
+from poolbook.domain.classad.allowance import Allowance  # noqa: E402
 from poolbook.domain.decide import Tables, decide  # noqa: E402
+from poolbook.domain.decision.draft import context_at  # noqa: E402
 from poolbook.domain.ports import stimuli as s  # noqa: E402
 from poolbook.domain.schedd.policy_times import waiting_change  # noqa: E402
 
@@ -55,7 +57,7 @@ def main(jobs: int) -> None:
             events = decide(state, s.EvaluateJobPolicies("pass", (1,)), now, Tables(dialect="htcondor-25"))
             passes.append(time.process_time() - began)
             began = time.process_time()
-            waiting_change(state, state.clusters[1], now, UTC)
+            waiting_change(state, state.clusters[1], now, context_at(state, now, UTC, Allowance()))
             agendas.append(time.process_time() - began)
         print(f"a pass over {jobs:,} jobs, {name}: {best(passes)}, {len(events):,} events; when next: {best(agendas)}")
 

@@ -47,6 +47,53 @@ def test_jobs_whose_expressions_explode_keep_no_other_user_waiting_even_after_a_
             assert "Total for all users" in pool.says(OTHER, "q", "-allusers")
 
 
+CHECKED = """JOB_TRANSFORM_NAMES = Copy
+JOB_TRANSFORM_Copy @=end
+  REQUIREMENTS E40 =!= 3
+  EVALSET Copied E40
+@end
+SUBMIT_REQUIREMENT_NAMES = Least
+SUBMIT_REQUIREMENT_Least = E40 =!= 3 || true
+SUBMIT_REQUIREMENT_Least_REASON = strcat("no ", E40)
+"""
+COMMANDS = (
+    ("q", "-constraint", "E40 > 0"),
+    ("q", "-af", "E40", "E39"),
+    ("q", "-format", "%s", "E40"),
+    ("qedit", "-constraint", "E40 =!= 3", "Added", "E40 + E40"),
+    ("hold", "-constraint", "E40 =!= 3 && E39 =!= 3"),
+    ("release", "-constraint", "Added =!= 3"),
+    ("history", "-constraint", "E40 > 0"),
+    ("rm", "-constraint", "E40 =!= 3"),
+)
+
+
+@pytest.mark.parametrize("shape", ["contexts", pytest.param("sums of random numbers", marks=pytest.mark.soak)])
+def test_commands_and_admission_over_such_jobs_keep_no_other_user_waiting(shape: str) -> None:
+    """Without a bound, a request of the other user would not be answered within a minute."""
+    with folder_of_all() as folder:
+        pool = ForAll(folder.path)
+        pool.path.chmod(0o755)
+        pool.write("pool.conf", CONF + CHECKED)
+        with pool.served("-users", "-config", "pool.conf"):
+            for more in (
+                "",
+                "accounting_group = E40\n",
+                "cron_minute = */5\n+CronHour = E40\n",
+                "deferral_time = E40\n",
+            ):
+                home = pool.home(OWNER)
+                (home / "job.sub").write_text(
+                    f"executable = /bin/true\n{written(shape)}{more}requirements = false\nqueue 3\n"
+                )
+                pool.says(OWNER, "submit", "job.sub")
+            mine = pool.submit(OTHER, "exit 0", "hold = true")
+            for command in COMMANDS:
+                pool.says(OWNER, *command)
+                assert "Set attribute" in pool.says(OTHER, "qedit", f"{mine}.0", "Answered", "true")
+            assert pool.ran(OTHER, "echo on") == ["on"]
+
+
 def test_a_table_has_the_beginning_of_an_endless_hold_reason_and_says_how_much_is_cut() -> None:
     with folder_of_all() as folder:
         pool = ForAll(folder.path)

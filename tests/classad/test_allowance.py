@@ -1,0 +1,104 @@
+"""Golden: the evaluations for one user's jobs take no more together than one may; those for others are unaffected."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from poolbook.domain.classad import ClassAd, Context, EvaluationError, SlotTable, next_change, parse
+from poolbook.domain.classad.allowance import Allowance
+
+from .explosions import FORMS, SHAPES, doubling, within_calls
+
+MOST_CALLS = 5_000_000
+JOBS = 40
+HEAVY = doubling(4, *FORMS["contexts"])
+VALUE = parse("E4").evaluate(ClassAd({name: parse(text) for name, text in HEAVY.items()}))
+
+
+def job(owner: str, texts: dict[str, str]) -> ClassAd:
+    ad = ClassAd({name: parse(text) for name, text in texts.items()})
+    ad["Owner"] = owner
+    return ad
+
+
+def context() -> Context:
+    return Context(now=1_700_000_000, seed=1, allowance=Allowance())
+
+
+@pytest.mark.parametrize(
+    "shape", ["contexts", "sums of random numbers", pytest.param("regular expressions", marks=pytest.mark.soak)]
+)
+def test_many_jobs_of_one_user_take_as_long_as_one_evaluation_may(shape: str) -> None:
+    shared = context()
+    jobs = [job("alice", {**SHAPES[shape], "Number": str(number)}) for number in range(JOBS)]
+
+    def walk() -> None:
+        for ad in jobs:
+            with suppress(EvaluationError):
+                parse("E40 =?= Number").evaluate(ad, None, shared)
+            with suppress(EvaluationError):
+                next_change(parse("E40 =?= Number && time() > 5"), ad, None, shared)
+
+    within_calls(MOST_CALLS, walk)
+
+
+@pytest.mark.parametrize("shape", ["contexts", pytest.param("strings of a slot's attribute", marks=pytest.mark.soak)])
+def test_matches_of_many_jobs_of_one_user_take_as_long_as_one_evaluation_may(shape: str) -> None:
+    slots = [
+        ClassAd({"Cpus": parse(str(n)), "Machine": parse(f'"h{n}"'), "Requirements": parse("true")}) for n in (1, 2)
+    ]
+    table = SlotTable(slots, context=context())
+    jobs = [job("alice", {**SHAPES[shape], "Requirements": f"E40 =?= {n}", "Rank": "E40"}) for n in range(JOBS)]
+
+    def walk() -> None:
+        for ad in jobs:
+            table.matches(ad)
+            table.rank(ad)
+
+    within_calls(3 * MOST_CALLS, walk)
+
+
+def test_what_another_user_has_is_evaluated_as_ever() -> None:
+    shared = context()
+    for _ in range(3):
+        with suppress(EvaluationError):
+            parse("E40").evaluate(job("alice", SHAPES["contexts"]), None, shared)
+    with pytest.raises(EvaluationError):
+        parse("E4").evaluate(job("alice", HEAVY), None, shared)
+    assert parse("1 + 1").evaluate(job("alice", {}), None, shared) == 2
+    assert parse("E4").evaluate(job("bob", HEAVY), None, shared) == VALUE
+
+
+def test_a_slots_expression_about_a_job_is_paid_for_by_the_jobs_owner() -> None:
+    shared, slot = context(), ClassAd({"Start": parse("TARGET.E40 =?= 3")})
+    jobs = [job("alice", {**SHAPES["contexts"], "Number": str(number)}) for number in range(JOBS)]
+
+    def walk() -> None:
+        for ad in jobs:
+            with suppress(EvaluationError):
+                parse("Start").evaluate(slot, ad, shared)
+
+    within_calls(MOST_CALLS, walk)
+
+
+def test_the_user_of_a_command_pays_for_what_it_asks_of_jobs_of_others() -> None:
+    allowance = Allowance()
+    shared = Context(now=1, seed=1, allowance=allowance)
+    others = {name.replace("E", "F"): text.replace("E0", "F0").replace("(E", "(F") for name, text in HEAVY.items()}
+    hers = job("alice", {**SHAPES["contexts"], **others})
+    allowance.begin(1, "bob")
+    with suppress(EvaluationError):
+        parse("E40").evaluate(hers, None, shared)
+    allowance.begin(1, "")
+    assert parse("F4").evaluate(hers, None, shared) == VALUE
+
+
+def test_at_another_instant_users_have_their_allowance_again() -> None:
+    allowance, heavy = Allowance(), job("alice", HEAVY)
+    for instant in (1, 2):
+        shared = Context(now=1, seed=1, allowance=allowance.begin(instant, ""))
+        assert parse("E4").evaluate(heavy, None, shared) == VALUE
+        with suppress(EvaluationError):
+            parse("E40").evaluate(job("alice", SHAPES["contexts"]), None, shared)
