@@ -11,7 +11,7 @@ from datetime import tzinfo
 
 from attrs import define, field
 
-from ...domain.classad.allowance import Allowance
+from ...domain.classad.allowance import AHEAD, Allowance
 from ...domain.decision.draft import context_at, ranges
 from ...domain.schedd.job_ends import Jobs
 from ...domain.schedd.leave_queue import asked_again, staying
@@ -33,7 +33,7 @@ class LeaveInQueue:
 
     def asked(self, state: State, jobs: Jobs, now: int, zone: tzinfo) -> None:
         """These jobs were asked at this instant: plan when those are asked again that are still there."""
-        context = context_at(state, now, zone, Allowance())
+        context = context_at(state, now, zone, Allowance(most=AHEAD))
         for number, procs in jobs:
             cluster = state.clusters.get(number)
             for proc in (proc for first, last in procs for proc in range(first, last + 1)):

@@ -15,7 +15,7 @@ from datetime import tzinfo
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.classad.allowance import Allowance
+from ...domain.classad.allowance import AHEAD, Allowance
 from ...domain.decision.draft import context_at
 from ...domain.ports.stimuli import EvaluateJobPolicies
 from ...domain.schedd.periodic_policy import concerns
@@ -75,7 +75,7 @@ class PolicyPasses:
 
     def asked(self, state: State, stimulus: EvaluateJobPolicies, now: int, zone: tzinfo) -> None:
         """These jobs have been asked at this instant: plan when they are asked again, if nothing happens to them."""
-        context = context_at(state, now, zone, Allowance())
+        context = context_at(state, now, zone, Allowance(most=AHEAD))
         for number in stimulus.clusters:
             self._due.pop((number, WAITING), None)
             cluster = state.clusters.get(number)

@@ -12,12 +12,15 @@ from .tree import Literal
 
 FEW_STEPS = 2000
 """The budget of an evaluation for a user who has used the allowance: enough for what is usually written."""
+AHEAD = MAX_STEPS // 10
+"""The allowance for finding out when expressions are to be evaluated again: what takes longer is not foreseen."""
 
 
 class Allowance:
     """The steps that each user has left. The Owner of an evaluation's ads pays for it, unless a ``user`` is named."""
 
-    def __init__(self, user: str = "") -> None:
+    def __init__(self, user: str = "", most: int = MAX_STEPS) -> None:
+        self._most = most
         self._left: dict[str, int] = {}
         self._named = user
         self._instant: int | None = None
@@ -32,12 +35,12 @@ class Allowance:
     def give(self, env: Environment, my: ClassAd | None, target: ClassAd | None) -> None:
         """Give an evaluation its budget."""
         env.payer = self._named or _owner(my) or _owner(target)
-        env.steps = env.given = max(FEW_STEPS, self._left.get(env.payer, MAX_STEPS))
+        env.steps = env.given = max(FEW_STEPS, self._left.get(env.payer, self._most))
 
     def settle(self, env: Environment) -> None:
         """Pay for what an evaluation has taken since it was given its budget, or has paid."""
         if env.payer:
-            self._left[env.payer] = self._left.get(env.payer, MAX_STEPS) - (env.given - env.steps)
+            self._left[env.payer] = self._left.get(env.payer, self._most) - (env.given - env.steps)
         env.given = env.steps
 
 
