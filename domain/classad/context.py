@@ -10,13 +10,10 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .function_registry import FUNCTIONS
 from .values import ContextError, lower
-
-if TYPE_CHECKING:
-    from .allowance import Allowance
 
 UserMap = Callable[[str], str | None] | Mapping[str, str]
 
@@ -48,7 +45,7 @@ class Context:
     functions: Mapping[str, Callable[..., Any]]
     user_home: Callable[[str], str | None] | None
     trace: Callable[[str], None] | None
-    allowance: Allowance | None
+    allowance: Any  # an ``Allowance``, which needs this module
 
     def __init__(
         self,
@@ -60,7 +57,7 @@ class Context:
         functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
         user_home: Callable[[str], str | None] | None = None,
         trace: Callable[[str], None] | None = None,
-        allowance: Allowance | None = None,
+        allowance: Any = None,
     ) -> None:
         for name, value, wanted in (("now", now, int), ("seed", seed, int), ("timezone", timezone, tzinfo)):
             if value is not None and (not isinstance(value, wanted) or isinstance(value, bool)):
