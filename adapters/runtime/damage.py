@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import zlib
 from contextlib import closing
@@ -42,7 +43,7 @@ def refuse_damaged(url: str, error: BaseException | None) -> None:
         ) from error
     refuse_unreadable(url, error)
     path = views_path(url)
-    if path is not None and not _views_hold(url, path):
+    if path is not None and os.path.exists(path) and not _views_hold(url, path):
         refuse_views(path, "are damaged: they differ from their log; `poolbook views` rebuilds them from it")
 
 

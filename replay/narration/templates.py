@@ -21,7 +21,7 @@ _SMALL = frozenset({"a", "every", "it", "its", "job", "jobs", "no", "nobody", "n
 LONGEST = 120  #: so many characters of one fact stand in a sentence without its evidence
 LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
 _KEPT = {"reason", "hold", "advice"}  #: facts that are cut only where a sentence would be longer, and not at their ends
-_LISTS = {"evictions"}  #: facts whose parts are short, and of which none is left out
+_LISTS = {"cause", "evictions"}  #: facts whose parts are short, and of which none is left out
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from poolbook import Behaviour, Pool, Refusal
 from poolbook.domain import events as e
+from poolbook.domain.negotiator.cycle import OF_LIMITS, RULES
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.validation import examine
@@ -207,7 +208,7 @@ def test_cycles_with_limits_come_out_the_same_when_they_are_taken_again() -> Non
     found = recheck(enumerate(log, 1))
     assert found.sound
     assert (found.others, found.differences) == (0, [])
-    assert {event.rules for event in log if isinstance(event, e.CycleHeld)} == {3}
+    assert {event.rules for event in log if isinstance(event, e.CycleHeld)} == {RULES + OF_LIMITS}
     assert examine(enumerate(log, 1)).violations == []
 
 

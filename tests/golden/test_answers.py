@@ -19,6 +19,7 @@ import pytest
 from poolbook import Log
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
+from poolbook.domain.negotiator.cycle import RULES
 
 from ..sampling import spread
 from .answers import (
@@ -101,9 +102,13 @@ def test_what_was_one_kind_of_event_is_one_kind(release: str, store: Any) -> Non
 def test_it_is_judged_as_it_was(release: str, log: Path) -> None:
     with Log.open(log) as opened:
         found = as_kept(judged(opened))
+        rules = {event.rules for _, event in opened.events() if isinstance(event, e.CycleHeld)}
     assert found["sound"]
     assert found["findings"][0] == [0, []]
-    assert taken(found) == taken(kept(release)["judged"])
+    then = taken(kept(release)["judged"])
+    if 0 < max(rules, default=0) < RULES:
+        then["cycles"] = 0  # cycles that were decided by other rules are not decided again
+    assert taken(found) == then
 
 
 def taken(answers: Answers) -> Answers:

@@ -46,6 +46,7 @@ INSIDE = {
     "PlayError": "`poolbook play` prints it",
     "PluginError": "the transfer catches it: it counts as one of its failures",
     "SpoolError": "the tools print it",
+    "TooLongError": "the commands print it",
     "TransferError": "the transfer that raises it counts it, and goes on with the other files",
     "QuotingError": "the readers of submit descriptions and configurations catch it",
     "Refused": "the commands print it",

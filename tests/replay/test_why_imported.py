@@ -145,9 +145,9 @@ def told(log: Log, name: str, seconds: int | None = None) -> list[str]:
 def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
     assert told(log_of(EVERYTHING), "1.0") == [
         "Job 1.0 completed at 2026-11-20 22:37:27, with code 3. It ended after 20 s on slot1@node, with code 3 "
-        "(CPU 8 s, memory 1.6 MiB). [job.log:30] It was evicted once: at 2026-11-20 22:36:57 from slot1@node (the "
-        "negotiator gave the slot to a user with a better priority). `poolbook why -verbose 1.0` tells the whole life, "
-        "with where each record stands.",
+        "(CPU 8 s, memory 1.6 MiB). [job.log:30] It was evicted once at 2026-11-20 22:36:57, because "
+        "the negotiator gave the slot to a user with a better priority. `poolbook why -verbose 1.0` tells the whole "
+        "life, with where each record stands.",
         "alice@pool submitted it to access. [job.log:1]",
         "The negotiator had nothing for it, 2 times until 2026-11-20 22:36:46, the last time: no match found. "
         "[NegotiatorLog:4, NegotiatorLog:8]",
@@ -795,10 +795,14 @@ def evicted(times: int, codes: Sequence[int] = (1018,)) -> Log:
     ("times", "codes", "said"),
     [
         (0, [1018], []),
-        (1, [1018], ["once: at 2026-11-20 22:36:47 from slot1@node (reason 0 (code 1018"]),
-        (3, [1018, 1019], ["3 times: at 2026-11-20 22:36:47", "at 2026-11-20 22:36:57", "at 2026-11-20 22:37:07"]),
-        (9, [1018], ["9 times: because reason 0", "most recently at 2026-11-20 22:38:07"]),
-        (9, [1018, 1019], ["9 times: 5 times because reason 0", "4 times because reason 1"]),
+        (1, [1018], ["once at 2026-11-20 22:36:47, because reason 0 (code 1018"]),
+        (3, [1018, 1019], ["3 times, last at 2026-11-20 22:37:07: at 22:36:47", "at 22:36:57", "at 22:37:07"]),
+        (9, [1018], ["9 times, last at 2026-11-20 22:38:07, because reason 0"]),
+        (
+            9,
+            [1018, 1019],
+            ["9 times, last at 2026-11-20 22:38:07: 5 times because reason 0", "4 times because reason 1"],
+        ),
     ],
 )
 def test_the_answer_lists_the_evictions_with_their_times_and_causes(

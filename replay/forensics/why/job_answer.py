@@ -17,6 +17,7 @@ _ADVICE: Final = {"idle": "condor_analyze", "held": "hold_advice_there", "comple
 _EVICTIONS: Final = frozenset({"log_evicted", "log_evicted_said", "over_there", "run_over", "shadow_left"})
 """The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
 _WHY: Final = ("why", "died", "said")  #: the facts that have the cause of an eviction, the most telling first
+_LONGEST: Final = 105  #: characters of all causes together
 _LISTED: Final = 3  #: list so many evictions one by one, more of them by their causes
 
 
@@ -45,23 +46,28 @@ def answer_of(life: JobLife) -> Answer:
 
 
 def _evictions(life: JobLife, since: Sentence) -> list[Sentence]:
-    """Report the evictions before the step that put the job where it is, each with its time and cause."""
+    """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
+    often each cause occurred."""
     found = [one for one in life.chain if one.code in _EVICTIONS and one.facts.get("did") != "ended"]
     found = [one for one in found if since.at - one.at > APART]  # one at that instant is that step itself
     if not found:
         return []
     causes = [next((text for name in _WHY if (text := one.facts.get(name, ""))), "no record says why") for one in found]
-    if len(found) <= _LISTED:
+    short = _LONGEST // min(len(set(causes)), _LISTED)
+    if len(found) == 1:
+        listed = [f"because {cut(causes[0], _LONGEST)}"]
+    elif len(found) <= _LISTED:
         listed = [
-            f"at {instant(one.at, life.zone)} from {one.facts.get('slot', 'its slot')} ({cut(cause)})"
+            f"at {instant(one.at, life.zone).split()[-1]} because {cut(cause, _LONGEST // len(found))}"
             for one, cause in zip(found, causes, strict=True)
         ]
     else:
-        counts = Counter(causes).most_common()
+        counts = Counter(causes).most_common(_LISTED)
         often = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
-        listed = [f"{times}because {cut(cause)}" for times, (cause, _) in zip(often, counts, strict=True)]
-        listed[-1] += f"; most recently at {instant(found[-1].at, life.zone)}"
-    return [life.like(found[-1], "evicted_before", times=_times(len(found)), evictions="; ".join(listed))]
+        listed = [f"{times}because {cut(cause, short)}" for times, (cause, _) in zip(often, counts, strict=True)]
+    facts = {"times": _times(len(found)), "cause" if len(listed) == 1 else "evictions": "; ".join(listed)}
+    facts["last" if len(found) > 1 else "on"] = instant(found[-1].at, life.zone)
+    return [life.like(found[-1], "evicted_before", **facts)]
 
 
 def _times(count: int) -> str:
