@@ -31,7 +31,7 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
         said = less
     short = facts if verbose else {name: text if name in _KEPT | _LISTS else cut(text) for name, text in facts.items()}
     text = _FACT.sub(lambda fact: short.get(fact[1], ""), said)
-    for name in _KEPT & facts.keys() if len(text) > LINE and not verbose else ():
+    for name in sorted(_KEPT & facts.keys()) if len(text) > LINE and not verbose else ():
         least = max(LONGEST, len(facts[name]) - (len(text) - LINE))
         text = text.replace(facts[name], _without_middle(_EXPRESSION.sub("", facts[name]), least))
     text = _DOTS.sub(lambda dots: "." if len(dots[0]) == 2 else "...", text)
