@@ -1,0 +1,45 @@
+"""Print what each workload costs a job: `python -m tests.counters > tests/data/counters.txt` after a change that is
+meant to change it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+
+from tests.counters.counting import COUNTED, count
+from tests.counters.workloads import WORKLOADS, Workload
+
+from poolbook import Pool
+
+
+def cost(workload: Workload, folder: str) -> Counter[str]:
+    """The counters of a workload in a new pool, from its opening to its end."""
+    events = 0
+
+    def work() -> None:
+        nonlocal events
+        with Pool.open(
+            f"{folder}/pool.db", user="alice", uid_domain="example.org", dialect=workload.dialect,
+            config=workload.config or None,
+        ) as pool:  # fmt: skip
+            workload.work(pool)
+            assert not pool.jobs(), "the workload leaves jobs in the queue"
+            events = pool.state.position
+
+    counts = count(work)
+    counts["events"] = events
+    return counts
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        cost(next(iter(WORKLOADS.values())), folder)  # what is loaded and compiled once counts for none
+    print(f"{'workload':<40} {'jobs':>5}", *(f"{name:>12}" for name in COUNTED))
+    for name, workload in WORKLOADS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            counts = cost(workload, folder)
+        print(f"{name:<40} {workload.jobs:>5}", *(f"{counts[kind] / workload.jobs:>12.3f}" for kind in COUNTED))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Ten pieces of work, each of some jobs in a pool in virtual time whose log is an SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from poolbook import Pool
+
+JOB: Final = {"executable": "/bin/sleep", "request_cpus": 1, "request_memory": 10, "request_disk": 1}
+
+
+class Workload(NamedTuple):
+    """What is done in a new pool, with how many jobs, and what the pool is like."""
+
+    jobs: int
+    work: Callable[[Pool], None]
+    dialect: str = "manual"
+    config: str = ""
+
+
+def _machines(pool: Pool, machines: int = 4, cores: int = 4, static: int = 4) -> None:
+    for number in range(machines):
+        pool.add_machine(f"m{number}", cpus=cores, memory=cores * 100, static=static)
+
+
+def _like(pool: Pool) -> None:
+    _machines(pool)
+    pool.submit(JOB, count=200)
+    pool.run()
+
+
+def _own(pool: Pool) -> None:
+    _machines(pool)
+    for number in range(100):
+        pool.submit({**JOB, "request_memory": 10 + number % 20, "arguments": f"{number}"})
+    pool.run()
+
+
+def _users(pool: Pool) -> None:
+    _machines(pool)
+    for number in range(20):
+        pool.submit(JOB, count=10, user=f"user{number}")
+    pool.run()
+
+
+def _carved(pool: Pool) -> None:
+    _machines(pool, machines=2, cores=16, static=0)
+    for cores in (1, 2, 4):
+        pool.submit({**JOB, "request_cpus": cores}, count=30)
+    pool.run()
+
+
+def _limited(pool: Pool) -> None:
+    _machines(pool, static=0)
+    for number in range(2):
+        pool.submit({**JOB, "concurrency_limits": "license"}, count=30, user=f"user{number}")
+        pool.submit(JOB, count=30, user=f"user{number}")
+    pool.run()
+
+
+def _desktop(pool: Pool) -> None:
+    _machines(pool, static=0)
+    pool.submit(JOB, count=60)
+    for minute in range(40):
+        pool.read(f"m{minute % 4}", KeyboardIdle=0 if minute % 3 else 2_000)
+        pool.advance(60)
+    for number in range(4):
+        pool.read(f"m{number}", KeyboardIdle=100_000)
+    pool.run()
+
+
+def _policies(pool: Pool) -> None:
+    _machines(pool)
+    policy = {
+        "periodic_hold": "JobStatus == 2 && NumJobStarts < 2 && time() - EnteredCurrentStatus > 20",
+        "periodic_release": "NumHolds < 3",
+        "on_exit_remove": "NumJobStarts > 1",
+    }
+    pool.submit({**JOB, **policy}, count=50)
+    pool.advance(7_200)
+    pool.remove(constraint="true")
+    pool.run()
+
+
+def _commands(pool: Pool) -> None:
+    _machines(pool)
+    cluster = str(pool.submit({**JOB, "hold": "true"}, count=200))
+    pool.edit(cluster, JobPrio=5)
+    pool.release(cluster)
+    pool.hold(cluster, reason="for now")
+    pool.remove(constraint="ProcId < 100")
+    pool.remove(cluster)
+    pool.run()
+
+
+def _drained(pool: Pool) -> None:
+    _machines(pool)
+    pool.submit(JOB, count=60)
+    pool.advance(70)
+    for number in range(4):
+        pool.drain(f"m{number}", schedule="Fast")
+        pool.advance(30)
+        pool.cancel_drain(f"m{number}")
+    pool.run()
+
+
+DESKTOP: Final = """
+NUM_SLOTS = 4
+START = KeyboardIdle > 900
+SUSPEND = KeyboardIdle < 60
+CONTINUE = KeyboardIdle > 300
+PREEMPT = Activity == "Suspended" && time() - EnteredCurrentActivity > 600
+KILL = false
+WANT_SUSPEND = true
+WANT_VACATE = true
+"""
+
+WORKLOADS: Final = {
+    "200 jobs of one kind": Workload(200, _like),
+    "200 jobs of one kind, as HTCondor 25": Workload(200, _like, "htcondor-25"),
+    "100 clusters of twenty kinds": Workload(100, _own),
+    "20 users with ten jobs each": Workload(200, _users),
+    "90 jobs in dynamic slots": Workload(90, _carved, "htcondor-25"),
+    "120 jobs, half of them limited": Workload(120, _limited, config="NUM_SLOTS = 4\nLICENSE_LIMIT = 5"),
+    "60 jobs on desktops": Workload(60, _desktop, config=DESKTOP),
+    "50 jobs that policy holds and releases": Workload(50, _policies),
+    "commands over 200 jobs": Workload(200, _commands),
+    "60 jobs on machines that drain": Workload(60, _drained),
+}
