@@ -51,7 +51,7 @@ def record(folder: Path, dialect: str = DIALECT) -> NegotiatorRecording:
     return NegotiatorRecording(
         folder.name,
         tuple(_counting(list(_limiting(pool, jobs)), jobs, log.cycles)),
-        tuple(_settings([*_configured(found, log.reconfigured), *log.settings])),
+        tuple(_settings([*_configured(found, log.reconfigured), *accounts.factors, *log.settings])),
         tuple(jobs),
         doubted(found.files, log.cycles),
         accounts.counted,

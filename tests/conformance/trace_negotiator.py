@@ -34,6 +34,7 @@ from poolbook.domain.events import (
 from poolbook.domain.imported.table_operations import BEGIN_TRANSACTION, SET_ATTRIBUTE
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.settings import NEGOTIATOR
+from poolbook.replay.forensics.why.record_words import preempted
 
 from .recording import (
     CountedClaim,
@@ -231,8 +232,8 @@ class CycleReader(NegotiatorLogReader):
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         super().job(said, what, facts, job)
         if what == "matched":
-            gone, user, slot = facts.get("preempting", "none"), facts["user"], facts["slot"]
-            told = RecordedMatch(said.at, user, slot, "" if gone == "none" else gone, job or said["job"])
+            user, slot = facts["user"], facts["slot"]
+            told = RecordedMatch(said.at, user, slot, preempted(facts), job or said["job"])
             self._now.matches.append(told)
             self._doubt(told)
             if (of := tuple(self._remembered.get("list", ()))) in self._now.lists:
@@ -358,10 +359,12 @@ def _alone(own: Counter[tuple[str, str, str]], other: Counter[tuple[str, str, st
 
 class AccountReader:
     """Reads the folder's Accountantnew.log and earlier copies of it. ``began`` is the instant of the first table (0:
-    none), ``known`` its accounts."""
+    none), ``known`` its accounts, ``factors`` the changes of priority factors,
+    each after the update of a cycle. The first factor of an account is the configured one."""
 
     def __init__(self, files: TraceFiles) -> None:
         self.began = 0
+        self.factors: list[Event] = []
         self.known: tuple[KnownAccount, ...] = ()
         self.counted: dict[int, RecordedAccounting] = {}
         for name in files.names("Accountantnew*.log"):
@@ -371,6 +374,7 @@ class AccountReader:
         events, _ = TableReader(source("Accountantnew.log", "accountant"), None, 0).read(data)
         first: dict[str, Ad] = {}
         begins, now = True, _AccountingRead()
+        factors: dict[str, float] = {}
         for event in events:
             if isinstance(event, SourceGap):
                 now = _AccountingRead()  # a part of this cycle is missing
@@ -386,6 +390,10 @@ class AccountReader:
                 self._keep(now)
                 now = _AccountingRead(at, now.at, earlier=now.held if now.at else [])
             now.take(ads)
+            for user, factor in _numbers(ads, "PriorityFactor").items():
+                if factors.setdefault(user, factor) != factor and now.at:
+                    self.factors.append(_set(now.at + 1, user, "priority factor", str(factor)))
+                factors[user] = factor
         self._keep(now)
         self._begins(first)
 

@@ -13,7 +13,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from attrs import evolve, frozen
@@ -191,10 +191,23 @@ def _moves(entries: _Entries, pool: Iterable[e.Event]) -> dict[int, list[JobMove
                 found[job].append(evolve(move, status="Idle" if following is not None else "Completed"))
     by_cluster: dict[int, list[JobMove]] = defaultdict(list)
     for (cluster, _), moves in found.items():
-        by_cluster[cluster] += moves
+        by_cluster[cluster] += in_turn(moves)
     for moves in by_cluster.values():
-        moves.sort(key=lambda one: (one.at, one.status == "Running"))
+        moves.sort(key=lambda one: one.at)
     return by_cluster
+
+
+def in_turn(moves: Iterable[JobMove]) -> Iterator[JobMove]:
+    """Yield a job's moves in order: in one second an idle job runs before its run ends, and any other one does
+    something else before it runs."""
+    status = "Idle"
+    for _, alike in groupby(sorted(moves, key=lambda one: one.at), lambda one: one.at // SECOND):
+        left = list(alike)
+        while left:
+            move = next((one for one in left if (one.status == "Running") == (status == "Idle")), left[0])
+            left.remove(move)
+            status = move.status
+            yield move
 
 
 def _of_machines(pool: Iterable[e.Event]) -> dict[tuple[int, int], list[JobMove]]:

@@ -13,6 +13,7 @@ from ..conformance.account_walk import AccountWalk
 from ..conformance.accountant import AccountantReplay, UnknownAccount
 from ..conformance.recording import (
     CountedClaim,
+    JobMove,
     KnownAccount,
     NegotiatorRecording,
     RecordedAccounting,
@@ -22,7 +23,7 @@ from ..conformance.recording import (
 )
 from ..conformance.trace_files import TraceFiles
 from ..conformance.trace_negotiator import AccountReader, CycleReader
-from ..conformance.trace_queue import commands
+from ..conformance.trace_queue import commands, in_turn
 from ..conformance.visibility import Visibility, VisibleEvents
 from ..together import together
 
@@ -79,6 +80,15 @@ def test_a_match_has_the_job_that_was_requested_and_whose_has_to_go() -> None:
         RecordedMatch(NOON, ALICE, "slot1@node7", "", "7.1"),
         RecordedMatch(NOON, ALICE, "slot2@node7", BOB, "7.1"),
     )
+
+
+def test_a_match_preempts_the_accounting_group_that_the_log_names() -> None:
+    matched = (
+        "      Matched 7.1 alice@node7 <10.0.0.7:9618> preempting bob@node7 (AccountingGroup=nice-user.bob@node7) "
+        "<10.0.0.7:9618> slot2@node7"
+    )
+    (cycle,) = read(*BEGIN, NEGOTIATE, REQUEST, matched, *END).cycles
+    assert [match.preempting for match in cycle.matches] == [f"nice-user.{BOB}"]
     assert cycle.requested == {"7.1"}
 
 
@@ -187,6 +197,36 @@ def test_a_damaged_number_of_an_account_is_as_if_it_was_not_written(tmp_path: Pa
     found = AccountReader(TraceFiles(tmp_path))
     assert [(one.submitter, one.real, one.factor) for one in found.known] == [(ALICE, 0.5, 0)]
     assert [one.priorities for one in found.counted.values()] == [{}]
+
+
+def test_a_factor_that_changes_is_set_although_the_negotiators_log_of_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "Accountantnew.log").write_text(
+        "107 1 CreationTimestamp 100\n101 Customer.alice@node7 * *\n"
+        "103 Customer.alice@node7 PriorityFactor 1000.000000\n103 Accountant. LastUpdateTime 100\n"
+        "105 \n103 Accountant. LastUpdateTime 102\n106 \n"
+        "105 \n103 Customer.bob@node7 PriorityFactor 1000.000000\n106 \n"  # a new account's
+        "103 Customer.alice@node7 PriorityFactor 999999.999977\n"
+        "105 \n103 Accountant. LastUpdateTime 104\n106 \n"
+    )
+    (told,) = AccountReader(TraceFiles(tmp_path)).factors
+    assert isinstance(told, e.SubmitterSet)
+    assert 102 * SECOND < told.at < 104 * SECOND
+    assert (told.submitter, told.name, told.value) == (ALICE, "factor", 999999.999977)
+
+
+@together(
+    ("moves", "expected"),
+    [
+        ([(1, "Running"), (5, "Running"), (5, "Idle")], "Running"),  # evicted, and given another slot at once
+        ([(1, "Idle"), (5, "Running"), (5, "Idle")], "Idle"),  # its claim could not be activated: requeued
+        ([(1, "Running"), (3, "Idle"), (5, "Idle"), (5, "Running")], "Idle"),
+        ([(1, "Held"), (5, "Running"), (5, "Idle")], "Running"),  # released, and given a slot
+    ],
+)
+def test_a_job_that_began_and_ended_in_one_second_is_idle_if_it_was_idle_before(
+    moves: list[tuple[int, str]], expected: str
+) -> None:
+    assert [move.status for move in in_turn(JobMove(at * SECOND, 0, status) for at, status in moves)][-1] == expected
 
 
 def test_a_submission_is_one_that_was_answered_with_a_cluster(tmp_path: Path) -> None:

@@ -76,9 +76,10 @@ def said_by(kind: str) -> str:
 
 
 def preempted(facts: dict[str, str]) -> str:
-    """Whom a match preempts, as the negotiator's log has it; empty: nobody."""
-    user = facts.get("preempting", "")
-    return "" if user.lower() == "none" else user
+    """Return the submitter that a match preempts; empty: none. The log names the owner, and an accounting group (of a
+    nice user, too) in parentheses."""
+    user, _, group = facts.get("preempting", "").removesuffix(")").partition(" (AccountingGroup=")
+    return "" if user.lower() == "none" else group or user
 
 
 def usage(record: Record, size: Record | None) -> str:
