@@ -17,6 +17,9 @@ class SourceKind(NamedTuple):
     writer: str
 
 
+NOT_STARTED: Final = "108"  #: the status of a shadow that could not start its job
+SCHEDD_DIED: Final = "Local schedd and job shadow died"
+"""How the reason of a lost connection (entry 022) begins where a schedd that was restarted looks for its jobs."""
 NOT_SWITCHED: Final = "it did not switch"  #: the reason of `shadow_gone` where a shadow never had the job
 LEAST_AD: Final = 500  #: so many bytes more or less in a history are a whole ad; fewer are a changed value
 

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from ...domain.ports.log import Log
 from ..forensics.imported_log import is_imported
-from ..forensics.runs.imported_runs import ImportedRuns, Unknown
-from ..forensics.runs.run_records import SECOND
 from ..listing import Wanted
 from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES, Cause
+from ..runs.imported_runs import ImportedRuns, Unknown
 from ..runs.native_runs import own_runs
 from ..runs.run import EVICTED, JobRun
+from ..runs.run_records import SECOND
 
 
 class Told(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..forensics.runs.imported_runs import Unknown
 from ..narration.wording import counted, interval
+from ..runs.imported_runs import Unknown
 from ..runs.run import ENDED, RUNNING, JobRun
 
 

@@ -13,13 +13,13 @@ from ..forensics.daemon_tables import NotKnown, queue
 from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
-from ..forensics.why.slot_records import Slots
 from ..forensics.why.slot_runs import BEGUN, OVER, begun_between, dark_windows, untold_runs
 from ..forensics.why.unknown_thing import unknown_job
 from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
 from ..narration.wording import EVER, counted, instant
 from ..narration.words import ADVICE
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
+from ..runs.slot_records import Slots
 from .job import why_job
 from .select_events import job_events
 from .submissions import refusal

@@ -14,8 +14,9 @@ from ....domain import events as e
 from ....domain.ports.log import Log
 from ...narration.sentences import Answer, UnknownThingError
 from ...narration.wording import EVER
+from ...runs.daemon_deaths import Deaths
+from ...runs.slot_records import Slots
 from ..imported_log import PlaceNames, single_entries
-from .daemon_deaths import Deaths
 from .job_answer import answer_of
 from .job_history import (
     APART,
@@ -34,7 +35,6 @@ from .job_history import (
 from .job_life import JobLife
 from .match_runs import Matches, MatchesOfSlots
 from .record_words import OVER
-from .slot_records import Slots
 from .slot_runs import begun_between, dark_windows, untold_runs
 from .told_by_ads import read_ads
 from .told_by_daemons import before, read_end, read_report, tell_gathered

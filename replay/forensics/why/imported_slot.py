@@ -22,11 +22,11 @@ from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, ad
 from ...narration.wording import instant
 from ...narration.words import TELLING, effect
 from ...runs.causes import meaning
+from ...runs.slot_records import Slots
 from ..imported_log import PlaceNames
 from .job_history import SECOND
 from .match_runs import MatchesOfSlots
 from .record_words import host_of, preempted
-from .slot_records import Slots
 from .unknown_thing import unknown_slot
 
 CAUSES = {row.number: row.cause for dialect in DIALECTS.values() for row in dialect.slot_rows}

@@ -10,12 +10,12 @@ from attrs import define, field
 from ...narration.sentences import Sentence, Told
 from ...narration.wording import EVER, interval
 from ...runs.causes import CAUSES, Cause, first, of_reason
+from ...runs.daemon_deaths import Death, Deaths
+from ...runs.slot_records import Slots, left_for
 from ..imported_log import PlaceNames
-from .daemon_deaths import Death, Deaths
 from .job_history import JobAd, Record
 from .match_runs import Matches, MatchesOfSlots
 from .record_words import preempted
-from .slot_records import Slots, left_for
 
 RUNS: Final = ("running", "suspended")  #: where a job is while it is on a slot
 

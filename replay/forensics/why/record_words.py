@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ....domain.imported.record_sources import KINDS
+from ....domain.imported.record_sources import KINDS, NOT_STARTED
 from ....domain.state_machines import HOLD_CODES, VACATE_CODES
 from ...narration.wording import interval, memory
 from ..imported_log import PlaceNames
@@ -14,14 +14,11 @@ _ALIAS = re.compile(r"[?&]alias=([^&>]+)")
 _ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
 
 SAYS_NOTHING = "Unspecified"  #: how the reason of an eviction begins that nobody gave a reason for
-SCHEDD_DIED = "Local schedd and job shadow died"
-"""How the reason of a lost connection begins where a schedd that was started anew looks for its jobs (entry 022)."""
 OVER = ("completed", "removed")
 # JobStatus -> what it is called here, and in a sentence.
 SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
 # Sources that list the queue as it stood -> how a sentence says so.
 LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
-NOT_STARTED = "108"
 # What a shadow's exit status says (condor_includes/exit.h): where the job is then, and in words.
 SHADOW_STATUS = {
     "4": ("idle", "it gave up"),

@@ -8,10 +8,10 @@ from typing import Final
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ...narration.wording import EVER
+from ...runs.slot_records import NEAR, Begun, Slots
 from ..imported_log import PlaceNames, records_between
 from .job_history import BEGIN, Record
 from .match_runs import run_after, same_user
-from .slot_records import NEAR, Begun, Slots
 
 _ENDS: Final = ("4", "5")  #: the entries of the end of a run
 Window = tuple[int, int]  #: two instants

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ...narration.wording import EVER, counted, instant
+from ...runs.daemon_deaths import killed
 from . import record_words as tables
-from .daemon_deaths import killed
 from .job_history import BEGIN, SECOND, Record
 from .job_life import RUNS, JobLife
 from .match_runs import run_after, unled_matches

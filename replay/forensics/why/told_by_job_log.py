@@ -7,13 +7,14 @@ from typing import Final
 
 from ....domain import events as e
 from ....domain.imported import job_event_log
+from ....domain.imported.record_sources import SCHEDD_DIED
 from ...narration.wording import instant
 from ...runs.causes import meaning, of_code
+from ...runs.slot_records import NEAR, ended_by_protocol, moves, moves_from
 from . import record_words as tables
 from .job_history import BEGIN, SECOND, Record
 from .job_life import JobLife
 from .record_words import ad_ending, code_words, disagreement, ending, host_of, usage
-from .slot_records import NEAR, ended_by_protocol, moves, moves_from
 from .told_by_daemons import end_before
 
 
@@ -152,7 +153,7 @@ def on_exception(life: JobLife, record: Record) -> None:
 
 def on_disconnected(life: JobLife, record: Record) -> None:
     reason = record.facts.get("reason", "")
-    schedd = reason.startswith(tables.SCHEDD_DIED)
+    schedd = reason.startswith(SCHEDD_DIED)
     died, also = life.schedd_died(record.at) if schedd else life.died(record.at)
     sentence = life.say(record, "shadow_lost", *also, slot=life.slot or "its slot", **_reasons(died, reason))
     life.lost = life.lost or sentence

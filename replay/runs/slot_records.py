@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from attrs import define, field
 
-from ....domain import events as e
-from ....domain.ports.log import Log
-from ....domain.state_machines import state
-from ...narration.sentences import Told
-from ...runs.causes import first, meaning, of_reason
+from ...domain import events as e
+from ...domain.ports.log import Log
+from ...domain.state_machines import state
+from ..narration.sentences import Told
+from .causes import first, meaning, of_reason
 
 SECOND: Final = 1_000_000
 NEAR: Final = 3 * SECOND  #: two daemons of a pool write of the same thing within this time

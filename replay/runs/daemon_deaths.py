@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from attrs import define, field
 
-from ....domain import events as e
-from ....domain.imported.record_sources import place_of
-from ....domain.ports.log import Log
-from ...narration.sentences import Told
-from ...narration.wording import EVER, instant
-from ..audit.tolerances import AFTERWARDS, SECOND, UNSAVED
-from ..imported_log import PlaceNames
+from ...domain import events as e
+from ...domain.imported.record_sources import place_of
+from ...domain.ports.log import Log
+from ..forensics.audit.tolerances import AFTERWARDS, SECOND, UNSAVED
+from ..forensics.imported_log import PlaceNames
+from ..narration.sentences import Told
+from ..narration.wording import EVER, instant
 from .slot_records import LATER, Slots, left_for
 
 _LOGS: Final = {

@@ -16,21 +16,20 @@ from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, evolve, field
 
-from ....domain.imported.record_sources import RecordPlace
-from ....domain.ports.log import Log
-from ...narration.wording import EVER
-from ...runs.causes import CAUSES, Cause, first, of_code, of_reason
-from ...runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from ..audit.compared_facts import BELIEVED
-from ..audit.event_log_facts import JobRecord
-from ..audit.job_records import accounts_of
-from ..audit.statements import JobAccount, RecordedJob, RecordedRun, Statement, recorded_jobs, runs_of
-from ..audit.statements import StatementSource as Stated
-from ..imported_log import PlaceNames
-from ..why.daemon_deaths import Deaths
-from ..why.record_words import SCHEDD_DIED
-from ..why.slot_records import Slots, left_for
+from ...domain.imported.record_sources import SCHEDD_DIED, RecordPlace
+from ...domain.ports.log import Log
+from ..forensics.audit.compared_facts import BELIEVED
+from ..forensics.audit.event_log_facts import JobRecord
+from ..forensics.audit.job_records import accounts_of
+from ..forensics.audit.statements import JobAccount, RecordedJob, RecordedRun, Statement, recorded_jobs, runs_of
+from ..forensics.audit.statements import StatementSource as Stated
+from ..forensics.imported_log import PlaceNames
+from ..narration.wording import EVER
+from .causes import CAUSES, Cause, first, of_code, of_reason
+from .daemon_deaths import Deaths
+from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from .run_records import SECOND, Job, Records
+from .slot_records import Slots, left_for
 
 SOON: Final = 2 * SECOND  #: what is written of one end is no further apart
 _BEGINS, _EVICTED, _DONE, _HELD, _LOST, _FOUND = 1, 4, 5, 12, 22, 23

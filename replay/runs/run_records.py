@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from ....domain import events as e
-from ....domain.imported.packed_ads import index, plain, select
-from ....domain.imported.record_sources import NOT_SWITCHED, RecordPlace, place_of
-from ....domain.ports.log import Log
-from ...narration.wording import EVER
-from ..audit.event_log_facts import JobRecord
-from ..sources import Sources, job_of
-from ..why.record_words import NOT_STARTED
+from ...domain import events as e
+from ...domain.imported.packed_ads import index, plain, select
+from ...domain.imported.record_sources import NOT_STARTED, NOT_SWITCHED, RecordPlace, place_of
+from ...domain.ports.log import Log
+from ..forensics.audit.event_log_facts import JobRecord
+from ..forensics.sources import Sources, job_of
+from ..narration.wording import EVER
 
 Job = tuple[int, int]
 ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the entries of job event logs that tell of runs

@@ -1,1 +1,0 @@
-"""The runs of jobs on slots that the records of a real pool tell of."""
