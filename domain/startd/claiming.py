@@ -10,7 +10,7 @@ from math import isfinite
 
 from attrs import evolve
 
-from ..classad import ClassAd, EvaluationError
+from ..classad import ClassAd, Context, EvaluationError
 from ..classad.tree import Literal
 from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, Refusal
@@ -27,10 +27,12 @@ from ..events import (
 from ..names import SlotName
 from ..negotiator.accounting import first_factor
 from ..ports import stimuli as s
-from ..state.expression_cache import ad_of
+from ..state import negotiators
+from ..state.caches import Caches
+from ..state.expression_cache import ad_of, expression
 from ..state.job_limits import evaluated
 from ..state.slot_fold import OF_ITS_JOB
-from ..state.state import Slot
+from ..state.state import Slot, State
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING
@@ -41,8 +43,8 @@ from .dynamic_slots import carve, weight_of
 from .evaluation import attribute_text
 from .job_signals import signal
 from .pslot_preemption import preempt_for_claim
+from .public_ad import PublishedSlots
 from .settings import MICROSECONDS, duration
-from .slot_negotiator import negotiator_of
 from .slot_policy import note_evidence, policy_of
 from .slot_resources import dynamic_name
 from .transitions import (
@@ -55,6 +57,24 @@ from .transitions import (
     trigger,
     withdraw_better_match,
 )
+
+
+def negotiator_of(state: State, caches: Caches, slot: Slot, now: int, context: Context) -> str:
+    """Return the negotiator whose slot this is, as events have it: it counts who claims it. Of a slot that is nobody's,
+    the first."""
+    if not negotiators.several(state.settings):
+        return ""
+    published = PublishedSlots(state, caches, now, context).ad(slot)
+    named = negotiators.names(state.settings)
+    for name in named:
+        asked = expression(negotiators.partition(state.settings, name) or "true")
+        try:
+            if asked is not None and asked.evaluate(published, None, context) is True:
+                return negotiators.short(name)
+        except EvaluationError:
+            continue
+    return negotiators.short(named[0])
+
 
 HELD = ("Claimed", "Preempting")
 """The states of a slot that somebody has."""
