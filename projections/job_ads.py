@@ -94,7 +94,7 @@ class Clusters:
 
 def expression(text: str) -> Expression | None:
     """The expression that an attribute's text is, or None if it is none."""
-    from ..domain.state.expression_cache import expression as meaning
+    from ..domain.state.caches import expression as meaning
 
     return meaning(text)
 

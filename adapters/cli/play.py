@@ -107,7 +107,7 @@ class _Lines:
         self._quiet = quiet
 
     def hear(self, told: PlayEvent) -> None:
-        from ..simulation.transcript_lines import lines
+        from ..simulation.runner import lines
 
         for line in lines(self.transcript, told, quiet=self._quiet):
             print(folded(line, width_of(), _CONTINUED))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from attrs import Factory, define
@@ -17,8 +18,41 @@ from ...domain.names import SlotName
 from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
 from .log_lines import GAP, LogLines
 from .reader import SourceFile, State, without_secrets
-from .startlog_reasons import LEAVING, OF_THE_MACHINE, REMARKS, reason_of
 from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
+
+# Recognize lines of a StartLog that give the reason of a transition, or tell of a slot without changing it.
+
+_SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
+
+
+@lru_cache(1_000)
+def reason_of(text: str) -> str:
+    """Return the reason that a line gives. The cache helps as most lines give one of a few."""
+    return without_secrets(_SOURCE_FILE.sub(":", text.removeprefix("State change:").strip()))
+
+
+REMARKS = (
+    "Evicting job ",
+    "max vacate time expired",
+    "starter (pid ",
+    "Machine Requirements check ",
+    "activate_claim refused",
+    "Claim lease expired",
+)
+
+
+OF_THE_MACHINE = (
+    "shutdown fast",
+    "shutdown graceful",
+    "Initiating graceful draining",
+    "Initiating quick draining",
+    "Initiating fast draining",
+    "State change: received VACATE_ALL",
+)
+
+
+LEAVING: Final = ("Claimed/Retiring", "Preempting/", "Owner/")
+
 
 CAUSE: Final = "reported"
 DAEMON: Final = "startd"

@@ -197,7 +197,7 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
 def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
     """Yield when the job was last matched and rejected. A rejection after its match is its autocluster's, unless the
     job is idle."""
-    from ...domain.negotiator.rejection_reason import rejection_reason
+    from ...domain.negotiator.told_reasons import rejection_reason
 
     refused = judged.refusal[0] if judged.refusal is not None else 0
     if judged.matched:

@@ -118,7 +118,7 @@ def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[C
 def alike(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]:
     """Return an ad for each group of like jobs, in the order of their first jobs. ``name`` is its number's, which is
     the jobs' own if they have one."""
-    from ...domain.state.expression_cache import ad_of
+    from ...domain.state.caches import ad_of
 
     found = []
     for at, (signature, own) in enumerate(grouped(jobs, signing).items(), 1):

@@ -144,7 +144,7 @@ def startd_ad(pool: Pool, machine: str, own: Mapping[str, str], slots: Iterable[
 
 
 def _with(ad: ClassAd, own: Mapping[str, str], names: Iterable[str]) -> ClassAd:
-    from ...domain.state.expression_cache import ad_of
+    from ...domain.state.caches import ad_of
 
     said = ad_of({name: own[name] for name in names if name in own})
     for name in said:

@@ -38,7 +38,7 @@ _ALL_MADE = 2
 
 def ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
     """Return the clusters' ads, with how many of their jobs are in the queue, and how the factory stands."""
-    from ...domain.state.expression_cache import ad_of
+    from ...domain.state.caches import ad_of
 
     found = []
     for row in rows:

@@ -73,7 +73,7 @@ def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: 
 def weight(ad: Mapping[str, str]) -> float:
     """Return a slot's weight, by the texts of its ad: its SlotWeight, or its Cpus if it has none."""
     from ...domain.classad import EvaluationError
-    from ...domain.state.expression_cache import ad_of as parsed
+    from ...domain.state.caches import ad_of as parsed
 
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
     text = ad.get(ad[name] if ad.get(name) == "Cpus" else name, "1")

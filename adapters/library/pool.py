@@ -25,8 +25,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.log import Log
 from ...domain.ports.world import Launch
 from ...domain.startd.public_ad import PublishedSlots
-from ...domain.state.caches import Caches
-from ...domain.state.expression_cache import ad_of
+from ...domain.state.caches import Caches, ad_of
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...replay.virtual_world import EPOCH, SECOND, Behave, Behaviour, VirtualWorld, sleeps

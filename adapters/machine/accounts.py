@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 from ...domain.classad import ClassAd, EvaluationError, Expression
 from ...domain.config import ConfigError, Configuration
 from ...domain.events import Ad
-from ...domain.state.expression_cache import ad_of
+from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
 from .execution import Account
 from .host import host_name

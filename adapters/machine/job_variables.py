@@ -16,7 +16,7 @@ from attrs import field, frozen
 from ...domain.classad import EvaluationError, parse
 from ...domain.config import Configuration
 from ...domain.events import Ad
-from ...domain.state.expression_cache import ad_of
+from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
 from .execution.activation import CPU_COUNTS
 

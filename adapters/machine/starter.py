@@ -14,9 +14,9 @@ from attrs import field, frozen
 from ...domain.classad import EvaluationError, Expression
 from ...domain.config import ConfigError, Configuration
 from ...domain.events import Ad
-from ...domain.schedd.edit_rights import unsettable
+from ...domain.schedd.job_edits import unsettable
 from ...domain.startd.provisioning import EXECUTE, execute_directories
-from ...domain.state.expression_cache import ad_of
+from ...domain.state.caches import ad_of
 from ...domain.state.schedd_settings import GUARDED
 from .accounts import Accounts
 from .containers import Containers

@@ -13,7 +13,7 @@ from ...domain.classad import ClassAd, EvaluationError, parse
 from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import shown
-from ...domain.state.expression_cache import ad_of
+from ...domain.state.caches import ad_of
 from ...domain.state.schedd_settings import MAX_INPUT, MAX_OUTPUT
 from ..machine import execution
 from ..machine.starter import Starter

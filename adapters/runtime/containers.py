@@ -17,7 +17,7 @@ from ...domain.classad import ClassAdSyntaxError, EvaluationError, parse
 from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.events import Ad
 from ...domain.ports.world import Launch
-from ...domain.state.expression_cache import ad_of
+from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
 from ..machine import execution
 from ..machine.containers import Containers, containment

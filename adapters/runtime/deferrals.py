@@ -16,8 +16,8 @@ from ...domain.decision.draft import ranges
 from ...domain.events import Procs
 from ...domain.schedd.crontab import ATTRIBUTES
 from ...domain.schedd.deferral import SECOND, asleep, expiry, has_schedule, names_read, timed_parts
+from ...domain.state.caches import ad_of
 from ...domain.state.cluster import IDLE, Cluster
-from ...domain.state.expression_cache import ad_of
 from ...domain.state.state import State
 
 

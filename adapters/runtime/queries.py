@@ -124,7 +124,7 @@ class Queries:
                 raise NotRecorded(f"{shown(self.url)} is a pool's own log, and its queue is kept as it is now alone")
             ads = self.views.ads(selection)
             return Queue(self._with_rejections(ads) if rejections else ads, self.views.at)
-        from ...domain.state.expression_cache import ad_of
+        from ...domain.state.caches import ad_of
         from ...replay.forensics.daemon_tables import queue
 
         found = queue(self.log, at)
@@ -202,7 +202,7 @@ class Queries:
         some clusters' alone. The log is read for them. Raise `NotRecorded` for an import."""
         if self.imported:
             raise NotRecorded(f"{shown(self.url)} was imported, and its records are read for jobs, not for their runs")
-        from ...domain.state.expression_cache import ad_of
+        from ...domain.state.caches import ad_of
         from ...replay.runs.epochs import epochs
 
         if clusters:

@@ -1,8 +1,8 @@
 """Simulate a scenario with the live engine, a log in memory and a world without processes.
 
-``machines`` makes its machines, ``jobs`` submissions and behaviours, ``sensors`` readings; ``remote_schedds`` holds the
-claims of schedds outside the pool. ``simulation`` joins all of it, ``actions`` has a function for each verb, ``runner``
-runs the lines in order. The language is ``replay/scenario``.
+``machines`` makes its machines, ``sensors`` their readings; ``remote_schedds`` holds the claims of schedds outside the
+pool. ``simulation`` joins all of it, ``actions`` has a function for each verb, ``runner`` runs the lines in order. The
+language is ``replay/scenario``.
 """
 
 from .machines import ScenarioMachines

@@ -6,15 +6,39 @@ policy's evaluation of that instant, so that the policy sees them. Expectations 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import groupby
 
 from ...domain.names import SlotName
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.statements import GONE
+from ...replay.scenario.transcript import Transcript, TranscriptEntry
 from .actions import ACTIONS
 from .sensors import ScenarioSensors
-from .simulation import FailedExpectation, RefusedStep, Simulation
+from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation, StepWarning
+
+# Print a simulation's reports as lines of text.
+
+
+def lines(transcript: Transcript, told: PlayEvent, *, quiet: bool = False) -> Iterator[str]:
+    """Yield the lines of a report; with ``quiet``, only of refusals and failed expectations."""
+    match told:
+        case FailedExpectation():
+            step = told.step
+            expected = " ".join((transcript.about(step), *step.expected))
+            yield f"{transcript.time(step.at):>10}  ! line {step.line}: expected {expected}, but {told.found}"
+            if told.story:
+                yield from (f"            | {transcript.line(entry)}" for entry in told.story)
+        case RefusedStep():
+            yield f"{transcript.time(told.step.at):>10}  ! line {told.step.line}: refused: {told.why}"
+        case StepWarning():
+            yield f"{transcript.time(told.step.at):>10}  ! line {told.step.line}: warning: {told.words}"
+        case TranscriptEntry() if not quiet:
+            yield transcript.line(told)
+        case ScenarioStep() if not quiet:
+            yield transcript.step_line(told)
+
 
 MOST_AT_ONCE = 10_000  #: turns at one instant: a policy that takes back at once what it grants would take more
 

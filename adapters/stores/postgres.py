@@ -20,9 +20,8 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
-from .recorder import SealedInserts
+from .recorder import SealedInserts, SqlTables
 from .seal import GENESIS, Batch
-from .sql_tables import SqlTables
 
 LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
 CONNECT_TIMEOUT = 5  #: seconds to wait for a server's answer

@@ -26,9 +26,8 @@ from eventsourcing.sqlite import (
 
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
-from .recorder import SealedInserts
+from .recorder import SealedInserts, SqlTables
 from .seal import GENESIS, Batch
-from .sql_tables import SqlTables
 from .sqlite_files import State, is_at_rest, make_private, reading_uri, state_of, uri_of
 
 APPLICATION_ID = 0x506F6F6C  #: the application id in the file's header: "Pool"

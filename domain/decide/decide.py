@@ -19,7 +19,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.AddMachine: ("startd.machines", "add_machine"),
     s.RemoveMachine: ("startd.machines", "remove_machine"),
     s.Reconfigure: ("startd.machines", "reconfigure"),
-    s.ConfigurePool: ("negotiator.reconfigure", "configure_pool"),
+    s.ConfigurePool: ("negotiator.pool_configuration", "configure_pool"),
     s.Drain: ("startd.draining", "drain"),
     s.CancelDrain: ("startd.draining", "cancel_drain"),
     s.ShutDown: ("startd.shutdown", "shut_down"),

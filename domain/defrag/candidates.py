@@ -19,8 +19,7 @@ from ..events import Ad
 from ..startd.evaluation import truth, unparsed, values_read
 from ..startd.public_ad import PublishedSlots
 from ..startd.slot_ad import MAKES_NAMES
-from ..state.caches import Caches
-from ..state.expression_cache import expression
+from ..state.caches import Caches, expression
 from ..state.state import State
 from .settings import DefragPolicy
 

@@ -7,15 +7,148 @@ state has of the polls before, and of the policy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import ceil
+from collections.abc import Callable, Iterable, Sequence
+from math import ceil, floor
+from typing import Final, NamedTuple
 
 from attrs import frozen
 
-from ..classad import Context
-from .budget import HOUR, Spent, left, rates, wanted
-from .candidates import Questions, SlotAd, ranked
+from ..classad import ClassAd, Context
+from ..startd.public_ad import PublishedSlots
+from ..startd.slot_ad import unclaimed_in_drains
+from ..state.caches import Caches
+from ..state.state import Machine, State
+from .candidates import Questions, SlotAd, number, ranked
 from .settings import DefragPolicy
+
+# What drains have cost the pool: AvgDrainingBadput and AvgDrainingUnclaimed, parts of the time of its cores.
+#
+# As the reference averages them (``Defrag::queryDrainingCost``): over the ads with SlotID 1 that tell of a cost, so
+# that a machine counts once more for each dynamic slot of its first slot, and one that no drain has cost anything not
+# at all.
+
+BADPUT, UNCLAIMED = "AvgDrainingBadput", "AvgDrainingUnclaimed"
+SECOND = 1_000_000
+
+
+class Cost(NamedTuple):
+    """What drains have cost a machine, by its slots' ads: core-seconds, since a startd that began so many seconds ago.
+    ``cores``: its TotalCpus; ``ads``: how many ads tell it."""
+
+    age: int
+    badput: int
+    unclaimed: int
+    cores: int
+    ads: int = 1
+
+
+def draining_costs(state: State, caches: Caches, now: int, context: Context) -> dict[str, float]:
+    """Return the averages at an instant, in microseconds."""
+    slots = PublishedSlots(state, caches, now, context)
+    drained = (machine for machine in state.machines.values() if machine.drains)
+    return averages(cost for machine in drained if (cost := _cost(slots, machine, context)) is not None)
+
+
+def _cost(slots: PublishedSlots, machine: Machine, context: Context) -> Cost | None:
+    first = [slot for slot in machine.slots.values() if slot.ad.get("SlotID") == "1"]
+    if not first:
+        return None
+    m = slots.snapshot(first[0])
+    unclaimed = unclaimed_in_drains(m)
+    if not (machine.badput or unclaimed):  # the ads do not tell of it
+        return None
+    ad = ClassAd({} if (cpus := slots.attribute(m, "totalcpus")) is None else {"TotalCpus": cpus})
+    cores = number(SlotAd(m.slot.name, machine.name, ad), "TotalCpus", context)
+    return Cost(slots.now // SECOND - machine.joined // SECOND, machine.badput, unclaimed, cores, len(first))
+
+
+def averages(costs: Iterable[Cost]) -> dict[str, float]:
+    """Return the averages over ads with SlotID 1 that tell of a cost."""
+    badput = unclaimed = 0.0
+    cores = 0
+    for cost in costs:
+        if cost.age > 0:
+            badput += cost.badput / cost.age * cost.ads
+            unclaimed += cost.unclaimed / cost.age * cost.ads
+            cores += cost.cores * cost.ads
+    return {BADPUT: badput / cores if cores else badput, UNCLAIMED: unclaimed / cores if cores else unclaimed}
+
+
+# How many machines a poll may drain: a rate per hour, as whole numbers of machines.
+#
+# The reference divides the rate into whole machines for each poll, what is left of it into whole machines for each
+# hour, and the rest into whole machines for each day, rounded. The hour's and the day's are drained by the first poll
+# in an hour or a day, and fewer if that comes late. Hours and days are those of UTC.
+#
+# So a rate is kept on the average. In the manual's dialect no hour and no day exceeds it besides, whatever was
+# reconfigured or polled late: what the settings in force allow, less what was drained in the hour and the day.
+
+HOUR: Final = 3600
+DAY: Final = 24 * HOUR
+_SLACK: Final = 0.00001
+"""What the reference adds to a rate before it takes the whole machines of it."""
+
+
+class Rates(NamedTuple):
+    """Machines to drain in each poll, and besides in the first one of each hour and of each day."""
+
+    poll: int
+    hour: int
+    day: int
+
+
+def rates(per_hour: float, interval: int) -> Rates:
+    """Return the whole numbers of machines that a rate per hour makes.
+
+    :param interval: seconds between two polls, more than 0
+    """
+    each = per_hour / HOUR * interval
+    poll = floor(each + _SLACK)
+    rest = (each - poll) / interval * HOUR
+    hour = floor(rest + _SLACK)
+    if interval > HOUR:
+        hour = 0
+    day = floor((rest - hour) * 24 + 0.5)
+    return Rates(poll, hour, 0 if day < 0 or interval > DAY else day)
+
+
+def wanted(rate: Rates, interval: int, last: int, now: int) -> int:
+    """Return how many machines a poll is to drain.
+
+    :param last: the second of the poll before it; 0: there was none
+    """
+    found = rate.poll
+    if last:
+        if now // HOUR != last // HOUR:
+            found += _what_is_left(rate.hour, now % HOUR, HOUR, interval)
+        if now // DAY != last // DAY:
+            found += _what_is_left(rate.day, now % DAY, DAY, interval)
+    return found
+
+
+def _what_is_left(number: int, elapsed: int, period: int, interval: int) -> int:
+    """Return the part of a number per period for what is left of the period, and for the interval that a poll may come
+    late by."""
+    part = (period - elapsed) / period + interval / period
+    return min(number, floor(number * part + 0.5))
+
+
+class Spent(NamedTuple):
+    """How many drains were begun in the present hour and in the present day of UTC."""
+
+    in_hour: int
+    in_day: int
+
+
+def left(per_hour: float, interval: int, spent: Spent) -> int:
+    """Return how many machines may still be drained in the present hour and day without exceeding the rate. Of a rate
+    that is no whole number an hour may have all that the day has of its fraction."""
+    whole = floor(per_hour + _SLACK)
+    fraction = floor((per_hour - whole) * 24 + 0.5)
+    of_day = whole * 24 + fraction - spent.in_day
+    of_hour = whole + fraction - spent.in_hour
+    return max(0, of_day if interval > HOUR else min(of_hour, of_day))
+
 
 WhyNot = Callable[[SlotAd], str]
 """Tells why something cannot be done with a slot's machine; empty: it can."""

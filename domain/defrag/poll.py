@@ -24,10 +24,8 @@ from ..startd.draining import (
 )
 from ..state.caches import Caches
 from ..state.state import Machine, State
-from .budget import Spent
 from .candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
-from .choice import Before, Chosen, Decision, Habits, choose
-from .costs import draining_costs
+from .choice import Before, Chosen, Decision, Habits, Spent, choose, draining_costs
 from .settings import DefragPolicy, policy_in_force
 
 SECOND: Final = 1_000_000

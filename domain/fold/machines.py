@@ -8,7 +8,7 @@ from .. import events as e
 from ..state import slot_fold
 from ..state.slot_fold import MACHINE_FOLDS, PUBLISHED
 from ..state.state import BackfillClient, Machine, State
-from .promises import awaited, leave_limits, leave_match_limits, unpromise
+from .claims import awaited, leave_limits, leave_match_limits, unpromise
 
 MATCHED = "Matched/Idle"
 PREEMPTING = "Preempting/"

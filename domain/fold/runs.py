@@ -9,8 +9,8 @@ from ..state import slot_fold
 from ..state.caches import ChangeLog
 from ..state.job_ad import EXPIRATION, TERMINAL, unquoted
 from ..state.state import RUNS, Activation, State
+from .claims import forget_rejection, unpromise
 from .jobs import ends
-from .promises import forget_rejection, unpromise
 
 _OfARun = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
 

@@ -12,8 +12,8 @@ from ..classad import ClassAd, Expression
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Unmatched
+from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of
 from .autoclusters import SignificantAttributes
 from .candidates import Kind, Ranks, ephemeral, is_published
 from .cycle_accounts import Account, Accounts

@@ -18,9 +18,8 @@ from attrs import define, field
 from ..classad import ClassAd, References, parse
 from ..classad.analysis import references_found
 from ..classad.tree import Literal
-from ..state.caches import Caches
+from ..state.caches import Caches, expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import expression
 from ..state.job_ad import LIVED
 from ..state.proc_ads import unpack
 from ..state.state import Slot, State

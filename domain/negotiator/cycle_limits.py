@@ -19,8 +19,8 @@ from ..classad.analysis import references_found
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..concurrency_limits import LIMITS, Amount, asked, most
+from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_limits import evaluated
 from ..state.state import State
 from .candidates import Ranks

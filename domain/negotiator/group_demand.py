@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from ..classad import ClassAd, Context, EvaluationError
 from ..classad.analysis import references_found
+from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.state import State
 from .idle_jobs import Queue
 

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from ..classad import Context, EvaluationError, Expression
 from ..events import Ad
-from ..state.expression_cache import ad_of
+from ..state.caches import ad_of
 from ..state_machines import Dialect
 from .groups.quotas import assign, oversubscribes
-from .groups.rounds import sort_key
-from .groups.surplus import allocate
+from .groups.rounds import allocate, sort_key
 from .settings import Negotiator, read
 
 

@@ -14,9 +14,8 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.match import accepts
-from ..state.caches import Caches
+from ..state.caches import Caches, ad_of
 from ..state.cluster import IDLE, Cluster
-from ..state.expression_cache import ad_of
 from ..state.state import State
 from .autoclusters import SignificantAttributes
 from .idle_jobs import IdleQueues, Line, Prios, Queue, idle_procs, idle_queues, procs_of

@@ -11,8 +11,7 @@ from ..classad import Expression
 from ..concurrency_limits import SUFFIX
 from ..events import Ad
 from ..names import NEGOTIATOR as SOLE
-from ..state.caches import Caches
-from ..state.expression_cache import expression
+from ..state.caches import Caches, expression
 from ..state.negotiators import NEGOTIATORS, is_name, wrong
 from ..state.settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
 from ..state.state import State

@@ -30,8 +30,7 @@ from ..startd.public_ad import PublishedSlots, shown
 from ..startd.settings import setting
 from ..startd.slot_ad import DYNAMIC_ATTRIBUTES, EXPECTED, MAKES_NAMES, SlotSnapshot
 from ..startd.time_limits import drain_left
-from ..state.caches import Caches
-from ..state.expression_cache import expression
+from ..state.caches import Caches, expression
 from ..state.state import Slot, State
 from .autoclusters import Signature
 

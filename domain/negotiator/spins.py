@@ -18,11 +18,10 @@ from .cycle_accounts import Account, Accounts
 from .cycle_limits import CycleLimits
 from .group_turns import WHOLE, Budget, GroupTurns
 from .idle_jobs import idle_queues
-from .job_limits import CONCURRENCY
+from .job_limits import CONCURRENCY, room
 from .matchmaker import CEILING, MATCHES, QUOTA, RUNNING, SHARE, Limits, Matchmaker
 from .rejections import Reasons
 from .resource_requests import Requests
-from .running_limit import room
 from .settings import Negotiator, settings_of
 from .slot_table import Places, public_ads_of
 from .standings import Line, Rest

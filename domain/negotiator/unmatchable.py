@@ -17,7 +17,7 @@ from ..classad.match import accepts, requirements_met
 from ..classad.values import ContextError, EvaluationError
 from ..events import Ad
 from ..startd.slot_ad import DYNAMIC_ATTRIBUTES
-from ..state.expression_cache import ad_of
+from ..state.caches import ad_of
 from ..state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"

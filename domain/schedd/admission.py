@@ -16,13 +16,13 @@ from ..decision.command_results import answer
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobsTransformed, Procs, SubmissionRefused
 from ..ports.stimuli import Submit
-from ..state.expression_cache import ad_of
+from ..state.caches import ad_of
 from ..state.job_ad import quoted, seconds
 from ..state.proc_ads import pack
 from ..state.schedd_settings import TRANSFORM
 from ..state.state import State
-from .edit_rights import SECURE, guard, ignores_secure
-from .factory_limits import makes_factory
+from .factories import makes_factory
+from .job_edits import SECURE, guard, ignores_secure
 from .job_transforms import Applied, Evaluation
 from .queue_limits import Exceeded, exceeded
 from .schedd_ad import schedd_ad

@@ -17,8 +17,8 @@ from ..events import Ad, ClaimMade, ClaimQueued, JobActivated
 from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import waiting
-from ..negotiator.match_evidence import ReadsOfKinds, evidence, job_ad
-from ..negotiator.running_limit import room
+from ..negotiator.job_limits import room
+from ..negotiator.matches import ReadsOfKinds, evidence, job_ad
 from ..startd import time_limits
 from ..startd.backfill_client import is_in_the_way
 from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release, wait_for_client
@@ -29,8 +29,8 @@ from ..startd.job_signals import resume, signal_job
 from ..startd.slot_policy import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
+from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.schedd_settings import GRACEFULLY
 from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow

@@ -8,8 +8,8 @@ from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expre
 from ..classad.allowance import Allowance
 from ..classad.match import accepts
 from ..late_attrs import define, field
+from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of, expression
 
 MANY = 500
 """Jobs from which on a condition is evaluated by columns: it takes 50 ms to load what does that."""

@@ -1,7 +1,7 @@
 """The cool-down of a job whose run ended before the job was done: it does not run again for so many seconds.
 
-The access point's SYSTEM_ON_VACATE_COOL_DOWN says for how many, in the ad of the job (``run_ends`` says after which
-runs); SYSTEM_COOLDOWN_DURATION is the least. A job of the scheduler universe rests for
+The access point's SYSTEM_ON_VACATE_COOL_DOWN says for how many, in the ad of the job (``job_processes`` says after
+which runs); SYSTEM_COOLDOWN_DURATION is the least. A job of the scheduler universe rests for
 SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds instead when it has exited with another code than 0. The ad then has
 JobCoolDownExpiration, the last second in which the job rests, and NumJobCoolDowns.
 
@@ -17,8 +17,8 @@ from ..classad import EvaluationError, unparse
 from ..decision.draft import Draft
 from ..events import JobCooledDown, JobExited
 from ..startd.evaluation import truth, unparsed, values_read
+from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, whole
 from ..state.schedd_settings import COOL_DOWN, after_failure, least_cool_down
 

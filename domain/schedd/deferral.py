@@ -25,8 +25,8 @@ from ..decision.draft import Draft, ranges
 from ..events import Ad, JobsDeferred
 from ..ports.stimuli import ScheduleJobs
 from ..startd.evaluation import integer
+from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import DEFERRAL_TIME, quoted, whole
 from .crontab import ATTRIBUTES, InvalidCronTab, crontab
 from .waiting_claims import withdraw_better_matches

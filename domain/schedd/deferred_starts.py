@@ -8,12 +8,11 @@ from ..decision.draft import Draft, ranges
 from ..events import JobDue, JobExecuting, JobExited, JobSignalled
 from ..ports.stimuli import Ended
 from ..startd.claiming import charge_badput
-from ..state.expression_cache import ad_of
+from ..state.caches import ad_of
 from ..state.state import Activation
 from .claims import job_ended
 from .deferral import SECOND, window
-from .job_processes import ended
-from .run_ends import go_on
+from .job_processes import ended, go_on
 
 MISSED: Final = {"HoldReason": '"Job missed deferred execution time"', "HoldReasonCode": "20"}
 _VACATED: Final = {"VacateReason": '""', "VacateReasonCode": "0", "VacateReasonSubCode": "0"}

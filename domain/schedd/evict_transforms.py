@@ -16,10 +16,10 @@ from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobExited, JobsEdited
 from ..negotiator.autoclusters import significance
+from ..state.caches import ad_of, expression
 from ..state.cluster import ON_EVICT, Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import at_exit
-from .edit_rights import why_not_edit
+from .job_edits import why_not_edit
 from .job_transforms import Applied, Transform, TransformError, TransformMacros, apply, read_transform
 from .submitted_job import GONE, SubmittedJob
 

@@ -14,8 +14,8 @@ from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, par
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft, ranges
 from ..events import Ad
+from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of
 from ..state.job_ad import EXPANDED, quoted, whole
 
 MATCH: Final = "MATCH_"

@@ -7,6 +7,7 @@ Jobs"; the reference's MaterializeJobs and CheckMaterializePolicyExpression (qmg
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ..classad import EvaluationError, Expression
@@ -14,13 +15,27 @@ from ..classad.match import accepts
 from ..decision.draft import Draft
 from ..events import Ad, ClusterEvent, FactoryTransitioned, JobsMaterialized, PoolConfigured
 from ..ports.stimuli import Selection
+from ..state.caches import ad_of
 from ..state.cluster import Cluster, Factory
-from ..state.expression_cache import ad_of
 from ..state.job_ad import STATUS_NUMBERS
 from .crontab import ATTRIBUTES
 from .deferral import schedule, whole_of
-from .factory_limits import LIMIT, MAX_IDLE, PAUSED
 from .queue_limits import SHARED, most_more
+
+# The attributes by which a cluster's factory goes (``factories``).
+
+LIMIT: Final = "JobMaterializeLimit"
+MAX_IDLE: Final = "JobMaterializeMaxIdle"
+PAUSED: Final = "JobMaterializePaused"
+LIMITS: Final = frozenset({LIMIT.lower(), MAX_IDLE.lower()})
+KEPT: Final = frozenset({"jobmaterializenextprocid", "jobmaterializenextrow", "totalsubmitprocs"})
+"""What a factory itself writes."""
+
+
+def makes_factory(ad: Iterable[str]) -> bool:
+    """Return whether a submission with these attributes has its jobs made little by little."""
+    return any(name.lower() in LIMITS for name in ad)
+
 
 _NOT_RUNNING: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))
 

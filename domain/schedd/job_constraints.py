@@ -18,8 +18,8 @@ from ..classad.survey import LEAVERS
 from ..classad.table import SlotTable
 from ..negotiator.slot_table import CALL, mentioned
 from ..startd.slot_ad import MAKES_NAMES
+from ..state.caches import expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import expression
 from ..state.proc_ads import unpack
 
 Procs = Integers

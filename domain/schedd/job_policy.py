@@ -17,8 +17,8 @@ from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
 from ..events import Ad, JobExited
 from ..startd.evaluation import integer, truth, unparsed, values_read
+from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import at_exit, quoted, vacate_reason
 from ..state_machines.hold_codes import Why
 from . import periodic_policy

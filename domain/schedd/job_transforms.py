@@ -28,7 +28,7 @@ from ..macros.errors import MacroError
 from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
 from ..macros.macros import Definition, Macros
-from ..state.expression_cache import expression
+from ..state.caches import expression
 from ..submit.text import read_expression, text_of
 from .submitted_job import SubmittedJob
 

@@ -11,8 +11,8 @@ from ..classad.next_change import POLL, next_change
 from ..decision.draft import Draft, ranges
 from ..events import Procs
 from ..ports.stimuli import LeaveQueue
+from ..state.caches import ad_of, expression
 from ..state.cluster import MANY_RANGES, OVER, Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NAMES
 from ..state.state import State
 from .job_ends import Jobs

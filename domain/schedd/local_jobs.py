@@ -21,8 +21,8 @@ from ..decision.draft import Draft
 from ..events import JobActivated
 from ..negotiator.idle_jobs import idle_procs, idle_queues
 from ..startd.evaluation import truth, unparsed, values_read
+from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.schedd_settings import SCHEDULER_JOBS_DEFAULT, SCHEDULER_JOBS_RUNNING, STARTS, limit
 from ..state.state import RUNS, State

@@ -20,8 +20,8 @@ from ..decision.draft import Draft
 from ..events import Event, JobExecuting, JobExited, JobsTransitioned, MailDue, Mailed
 from ..ports.stimuli import MailHandled
 from ..startd.evaluation import integer
+from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of
 from ..state.job_ad import unquoted
 from ..state.schedd_settings import EMAIL_DOMAIN
 from ..state.state import NOTIFICATION, RUNS

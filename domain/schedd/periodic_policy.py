@@ -24,8 +24,8 @@ from ..decision.draft import Draft
 from ..events import Ad
 from ..ports.stimuli import EvaluateJobPolicies
 from ..startd.evaluation import integer, unparsed, values_read
+from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NUMBERS, hold_reason, quoted, vacate_reason, whole
 from ..state.schedd_settings import MAX_RELEASES, NAMES, REASON, SUBCODE, limit, names_in
 from ..state.state import RUNS, State

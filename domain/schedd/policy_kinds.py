@@ -8,8 +8,8 @@ from ..classad import ClassAd, EvaluationError, Expression
 from ..classad.survey import LEAVERS
 from ..classad.tree import Call, children
 from ..startd.slot_ad import MAKES_NAMES
+from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of
 
 ANYTHING = "*"
 """Stands for all attributes: an expression makes names as it is evaluated."""

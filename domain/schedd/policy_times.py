@@ -15,8 +15,8 @@ from typing import Final
 from ..classad import Context, Expression
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
+from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.expression_cache import ad_of, expression
 from ..state.job_ad import STATUS_NUMBERS, whole
 from ..state.schedd_settings import INTERVAL, pace
 from ..state.state import RUNS, State

@@ -11,8 +11,8 @@ from typing import Final
 
 from ..classad import ClassAd
 from ..classad.tree import Literal
+from ..state.caches import ad_of
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
-from ..state.expression_cache import ad_of
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.schedd_settings import JOBS_RUNNING, limit
 from ..state.state import RUNS, State

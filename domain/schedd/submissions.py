@@ -7,20 +7,120 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
+from ..classad import EvaluationError
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, ClusterSubmitted
 from ..negotiator.accounting import first_factor
 from ..ports.stimuli import Submit
-from ..state.expression_cache import expression
-from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds
+from ..startd.evaluation import integer
+from ..state.caches import ad_of, expression
+from ..state.cluster import Cluster
+from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds, unquoted
 from ..state.proc_ads import pack, unpack
 from ..state.schedd_settings import MAX_INPUT
-from .accounting_group import submitter_of
 from .admission import admit
 from .crontab import ATTRIBUTES
-from .factory_limits import LIMIT, makes_factory
+from .factories import LIMIT, makes_factory
+from .policy_kinds import attributes_read, kinds
 from .warnings import heading, said
+
+# For whom a submission counts: by default its user, else what AccountingGroup says (``accounting_group``,
+# ``accounting_group_user`` and ``nice_user`` in a submit description), each with the pool's UID_DOMAIN behind it.
+#
+# As in the reference, a string counts and everything else does not: an AccountingGroup that is a number, empty or
+# undefined leaves the job its user's. All jobs of a cluster count for one submitter, from their submission on.
+
+GROUP = "AccountingGroup"
+_STRING = re.compile(r"\"[^\"\\]*\"")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def submitter_of(draft: Draft, command: Submit, columns: Mapping[str, Sequence[str]]) -> str:
+    """Who the jobs of a submission count for.
+
+    :raises Refusal: they do not all count for the same, or the name is none
+    """
+    domain = draft.state.uid_domain
+    user = f"{command.user}@{domain}"
+    texts = list(dict.fromkeys(_texts(command, columns)))
+    names = list(dict.fromkeys(_named(draft, command, text, columns) for text in texts))
+    if len(names) > 1:
+        first, second = (f"{name}@{domain}" if name else user for name in names[:2])
+        raise Refusal(
+            f"the jobs of one submission count for one submitter, but {GROUP} differs between them ({first}, "
+            f"{second}): submit them separately"
+        )
+    return f"{names[0]}@{domain}" if names[0] else user
+
+
+def _texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """What AccountingGroup is in the jobs; ClassAds ask for no capitals."""
+    for name, column in columns.items():
+        if name.lower() == GROUP.lower():
+            return column
+    return [text for name, text in command.ad.items() if name.lower() == GROUP.lower()] or [""]
+
+
+def _named(draft: Draft, command: Submit, text: str, columns: Mapping[str, Sequence[str]]) -> str:
+    """The name that an AccountingGroup yields; empty: none."""
+    if _STRING.fullmatch(text):
+        found: object = unquoted(text)
+    elif (asked := expression(text) if text else None) is None:
+        return ""
+    else:
+        differ = {name.lower(): name for name in columns}
+        read = [differ[word.lower()] for word in _WORD.findall(text) if word.lower() in differ]
+        if read:
+            raise Refusal(
+                f"{GROUP} = {text[:200]}: it reads {read[0]}, which differs between the jobs, but all of them count "
+                "for one submitter: submit them separately"
+            )
+        try:
+            found = asked.evaluate(ad_of({**command.ad, "Owner": quoted(command.user)}), None, draft.context)
+        except EvaluationError:
+            return ""
+    if not isinstance(found, str):
+        return ""
+    if re.search(r"\s", found) or not found.isprintable():
+        raise Refusal(f"{GROUP} = {text[:200]}: a name in accounting holds no blanks and can be printed")
+    return found
+
+
+# Hold what is submitted with more input than it may move: more than its MaxTransferInputMB, or in its absence than the
+# access point's MAX_TRANSFER_INPUT_MB, which may read the job's ad.
+#
+# Source: the manual's "Submit Description File Commands" (max_transfer_input_mb) and "Configuration Macros"; the
+# reference's qmgmt.cpp for the words, and that a negative limit is none.
+
+_OWN, _SIZE = "MaxTransferInputMB", "TransferInputSizeMB"
+_CODE = "32"  #: HoldReasonCode MaxTransferInputSizeExceeded
+
+
+def hold_too_large(draft: Draft, cluster: Cluster) -> None:
+    """Hold those jobs of a new cluster that are idle and too large."""
+    setting = draft.state.settings.get(MAX_INPUT, "")
+    procs = [proc for proc in cluster.procs() if cluster.status_of(proc) == "Idle"]
+    if not procs:
+        return
+    names = frozenset({_OWN.lower(), _SIZE.lower()})
+    names |= attributes_read(filter(None, map(expression, (_OWN, setting))), cluster, procs[0])
+    for alike in kinds(cluster, procs, names):
+        if changes := _too_large(draft, cluster, alike[0], setting):
+            draft.move_jobs(cluster, ranges(alike), "hold", "submitted", "Idle", changes)
+
+
+def _too_large(draft: Draft, cluster: Cluster, proc: int, setting: str) -> Ad:
+    """Return the changes of an ad that say why the job is held; none: it is not."""
+    ad = ad_of(cluster.attributes(proc))
+    asked = (expression(text) for text in (_OWN, setting, _SIZE))
+    own, of_all, size = (None if one is None else integer(one, ad, None, draft.context) for one in asked)
+    limit = of_all if own is None else own
+    if limit is None or limit < 0 or size is None or size <= limit:
+        return {}
+    reason = f"{_SIZE} ({size}) is greater than {MAX_INPUT} ({limit}) at submit time"
+    return {"HoldReason": quoted(reason), "HoldReasonCode": _CODE, "HoldReasonSubCode": "0"}
+
 
 NUMBERS_GIVEN_OUT = 10_000
 """Numbers of clusters that may have been given out at one time and not yet used."""
@@ -70,8 +170,6 @@ def submit(draft: Draft, command: Submit) -> None:
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
     if not factory and (MAX_INPUT in state.settings or any(name.lower() == _MOST for name in (*ad, *columns))):
-        from .input_limits import hold_too_large
-
         hold_too_large(draft, state.clusters[number])
     if not factory and any(name.lower() in _OF_A_SCHEDULE for name in (*ad, *columns)):
         from .deferral import schedule

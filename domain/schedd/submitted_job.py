@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..events import Ad
-from ..state.expression_cache import expression
+from ..state.caches import expression
 from ..submit.text import text_of
 
 GONE = "undefined"

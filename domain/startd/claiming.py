@@ -28,8 +28,7 @@ from ..names import SlotName
 from ..negotiator.accounting import first_factor
 from ..ports import stimuli as s
 from ..state import negotiators
-from ..state.caches import Caches
-from ..state.expression_cache import ad_of, expression
+from ..state.caches import Caches, ad_of, expression
 from ..state.job_limits import evaluated
 from ..state.slot_fold import OF_ITS_JOB
 from ..state.state import Slot, State

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ..classad import ClassAd, EvaluationError
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, SlotAdChanged, SlotCreated, SlotDestroyed
-from ..state.expression_cache import ad_of
+from ..state.caches import ad_of
 from ..state.state import Slot
 from .custom_resources import assigned, available, of_things, things
 from .slot_ad import compiled_ad

@@ -19,8 +19,7 @@ from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.sensor_readings import Sense
-from ..state.caches import Caches
-from ..state.expression_cache import ad_of, expression
+from ..state.caches import Caches, ad_of, expression
 from ..state.state import Activation, Slot, State
 from .drain_estimates import DrainEstimates, drain_estimates
 from .settings import EXPRESSIONS

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..ports import stimuli as s
-from ..state.expression_cache import expression
+from ..state.caches import expression
 from ..state.state import Machine, Slot
 from . import draining
 from .settings import SETTINGS

@@ -19,7 +19,7 @@ from ..classad import unparse
 from ..config import ConfigError, Configuration
 from ..events import Ad
 from ..ports.stimuli import AddMachine, Reconfigure, SlotPlan
-from ..state.expression_cache import expression
+from ..state.caches import expression
 from ..state.job_ad import quoted, unquoted
 from ..state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state.state import Machine, Slot

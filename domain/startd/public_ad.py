@@ -16,8 +16,7 @@ from typing import Any, Final
 from ..classad import UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.tree import Literal
 from ..ports.sensor_readings import NOTHING_READ, Readings
-from ..state.caches import Caches
-from ..state.expression_cache import expression
+from ..state.caches import Caches, expression
 from ..state.state import Slot, State
 from . import pslot_rollup
 from .drain_estimates import DrainEstimates

@@ -19,8 +19,7 @@ from ..events import Ad
 from ..names import SlotName
 from ..negotiator.accounting import NO_GROUP, assigned_group
 from ..ports.sensor_readings import Readings
-from ..state.caches import Caches
-from ..state.expression_cache import ad_of, expression
+from ..state.caches import Caches, ad_of, expression
 from ..state.job_ad import Changes, unquoted
 from ..state.state import Machine, Slot, State
 from .drain_estimates import DrainEstimates

@@ -15,7 +15,7 @@ from attrs import frozen
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..events import Ad
 from ..names import SlotName
-from ..state.expression_cache import expression
+from ..state.caches import expression
 from ..state.job_ad import quoted, unquoted
 from ..state.state import Machine, Slot, State
 from .custom_resources import assigned, things

@@ -16,9 +16,8 @@ from ..late_attrs import frozen
 from ..macros.functions import whole_number
 from ..macros.macros import VALID_NAME
 from ..macros.templates import closing
-from .items import BETWEEN, Sources, listed, matching
+from .items import BETWEEN, Sources, Table, columns, headed, listed, matching, table_of
 from .submit_context import SubmitError
-from .table import Table, columns, headed, table_of
 
 # A larger cluster is a typing error: each job that differs from the others costs memory of its own.
 MAX_JOBS = 5_000_000

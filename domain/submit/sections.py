@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from .. import concurrency_limits
 from ..classad import ClassAd
@@ -16,9 +17,25 @@ from ..macros.functions import whole_number
 from . import containers, quoting
 from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, Command, Kind
 from .job import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
-from .signals import signal_name
 from .submit_context import SubmitError
 from .text import expression_text, literal, literal_string, read_expression, string_text
+
+# Know signals by name and number, as Linux has them.
+
+_NAMES = (
+    "SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGUSR1 SIGSEGV SIGUSR2 SIGPIPE SIGALRM"
+    " SIGTERM SIGSTKFLT SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGVTALRM SIGPROF"
+    " SIGWINCH SIGIO SIGPWR SIGSYS"
+)
+NUMBERS = MappingProxyType({name: number for number, name in enumerate(_NAMES.split(), 1)})
+_BY_NUMBER = MappingProxyType({number: name for name, number in NUMBERS.items()})
+
+
+def signal_name(value: str) -> str | None:
+    """Return the name of a signal given by number or by name in any case; None where there is no such signal."""
+    number = leading_integer(value)
+    name = _BY_NUMBER.get(number) if number else value.strip().upper()
+    return name if name in NUMBERS else None
 
 
 def _universe(job: Job) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...domain import events as e
 from ...domain.classad.tree import Literal
 from ...domain.concurrency_limits import LIMITS, Amount, asked, most, shown
-from ...domain.state.expression_cache import expression
+from ...domain.state.caches import expression
 from .judged_pool import JudgedPool
 
 

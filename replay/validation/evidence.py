@@ -17,8 +17,8 @@ from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.schedd.job_policy import Answer, constant
 from ...domain.startd.evaluation import is_cut
+from ...domain.state.caches import ad_of, expression
 from ...domain.state.cluster import Cluster
-from ...domain.state.expression_cache import ad_of, expression
 from ...domain.state.state import Slot
 from ..narration.causes import cause_words
 from .job_policy import periodic, wrong_evidence

@@ -8,11 +8,11 @@ from ...domain import events as e
 from ...domain.classad import ClassAd, Context
 from ...domain.schedd.evict_transforms import BODY
 from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
+from ...domain.schedd.job_processes import AGAIN
 from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
-from ...domain.schedd.run_ends import AGAIN
 from ...domain.startd.job_signals import HELD_BY_STARTD
+from ...domain.state.caches import expression
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ...domain.state.expression_cache import expression
 from ...domain.state.job_ad import EXPIRATION
 from ...domain.state.schedd_settings import COOL_DOWN, FAILED, STARTS, after_failure, least_cool_down
 from ...domain.state.state import RUNS

@@ -7,9 +7,9 @@ import re
 import attrs
 
 from ...domain import events as e
-from ...domain.schedd.edit_rights import IDENTITY, IMMUTABLE, OWN, guard
-from ...domain.schedd.factory_limits import LIMIT, MAX_IDLE
+from ...domain.schedd.factories import LIMIT, MAX_IDLE
 from ...domain.schedd.job_commands import HELD_BY_USER, is_firm
+from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, OWN, guard
 from ...domain.schedd.queue_limits import most_more
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import TERMINAL, unquoted, whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
-from ...domain.state.expression_cache import expression
+from ...domain.state.caches import expression
 from .rules import Truth
 
 

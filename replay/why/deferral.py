@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...domain import events as e
 from ...domain.classad import Context
 from ...domain.schedd.deferral import SECOND, asleep, whole_of
-from ...domain.state.expression_cache import ad_of
+from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import DEFERRAL_TIME
 from ..narration.wording import instant
 

@@ -17,8 +17,7 @@ from poolbook.adapters.condor_files.collectorlog import CollectorLogReader
 from poolbook.adapters.condor_files.daemon_tables import TableReader
 from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
 from poolbook.adapters.condor_files.masterlog import MasterLogReader
-from poolbook.adapters.condor_files.matchlog import MatchLogReader
-from poolbook.adapters.condor_files.negotiatorlog import NegotiatorLogReader
+from poolbook.adapters.condor_files.negotiatorlog import MatchLogReader, NegotiatorLogReader
 from poolbook.adapters.condor_files.reader import SourceFile
 from poolbook.adapters.condor_files.schedlog import SchedLogReader
 from poolbook.adapters.condor_files.shadowlog import ShadowLogReader

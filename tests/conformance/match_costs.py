@@ -17,8 +17,7 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.pslot_remainders import Remainders
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.slot_resources import consumes
-from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.caches import Caches, ad_of
 
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch
 from .visibility import SECOND

@@ -20,8 +20,7 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.cycle import hold
 from poolbook.domain.negotiator.settings import settings_of
 from poolbook.domain.negotiator.slot_table import public_ads_of
-from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.caches import Caches, ad_of
 from poolbook.domain.state.state import State
 
 from .account_walk import AccountedCycle

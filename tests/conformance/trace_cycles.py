@@ -18,7 +18,7 @@ from poolbook.domain.classad import Context
 from poolbook.domain.concurrency_limits import LIMITS
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.settings import offered
-from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.job_limits import evaluated
 from poolbook.domain.state.settings import unfit
 from poolbook.domain.state_machines import state

@@ -19,8 +19,14 @@ from attrs import Factory, define, evolve
 
 from poolbook.adapters.condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
 from poolbook.adapters.condor_files.daemon_tables import TableReader
-from poolbook.adapters.condor_files.matchlog import MATCHES, MatchLogReader
-from poolbook.adapters.condor_files.negotiatorlog import CYCLES, EVERYONE, SETTINGS, NegotiatorLogReader
+from poolbook.adapters.condor_files.negotiatorlog import (
+    CYCLES,
+    EVERYONE,
+    MATCHES,
+    SETTINGS,
+    MatchLogReader,
+    NegotiatorLogReader,
+)
 from poolbook.domain.events import (
     Ad,
     Event,

@@ -26,7 +26,7 @@ from poolbook.domain.decide import Refusal, Tables, decide
 from poolbook.domain.events import Ad, JobsLogged
 from poolbook.domain.negotiator.pool_configuration import submissions
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.schedd.factory_limits import LIMITS
+from poolbook.domain.schedd.factories import LIMITS
 from poolbook.domain.state.job_ad import LIVED, unquoted
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import for_submissions

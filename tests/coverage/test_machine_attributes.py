@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook import Behaviour, ConfigWarning, Pool
-from poolbook.adapters.machine.cpu import TOLD, system_names
-from poolbook.adapters.machine.detection import system_ad
+from poolbook.adapters.machine.detection import TOLD, system_ad, system_names
 from poolbook.adapters.simulation.machines import system
 from poolbook.domain.coverage.machine_attributes import ability, listed, unadvertised
 

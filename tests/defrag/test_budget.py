@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.defrag.budget import DAY, HOUR, Rates, Spent, left, rates, wanted
+from poolbook.domain.defrag.choice import DAY, HOUR, Rates, Spent, left, rates, wanted
 
 from ..together import together
 

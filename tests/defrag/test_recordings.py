@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.defrag.budget import Spent, rates
+from poolbook.adapters.condor_tools.defrag_ad import statistics
 from poolbook.domain.defrag.candidates import SlotAd, rank_of
-from poolbook.domain.defrag.choice import Before, Decision, Habits, choose
-from poolbook.domain.defrag.costs import Cost, averages
-from poolbook.domain.defrag.daemon_ad import statistics
+from poolbook.domain.defrag.choice import Before, Cost, Decision, Habits, Spent, averages, choose, rates
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled
 from poolbook.domain.state.defrag import Defrag, polled
 

@@ -13,8 +13,7 @@ import pytest
 
 from poolbook.domain.config import read as read_configuration
 from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
-from poolbook.domain.negotiator.groups.remainders import recover
-from poolbook.domain.negotiator.groups.surplus import allocate
+from poolbook.domain.negotiator.groups.rounds import allocate, recover
 from poolbook.domain.negotiator.settings import followed, read
 from poolbook.domain.state_machines.dialects import HTCONDOR_25
 

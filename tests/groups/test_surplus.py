@@ -7,8 +7,7 @@ from math import isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.negotiator.groups.remainders import recover
-from poolbook.domain.negotiator.groups.surplus import allocate
+from poolbook.domain.negotiator.groups.rounds import allocate, recover
 from poolbook.domain.negotiator.groups.tree import Node
 
 from ..together import together

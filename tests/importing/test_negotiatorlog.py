@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.matchlog import MatchLogReader
-from poolbook.adapters.condor_files.negotiatorlog import NegotiatorLogReader
+from poolbook.adapters.condor_files.negotiatorlog import MatchLogReader, NegotiatorLogReader
 from poolbook.domain.events import (
     CycleReported,
     DaemonReported,

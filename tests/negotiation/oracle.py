@@ -28,9 +28,8 @@ from poolbook.domain.startd.public_ad import shown
 from poolbook.domain.startd.slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, ad_at, compiled_ad, drain_start
 from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
-from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.caches import Caches, ad_of
 from poolbook.domain.state.cluster import IDLE
-from poolbook.domain.state.expression_cache import ad_of
 from poolbook.domain.state.state import Slot, State, Submitter
 
 WORST = -1.7976931348623157e308

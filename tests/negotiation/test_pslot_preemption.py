@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from poolbook.domain.classad import ClassAd, symmetric_match
 from poolbook.domain.events import Match
 from poolbook.domain.negotiator.cycle import Cycle
-from poolbook.domain.state.expression_cache import ad_of
+from poolbook.domain.state.caches import ad_of
 
 from ..together import together
 from .pools import SECOND, Pool

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.simulation import PlayEvent, ScenarioMachines, Simulation, play
-from poolbook.adapters.simulation.transcript_lines import lines
+from poolbook.adapters.simulation.runner import lines
 from poolbook.adapters.stores import open_log
 from poolbook.replay.scenario import PlayError, read
 from poolbook.replay.validation import examine

@@ -17,7 +17,7 @@ import pytest
 from attrs import evolve
 
 from poolbook.adapters.simulation import FailedExpectation, PlayEvent, ScenarioMachines, Simulation, play
-from poolbook.adapters.simulation.transcript_lines import lines
+from poolbook.adapters.simulation.runner import lines
 from poolbook.adapters.stores import open_log
 from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
 from poolbook.domain.ports.log import Log

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poolbook.domain import events as e
-from poolbook.domain.schedd.old_transforms import statements
+from poolbook.domain.schedd.submit_policy import statements
 
 from ..together import together
 from .policy_pool import PolicyPool

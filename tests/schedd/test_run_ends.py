@@ -1,7 +1,7 @@
 """Golden: after every end of a run, a job goes on as in HTCondor 25.14 (Scheduler::shadowExitCode): with
 SYSTEM_ON_VACATE_COOL_DOWN it cools down, or it is held, as recorded of a pool that ran each of these.
 
-Property: no other code than ``run_ends`` lets a job that ran become Idle."""
+Property: no other code than ``job_processes`` lets a job that ran become Idle."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
         "decision/draft.py": "row",
         "schedd/claims.py": "'activate'",
         "schedd/local_jobs.py": "'activate'",
-        "schedd/run_ends.py": "exited.row",
+        "schedd/job_processes.py": "exited.row",
         "schedd/submissions.py": "'submit_on_hold' if held else 'submit'",
     }
 

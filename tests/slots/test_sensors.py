@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.cpu import processor_ad
-from poolbook.adapters.machine.detection import equipment, volume
+from poolbook.adapters.machine.detection import equipment, processor_ad, volume
 from poolbook.adapters.machine.sensors import CondorLoad, Sensors, benchmarks
 from poolbook.adapters.machine.sensors.idle import Idle, logged_in
 from poolbook.domain.config import read

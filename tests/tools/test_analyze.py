@@ -16,7 +16,7 @@ from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, parse, unparse
-from poolbook.domain.negotiator.rejection_reason import rejection_reason
+from poolbook.domain.negotiator.told_reasons import rejection_reason
 
 from ..replay.contested_pool import contested
 from ..together import together

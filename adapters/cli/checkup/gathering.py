@@ -18,7 +18,7 @@ from ....domain.config import ConfigError
 from ....domain.ports.log import LogError
 from ....domain.startd.provisioning import offer
 from ....domain.startd.slot_types import SlotTypeError
-from ....domain.state.expression_cache import ad_of
+from ....domain.state.caches import ad_of
 from ....domain.state.settings import DOMAINS
 from ...machine.detection import detected, equipment, system_ad, volume
 from ...machine.execution.supervisor import processes

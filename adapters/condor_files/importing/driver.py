@@ -61,7 +61,7 @@ READERS: dict[str, tuple[str, str]] = {
     "masterlog": ("masterlog", "MasterLogReader"),
     "collectorlog": ("collectorlog", "CollectorLogReader"),
     "negotiatorlog": ("negotiatorlog", "NegotiatorLogReader"),
-    "matchlog": ("matchlog", "MatchLogReader"),
+    "matchlog": ("negotiatorlog", "MatchLogReader"),
     **dict.fromkeys(("userlog", "eventlog"), ("job_event_log", "JobEventLogReader")),
     **dict.fromkeys(("queue", "accountant"), ("daemon_tables", "TableReader")),
     **dict.fromkeys(_KINDS_OF_ADS, ("ads", "AdsReader")),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ....domain.classad import ERROR, UNDEFINED, EvaluationError, unparse
 from ....domain.classad.tree import Literal
 from ....domain.events import Ad, ClusterSubmitted, Procs
-from ....domain.state.expression_cache import ad_of
+from ....domain.state.caches import ad_of
 from ....domain.state.job_ad import unquoted, whole
 from ....domain.state.proc_ads import Variants
 from .event_text import Numbers, number

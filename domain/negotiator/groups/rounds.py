@@ -8,15 +8,153 @@ What a group could not use others may have in the next round.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import floor
+from math import floor, inf
 
 from attrs import define, field, frozen
 
 from ...classad import ClassAd, Context, EvaluationError, Expression
 from ...state_machines import Dialect
-from .remainders import recover
-from .surplus import allocate
 from .tree import Node
+
+# Surplus: what some groups leave of their quotas goes to others that accept it, from the leaves up (hgq_fairshare,
+# hgq_allocate_surplus).
+
+Line = list[tuple[Node, float]]
+
+
+def allocate(node: Node) -> float:
+    """Allocate to each node of a subtree what it requests, up to its quota, and the surplus to those that accept it.
+
+    :returns: the cores that nobody in the subtree may have
+    """
+    node.allocated = min(node.requested, node.quota)
+    node.requested -= node.allocated
+    node.subtree_requested = node.requested
+    surplus = node.quota - node.allocated
+    if not node.children:
+        return surplus
+    for child in node.children:
+        surplus += allocate(child)
+        if child.accepts_surplus:
+            node.subtree_requested += child.subtree_requested
+    return _divide(node, surplus)
+
+
+def _divide(node: Node, surplus: float) -> float:
+    """Divide surplus among a node's subgroups that accept it and the node itself, which counts as one of them.
+
+    :returns: what is left of it
+    """
+    if surplus <= 0:
+        return 0.0
+    requested = node.subtree_requested
+    if requested <= 0:
+        return surplus
+    among = [*node.children, node]
+    wanted = [child.subtree_requested if child.accepts_surplus else 0.0 for child in node.children]
+    wanted = [max(0.0, one) for one in (*wanted, node.requested)]
+    if surplus >= requested:
+        given = wanted
+        surplus -= requested
+        requested = 0.0
+    else:
+        given = [0.0] * len(among)
+        weights = [*(child.subtree_quota for child in node.children), node.quota]
+        surplus, requested = _compete(weights, given, wanted, surplus, requested)
+        surplus, requested = _compete([1.0] * len(among), given, wanted, surplus, requested)
+    node.hand_out(given, requested, _divide)
+    return surplus
+
+
+def _compete(
+    weights: list[float], given: list[float], wanted: list[float], surplus: float, requested: float
+) -> tuple[float, float]:
+    """Divide surplus by weights among those that want some, again and again, until it is gone or nobody with a weight
+    wants any. ``given`` and ``wanted`` change.
+
+    :returns: what is left of the surplus, and of what is requested
+    """
+    while surplus > 0:
+        whole = sum(weight for weight, left in zip(weights, wanted, strict=True) if left > 0)
+        if whole <= 0:
+            break
+        enough, taken = False, 0.0
+        for place, left in enumerate(wanted):
+            if left > 0:
+                part = surplus * (weights[place] / whole)
+                if part > left:
+                    part, enough = left, True
+                given[place] += part
+                wanted[place] -= part
+                taken += part
+        surplus -= taken
+        requested -= taken
+        if not enough or surplus < 0:
+            surplus = 0.0
+    return surplus, requested
+
+
+# Remainders: where slots count as one each, the fractions that quotas leave are put together to whole slots, which go
+# around among the groups (hgq_recover_remainders, hgq_round_robin).
+
+
+def recover(node: Node) -> float:
+    """Take the fractions of what is allocated in a subtree, and give whole slots out of them.
+
+    :returns: what is left of them
+    """
+    rest = node.allocated - floor(node.allocated)
+    node.allocated = float(floor(0.5 + node.allocated - rest))
+    node.requested = float(floor(0.5 + node.requested + rest))
+    node.subtree_requested = node.requested
+    node.subtree_served_at = node.served_at if node.requested > 0 else inf
+    if not node.children:
+        return rest
+    for child in node.children:
+        rest += recover(child)
+        if child.accepts_surplus:
+            node.subtree_requested += child.subtree_requested
+            if child.subtree_requested > 0:
+                node.subtree_served_at = min(node.subtree_served_at, child.subtree_served_at)
+    return _go_around(node, rest)
+
+
+def _go_around(node: Node, rest: float) -> float:
+    """Give whole slots to a node's subgroups that accept surplus and to the node itself: who was served longest ago
+    goes first, then who has the larger quota, then who requests more.
+
+    :returns: what is left
+    """
+    node.subtree_requested = float(floor(node.subtree_requested))
+    requested = node.subtree_requested
+    if requested <= 0 or rest < 1:
+        return rest
+    among = [*node.children, node]
+    wanted = [child.subtree_requested if child.accepts_surplus else 0.0 for child in node.children]
+    wanted = [max(0.0, one) for one in (*wanted, node.requested)]
+    keys = [(child.subtree_served_at, -child.subtree_quota, -child.subtree_requested) for child in node.children]
+    keys.append((node.served_at, -node.quota, -node.requested))
+    order = sorted(range(len(among)), key=keys.__getitem__)
+    given = [0.0] * len(among)
+    waiting = sum(one > 0 for one in wanted)
+    while rest >= 1 and requested > 0 and waiting:
+        most = float(max(1, floor(rest / waiting)))
+        waiting = 0
+        for place in order:
+            if wanted[place] <= 0:
+                continue
+            part = min(wanted[place], most)
+            given[place] += part
+            wanted[place] -= part
+            rest -= part
+            requested -= part
+            among[place].served = True
+            waiting += wanted[place] > 0
+            if rest < most:
+                break
+    node.hand_out(given, requested, _go_around)
+    return rest
+
 
 LAST = 3.4028234663852886e38
 """The sort key of a group for which GROUP_SORT_EXPR is no number (FLT_MAX)."""

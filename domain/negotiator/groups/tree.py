@@ -40,7 +40,7 @@ class Node:
     used: int = 0  #: what its own submitters have, in thousandths
     subtree_used: int = 0  #: what they and those of its subgroups have, in thousandths
     before: float = 0.0  #: what its own submitters had when the round began
-    served_at: float = 0.0  #: when it got one of the remainders last (``remainders``)
+    served_at: float = 0.0  #: when it got one of the remainders last (``rounds``)
     subtree_served_at: float = 0.0
     served: bool = False  #: whether it has got one of them in this round
 
