@@ -12,7 +12,7 @@ from functools import cache
 
 _FACT = re.compile(r"\{(\w+)\}")
 _PART = re.compile(r"\[([^\[\]]*)\]")
-_DOTS = re.compile(r"\.{2}(?!\.)|\.{4,}")
+_DOTS = re.compile(r"(?<!\.)\.{2}(?!\.)|\.{4,}")
 _EXPRESSION = re.compile(r" expression '.*'(?= evaluated to )")
 """What a schedd writes of a policy: the name before it says which."""
 _TRUTH = re.compile(r" == (True|False)\b")  #: what a negotiator writes of a condition

@@ -31,7 +31,7 @@ def answer_of(life: JobLife) -> Answer:
     head = life.like(since, f"job_{life.status or 'unknown'}", **facts)
     steps = [since]
     if life.status == "idle":
-        steps += [life.refused or _others_refused(life, since), *_nobody_to_match(life, since)]
+        steps += [life.refused or life.cools or _others_refused(life, since), *_nobody_to_match(life, since)]
     if life.status == "running" and life.lost is not None:
         steps += [life.like(life.lost, "unconnected", when=instant(life.lost.at, life.zone)), life.lost]
     if life.status == "running" and life.size is not None:

@@ -20,6 +20,7 @@ from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unp
 from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE
 from ....domain.ports.log import Log
+from ....domain.state.job_ad import EXPIRATION
 from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Told
 from ..daemon_tables import DaemonTable, cluster_key, jobs_of
@@ -30,6 +31,7 @@ APART: Final = 2 * SECOND  #: records of the same thing are no further apart, fr
 BEFORE: Final = 60 * SECOND  #: the queue may have known a job so long before its log's first entry was written
 ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})  #: entries after which a job that ran does not run
 BEGIN: Final = "1"  #: the entry with which a run begins
+ERROR: Final = "21"  #: the entry of an error that ends a run, which another entry follows
 FOUND: Final = "23"  #: the entry of a shadow that found its job again
 NOT_FOUND: Final = "24"  #: the entry of one that did not
 KINDS_OF_LOGS: Final = ("userlog", "eventlog")
@@ -155,9 +157,11 @@ def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Recor
     runs = False
     for entry in entries:
         while waiting and _before(waiting[0], entry, runs):
-            found.append(waiting.popleft())
+            report = waiting.popleft()
+            runs = runs or (report.what == "shadow_began" and bool(report.facts.get("slot")))
+            found.append(report)
         found.append(entry)
-        runs = entry.what == BEGIN or (runs and int(entry.what) not in ENDS)
+        runs = entry.what == BEGIN or (runs and int(entry.what) not in ENDS - {int(ERROR)})
     return [*found, *waiting]
 
 
@@ -186,7 +190,8 @@ _OF_RUN: Final = frozenset({"4", "5", "7"})
 
 
 def _before(report: Record, entry: Record, runs: bool) -> bool:
-    """Whether a report belongs before an entry. `runs`: whether the job runs when the entry is written."""
+    """Whether a report belongs before an entry. `runs`: whether the job runs, or its files are transferred, when the
+    entry is written."""
     second, other = report.at // SECOND, entry.at // SECOND
     if second != other:
         return second < other
@@ -242,6 +247,16 @@ def ads_of_queue(log: Log, cluster: int, at: int | None, only: int | None = None
             text = "\n".join(f"{attribute} = {value}" for attribute, value in ad.items())
             found[proc] = JobAd("queue", position, event.at, event.stimulus, KeptAd(0, text))
     return found
+
+
+def cool_downs(log: Log, job: Job, at: int | None) -> Iterator[tuple[int, int, str]]:
+    """Yield when each cool down of a job ends by the schedd's table, up to an instant, with the position and the
+    stimulus of what tells it."""
+    for position, event in log.read_stream("table/queue"):
+        if isinstance(event, e.TableWritten) and (at is None or event.at <= at):
+            for _, key, name, text in event.operations:
+                if name == EXPIRATION and key == f"{job[0]}.{job[1]}" and text.isdecimal():
+                    yield int(text) * SECOND, position, event.stimulus
 
 
 def _is_of_cluster(key: str, cluster: int, only: int | None) -> bool:

@@ -15,7 +15,7 @@ from ...runs.slot_records import Slots, left_for
 from ..imported_log import PlaceNames
 from .job_history import JobAd, Record
 from .match_runs import Matches, MatchesOfSlots
-from .record_words import preempted
+from .record_words import ad_ending, ending, preempted
 
 RUNS: Final = ("running", "suspended")  #: where a job is while it is on a slot
 
@@ -40,6 +40,7 @@ class JobLife:
     status: str = ""  #: what the head of its answer says (``job_idle`` and the like), or nothing if no record says
     since: Sentence | None = None  #: what put it there
     slot: str = ""  #: where it runs, or ran last
+    failed: str = ""  #: the slot of an error that ended its run, until the entry of that end
     over: str = "run_over"  #: the code of the words for the end of its run, where its slot's log alone tells it
     began: int = 0  #: when that run began (0: not known)
     attended: int = 0  #: when its shadow found it again in this run, if one did
@@ -51,6 +52,7 @@ class JobLife:
     rejected: list[Record] = field(factory=list)
     unled: list[Record] = field(factory=list)  #: matches in a row that led to no run of a job of its cluster
     refused: Sentence | None = None  #: what the negotiator said of it since it last changed its status
+    cools: Sentence | None = None  #: until when it cools down
     given: int = 0  #: the second in which it was given a slot last
     told: set[int] = field(factory=set)  #: the matches that were told
     called: str = ""  #: whose it is, as the negotiator or the access point calls the user
@@ -97,6 +99,11 @@ class JobLife:
         if match is not None and match.position not in self.told:
             self.told.add(match.position)
             self.tell_match(match)
+
+    def is_checkpoint(self, end: Record) -> bool:
+        """Return True if its process ended as the job does when it has written a checkpoint, and is started again."""
+        how = ending(end.facts)
+        return bool(how) and how in (ad_ending(ad, "SuccessCheckpointExit") for ad in self.ads)
 
     def users(self) -> list[str]:
         """Under which names the negotiator may know whose it is."""
@@ -160,7 +167,7 @@ class JobLife:
 
     def begin_run(self, slot: str, at: int, over: str = "run_over") -> None:
         """Begin a run on a slot; `over`: the words for its end, if its slot's log alone tells that."""
-        self.slot, self.began, self.attended, self.size, self.over = slot, at, 0, None, over
+        self.slot, self.began, self.attended, self.size, self.over, self.failed = slot, at, 0, None, over, ""
         self.run = self.slots.run(slot, self.name, at)
 
     def like(self, other: Sentence, code: str, **facts: str) -> Sentence:

@@ -59,11 +59,11 @@ def ending(facts: dict[str, str]) -> str:
     return f"code {facts['code']}" if "code" in facts else ""
 
 
-def ad_ending(ad: JobAd) -> str:
-    """The same, by an ad."""
-    if ad.text("ExitBySignal").lower() == "true":
-        return f"signal {ad.text('ExitSignal')}"
-    code = ad.text("ExitCode")
+def ad_ending(ad: JobAd, how: str = "Exit") -> str:
+    """The same, by an ad; `how`: how its attributes of the ending begin."""
+    if ad.text(f"{how}BySignal").lower() == "true":
+        return f"signal {ad.text(f'{how}Signal')}"
+    code = ad.text(f"{how}Code")
     return f"code {code}" if code else ""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ....domain.state.job_ad import EXPIRATION
 from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Sentence
+from ...narration.wording import instant
 from . import record_words as tables
-from .job_history import JobAd
+from .job_history import JobAd, cool_downs
 from .job_life import JobLife
 from .record_words import ad_ending
 
@@ -27,6 +29,7 @@ def read_ads(life: JobLife) -> None:
     shown = [ad for ad in life.ads if ad.kind in tables.LISTS and (life.at is None or ad.at <= life.at)]
     if shown and not kept and life.last < shown[-1].at:
         _shown(life, shown[-1])
+    _cool_down(life)
 
 
 def _ad_says(life: JobLife, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
@@ -73,3 +76,15 @@ def _shown(life: JobLife, ad: JobAd) -> None:
         facts |= {"host": host if status == "running" else "", "hold": hold if status == "held" else ""}
         facts["hold_code"] = ad.text("HoldReasonCode")
         life.becomes(status, _ad_says(life, ad, ad.at, "shown", **facts))
+
+
+def _cool_down(life: JobLife) -> None:
+    """Tell until when an idle job cools down after what put it there."""
+    if life.status != "idle" or life.since is None:
+        return
+    told = [(ad.when(EXPIRATION), ad.position, ad.stimulus) for ad in life.ads if not ad.has_left]
+    told += cool_downs(life.slots.log, life.job, life.at)
+    until, position, stimulus = max(told, default=(0, 0, ""))
+    if until > life.since.at:
+        facts = {"until": instant(until, life.zone)}
+        life.cools = life.tell(life.since.at, position, stimulus, "cools_down", **facts)

@@ -178,9 +178,11 @@ def on_removing(life: JobLife, record: Record) -> None:
 
 def on_process_ended(life: JobLife, record: Record) -> None:
     """What becomes of it is not said: its starter tells of its process alone."""
-    if not _is_told(life, record):
+    checkpoint = life.is_checkpoint(record)
+    if checkpoint or not _is_told(life, record):
+        code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
         facts = {"slot": record.facts.get("slot", ""), "how": tables.ending(record.facts)}
-        life.say(record, "starter_saw_end", ran=life.after(record.at), **facts)
+        life.say(record, code, ran=life.after(record.at), **facts)
 
 
 def read_end(life: JobLife) -> None:

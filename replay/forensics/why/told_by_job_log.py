@@ -12,7 +12,7 @@ from ...narration.wording import instant
 from ...runs.causes import meaning, of_code
 from ...runs.slot_records import NEAR, ended_by_protocol, moves, moves_from
 from . import record_words as tables
-from .job_history import BEGIN, SECOND, Record
+from .job_history import BEGIN, ERROR, SECOND, Record
 from .job_life import JobLife
 from .record_words import ad_ending, code_words, disagreement, ending, host_of, usage
 from .told_by_daemons import end_before
@@ -21,6 +21,8 @@ from .told_by_daemons import end_before
 def read_entry(life: JobLife, record: Record) -> None:
     """Tell of an entry; of one without words of its own, by its name."""
     say = _SAY.get(record.what)
+    if record.what == ERROR:
+        life.failed = record.facts.get("slot", "")
     if record.what in FORGOTTEN.get(life.status, ()):
         tell_forgotten(life, record)
     if say is not None:
@@ -57,6 +59,10 @@ def on_begun(life: JobLife, record: Record) -> None:
 
 def on_evicted(life: JobLife, record: Record) -> None:
     facts = record.facts
+    failed, life.failed = life.failed, ""
+    if failed not in ("", life.slot):  # the access point may have given it another slot in the same second
+        life.slot = failed
+        life.run = next((run for place, run in reversed(life.shadows.values()) if place == failed), [])
     why, also = life.slots.eviction(life.slot, life.name, record.at, life.run)
     named = of_code(facts.get("reason_code", ""))
     died, place = life.died(record.at, named)
@@ -69,14 +75,14 @@ def on_evicted(life: JobLife, record: Record) -> None:
     elif said or code:
         said = f"{said or 'no reason'}{f' ({code})' if code else ''}"
     told = "log_evicted" if known or not said else "log_evicted_said"
-    slot = life.slot or "its slot"
-    sentence = life.say(record, told, *also, *place, slot=slot, ran=life.after(record.at), died=died, said=said, **why)
+    sentence = life.say(record, told, *also, *place, slot=life.slot or "its slot", ran=life.after(record.at), died=died, said=said, **why)
     life.becomes("idle", sentence)
 
 
 def on_ended(life: JobLife, record: Record) -> None:
     how = ending(record.facts)
     seen = [one for one in life.seen if max(life.began, record.at - NEAR) <= one.at <= record.at + NEAR]
+    seen = [*{life.places.chain(one.event.stimulus): one for one in seen if not life.is_checkpoint(one)}.values()]
     also = (
         _otherwise(life, seen, how)
         + disagreement(record, life.places, "code", "signal")
@@ -153,6 +159,7 @@ def on_exception(life: JobLife, record: Record) -> None:
 
 def on_disconnected(life: JobLife, record: Record) -> None:
     reason = record.facts.get("reason", "")
+    life.slot = record.facts.get("slot", "") or life.slot
     schedd = reason.startswith(SCHEDD_DIED)
     died, also = life.schedd_died(record.at) if schedd else life.died(record.at)
     sentence = life.say(record, "shadow_lost", *also, slot=life.slot or "its slot", **_reasons(died, reason))
