@@ -75,7 +75,17 @@ def on_evicted(life: JobLife, record: Record) -> None:
     elif said or code:
         said = f"{said or 'no reason'}{f' ({code})' if code else ''}"
     told = "log_evicted" if known or not said else "log_evicted_said"
-    sentence = life.say(record, told, *also, *place, slot=life.slot or "its slot", ran=life.after(record.at), died=died, said=said, **why)
+    sentence = life.say(
+        record,
+        told,
+        *also,
+        *place,
+        slot=life.slot or "its slot",
+        ran=life.after(record.at),
+        died=died,
+        said=said,
+        **why,
+    )
     life.becomes("idle", sentence)
 
 
