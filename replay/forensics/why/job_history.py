@@ -20,7 +20,6 @@ from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unp
 from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE
 from ....domain.ports.log import Log
-from ....domain.state.job_ad import EXPIRATION
 from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Told
 from ..daemon_tables import DaemonTable, cluster_key, jobs_of
@@ -34,6 +33,7 @@ BEGIN: Final = "1"  #: the entry with which a run begins
 ERROR: Final = "21"  #: the entry of an error that ends a run, which another entry follows
 FOUND: Final = "23"  #: the entry of a shadow that found its job again
 NOT_FOUND: Final = "24"  #: the entry of one that did not
+COOL_DOWN: Final = "JobCoolDownExpiration"
 KINDS_OF_LOGS: Final = ("userlog", "eventlog")
 
 Job = tuple[int, int]
@@ -255,7 +255,7 @@ def cool_downs(log: Log, job: Job, at: int | None) -> Iterator[tuple[int, int, s
     for position, event in log.read_stream("table/queue"):
         if isinstance(event, e.TableWritten) and (at is None or event.at <= at):
             for _, key, name, text in event.operations:
-                if name == EXPIRATION and key == f"{job[0]}.{job[1]}" and text.isdecimal():
+                if name == COOL_DOWN and key == f"{job[0]}.{job[1]}" and text.isdecimal():
                     yield int(text) * SECOND, position, event.stimulus
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ....domain.state.job_ad import EXPIRATION
 from ....domain.state_machines import HTCONDOR_25
 from ...narration.sentences import Sentence
 from ...narration.wording import instant
 from . import record_words as tables
-from .job_history import JobAd, cool_downs
+from .job_history import COOL_DOWN, JobAd, cool_downs
 from .job_life import JobLife
 from .record_words import ad_ending
 
@@ -82,7 +81,7 @@ def _cool_down(life: JobLife) -> None:
     """Tell until when an idle job cools down after what put it there."""
     if life.status != "idle" or life.since is None:
         return
-    told = [(ad.when(EXPIRATION), ad.position, ad.stimulus) for ad in life.ads if not ad.has_left]
+    told = [(ad.when(COOL_DOWN), ad.position, ad.stimulus) for ad in life.ads if not ad.has_left]
     told += cool_downs(life.slots.log, life.job, life.at)
     until, position, stimulus = max(told, default=(0, 0, ""))
     if until > life.since.at:
