@@ -1,4 +1,4 @@
-"""Shared by the commands: which log is meant, and how calls and URLs are printed."""
+"""Shared by the commands: which log and job are meant, and how calls and URLs are printed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
     from ..condor_tools.cells import Setting
     from ..condor_tools.options import Arguments
+    from ..runtime.queries import Run
 
 DEFAULT_LOG = "pool.db"
 _ONE_POOL: Final = "a log is one pool, and -log names another"
+
+
+def default_log() -> str:
+    """Return the log of a command that names none: POOLBOOK_LOG's, or pool.db in the current folder."""
+    return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 
 def called_tool() -> str:
@@ -113,12 +120,12 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
         if "Extra Info" in words:
             raise ToolEnded(1, words, "\n")
         raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL}", words)
-    return arguments.value("log", os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG)
+    return arguments.value("log", default_log())
 
 
 def log_option(url: str) -> str:
     """Return the ``-log`` option that names this log in a call, quoted for a shell; empty for the default log."""
-    return "" if url == (os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG) else f" -log {shlex.quote(shown(url))}"
+    return "" if url == (default_log()) else f" -log {shlex.quote(shown(url))}"
 
 
 def called() -> str:
@@ -162,3 +169,34 @@ def setting(name: str = "") -> Setting:
         me=f"{user_name()}@{host}",
         width=width_of(),
     )
+
+
+def pool_log(arguments: Arguments, unknown: str = "", no_pool: str = "", code: int = 1) -> str:
+    """Return the log of the pool that is meant. Raise ``ToolEnded`` if -name or -pool names another one: ``unknown``,
+    of a pool ``no_pool``, in which ``{name}`` is that name; or if -addr is no address."""
+    from ..condor_tools.tool_options import ToolEnded
+
+    for given in arguments.every("addr"):
+        if not ADDRESS.fullmatch(given.values[0]):
+            told = NO_ADDRESS.format(tool=called_tool(), name=given.values[0], form="ip.address.here:port")
+            raise ToolEnded(1, f"{told}\n")
+    for given in arguments.every("name", "pool"):
+        if not is_this_pool(given.values[0]):
+            no_such = no_pool if no_pool and given.name == "pool" else unknown
+            raise ToolEnded(code, no_such.format(name=given.values[0]))
+    return default_log()
+
+
+def job_id(word: str) -> tuple[int, int] | None:
+    """Return the cluster and the process of an id such as 12.3, or 12, which means 12.0; None for any other word."""
+    found = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", word)
+    return None if found is None else (int(found[1]), int(found[2] or 0))
+
+
+def looked_up(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, Run | None]:
+    """Return the ad of a job in the queue, and its run; None for what there is not."""
+    from ..runtime.queries import Queries
+
+    with Queries(url) as queries:
+        ad = queries.job(*job)
+        return ad, None if ad is None else queries.run(*job)

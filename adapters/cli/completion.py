@@ -1,16 +1,53 @@
-"""``poolbook completion``: print the scripts by which a shell completes commands, options and files."""
+"""``poolbook completion`` and ``poolbook man``: the scripts by which a shell completes commands, options and files, and
+manual pages. Both are made from the commands' option tables."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from ..condor_tools.options import Command, UsageError, command_table, parse
-from .command_names import PREFIX, aliases
-from .command_tables import FILE_VALUES, options_of, table_of, takes_files
-from .main import COMMANDS
+from ..condor_tools.options import Command, Help, Option, Refusal, UsageError, command_table, parse, spelling
+from ..condor_tools.tool_options import Tool
+from .command_names import PREFIX, aliases, meant
+from .main import COMMANDS, TOOLS
+
+_FILES = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
+FILE_VALUES = frozenset({"<file>", "<folder>", "<url>"})
+"""Placeholders of options that take a file's name."""
+
+
+def table_of(name: str) -> Command:
+    """Return the table of a command from which its help is made."""
+    entry = COMMANDS[name]
+    try:
+        getattr(import_module(f".{entry.module}", __package__), entry.function)(["-help"])
+    except Help as found:
+        return found.command
+    raise AssertionError(f"{name} has no help")
+
+
+def tool_of(name: str) -> Tool | None:
+    """Return the table of a tool that is there under HTCondor's name; None if it has none, or there is no such tool."""
+    entry = TOOLS.get(name.removeprefix("condor_"))
+    if entry is None:
+        return None
+    found: Tool | None = getattr(import_module(f".by_name.{entry.module}", __package__), "TOOL", None)
+    return found
+
+
+def options_of(command: Command) -> Iterator[Option]:
+    """Yield the options that the command accepts, each once."""
+    return (option for option in command.options if not option.refused)
+
+
+def takes_files(command: Command) -> bool:
+    """Tell whether the command's operands are files or folders."""
+    return _FILES.search(command.usage) is not None
+
 
 COMPLETION = command_table("completion")
 
@@ -127,3 +164,63 @@ def _fish(tables: Sequence[Command]) -> Iterator[str]:
             if (table.name, option.name) in offers:
                 value += f" -a '{' '.join(offers[table.name, option.name])}'"
             yield f"{seen} -o {option.name}{value} -d {_quoted(option.help)}"
+
+
+MAN = command_table("man")
+
+
+def man(argv: Sequence[str]) -> int:
+    import shutil
+    import subprocess
+
+    arguments = parse(MAN, argv)
+    name = meant(arguments.words[0], COMMANDS) if arguments.words else ""
+    if len(arguments.words) > 1 or (arguments.words and not name):
+        raise Refusal("poolbook man: name one command; `poolbook -help` lists them")
+    page = "\n".join(_page_of(table_of(name)) if name else _whole()) + "\n"
+    reader = shutil.which("man")
+    if reader is not None and sys.stdout.isatty():
+        return subprocess.run([reader, "-l", "-"], input=page, text=True, check=False).returncode
+    print(page, end="")
+    return 0
+
+
+def _text(text: str) -> str:
+    """Escape a text so that roff shows it unchanged."""
+    plain = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.split("\n"))
+
+
+def _head(name: str, words: str) -> Iterator[str]:
+    from ..machine.host import VERSION
+
+    yield f'.TH {name.upper()} 1 "" "Poolbook {VERSION}" "Poolbook"'
+    yield from (".SH NAME", f"{_text(name)} \\- {_text(words)}")
+
+
+def _rows(head: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if rows:
+        yield f".SH {head}"
+    for left, right in rows:
+        yield from (".TP", f"\\fB{_text(left)}\\fR", _text(right) or "\\&")
+
+
+def _page_of(command: Command) -> Iterator[str]:
+    yield from _head(f"poolbook-{command.name}", COMMANDS[command.name].words)
+    yield from (".SH SYNOPSIS", f"\\fBpoolbook {command.name}\\fR {_text(command.usage)}")
+    yield from (".SH DESCRIPTION", _text(command.purpose))
+    yield from _rows("ARGUMENTS", command.words)
+    yield from _rows("OPTIONS", [(spelling(option), option.help) for option in options_of(command)])
+    yield from _rows("EXAMPLES", command.examples)
+    yield from (".SH EXIT STATUS", _text(EXITS), ".SH SEE ALSO", "\\fBpoolbook\\fR(1)")
+
+
+def _whole() -> Iterator[str]:
+    yield from _head("poolbook", "runs HTCondor jobs, and writes every step to an append-only log")
+    yield from (".SH SYNOPSIS", "\\fBpoolbook\\fR COMMAND [options]")
+    yield from _rows("COMMANDS", [(name, entry.words) for name, entry in COMMANDS.items()])
+    yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the log, where no option names one")
+    yield from (".TP", "\\fBNO_COLOR\\fR", "no colours", ".SH EXIT STATUS", _text(EXITS))
+
+
+EXITS = "0: done. 1: refused, or the answer is no. 2: wrong usage. 130: interrupted."

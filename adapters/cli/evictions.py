@@ -1,4 +1,8 @@
-"""``poolbook log -evicted``: the runs that were ended before their jobs were done, and how many by which cause."""
+"""Runs that were ended before their jobs were done.
+
+``poolbook log -evicted`` lists them, and how many by which cause; ``poolbook audit -preemptions`` for whom they were
+evicted, whether that one used the slot, and what was lost.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
     from ...replay.listing import Wanted
     from ...replay.runs.run import JobRun
+    from ...replay.usage.preemptions import Preemption
     from ..runtime.queries import Queries
     from .time_window import Window
 
@@ -82,3 +87,60 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[evictions.Share], when: st
     yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost)} on slots were lost."
     rows = [(str(share.evictions), length_of(share.lost), share.cause.words) for share in shares]
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
+
+
+_HEADS = ("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE", "FOR", "USED")
+
+
+def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
+    """Print the evictions of a log; returns the exit code."""
+    from ...replay.usage import preemptions as told
+
+    found = queries.preemptions()
+    if as_json:
+        totals = told.totals(found)
+        whole = {
+            "evictions": [told.as_dict(one) for one in found],
+            "lost_core_seconds": totals.lost / told.SECOND,
+            "unused": totals.unused,
+            "in_vain_core_seconds": totals.in_vain / told.SECOND,
+        }
+        print(json.dumps(whole, indent=2))
+        return 0
+    width = width_of()
+    if found:
+        for line in text_table(_HEADS, [_preemption_row(one, zone) for one in found], right=(4,)):
+            print(folded(line, width, 4))
+        print()
+    for line in _totals(found):
+        print(folded(line, width))
+    return 0
+
+
+def _preemption_row(one: Preemption, zone: tzinfo) -> tuple[str, ...]:
+    run = one.run
+    whom = f"{one.whom} of {one.user}" if one.user and one.whom else one.whom or "?"
+    return (
+        instant(run.ended, zone), run.job, run.user, run.slot, interval(run.lasted), run.cause.name, whom, _used(one),
+    )  # fmt: skip
+
+
+def _used(one: Preemption) -> str:
+    """Tell what became of what was freed; a dash where it was for no job."""
+    if one.began:
+        lasted = f" for {interval(one.lasted)}" if one.lasted else ""
+        return f"{one.used}{lasted}" if one.user or one.lasted else one.used
+    return one.used or "-"
+
+
+def _totals(found: Sequence[Preemption]) -> Iterator[str]:
+    from ...replay.usage.preemptions import totals
+
+    if not found:
+        yield "There were no evictions."
+        return
+    sums = totals(found)
+    yield f"{counted(sums.evictions, 'eviction')}: {interval(sums.lost)} of cores were lost."
+    if sums.unused:
+        vain = interval(sums.in_vain)
+        yield f"In vain: {sums.unused:,}, which lost {vain}. Those whom they were for did not use the slot."

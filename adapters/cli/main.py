@@ -61,7 +61,7 @@ COMMANDS: dict[str, Entry] = {
     "tools-path": Entry("tools", "tools_path", "print a folder with HTCondor's own names of the commands, for PATH"),
     "shell": Entry("tools", "shell", "start a pool, and print what puts HTCondor's names on a shell's PATH"),
     "completion": Entry("completion", "completion", "print a shell script that completes commands, options and files"),
-    "man": Entry("man", "man", "the manual's page of a command"),
+    "man": Entry("completion", "man", "the manual's page of a command"),
 }
 
 TOOLS: dict[str, Entry] = {
@@ -217,7 +217,7 @@ def _explained(error: Exception) -> int | None:
         sys.stderr.write(error.of_tool.replace("{tool}", called_tool()))
         return error.tool_code
     if isinstance(error, UsageError) and (error.lacks or error.number):
-        from ..condor_tools.wrong_usage import in_the_tools_words
+        from ..condor_tools.tool_options import in_the_tools_words
 
         words = in_the_tools_words(called_tool(), error)
         if words is not None:

@@ -17,9 +17,9 @@ from ..condor_tools.options import NotHere, Refusal, UsageError
 from ..condor_tools.terminal import STATES, print_painted
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
 from .common import NO_RECORD, called_tool, log_of, setting, shown
-from .hints import tell_unknown
 
 if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
     from ..condor_tools.batches import Census
     from ..condor_tools.cells import Setting
     from ..condor_tools.history import Query as HistoryQuery
@@ -76,7 +76,7 @@ def _submitter(query: queue_tool.Query, queries: Queries) -> str:
 
 def _queue_of_file(query: queue_tool.Query, here: Setting) -> Iterator[str]:
     """Yield the jobs of a file, of all owners."""
-    from ..condor_tools.ad_files import ads_of_file
+    from ..condor_tools.history import ads_of_file
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
         option = "unmatchable" if query.arguments.has("unmatchable") else queue_tool.ANALYSES[0]
@@ -168,7 +168,7 @@ def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Itera
 
 def _summary(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
     """Yield how many slots fit each kind of jobs, or how many jobs each slot."""
-    from ..condor_tools.analyze_summary import Slots
+    from ..condor_tools.analyze import Slots
 
     significance = queries.views.significance()
     slots = Slots(list(queries.slots(here.now, here.timezone)), lambda texts: significance.signature_of(texts)[0])
@@ -192,7 +192,7 @@ def status(argv: Sequence[str]) -> int:
     query = status_tool.read(argv)
     sys.stderr.write(query.warning)
     if given := query.arguments.last("ads"):
-        from ..condor_tools.ad_files import ads_of_file
+        from ..condor_tools.history import ads_of_file
 
         (file,) = given.values
         found = ads_of_file(given.spelled, file, given.qualifier, f"Can't open file of ClassAds: {file}")
@@ -258,7 +258,7 @@ def _history(query: HistoryQuery, here: Setting) -> int:
     from ..runtime.archived_ads import Sieve
 
     if query.arguments.has("file"):
-        from ..condor_tools.ad_files import ads_of_file
+        from ..condor_tools.history import ads_of_file
 
         file = query.arguments.value("file")
         ads = ads_of_file("-file", file, "long", f"Error opening history file {file}: No such file or directory")
@@ -274,3 +274,38 @@ def _history(query: HistoryQuery, here: Setting) -> int:
     of_pool = ("name", "pool") if query.arguments.has("name") else ()
     with Queries(log_of(query.arguments, *of_pool)) as queries:
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, here))
+
+
+def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[ClassAd]) -> None:
+    """Say on standard error which attributes of the constraints no job has, with similar spellings.
+
+    :param ads: the jobs; they are read until each attribute was found
+    """
+    names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
+    if not names:
+        return
+    from ...domain.state.job_ad import LIVED
+    from ...domain.suggestions import did_you_mean
+
+    missing = {lower: name for lower, name in names.items() if lower not in LIVED}
+    known: dict[str, str] = {}
+    for ad in ads:
+        if not missing:
+            return
+        known |= {name.lower(): name for name in ad}
+        missing = {lower: name for lower, name in missing.items() if lower not in known}
+    for name in missing.values() if known else ():
+        hint = did_you_mean(name, known.values(), most=1, likeness=0.8)
+        told = "; ".join(filter(None, [f"no job has the attribute {name}", hint]))
+        print(f"poolbook {command}: {told}", file=sys.stderr)
+
+
+def _read(constraint: Expression) -> Iterable[str]:
+    from ...domain.classad import ClassAd, EvaluationError
+
+    try:
+        names = constraint.references(ClassAd()).external
+    except EvaluationError:
+        return ()
+    scoped = (name.rpartition(".") for name in names)
+    return (name for scope, _, name in scoped if scope.lower() in ("", "my"))

@@ -77,7 +77,7 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
 
 def _check_place(log: Path) -> None:
     """Refuse to serve all users from a place that is not root's alone."""
-    from ..runtime.ownership import why_not_own
+    from ..runtime.config_sources import why_not_own
 
     why = why_not_own(log) if log.exists() else ""
     if why:
@@ -240,7 +240,7 @@ def serve(argv: Sequence[str]) -> int:
 
 
 def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...]) -> int:
-    from .run_report import report
+    from .cluster_results import report
 
     progress = Progress(server, clusters, quiet=arguments.has("quiet"))
     while not server.stopping:

@@ -1,4 +1,4 @@
-"""``poolbook q -autocluster`` and ``-group-by``: jobs that are alike, counted, as condor_q shows autoclusters.
+"""``poolbook q -autocluster``, ``-group-by`` and ``-hold-codes``: jobs that are alike, counted, as condor_q shows them.
 
 Each group is an ad: what its jobs have in common of the attributes that count, its number, and how many jobs it has.
 Groups are numbered by their first jobs: the negotiator's own numbers are forgotten again and again.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from .cells import HELD, Setting, job_id, number
+from .cells import HELD, Setting, date_of, hold_reason, job_id, number, shown, text_of
 from .formats import attribute_list, bare_json, old_lines, whole_ads
 from .job_selection import Selection, chosen_jobs
 from .layout import Column, Layout, lines, with_appended
@@ -132,3 +132,27 @@ def alike(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]
 def _ids(jobs: Sequence[ClassAd]) -> str:
     first, last = job_id(jobs[0]) or "", job_id(jobs[-1]) or ""
     return first if len(jobs) == 1 else f"{first} ... {last}" if len(jobs) > 2 else f"{first} {last}"
+
+
+def hold_code_table(jobs: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
+    """Yield the heading and a line for each code and subcode."""
+    kinds: dict[tuple[Any, Any], list[ClassAd]] = {}
+    for ad in sorted(jobs, key=_order):
+        kinds.setdefault((number(ad, "HoldReasonCode"), number(ad, "HoldReasonSubCode")), []).append(ad)
+    counts = {id(ads[0]): len(ads) for ads in kinds.values()}
+    columns = (
+        Column("OWNER", text_of("Owner"), -14, missing="??"),
+        Column("CODE", "HoldReasonCode", form="%4d", missing="?"),
+        Column("/SUB", "HoldReasonSubCode", form="/%-3d", missing=" ", joined=True),
+        Column("   COUNT ", lambda ad, _: f"{counts[id(ad)]:9d}"),
+        Column("OLDEST_JOB_ID", job_id),
+        Column("HELD_SINCE", date_of("EnteredCurrentStatus"), 11, missing="??"),
+        Column("HOLD_REASON", hold_reason, 0),
+    )
+    return lines(Layout(columns), [ads[0] for ads in kinds.values()], setting)
+
+
+def _order(ad: ClassAd) -> tuple[str, str, int, int]:
+    """By the texts of code and subcode, then by id."""
+    code, subcode = (shown(ad.eval(name)) for name in ("HoldReasonCode", "HoldReasonSubCode"))
+    return code, subcode, int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, Setting, date, number, text
-from .dag_nodes import SCHEDULER, dag_of, node_of, owner_or_node
+from .job_selection import SCHEDULER, dag_of, node_of, owner_or_node
 from .layout import Column, Layout, laid_out
 
 if TYPE_CHECKING:

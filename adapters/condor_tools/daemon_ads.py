@@ -1,18 +1,21 @@
 """The ads of a pool's daemons and users, which condor_status shows beside the slots.
 
 A pool is one process here, which does the work of all of HTCondor's daemons. Their ads have what the log and its views
-record, under HTCondor's names, and no attribute that nobody counts.
+record, under HTCondor's names, and no attribute that nobody counts. The negotiator's ad has the statistics of the last
+cycles in the log: a cycle that decided nothing leaves no event there, and none takes any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple, Protocol
 
+from ...domain.classad import ClassAd
+from ...domain.defrag.choice import BADPUT, UNCLAIMED
+from ...domain.defrag.settings import DefragPolicy, policy_in_force
+from ...domain.state.defrag import Defrag
 from .cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
-
-if TYPE_CHECKING:
-    from ...domain.classad import ClassAd
 
 WINDOW = 1200
 """Seconds of HTCondor's Recent... attributes: STATISTICS_WINDOW_SECONDS."""
@@ -54,7 +57,6 @@ class Recent(NamedTuple):
 
 
 def daemon_ad(kind: str, name: str, machine: str, pool: Pool) -> ClassAd:
-    from ...domain.classad import ClassAd
     from ..machine.host import CONDOR_VERSION, condor_platform
 
     ad = ClassAd({"MyType": kind, "Name": name, "Machine": machine})
@@ -150,3 +152,117 @@ def _with(ad: ClassAd, own: Mapping[str, str], names: Iterable[str]) -> ClassAd:
     for name in said:
         ad[name] = said[name]
     return ad
+
+
+SHOWN = 3
+"""HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH."""
+_PREFIX = "LastNegotiationCycle"
+_NO_TIME: dict[str, float] = {
+    "CpuTime": 0.0,
+    **{f"Phase{number}{what}": zero for number in range(1, 5) for what, zero in (("CpuTime", 0.0), ("Duration", 0))},
+    "PrefetchCpuTime": 0.0,
+    "PrefetchDuration": 0,
+}
+_NOBODY = ("ScheddsOutOfTime", "SubmittersFailed", "SubmittersOutOfTime")
+_COUNTED = ("SubmittersShareLimit", "SubmittersMatchLimit")
+"""Counted in the log; HTCondor's ad has the names of the first, and not the second."""
+
+
+_NO_LIMITS: Mapping[str, float] = {}
+
+
+class Cycle(Protocol):
+    """The fields of ``projections.views.CycleRow`` that are needed here."""
+
+    @property
+    def statistics(self) -> dict[str, float]: ...
+
+
+def negotiator_ad(
+    pool: Pool, cycles: Sequence[Cycle], limits: Mapping[str, float] = _NO_LIMITS, name: str = ""
+) -> ClassAd:
+    """Return the ad of a pool's negotiator, or of one of several (``name``).
+
+    :param cycles: the last cycles, the last one first; one more than is shown, for the end of the one before
+    :param limits: what is held of each concurrency limit, which HTCondor's negotiator says where it is asked for
+        priorities (Accountant::ReportLimits)
+    """
+    ad = daemon_ad("Negotiator", name or pool.name, pool.name, pool)
+    ends = [int(cycle.statistics.get("End", 0)) for cycle in cycles]
+    for back, cycle in enumerate(cycles[:SHOWN]):
+        period = ends[back] - ends[back + 1] if back + 1 < len(ends) else 0
+        for what, value in _of_cycle(cycle.statistics, period).items():
+            ad[f"{_PREFIX}{what}{back}"] = value
+    for name, units in limits.items():
+        ad[f"ConcurrencyLimit_{name.replace('.', '_')}"] = units
+    return ad
+
+
+def _of_cycle(statistics: dict[str, float], period: int) -> dict[str, float | str]:
+    found: dict[str, float | str] = {**_NO_TIME, **dict.fromkeys(_NOBODY, "")}
+    for name, value in statistics.items():
+        if name not in _COUNTED:
+            found[name] = int(value) if value == int(value) else value
+    matches, duration = statistics.get("Matches", 0), statistics.get("Duration", 0)
+    found["MatchRate"] = matches / duration if duration > 0 else 0.0
+    found["MatchRateSustained"] = matches / period if period > 0 else 0.0
+    found["Period"] = period
+    if statistics.get(_COUNTED[0], 0) == 0:
+        found[_COUNTED[0]] = ""
+    return found
+
+
+# The Defrag ad: what the state tells of all polls, under the names that the reference's daemon publishes.
+#
+# Source: ``DefragStats`` and ``Defrag::publish``. The manual's page of these attributes calls two of them otherwise:
+# AvgDrainingUnclaimedTime is AvgDrainingUnclaimed, MeanDrainedArrived is MeanDrainedArrival (a rate, machines a
+# second).
+
+SECOND = 1_000_000
+
+
+def statistics(defrag: Defrag, policy: DefragPolicy, now: int) -> dict[str, Any]:
+    """Return the attributes at an instant in microseconds, with their values. Times are seconds."""
+    present = deepcopy(defrag)
+    present.advance(now, policy.interval)
+    lifetime = (now - defrag.since) // SECOND
+    return {
+        "DaemonStartTime": defrag.since // SECOND,
+        "DaemonLastReconfigTime": defrag.configured // SECOND,
+        "UpdateSequenceNumber": 1 + (lifetime // policy.update_interval if policy.update_interval > 0 else 0),
+        "StatsLifetime": lifetime,
+        "RecentStatsLifetime": present.span.seconds,
+        "DrainSuccesses": present.successes.total,
+        "RecentDrainSuccesses": present.successes.recent,
+        "DrainFailures": present.failures.total,
+        "RecentDrainFailures": present.failures.recent,
+        "MachinesDraining": len(defrag.draining),
+        "MachinesDrainingPeak": defrag.most_draining,
+        "WholeMachines": len(defrag.whole),
+        "WholeMachinesPeak": defrag.most_whole,
+        BADPUT: defrag.costs.get(BADPUT, 0.0),
+        UNCLAIMED: defrag.costs.get(UNCLAIMED, 0.0),
+        "MeanDrainedArrival": defrag.arrivals.mean,
+        "MeanDrainedArrivalSD": defrag.arrivals.deviation,
+        "DrainedMachines": defrag.arrivals.machines,
+        "RecentDrainsList": _latest(("when", "who", "what"), defrag.drains),
+        "RecentCancelsList": _latest(("when", "who"), defrag.cancels),
+    }
+
+
+def _latest(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> list[ClassAd]:
+    return [ClassAd(dict(zip(names, record, strict=True))) for record in reversed(records)]
+
+
+def defrag_ads(pool: Pool, defrag: Defrag, settings: Mapping[str, str]) -> list[ClassAd]:
+    """Return the ad, if the pool defragments.
+
+    :param settings: the pool's settings in force
+    """
+    policy = policy_in_force(settings)
+    if policy is None:
+        return []
+
+    ad = daemon_ad("Defrag", policy.name, policy.name.rpartition("@")[2], pool)
+    ad.update(statistics(defrag, policy, pool.now * 1_000_000))
+    return [ad]

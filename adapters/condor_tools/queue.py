@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import dag_nodes
+from . import job_selection
 from .batches import Census, ClusterRow, batch_table, cluster_rows, count_statuses, totals, totals_ad
 from .cells import (
     HELD,
@@ -41,8 +41,7 @@ from .options import Arguments, UsageError, command_table, last_number, line_wid
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from .analyze import Judged
-    from .analyze_summary import Slots
+    from .analyze import Judged, Slots
     from .autoclusters import Signing
     from .print_format import Format
 
@@ -235,7 +234,7 @@ def read(argv: Sequence[str]) -> Query:
 
 
 def _analysis(arguments: Arguments) -> frozenset[str]:
-    from .analyze_summary import asked
+    from .analyze import asked
 
     return asked(arguments, ANALYSES)
 
@@ -308,9 +307,9 @@ def render(
     :param slots: for -better-analyze:summary: the pool's slots
     """
     if query.view == "analysis" and slots is not None:
-        from . import analyze_summary
+        from . import analyze
 
-        table = analyze_summary.of_slots if "reverse" in query.analysis else analyze_summary.of_jobs
+        table = analyze.of_slots if "reverse" in query.analysis else analyze.of_jobs
         yield from (*title(setting, timed=False), *table(_asked(ads, query, setting), slots, setting))
         return
     if query.view == "analysis":
@@ -356,10 +355,10 @@ def render(
         bare = bare_json(query.arguments)
         yield from whole_ads(query.view, jobs, attribute_list(query.arguments), bare=bare)
     elif query.view == "hold codes":
-        from . import hold_codes
+        from . import autoclusters
 
         yield from title(setting)
-        yield from hold_codes.table(jobs, setting)
+        yield from autoclusters.hold_code_table(jobs, setting)
     elif query.view == "batch":
         yield from title(setting)
         rows = cluster_rows(jobs, query.arguments.has("dag"))
@@ -445,7 +444,7 @@ def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]
     """Yield a table of one line per job. Ids, owners and sizes get more room only if the usual one is too small."""
     columns = list(VIEWS[query.view])
     if query.view == "dag":
-        jobs, columns[0] = dag_nodes.tree(jobs, columns[0], setting.width)
+        jobs, columns[0] = job_selection.tree(jobs, columns[0], setting.width)
     most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
     most_proc = max((int(number(ad, "ProcId") or 0) for ad in jobs), default=0)
     names = [len(text(ad, "Owner") or "") for ad in jobs]

@@ -22,8 +22,7 @@ from ..runtime.queries import Queries
 from ..runtime.verdicts import Verification
 from ..stores import open_log
 from ..stores.location import shown
-from .call_lock import CallLock, serialized
-from .log_queries import LogQueries
+from .log_base import CallLock, LogQueries, serialized
 from .polling import looks, pauses
 from .python_values import plain
 

@@ -34,10 +34,8 @@ from ..runtime.engine import Engine
 from ..runtime.open_pool import open_pool_log, take_in_turn
 from ..stores.location import locate
 from ..stores.log_paths import MemoryLock, WriterLock
-from .call_lock import CallLock, serialized
-from .log_queries import JobId, LogQueries
-from .pool_machines import Config, Configured
-from .pool_submitters import Submitters
+from .log_base import CallLock, JobId, LogQueries, serialized
+from .pool_administration import Config, Configured, Submitters
 from .python_values import plain, seconds_of, text_of
 
 if TYPE_CHECKING:

@@ -224,8 +224,7 @@ class _Writer:
 
     def _log_writer(self, create: Mapping[str, str] | None) -> LogWriter:
         from ..machine.local_time import local_time
-        from .log_writer import LogWriter
-        from .null_world import NullWorld
+        from .log_writer import LogWriter, NullWorld
         from .open_pool import open_pool_log
 
         self._log = open_pool_log(self._url, create=create is not None, settings=create)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..condor_tools.cells import number, text
-from ..condor_tools.dag_nodes import id_of
 from ..condor_tools.formats import long_text
+from ..condor_tools.job_selection import id_of
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd

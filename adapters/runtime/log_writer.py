@@ -4,14 +4,15 @@ All that came in together is decided one by one and appended as one batch (group
 answered and effects performed. The state is the log folded: when an append fails, the state that the decision was
 folded onto is thrown away, and folded anew from the log before the next decision.
 
-A command that writes for a moment needs no more than this. ``engine`` adds what happens by itself.
+A command that writes for a moment needs no more than this, and the `NullWorld`. ``engine`` adds what happens by itself.
 """
 
 from __future__ import annotations
 
 import gc
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, tzinfo
 from itertools import islice
 from typing import Any
@@ -25,8 +26,9 @@ from ...domain.fold.evolve import fold
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import Benchmark, Forget, Send, Signal, Start, StartClient, effects
 from ...domain.ports.log import Log
-from ...domain.ports.sensor_readings import Readings
-from ...domain.ports.world import ClientLaunch, Launch, Mail, World
+from ...domain.ports.sensor_readings import NOTHING_READ, Readings
+from ...domain.ports.stimuli import Stimulus
+from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
 from ...domain.schedd.constraints import AskFirst, Patience
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
@@ -288,3 +290,40 @@ class LogWriter:
     def _client(self, client: BackfillClient) -> ClientLaunch:
         slot = self.state.slots.get(client.slot)
         return ClientLaunch(client.key, client.slot, client.client, {} if slot is None else dict(slot.ad))
+
+
+class NullWorld:
+    simulated = False
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
+        pass
+
+    def signal(self, key: str, how: How) -> None:
+        pass
+
+    def acknowledge(self, keys: Iterable[str]) -> None:
+        pass
+
+    def wait(self, until: int | None) -> list[Stimulus]:
+        return []
+
+    def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
+        return []
+
+    def sense(self, machine: str) -> Readings:
+        return NOTHING_READ
+
+    def changed_machines(self) -> set[str]:
+        return set()
+
+    def benchmark(self, slot: str) -> None:
+        pass
+
+    def send(self, mail: Mail) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from ..condor_tools import daemon_ads as tool
-from ..condor_tools.defrag_ad import defrag_ads
-from ..condor_tools.negotiator_ad import negotiator_ad
+from ..condor_tools.daemon_ads import defrag_ads, negotiator_ad
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd

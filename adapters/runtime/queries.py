@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ...replay.why import Judged
     from ..condor_tools.userprio_records import Record
     from .archived_ads import Sieve
-    from .job_runs import Run
     from .verdicts import Verification
 
 T = TypeVar("T")
@@ -59,6 +58,14 @@ class Queue(NamedTuple):
 
     ads: Iterable[ClassAd]
     at: int
+
+
+class Run(NamedTuple):
+    """The process of a job that has a slot."""
+
+    slot: str  #: where it runs
+    pid: int  #: the number of the process; 0: there is none yet, or it has ended
+    scratch: str  #: its scratch directory; empty: there is none yet
 
 
 class AccountantRecords(NamedTuple):
@@ -184,9 +191,17 @@ class Queries:
 
     def run(self, cluster: int, proc: int) -> Run | None:
         """Return the process and the directory of a job that has a slot; None if it has none."""
-        from .job_runs import run_of
+        from ...domain.events import JobActivated, JobExecuting, JobExited
 
-        return run_of(self.log, cluster, proc)
+        run = None
+        for _, event in self.log.read_stream(f"cluster/{cluster}"):
+            if isinstance(event, JobActivated) and event.proc == proc:
+                run = Run(event.slot, 0, "")
+            elif isinstance(event, JobExecuting) and event.proc == proc and run is not None:
+                run = run._replace(pid=event.pid, scratch=event.scratch)
+            elif isinstance(event, JobExited) and event.proc == proc:
+                run = None
+        return run
 
     def history(
         self, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False

@@ -28,8 +28,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path")]
 
-from poolbook.adapters.runtime.log_writer import LogWriter  # noqa: E402
-from poolbook.adapters.runtime.null_world import NullWorld  # noqa: E402
+from poolbook.adapters.runtime.log_writer import LogWriter, NullWorld  # noqa: E402
 from poolbook.adapters.runtime.open_pool import open_pool_log  # noqa: E402
 from poolbook.adapters.stores.log_paths import log_paths  # noqa: E402
 from poolbook.domain.ports.stimuli import Submit  # noqa: E402

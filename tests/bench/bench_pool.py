@@ -120,7 +120,7 @@ print(used() - before)
 COLD = """
 import sys, time
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.runtime.null_world import NullWorld
+from poolbook.adapters.runtime.log_writer import NullWorld
 from poolbook.adapters.stores import open_log
 engine = Engine(open_log(sys.argv[1], create=False, read_only=True), NullWorld(), executing=False)
 begun = time.perf_counter()

@@ -14,8 +14,8 @@ from subprocess import CompletedProcess
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.runtime import ownership
-from poolbook.adapters.runtime.ownership import why_not_own
+from poolbook.adapters.runtime import config_sources
+from poolbook.adapters.runtime.config_sources import why_not_own
 
 from .. import forked
 from ..pool.real import POOLBOOK, environment
@@ -134,7 +134,7 @@ def test_a_group_of_the_users_own_may_write(tmp_path: Path, monkeypatch: pytest.
     file.touch()
     file.chmod(0o664)
     assert why_not_own(file) == "" or file.stat().st_gid != os.getuid()
-    monkeypatch.setattr(ownership, "_is_private", lambda gid: False)
+    monkeypatch.setattr(config_sources, "_is_private", lambda gid: False)
     assert why_not_own(file) == f"others may write {file}"
 
 

@@ -11,8 +11,7 @@ import pytest
 from attrs import evolve
 
 from poolbook.adapters.cli.checkup import CHECKS, Facts, Finding, Level, examined
-from poolbook.adapters.cli.checkup.checks import OLDEST
-from poolbook.adapters.cli.checkup.facts import Book, Machine, Program, Settings, Volume, Waiting
+from poolbook.adapters.cli.checkup.checks import OLDEST, Book, Machine, Program, Settings, Volume, Waiting
 from poolbook.adapters.cli.checkup.gathering import granted
 
 from ..together import together

@@ -26,7 +26,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
     "runtime": ("adapters/runtime",),
     "execution": ("adapters/machine/execution",),
     "permissions": (
-        "adapters/runtime/ownership.py", "adapters/runtime/requests.py", "adapters/runtime/connections.py",
+        "adapters/runtime/config_sources.py", "adapters/runtime/requests.py", "adapters/runtime/connections.py",
         "adapters/sockets.py", "domain/schedd/job_commands.py", "domain/schedd/slot_commands.py",
         "domain/negotiator/submitter_commands.py", "adapters/stores/sqlite_files.py",
         "adapters/machine/execution/supervisor/server.py",

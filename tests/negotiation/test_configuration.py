@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from poolbook import Pool
-from poolbook.adapters.library.pool_machines import Configured
+from poolbook.adapters.library.pool_administration import Configured
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores import open_log
 from poolbook.domain import events as e

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from poolbook import Behaviour, Pool
-from poolbook.adapters.condor_tools.ad_files import ads_of_file
-from poolbook.adapters.condor_tools.dag_nodes import id_of
+from poolbook.adapters.condor_tools.history import ads_of_file
+from poolbook.adapters.condor_tools.job_selection import id_of
 from poolbook.adapters.runtime.history_file import HistoryFile
 from poolbook.adapters.runtime.views import views_current
 

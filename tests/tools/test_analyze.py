@@ -9,8 +9,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue
-from poolbook.adapters.condor_tools.analyze import Judged, steps, wrapped
-from poolbook.adapters.condor_tools.analyze_summary import Slots
+from poolbook.adapters.condor_tools.analyze import Judged, Slots, steps, wrapped
 from poolbook.adapters.condor_tools.autoclusters import by_their_ads
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores import open_log

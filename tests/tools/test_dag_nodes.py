@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook import Behaviour, Pool
-from poolbook.adapters.condor_tools.dag_nodes import dag_of
+from poolbook.adapters.condor_tools.job_selection import dag_of
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.domain.classad import ClassAd
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.adapters.cli.hints import tell_unknown
+from poolbook.adapters.cli.queries import tell_unknown
 from poolbook.domain.classad import ClassAd, parse
 
 JOBS = [ClassAd({"ClusterId": 1, "JobStatus": 1, "Owner": "alice"}), ClassAd({"ClusterId": 2, "Batch": "x"})]

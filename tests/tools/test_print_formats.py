@@ -11,8 +11,7 @@ import pytest
 
 from poolbook.adapters.condor_tools import history, queue, status
 from poolbook.adapters.condor_tools.options import Refusal, UsageError
-from poolbook.adapters.condor_tools.print_format import read_format
-from poolbook.adapters.condor_tools.print_functions import FUNCTIONS, NOT_FOLLOWED
+from poolbook.adapters.condor_tools.print_format import FUNCTIONS, NOT_FOLLOWED, read_format
 
 from ..together import together
 from .captures import NOVEMBER_23, capture, printed, setting, whole

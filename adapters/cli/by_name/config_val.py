@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...condor_tools.options import Arguments, Refusal, UsageError
 from ...condor_tools.tool_options import Form, Tool, ToolEnded, read, version
 from ...machine.host import host_name, user_name
-from .jobs import pool_log
+from ..common import pool_log
 
 if TYPE_CHECKING:
     from ....domain.config import Configuration

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...condor_tools.tool_options import ToolEnded, usage_of
-from ..common import DEFAULT_LOG
+from ..common import default_log
 
 _WRONG: Final = 255  #: the exit code of wrong usage
 _NONE: Final = "No directory; job was never evicted.\n"
@@ -32,7 +32,7 @@ def evicted_files(argv: Sequence[str]) -> int:
     if command not in _COMMANDS:
         raise ToolEnded(_WRONG, out=f"Unknown command '{argv[0]}', aborting.\n")
     jobs = [_job(word) for word in words]
-    spool = Spool(log_paths(os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG).folder)
+    spool = Spool(log_paths(default_log()).folder)
     worst = 0
     for job in jobs:
         name = f"{job[0]}.{job[1]}"

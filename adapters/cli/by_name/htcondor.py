@@ -17,7 +17,7 @@ from ....domain.errors import PoolbookError
 from ...bounded_text import read_text
 from ...condor_tools.tool_options import ToolEnded, usage_of, version
 from ...runtime.requests import Refused
-from ..common import DEFAULT_LOG
+from ..common import default_log
 
 if TYPE_CHECKING:
     from ....domain.classad import ClassAd
@@ -148,14 +148,10 @@ def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
     if queued[-1:] not in ([], [""], ["1"]):
         raise _Failed("Can only submit one job at a time")
     try:
-        done = commands.submit(_log(), description_of(parse(SUBMIT, [file])))
+        done = commands.submit(default_log(), description_of(parse(SUBMIT, [file])))
     except (PoolbookError, Refused) as error:
         raise _Failed(f"Error submitting job:\n{error}") from None
     say(f"Job {done.cluster} was submitted.")
-
-
-def _log() -> str:
-    return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 
 def _ad(asked: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
@@ -164,7 +160,7 @@ def _ad(asked: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
     from ...runtime.queries import Queries
 
     cluster, proc = (*map(int, asked.job_id.split(".")[:2]), 0)[:2]
-    with Queries(_log()) as queries:
+    with Queries(default_log()) as queries:
         ad = queries.job(cluster, proc)
         if ad is None and not asked.skip_history:
             say(f"Job {asked.job_id} was not found in the active queue, checking history...")
@@ -194,7 +190,7 @@ def _resources(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
 
     if (asked.resource or "htcondor").casefold() != "htcondor":
         raise _Failed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
-    with Queries(_log()) as queries:
+    with Queries(default_log()) as queries:
         ads = [ad for ad in queries.queue().ads if ad.eval("ClusterId") == int(asked.job_id)]
     if not ads:
         raise _Failed(f"No jobs found for ID {asked.job_id}.")

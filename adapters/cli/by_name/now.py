@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
+from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
 from ...machine.host import user_name
 from ...runtime.commands import ask
 from ...runtime.requests import Refused, new_id
-from .jobs import POOL, pool_log
+from ..common import pool_log
 
 _USAGE: Final = "{usage}"
 TOOL = Tool(

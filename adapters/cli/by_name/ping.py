@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
+from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
 from ...machine.host import CONDOR_VERSION, user_name
-from .jobs import POOL, pool_log
+from ..common import pool_log
 
 _DEBUG = POOL["debug"]
 TOOL = Tool(

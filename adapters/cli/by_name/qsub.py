@@ -364,10 +364,10 @@ ended with 100) or was removed."""
 
 def _sentinel(jobs: Sequence[str], held: str) -> str:
     """Return the description of a job of the local universe that releases ``held`` when the others have ended."""
-    from ..common import DEFAULT_LOG
+    from ..common import default_log
     from ..tools import tools_folder
 
-    log = os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
+    log = default_log()
     named = log if "://" in log else os.path.abspath(log)
     path = f"{tools_folder()}:{os.environ.get('PATH', os.defpath)}"
     script = _SENTINEL.format(jobs=" ".join(jobs), held=held)

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
-from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
-from .jobs import POOL, job_id, looked_up, pool_log
+from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..common import job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
-    from ...runtime.job_runs import Run
+    from ...runtime.queries import Run
 
 _NO_SSH: Final = "jobs run on this machine: the shell is started in the job's directory, without ssh"
 TOOL = Tool(

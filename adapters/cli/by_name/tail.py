@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...condor_tools.options import Arguments
-from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
+from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
 from ...machine.execution.supervisor.sandbox import STREAMS
-from .jobs import POOL, job_id, looked_up, pool_log
+from ..common import job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
     from ....domain.classad import ClassAd
-    from ...runtime.job_runs import Run
+    from ...runtime.queries import Run
 
 TOOL = Tool(
     "tail",

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from ....domain.ports.log import LogMissing
 from ...condor_tools.job_selection import chosen_jobs, select
 from ...condor_tools.options import Arguments, UsageError
-from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
+from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
 from ...runtime.spooled_files import fetch
-from ..common import setting
+from ..common import job_id, pool_log, setting
 from ..spooling import moved
-from .jobs import POOL, job_id, pool_log
 
 if TYPE_CHECKING:
     from ....domain.classad import ClassAd

@@ -14,8 +14,7 @@ from ...condor_tools.job_log_waiting import UnreadableEntry, take_entries
 from ...condor_tools.options import MANY, Arguments
 from ...condor_tools.tool_options import Form, Tool, ToolEnded, read, usage_of
 from ...machine.host import user_name
-from ..common import setting
-from .jobs import pool_log
+from ..common import pool_log, setting
 
 _SWITCHES: Final = ("table", "progress", "row-progress", "summary", "updated-at", "refresh", "color", "abbreviate",
                     "exit-on-key-press", "display-exited", "decay-start-at-read")  # fmt: skip

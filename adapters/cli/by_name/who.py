@@ -12,8 +12,7 @@ from ...condor_tools.formats import custom_layout, long_text
 from ...condor_tools.layout import lines
 from ...condor_tools.options import MANY, UsageError
 from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
-from ..common import DEFAULT_LOG, setting
-from .jobs import job_id
+from ..common import default_log, job_id, setting
 
 if TYPE_CHECKING:
     from ....domain.classad import ClassAd
@@ -60,7 +59,7 @@ def who(argv: Sequence[str]) -> int:
     from ...runtime.queries import Queries
 
     here = setting()
-    with Queries(os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG) as queries:
+    with Queries(default_log()) as queries:
         ads = [ad for ad in queries.slots(here.now, here.timezone) if "JobId" in ad]
         if not ads:
             return 0

@@ -1,4 +1,4 @@
-"""Gather facts about the machine, its configuration and the disk. Nothing is changed."""
+"""Gather facts about the machine, its configuration, the disk and the log. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import resource
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from attrs import evolve
 
 from ....domain.classad import EvaluationError
 from ....domain.config import ConfigError
@@ -20,16 +23,22 @@ from ....domain.startd.provisioning import offer
 from ....domain.startd.slot_types import SlotTypeError
 from ....domain.state.caches import ad_of
 from ....domain.state.settings import DOMAINS
+from ....projections.job_query import Jobs
+from ....projections.views import RefusalRow, Views
+from ....replay.forensics.imported_log import is_imported
 from ...machine.detection import detected, equipment, system_ad, volume
 from ...machine.execution.supervisor import processes
 from ...machine.host import host_name
 from ...machine.sensors.idle import logged_in
+from ...runtime.commands import is_served, is_written
 from ...runtime.config_sources import VARIABLE, config_files, environment_settings
 from ...runtime.configuration import load
-from ...stores.location import locate
-from ...stores.log_paths import LogPaths, log_paths
-from .about_log import book
-from .facts import Facts, Machine, Program, Settings, Volume
+from ...runtime.queries import Queries
+from ...stores import open_log
+from ...stores.location import Location, locate, shown
+from ...stores.log_paths import LogPaths, WriterLock, log_paths
+from ...stores.opening import check_mark, mark_of
+from .checks import Book, Facts, Machine, Program, Settings, Volume, Waiting
 
 _PER_MIB = 2**20
 _POSIX_ZONE = re.compile(r"<?[A-Za-z+-]{3,}>?[-+]?\d.*")
@@ -221,3 +230,84 @@ def _constant(text: str) -> bool | None:
     except (EvaluationError, KeyError):
         return None
     return value if isinstance(value, bool) else None
+
+
+_HELD = 5
+
+
+def book(url: str, place: LogPaths | None) -> Book:
+    """Return the facts about the log at `url`, with the files of `place` beside it."""
+    name = shown(url)
+    try:
+        location = locate(url)
+        if location.kind == "memory" or (location.kind == "sqlite" and not os.path.exists(location.place)):
+            return Book(name)
+        if location.kind == "sqlite" and not os.path.getsize(location.place) and not _marked(location):
+            return Book(name, empty=True)
+        check_mark(url)
+        found = _read(url, name)
+    except LogError as error:
+        return Book(name, True, str(error))
+    found = evolve(found, marked=_marked(location))
+    if found.imported or place is None:
+        return found
+    return _queue(url, _beside(url, place, found))
+
+
+def _marked(location: Location) -> bool:
+    mark = mark_of(location)
+    return mark is not None and os.path.exists(mark)
+
+
+def _read(url: str, name: str) -> Book:
+    log = open_log(url, create=False, read_only=True)
+    try:
+        position = log.head.position
+        last = next((event.at for _, event in log.read(max(0, position - 1))), 0)
+        return Book(
+            name, True, position=position, imported=is_imported(log), ahead=max(0, last - time.time_ns() // 1000)
+        )
+    finally:
+        log.close()
+
+
+def _beside(url: str, place: LogPaths, found: Book) -> Book:
+    """Add which process holds the log, and which jobs run beside it."""
+    holder = WriterLock(url).holder() if is_written(url) else ""
+    claims = place.folder / "claims"
+    begun = sum(1 for _ in claims.iterdir()) if claims.is_dir() else 0
+    return evolve(found, holder=holder, answers=is_served(url), claims=begun, supervised=_supervised(place.folder))
+
+
+def _supervised(folder: Path) -> bool:
+    """Tell whether the process that the folder's lock names is alive and is its supervisor. Trying the lock itself
+    could keep a starting supervisor from taking it."""
+    try:
+        pid = (folder / "lock").read_text().strip()
+        return str(folder).encode() in Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _queue(url: str, found: Book) -> Book:
+    with Queries(url) as queries:
+        views = queries.views
+        counts: Counter[int] = Counter()
+        held = ("", "")
+        for cluster in views.batches():
+            counts.update(cluster.counts)
+            if cluster.counts.get(_HELD) and not held[0]:
+                held = _on_hold(views, cluster.cluster)
+        unfit = tuple(Waiting(one.job, one.jobs, one.slots) for one in views.refusals() if _fits_nowhere(one))
+    return evolve(found, counts=dict(counts), held=held, unfit=unfit)
+
+
+def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
+    """Return a held job of the cluster and its hold reason."""
+    ad = next(ad for ad in views.ads(Jobs(((cluster, None),))) if ad.eval("JobStatus") == _HELD)
+    return f"{cluster}.{ad.eval('ProcId')}", str(ad.eval("HoldReason"))
+
+
+def _fits_nowhere(one: RefusalRow) -> bool:
+    """Tell whether the job's own conditions leave no slot, whoever has it."""
+    return bool(one.clauses) and not one.clauses[-1][2]

@@ -1,4 +1,4 @@
-"""Serialize the callers of a `Pool` or `Log`: each public call holds its `CallLock`.
+"""The common base of `Pool` and `Log`: the events, and a lock that serializes their callers.
 
 A call waits for those of other threads, in turn. Within a callback (`behave`, a subscriber) the same thread may call
 again. Elsewhere a second call of the same thread comes from a signal handler, in the middle of a decision.
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import inspect
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from functools import wraps
 from itertools import islice
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from ...domain.ports.log import LogClosed
+from ...domain.events import Event
+from ...domain.ports.log import Log, LogClosed
 
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
@@ -103,3 +106,62 @@ def _locked(method: Callable[..., R]) -> Callable[..., R]:
             return method(self, *args, **kwargs)
 
     return call
+
+
+JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name
+
+
+class LogQueries(ABC):
+    """Questions about a log of events."""
+
+    _url = ""  #: of a log that is only read; a live pool has checked its log when it opened it
+    _calls: CallLock
+
+    @property
+    @abstractmethod
+    def _log(self) -> Log:
+        """Return the log, whose head is known."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the log; later calls fail."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
+        """Yield the events of the log behind a position, each with its own; `poolbook.events` has their classes.
+
+        :param stream: only of one stream, as `poolbook log` names it: a cluster (12), a slot (slot1@host),
+            machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
+        :raises ValueError: there is no such kind of stream, or it is a job's, whose events are its cluster's
+        """
+        from ...replay.listing import wanted
+
+        if not stream:
+            return self._calls.each(self._log.read(after))
+        what = wanted(stream)
+        if what.proc is not None:
+            raise ValueError(
+                f"{stream!r} is a job, and the events are its cluster's: ask for {stream.partition('.')[0]!r}"
+            )
+        return self._calls.each(self._log.read_stream(what.stream, after))
+
+    def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
+        """Return why a job or slot is in its state, in at most five lines: the state, its causes, what can be done.
+
+        :param verbose: also return its whole life, with expressions, their values, and the places of records
+        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
+        :raises UnknownThingError: the log knows no such job or slot
+        :raises ValueError: the name is neither a job's nor a slot's, or `at` is no instant
+        """
+        from ..runtime.queries import Queries
+        from .python_values import instant_of
+
+        name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
+        with Queries(self._url, self._log) as queries:
+            found = queries.why(name, None if at is None else instant_of(at, "at"), UTC)
+        return found.texts + [sentence.full for sentence in found.life if verbose]
