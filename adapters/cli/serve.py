@@ -240,7 +240,7 @@ def serve(argv: Sequence[str]) -> int:
 
 
 def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...]) -> int:
-    from .cluster_results import report
+    from .run_report import report
 
     progress = Progress(server, clusters, quiet=arguments.has("quiet"))
     while not server.stopping:
@@ -309,7 +309,7 @@ class Progress:
         """Warn once of each job rejected by the last cycles that no slot can ever run."""
         from ...domain.names import JobId
         from ...replay.why.rejections import fits_none
-        from .failed_jobs import unmatchable_reason
+        from .run_report import unmatchable_reason
 
         state = self._server.engine.state
         for name, reason in ((name, one) for some in state.rejections.values() for name, one in some.items()):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.cluster_results import ClusterResult
-from poolbook.adapters.cli.failed_jobs import TAIL, UnmatchableJob, failures
+from poolbook.adapters.cli.run_report import TAIL, ClusterResult, UnmatchableJob, failures
 from poolbook.domain import events as e
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
