@@ -1,5 +1,5 @@
-"""The end of `run` and `resume`: what became of the jobs of each cluster, the first failed job with the end of its stderr,
-the first held job with its reason, the jobs that no slot can run, and the calls worth typing next."""
+"""The end of `run` and `resume`: what became of the jobs of each cluster, the first failed job with the end of its
+stderr, the first held job with its reason, the jobs that no slot can run, and the calls worth typing next."""
 
 from __future__ import annotations
 
