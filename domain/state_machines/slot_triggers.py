@@ -55,8 +55,6 @@ TRIGGERS: Final[Triggers] = {
         "Claimed/Retiring": (Step(SlotRow.SUSPEND_RETIRING),)},
     "continue": {
         "Claimed/Suspended": (Step(SlotRow.CONTINUE),)},
-    "continue retiring": {
-        "Claimed/Suspended": (Step(SlotRow.RETIRE_SUSPENDED),)},
     "job gone": {
         "Claimed/Busy": (Step(SlotRow.END_JOB),),
         "Claimed/Suspended": (Step(SlotRow.CONTINUE), Step(SlotRow.END_JOB)),

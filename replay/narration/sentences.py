@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 
 from attrs import define, field, frozen
@@ -13,7 +13,7 @@ from .causes import cause_words
 from .evidence import in_full, values
 from .templates import fill
 from .wording import instant, iso
-from .words import ADVICE, WORDS
+from .words import ADVICE, EXPLAINS, UNDOES, WORDS, step_name
 
 Told = tuple[int, e.Event]
 LEAST = -1.7e308  #: ranks below this stand for what is no number
@@ -119,6 +119,17 @@ def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, l
     for step in steps:
         kept.setdefault(step.text, step)
     return Answer((head, *list(kept.values())[:most], *([advice] if advice is not None else [])), tuple(life))
+
+
+def explaining(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sentence]:
+    """Yield the steps of a slot that explain its last one (``since``), the last first, without what a later step
+    undid."""
+    undone: frozenset[str] = frozenset()
+    for step in reversed(chain):
+        name = step_name(step.code)
+        if step is not since and name in EXPLAINS and name not in undone:
+            yield step
+        undone |= UNDOES.get(name, frozenset())
 
 
 def advise(code: str, about: Sentence, **facts: str) -> Sentence:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ...domain.state_machines.hold_codes import FIRST_VACATE_CODE
+from ..narration.causes import cause_words
 
 
 class Cause(NamedTuple):
@@ -64,49 +65,66 @@ _STOPPING: Final = "stop-"  #: how the names of the stimuli begin with which a s
 _OWN: Final = {word: cause for cause in _TABLE for word in cause.own}
 _CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
 
-# What the words of a startd mean, the first that fits: HTCondor's text, ours, and the cause if it is one.
+# What a startd writes of a move, the first that fits: HTCondor's text, the cause that an event of our own would name,
+# the cause of an eviction if it is one, and the words where they are not the first cause's (``narration/causes.txt``).
 REASONS: Final = (
-    ("preempting claim based on user priority", "the negotiator gave the slot to a user with a better priority",
-     "priority"),
-    ("preempting claim based on machine rank", "the slot's RANK prefers another job", "rank"),
-    ("No preempting claim", "nobody else waited for the slot", ""),
-    ("preempting claim exists", "whom it was given to takes it over", "preempted"),
-    ("preempting claim", "another job was given the slot", "preempted"),
-    ("WANT_VACATE", "the slot's policy had it leave", "preempt"),  # which is asked when PREEMPT is true
-    ("KILL is TRUE", "the slot's KILL became true", ""),
-    ("PREEMPT is TRUE", "the slot's PREEMPT became true", "preempt"),
-    ("CONTINUE is TRUE", "the slot's CONTINUE became true", ""),
-    ("SUSPEND is TRUE", "the slot's SUSPEND became true", ""),
-    ("IS_OWNER is TRUE", "the machine's owner needs it", "owner"),
-    ("no longer draining", "its machine's drain was over, or called off", ""),
-    ("draining is complete", "every slot of its machine was drained", "drained"),
-    ("draining", "the machine was being drained", "drained"),
-    ("entering Drained", "the machine began to drain", "drained"),
-    ("shutdown", "the startd was shut down", "shutdown"),
-    ("VACATE_CLAIM", "somebody asked for the slot to be vacated", "vacated"),
-    ("SUSPEND_CLAIM", "somebody asked for the job to be suspended", ""),
-    ("CONTINUE_CLAIM", "somebody asked for the job to go on", ""),
-    ("lease expired", "nothing was heard of the access point for the claim's lease", "lease"),
-    ("RELEASE_CLAIM", "the access point gave the slot back", "given_back"),
-    ("deactivate_claim", "the access point ended the run", "given_back"),
-    ("claim retirement ended", "its retirement time was over", ""),
-    ("CLAIM_WORKLIFE", "the claim was older than CLAIM_WORKLIFE", ""),
+    ("RELEASE_CLAIM command from preempting", "better_match_gone", "", ""),
+    ("preempting claim based on user priority", "better_match", "priority",
+     "the negotiator gave the slot to a user with a better priority"),
+    ("preempting claim based on machine rank", "better_match", "rank", "the slot's RANK prefers another job"),
+    ("unretiring", "better_match_gone", "", ""),
+    ("No preempting claim", "claim_over", "", ""),
+    ("preempting claim exists", "better_match_taken", "preempted", ""),
+    ("preempting claim refused", "better_match_refused", "", ""),
+    ("preempting claim", "better_match", "preempted", "another job was given the slot"),
+    ("preempting idle claim", "better_match", "preempted", "another job was given the slot"),
+    ("WANT_VACATE", "retirement_over", "preempt", "PREEMPT became true, and the job's retirement time is over"),
+    ("KILL is TRUE", "kill", "", ""),
+    ("PREEMPT is TRUE", "preempt", "preempt", ""),
+    ("CONTINUE is TRUE", "continue", "", ""),
+    ("SUSPEND is TRUE", "suspend", "", ""),
+    ("IS_OWNER is TRUE", "is_owner", "owner", ""),
+    ("no longer draining", "drain_over", "", ""),
+    ("draining is complete", "drained", "drained", ""),
+    ("draining", "draining", "drained", ""),
+    ("entering Drained", "draining", "drained", ""),
+    ("shutdown", "shutdown", "shutdown", ""),
+    ("VACATE_CLAIM", "vacate_command", "vacated", "somebody asked for the slot to be vacated"),
+    ("VACATE_ALL", "vacate_command", "vacated", "somebody asked for all slots to be vacated"),
+    ("SUSPEND_CLAIM", "suspend_command", "", "somebody asked for the job to be suspended"),
+    ("CONTINUE_CLAIM", "continue_command", "", "somebody asked for the job to go on"),
+    ("lease expired", "lease_over", "lease", ""),
+    ("deactivate_claim_job_done", "job_ended", "given_back", "the job was done"),
+    ("RELEASE_CLAIM", "released", "given_back", ""),
+    ("deactivate_claim", "deactivated", "given_back", ""),
+    ("claim retirement ended", "retirement_over", "", ""),
+    ("CLAIM_WORKLIFE", "worklife", "", ""),
+    ("match timed out", "match_timeout", "", ""),
+    ("claiming protocol failed", "claim_failed", "", ""),
+    ("EVICT_BACKFILL", "evict_backfill", "", ""),
+    ("starter exited", "job_ended", "", ""),
 )  # fmt: skip
 
 
-def _reason(text: str) -> tuple[str, str]:
+def _reason(text: str) -> tuple[str, str, str, str]:
     lower = text.lower()
-    return next(((words, cause) for said, words, cause in REASONS if said.lower() in lower), ("", ""))
+    return next((reason for reason in REASONS if reason[0].lower() in lower), ("", "", "", ""))
+
+
+def cause_of_move(reason: str) -> str:
+    """The cause that an event of our own would name for what a startd wrote of a move; empty where nothing is known."""
+    return _reason(reason)[1]
 
 
 def meaning(reason: str) -> str:
     """What a startd's reason means in plain words; empty where nobody has put it into words."""
-    return _reason(reason)[0]
+    _, code, _, words = _reason(reason)
+    return words or (cause_words(code) if code else "")
 
 
 def of_reason(reason: str) -> Cause | None:
     """The cause that a startd's reason names; None if it names none."""
-    return CAUSES.get(_reason(reason)[1])
+    return CAUSES.get(_reason(reason)[2])
 
 
 def of_code(text: str, held: bool = True) -> Cause | None:

@@ -12,6 +12,7 @@ from ...domain import events as e
 from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL
 from ...domain.state.schedd_settings import MAX_RELEASES, STARTS, limit
+from ...domain.state_machines import SlotRow
 from ...domain.state_machines.hold_codes import hold_advice
 from ..narration.defrag_words import seen as defrag_seen
 from ..narration.rejection_words import is_same
@@ -26,6 +27,7 @@ from ..narration.sentences import (
 )
 from ..narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 from ..narration.wording import EVER, instant, interval, memory
+from ..narration.words import step_name
 from .deferral import sleeping
 from .job_life import BY_POLICY, JobLife
 from .limit_holders import told_limits
@@ -162,7 +164,7 @@ def _is_held(life: JobLife) -> _Situation:
 
 def _is_suspended(life: JobLife) -> _Situation:
     since = _since(life)
-    by_policy = since.code in _BY_SLOT or since.cause == "suspend"
+    by_policy = step_name(since.code) in (SlotRow.SUSPEND, SlotRow.SUSPEND_RETIRING) or since.cause == "suspend"
     return _Situation("job_suspended", [since], "wait_for_continue" if by_policy else "continue_it")
 
 
@@ -275,7 +277,6 @@ def _is_unmade(life: JobLife) -> _Situation:
 
 
 _ENDS = frozenset({"exited", "evicted", "exited_because", "held", "held_by_slot", "removed", *BY_POLICY.values()})
-_BY_SLOT = frozenset({"slot_suspends"})
 _GIVEN = frozenset({"matched", "put_together"})
 """What tells of the slot on which a job begins."""
 _SITUATIONS: dict[str, Callable[[JobLife], _Situation]] = {

@@ -25,7 +25,7 @@ from ..narration.sentences import (
     who_goes,
 )
 from ..narration.wording import counted, in_part, instant, interval, memory
-from ..narration.words import effect
+from ..narration.words import row_code
 from .rejections import Refusals, evidence_of
 from .slot import claimant
 from .submissions import transformed
@@ -147,7 +147,8 @@ class JobLife:
         same = last is self.since and (last.stimulus, last.cause) == (event.stimulus, event.cause)
         facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided}
         facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
-        self.step = self._say(position, event, effect(event.source, event.target, self.name), **facts)
+        code = row_code(event.row, event.target, event.cause, self.name)
+        self.step = self._say(position, event, code, **facts)
         if same:
             self.shown = last.position, self.step
 

@@ -20,11 +20,12 @@ from ..narration.sentences import (
     UnknownThingError,
     advise,
     answer,
+    explaining,
     until,
     who_goes,
 )
 from ..narration.wording import counted, instant, interval, shortened
-from ..narration.words import TELLING, effect
+from ..narration.words import row_code
 
 
 def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
@@ -126,7 +127,7 @@ class _Life:
             self.matched_at = len(self.chain)  # whoever matched it is outside of this pool
         facts = {"job": f"job {self.job}" if self.job else "its job", "why": self.context.words(event)}
         facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
-        code = effect(event.source, event.target, self.job)
+        code = row_code(event.row, event.target, event.cause, self.job)
         self.since = self._say(position, event, code, **facts, **self.context.decided(event))
 
     def _is_matched(self) -> bool:
@@ -150,7 +151,7 @@ class _Life:
 
     def on_waits(self, position: int, event: e.ClaimQueued) -> None:
         self.awaited_at = len(self.chain) if event.holder else self.matched_at
-        self._say(position, event, "claim_waits", who=claimant(event), why=self.context.words(event))
+        self._say(position, event, "claim_waits", who=claimant(event))
 
     def on_withdrawn(self, position: int, event: e.ClaimWithdrawn) -> None:
         self.awaited_at = None
@@ -179,8 +180,8 @@ class _Life:
         if canceled is not None:
             self._say(position, event, "drain_canceled", **canceled)
             return
-        facts = {"source": event.source, "target": event.target, "why": self.context.words(event)}
-        self._say(position, event, "drain_moved", **facts)
+        request = self.context.requests.get(event.stimulus)
+        self._say(position, event, f"drain {event.row}", user=request.user if request else "")
 
     def on_client_started(self, position: int, event: e.BackfillStarted) -> None:
         program = event.client.get("Executable", "")
@@ -239,7 +240,9 @@ class _Life:
         facts |= {"runs": self.job, "holder": self.holder}
         code = "slot_gone" if self.dead else "slot_is_held" if self.holder and not self.job else "slot_is"
         head = Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
-        steps = [since, *self._last_steps(since)]
+        chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
+        steps = [step for step in self.chain if step.code not in ("row 36", "row 37") or step.stimulus not in chosen]
+        steps = [since, *explaining(steps, since)]
         if self.parts and not self.dead:
             parts = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             facts = {"parts": parts}
@@ -261,13 +264,6 @@ class _Life:
         done = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
         facts = {"seen": defrag_words.seen(poll), "done": done, "at": instant(poll.at, self.zone)}
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
-
-    def _last_steps(self, since: Sentence) -> list[Sentence]:
-        """Select the steps before the last one that tell more than that something went on as it does, the last
-        first."""
-        chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
-        told = [step for step in self.chain if step.code != "slot_drains" or step.stimulus not in chosen]
-        return [step for step in reversed(told) if step is not since and step.code in TELLING]
 
 
 _ADVICE = {

@@ -174,7 +174,7 @@ def expected(name: str, sentence: Sentence) -> str | None:
     if sentence.code == "log_reported" and key not in REPORTED:
         pattern = re.escape(sentence.facts["words"])[:60]
         return pattern
-    if sentence.code.startswith("slot_"):
+    if sentence.code.startswith("row "):
         return moved(name, sentence)
     if pattern is None:
         return None

@@ -9,6 +9,18 @@ from poolbook.replay.narration.sentences import MOST_LINES, Answer
 from poolbook.replay.narration.words import ADVICE
 
 LONGEST = 200
+OPPOSITES = (
+    ("began to drain", "drain was cancelled"),
+    ("began to drain", "drain ended"),
+    ("The startd suspended", "The startd continued"),
+    ("began to retire", "run on: "),
+    ("went to Backfill", "left Backfill"),
+    ("waits for it", "took over the slot"),
+    ("waits for it", "holds it from here on"),
+    ("Nothing is heard", "is heard again"),
+    ("was set apart", "is set apart for job"),
+)
+"""What cannot be said of one slot in one short answer: the second undid the first."""
 EXPRESSION = re.compile(r"&&|\|\||[=!]=|[<>]=|=[?!]=|TARGET\.|MY\.")
 
 
@@ -23,4 +35,13 @@ def check(name: str, answer: Answer) -> None:
         assert re.search(r"[^.](\.|\.{3})$", line), line  # three where a long text was shortened
         assert line.partition(": ")[0].rstrip(".") not in CAUSES.values(), f"a cause without its effect: {line}"
         assert not EXPRESSION.search(line), line
+    does_not_contradict_itself(lines)
     assert answer.lines[-1].code in ADVICE or lines[0].startswith("Cluster"), lines
+
+
+def does_not_contradict_itself(lines: list[str]) -> None:
+    """No two sentences give one effect two causes, and none says what another says is undone."""
+    effects = [line.partition(": ")[0] for line in lines]
+    assert len(set(effects)) == len(effects), lines
+    for said, undone in OPPOSITES:
+        assert not (any(said in line for line in lines) and any(undone in line for line in lines)), lines

@@ -80,16 +80,16 @@ def test_one_process_is_found_in_a_set_event_as_in_its_members() -> None:
          "h                start        Open -> Quick                            somebody asked for the machine to be "
          "drained (drain 3, new disks, then resume, START = JobPrio > 1)"),
         (e.DrainTransitioned(NOW, "drained", "hold-1", "h", 3, "complete", "Quick", "Complete"),
-         "h                complete     Quick -> Complete                        every slot of the machine has been "
+         "h                complete     Quick -> Complete                        every slot of the machine was "
          "drained (drain 3)"),
         (e.DrainBadputAdded(NOW, "draining", "hold-1", "h", "slot1@h", 7200),
-         "slot1@h          badput                                                the machine drains "
+         "slot1@h          badput                                                the machine was being drained "
          "(7,200 core-seconds)"),
         (e.ClaimMade(NOW, "claimed", "hold-1", "slot1@h", "c1", "bob@h", 2000, 0.0, "ap.h", "7.0", {}, 1800),
          "slot1@h          claimed                                               the access point claimed the slot "
          "that it had been given (by bob@h, weight 2, of ap.h, for job 7.0, lease 30 min)"),
         (e.ClaimQueued(NOW, "better_match", "hold-1", "slot1@h", "c1", "bob@h", 2.5, "ap.h", "7.0", {}),
-         "slot1@h          waited for                                            a better match waits for the slot "
+         "slot1@h          waited for                                            a better match for the slot came "
          "(by bob@h, of ap.h, for job 7.0, rank 2.5)"),
         (e.ClaimFlagged(NOW, "evaluated", "hold-1", "slot1@h", "c1", ("irrevocable", "preempted"), "too loud", 21, 3),
          "slot1@h          marked                                                an expression of the owner's policy "

@@ -87,7 +87,7 @@ TOLD = {
         "Job 1.0 started on slot1@h.",
         "bob@example.org, for job 2.0, waits for the slot of job 1.0: the slot's RANK prefers job 2.0 to the job that "
         "it has.",
-        "The startd began to retire job 1.0: a better match waits for the slot.",
+        "The startd began to retire job 1.0: a better match for the slot came.",
         "Nobody waits for the slot of job 1.0 any more",
         "bob@example.org, for job 2.1, waits for the slot of job 1.0: the submitter of job 2.1 goes before whoever",
         "The processes of job 1.0 were told to end: the job's retirement time is over.",
@@ -109,7 +109,7 @@ TOLD = {
     ],
     "slot1@h": [
         "The negotiator matched it with job 2.1: the submitter of it goes before alice@example.org",
-        "bob@example.org, for job 2.1, waits for it: a better match waits for the slot.",
+        "bob@example.org, for job 2.1, waits for it.",
     ],
 }
 """How a job's life is told, and the begin of a slot's: by the beginnings of the sentences."""

@@ -52,7 +52,9 @@ BEFORE = {
     "log_evicted": {"log_matched", "shadow_began", "shadow_goes_on", "log_started"},
     "log_evicted_said": {"log_matched", "shadow_began", "shadow_goes_on", "log_started"},
     "shadow_did_not_find": {"shadow_began"},
-    "slot_claim_ends": {"log_reported"},
+    "row 10/Killing": {"log_reported"},
+    "row 10/Killing job_ended": {"log_reported"},
+    "row 12c released": {"log_reported"},
 }
 """Effects -> their causes. Of a second in which there is one effect of the kind, its causes stand before it."""
 

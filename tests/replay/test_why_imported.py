@@ -514,29 +514,27 @@ def test_a_slot_is_told_since_its_last_claim() -> None:
     log = log_of(EVERYTHING)
     assert told(log, SLOT) == [
         "Slot slot1@node has been Claimed/Busy since 2026-11-20 22:36:57; job 2.0 of bob@pool runs on it. "
-        "The slot became busy: the claim's holder activates it: a job begins; its log: claiming protocol successful "
+        "The slot became busy: the access point started a job on it; its log: claiming protocol successful "
         "(Claimed/Idle -> Claimed/Busy by "
         "transition 11). [StartLog:132] The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. "
         "[NegotiatorLog:20] Its records end at 2026-11-20 22:36:57; `poolbook import` reads on where the files have "
         "grown.",
         "The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. [NegotiatorLog:20]",
         "bob@pool holds it from here on. [StartLog:120]",
-        "The slot went to the next claim: whom it was given to takes it over; its log: preempting claim exists "
-        "(Preempting/Vacating -> Claimed/Idle by transition 23 (I)). [StartLog:121]",
+        "The better match that waited took over the slot; its log: preempting claim exists (Preempting/Vacating -> "
+        "Claimed/Idle by transition 23 (I)). [StartLog:121]",
         "Job 2.0 is started on it. [StartLog:129]",
-        "The slot became busy: the claim's holder activates it: a job begins; its log: claiming protocol successful "
+        "The slot became busy: the access point started a job on it; its log: claiming protocol successful "
         "(Claimed/Idle -> Claimed/Busy by "
         "transition 11). [StartLog:132]",
     ]
     assert told(log, SLOT, 3) == [
-        "Slot slot1@node has been Unclaimed/Idle since 2026-11-20 22:36:40. The slot became free for "
-        "jobs: IS_OWNER is not true; START is not asked; its log: IS_OWNER is false (Owner/Idle -> Unclaimed/Idle "
-        "by transition 1 (A)). [StartLog:53] "
-        "`poolbook why -verbose slot1@node` tells the whole life, with where each record stands.",
+        "Slot slot1@node has been Unclaimed/Idle since 2026-11-20 22:36:40. The slot became available for jobs: "
+        "IS_OWNER is not true; its log: IS_OWNER is false (Owner/Idle -> Unclaimed/Idle by transition 1 (A)). "
+        "[StartLog:53] `poolbook why -verbose slot1@node` tells the whole life, with where each record stands.",
         "The slot came with machine node, as a static slot. [StartLog:41]",
-        "The slot became free for jobs: IS_OWNER is not true; START is not asked; its log: IS_OWNER is false "
-        "(Owner/Idle -> Unclaimed/Idle by "
-        "transition 1 (A)). [StartLog:53]",
+        "The slot became available for jobs: IS_OWNER is not true; its log: IS_OWNER is false (Owner/Idle -> "
+        "Unclaimed/Idle by transition 1 (A)). [StartLog:53]",
     ]
 
 
@@ -735,8 +733,8 @@ def test_a_job_that_only_an_older_part_of_the_queues_log_has_is_told_of() -> Non
 # Trace and job -> how the sentences of its evictions go on without their evidence.
 CAUSES = {
     ("traces/02-owner-return", "1.0"): [
-        "after 46 s: the slot's PREEMPT became true.",
-        "after 9 s: the slot's PREEMPT became true.",
+        "after 46 s: PREEMPT became true.",
+        "after 9 s: PREEMPT became true.",
         "after 5 s; its log says: via condor_rm (by user alice) (code 1023, JobRemoved: it was removed).",
     ],
     ("runs/killed-starter", "1.1"): [
@@ -758,9 +756,9 @@ def test_who_is_continued_since_it_has_to_leave_is_told_so() -> None:
     log, _ = recorded(TRACES / "02-owner-return")
     texts = [one.text for one in why(log, "1.0").life if one.code == "log_continued"]
     assert [text.partition("@localhost")[2] for text in texts] == [
-        ": the slot's CONTINUE became true.",
-        ": the slot's PREEMPT became true.",
-        ": the slot's policy had it leave.",
+        ": CONTINUE became true.",
+        ": PREEMPT became true.",
+        ": PREEMPT became true, and the job's retirement time is over.",
     ]
 
 

@@ -27,7 +27,8 @@ def test_a_cause_of_an_own_event_stands_once_and_is_one() -> None:
 
 
 def test_what_a_startd_writes_leads_to_causes_of_the_table() -> None:
-    assert {cause for _, _, cause in REASONS if cause} <= CAUSES.keys()
+    assert {cause for _, _, cause, _ in REASONS if cause} <= CAUSES.keys()
+    assert {cause for _, cause, _, _ in REASONS} <= OWN
 
 
 @together(

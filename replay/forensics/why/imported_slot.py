@@ -16,12 +16,12 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.ports.log import Log
-from ....domain.state_machines import DELETED, DIALECTS, state
+from ....domain.state_machines import DELETED, state
 from ...listing import transition
-from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, advise, answer
+from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, advise, answer, explaining
 from ...narration.wording import instant
-from ...narration.words import TELLING, effect
-from ...runs.causes import meaning
+from ...narration.words import row_code
+from ...runs.causes import cause_of_move, meaning
 from ...runs.slot_records import Slots
 from ..imported_log import PlaceNames
 from .job_history import SECOND
@@ -29,8 +29,6 @@ from .match_runs import MatchesOfSlots
 from .record_words import host_of, preempted
 from .unknown_thing import unknown_slot
 
-CAUSES = {row.number: row.cause for dialect in DIALECTS.values() for row in dialect.slot_rows}
-"""What the tables say of each row; the dialect's words where it has its own."""
 RELEASED = "RELEASE_CLAIM"  #: what a startd writes of a claim that its access point gave back
 MOST, BEGINNING = 60, 6
 """So many sentences are told of what led there, and so many of them of its beginning: a claim may run 1,000 jobs."""
@@ -104,7 +102,8 @@ class _Life:
         if state(event.target) == "Claimed" and state(event.source) != "Claimed":
             self.chain = self.chain[max(self._lately, self._asked) :]
             self.claimed, self.first_job = event.at, ""
-        facts = _why(event)
+        facts = {"why": meaning(event.reason)}
+        facts |= {"evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
         job = self.job
         facts |= {"job": f"job {job}" if job else "its job", "row": transition(event.row)}
         facts |= {"source": event.source, "target": "no more" if event.target == DELETED else event.target}
@@ -113,7 +112,7 @@ class _Life:
         if event.target in ("Claimed/Idle", "Claimed/Cleaning"):
             self.job = ""
         self.pair = event.target
-        code = "died" if event.target == DELETED else effect(event.source, event.target, job)
+        code = row_code(event.row, event.target, cause_of_move(event.reason), job)
         self.since = self._say(position, event, code, **facts)
         self._lately, self._asked = len(self.chain), 0
 
@@ -182,7 +181,7 @@ class _Life:
         facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
         facts |= {"runs": self.job, "holder": self.holder}
         head = Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
-        steps = [since, *(step for step in reversed(self.chain) if step is not since and step.code in TELLING)]
+        steps = [since, *explaining(self.chain, since)]
         about = {"until": instant(self.last, self.zone), "thing": self.name}
         advice = advise("see_records" if self.at is None else "see_life", head, **about)
         return answer(head, steps, advice, self._life())
@@ -234,19 +233,6 @@ _TOLD = {
     "told": "{words}",
     "released": "The access point gave it back",
 }
-
-
-def _why(event: e.SlotTransitioned) -> dict[str, str]:
-    """Tell why it moved: the startd's words and what they mean, else what the table says of the row."""
-    cause, _, _ = CAUSES.get(event.row, "its log does not say why").partition(". ")
-    why = meaning(event.reason) or lower(cause.rstrip("."))
-    return {"why": why, "evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
-
-
-def lower(text: str) -> str:
-    """Let a sentence go on behind a colon."""
-    begins = ("It ", "Its ", "The ", "A ", "Somebody ", "No ")
-    return text[:1].lower() + text[1:] if text.startswith(begins) else text
 
 
 ORPHANED = "orphaned"
