@@ -20,7 +20,8 @@ LEAST_OTHERS: Final = 3  #: the number of other transitions that must have a lin
 
 class ExpectedLines(NamedTuple):
     """The words that precede transitions from one of `sources` to one of `targets` on the same slot: words of
-    ``reports.OF_SLOTS``, "job" (its number), or the beginning of one of the transition's reasons."""
+    ``reports.OF_SLOTS``, "job" (its number), or the beginnings (one, or several separated by |) of one of the
+    transition's reasons."""
 
     sources: str
     targets: str
@@ -39,6 +40,16 @@ EXPECTED_LINES: Final = (
     ExpectedLines("Claimed/Cleaning", "Claimed/Idle, Preempting/Vacating", ("starter_gone", "starter exited")),
     ExpectedLines("Preempting/Vacating", "Owner/Idle, Claimed/Idle", ("starter_gone", "starter exited")),
     ExpectedLines("Claimed/Retiring", "Preempting/Vacating, Preempting/Killing", ("claim retirement ended",)),
+    ExpectedLines("Claimed/Busy", "Preempting/Vacating", ("preempting claim based on", "claim retirement ended")),
+    ExpectedLines("Claimed/Suspended", "Preempting/Vacating", ("preempting claim based on|Called deactivate_claim",)),
+    ExpectedLines(
+        "Claimed/Busy",
+        "Claimed/Retiring",
+        ("retiring due to|PREEMPT is TRUE|received VACATE|Initiating|shutdown graceful",),
+    ),
+    ExpectedLines(
+        "Claimed/Busy, Claimed/Suspended", "Preempting/Killing", ("received|shutdown fast|claim lease expired|KILL",)
+    ),
     ExpectedLines("Owner/Idle, Owner/Retiring", "Unclaimed/Idle", ("IS_OWNER is false",)),
     ExpectedLines("Unclaimed/Idle", "Matched/Idle", ("match notification protocol successful",)),
     ExpectedLines("Drained/Retiring", "Drained/Idle", ("draining is complete",)),
@@ -88,10 +99,10 @@ class LineCensus:
             if words in _NEEDS and _NEEDS[words] not in said:
                 continue
             key = (dynamic, number, words)
-            if words in said or f"/ {words}" in f"/ {event.reason}":
+            if words in said or any(f"/ {one}" in f"/ {event.reason}" for one in words.split("|")):
                 self._said[key] = self._said.get(key, 0) + 1
             elif len(lacking := self._lacking.setdefault(key, [])) < 2:
-                name = _CALLED.get(words, repr(words))
+                name = _CALLED.get(words, " or ".join(map(repr, words.split("|"))))
                 lacking.append(
                     finding(f"this startd tells of {name} before each other such transition: a line was taken out")
                 )
