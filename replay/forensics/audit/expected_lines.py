@@ -48,7 +48,9 @@ EXPECTED_LINES: Final = (
         ("retiring due to|PREEMPT is TRUE|received VACATE|Initiating|shutdown graceful",),
     ),
     ExpectedLines(
-        "Claimed/Busy, Claimed/Suspended", "Preempting/Killing", ("received|shutdown fast|claim lease expired|KILL",)
+        "Claimed/Busy, Claimed/Idle, Claimed/Suspended",
+        "Preempting/Killing",
+        ("received|shutdown fast|claim lease expired|KILL|claiming protocol successful",),
     ),
     ExpectedLines("Owner/Idle, Owner/Retiring", "Unclaimed/Idle", ("IS_OWNER is false",)),
     ExpectedLines("Unclaimed/Idle", "Matched/Idle", ("match notification protocol successful",)),

@@ -24,7 +24,7 @@ ATTRIBUTES: Final = (
     "LastRemoteHost", "LastRemoteWallClockTime", "MachineAttrSlotWeight0", "MemoryUsage", "NumHolds",
     "NumHoldsByReason", "NumJobReconnects", "NumJobStarts", "NumShadowStarts", "Owner", "ProcId", "PublicClaimId",
     "QDate", "RemoteHost", "RemoteSysCpu", "RemoteUserCpu", "RemoteWallClockTime", "ResidentSetSize_RAW", "ServerTime",
-    "TotalJobReconnectAttempts", "User", "VacateReasonCode",
+    "TotalJobReconnectAttempts", "User", "UserLog", "VacateReasonCode",
 )  # fmt: skip
 """All attributes that are read of a job's ad."""
 

@@ -34,6 +34,7 @@ LEAVING: Final = MINUTE
 DYING: Final = SECOND  #: what is written so shortly before a daemon's last sign may not have reached every file
 
 Job = tuple[int, int]
+_Position = tuple[int, int]  #: an instant and a line
 Deaths = dict[str, list[tuple[int, int]]]
 """The deaths of daemons by the letters of their logs: each from the daemon's last sign to the next one's beginning, or
 the instant that its master tells."""
@@ -54,15 +55,16 @@ class PairRule(NamedTuple):
 
 
 PAIRS: Final = {
-    "matched": PairRule("N", "M", "a match", NEAR, "N", least=1),
+    "matched": PairRule("N", "M", "a match", 0, "N", least=1),
+    "rejected": PairRule("N", "M", "a rejection", 0, "N"),
     "began": PairRule("D", "P", "the start of a shadow", NEAR, "D"),
     "ended": PairRule("D", "P", "the end of a shadow's run", FAR, "D"),
     "ran": PairRule("D", "S", "the end of a run", 10 * SECOND, "DL", (True, False)),
     "entry": PairRule("E", "U", "an entry", NEAR, "D"),
     "left": PairRule("Q", "H", "that the job left the queue", ANY, "D", (True, False)),
 }
-ENTRIES: Final = frozenset({0, 4, 5, 9, 13})
-"""The entries that every job event log has, but those that the audit of facts counts (001, 012)."""
+ENTRIES: Final = frozenset({0, 1, 4, 5, 9, 12, 13})
+"""The entries that every job event log has."""
 DONE: Final = frozenset({"100", "115"})
 """How a shadow exits whose job ended by itself."""
 OVER: Final = DONE | {"102", "103", "107", "112", "113"}  #: how a shadow exits whose run ended, in whatever way
@@ -88,6 +90,7 @@ class Alone(NamedTuple):
     letter: str
     other: Told | None = None
     again: bool = False  #: the same file has another such record, which the other file has
+    whole: bool = False  #: the other file tells nothing at all of the job
 
 
 @define
@@ -114,6 +117,10 @@ class UnpairedRecords:
     alone: dict[tuple[str, int, int], list[Alone]] = field(factory=dict)
     _chains: dict[str, set[int]] = field(factory=dict)
     _last_entries: dict[int, int] = field(factory=dict)  #: the last entry's instant in each job event log
+    _paired: dict[tuple[int, int], tuple[_Position, _Position]] = field(factory=dict)
+    """The first and the last record of a file that another one has, too, by both chains."""
+    _users: dict[str, dict[Job, tuple[set[int], Told]]] = field(factory=dict)
+    """The jobs of each user's log, by its path: the chains that have them, and how the EventLog begins."""
     _matches: dict[tuple[int, bool], list[tuple[int, Job, str]]] = field(factory=dict)
     """The matches of a NegotiatorLog: with the line that it writes into the MatchLog, too, and without."""
 
@@ -123,8 +130,8 @@ class UnpairedRecords:
             if one.letter == "N" and one.what == "matched":
                 worded = "startd" in json.loads(one.body)
                 self._matches.setdefault((one.chain, worded), []).append((one.at, job, f"{one.source}:{one.line}"))
-        entries, compared = (ENTRIES, {"1", "12"}) if counted else (ENTRIES | {1}, {"12"})
-        told, counts = _told(heard, entries), dict[int, Counter[str]]()
+        compared = {"1", "12"} if counted else {"12"}
+        told, counts = _told(heard), dict[int, Counter[str]]()
         for one in heard:
             if one.letter in "UE":
                 counts.setdefault(one.chain, Counter()).update([one.what] if one.what in compared else [])
@@ -133,6 +140,12 @@ class UnpairedRecords:
             for letter in (rule.first, rule.second):
                 self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
             self._pair(name, rule, job, told, counts)
+        log = next(
+            (path for one in heard if one.letter in "HQ" and (path := text_of(json.loads(one.body), "UserLog"))), ""
+        )
+        pool_wide = [entries[0] for entries in told.get(("entry", "E"), {}).values()]
+        if log and len(pool_wide) == 1:
+            self._users.setdefault(log, {})[job] = {one.chain for one in heard if one.letter == "U"}, pool_wide[0]
 
     def _pair(
         self,
@@ -152,12 +165,22 @@ class UnpairedRecords:
                 one, two = mine.get(chain, []), theirs.get(other, [])
                 both, left, right = _paired(one, two, rule.slack)
                 key = (name, chain, other)
-                self.agreed[key] = self.agreed.get(key, 0) + both
+                self.agreed[key] = self.agreed.get(key, 0) + len(both)
+                for pair in both:
+                    self._reach(*pair)
                 pairs = list(_alone(rule, job, left, right, one, two))
                 if pairs:
                     self.alone.setdefault(key, []).extend(pairs)
 
+    def _reach(self, one: Told, other: Told) -> None:
+        """Extend the part of each file that the other one covers."""
+        for mine, its in ((one, other), (other, one)):
+            at = _position(mine)
+            first, last = self._paired.get((mine.chain, its.chain), (at, at))
+            self._paired[mine.chain, its.chain] = min(first, at), max(last, at)
+
     def finish(self) -> Iterator[AuditFinding]:
+        self._absent()
         for name, rule in PAIRS.items():
             yield from self._judge(name, rule)
         yield from self._unworded()
@@ -178,9 +201,22 @@ class UnpairedRecords:
             agreed = self.agreed.get((name, first, second), 0)
             if name == "entry":  # users' logs are all written alike
                 agreed = sum(self.agreed.get((name, first, chain), 0) for chain in pools[1])
-            found = [alone for alone in _told_otherwise(found) if self._certain(alone, first, second)]
-            if agreed >= rule.least and len(found) == 1:
+            moved = name == "entry" and _moved_alike(found)
+            found = [one for one in _told_otherwise(found) if moved or self._certain(one, first, second)]
+            one_job = name == "entry" and len({(one.job, one.letter) for one in found}) == 1
+            if agreed >= rule.least and (len(found) == 1 or (one_job and (moved or found[0].whole))):
                 yield self._finding(found[0], second if found[0].letter == rule.first else first)
+
+    def _absent(self) -> None:
+        """Note the jobs that a user's log lacks, though it has all others whose ads name it."""
+        rule = PAIRS["entry"]
+        for jobs in self._users.values():
+            for chain in set[int]().union(*(chains for chains, _ in jobs.values())):
+                lacking = [(job, told) for job, (chains, told) in jobs.items() if chain not in chains]
+                if len(lacking) == 1 and len(jobs) > AGREED:
+                    job, told = lacking[0]
+                    alone = Alone(rule, job, told, rule.first, whole=True)
+                    self.alone.setdefault(("entry", told.chain, chain), []).append(alone)
 
     def _unworded(self) -> Iterator[AuditFinding]:
         """Yield the only match that the NegotiatorLog tells without the line of it, which all others have."""
@@ -212,7 +248,10 @@ class UnpairedRecords:
         lacking_chain = second if alone.letter == rule.first else first
         lacking = self.spans.get(lacking_chain)
         if lacking is not None and lacking.letter in "MN" and not lacking.first < at < lacking.last:
-            return False  # nothing tells where the log of a negotiator begins and ends: it may have been cut there
+            # Nothing tells where the log of a negotiator begins and ends: it may have been cut there.
+            covered = self._paired.get((alone.told.chain, lacking_chain))
+            if covered is None or not covered[0] < _position(alone.told) < covered[1]:
+                return False
         if alone.letter == "U" and at >= self._last_entries.get(lacking_chain, 0):
             return False  # the EventLog tells of no job afterwards: it may have been copied before
         if lacking is not None and not lacking.begun and at < lacking.first:
@@ -226,7 +265,10 @@ class UnpairedRecords:
         what = f"{rule.what} {told.key}".rstrip()
         file, line = self.sources.place(told.stimulus)
         story = [self.sources.told(told.at, told.stimulus, f"{what}, says {mine}")]
-        if alone.other is not None:
+        if alone.other is not None and alone.other.key != told.key:
+            words = f"{what}, says {mine}; {alone.other.key}, says {theirs}: one of them was changed"
+            story.append(self.sources.told(alone.other.at, alone.other.stimulus, f"{alone.other.key}, says {theirs}"))
+        elif alone.other is not None:
             by = abs(alone.other.at - told.at) / SECOND
             order = "after" if told.at > alone.other.at else "before"
             words = f"{what}: {mine} has it {by:g} s {order} {theirs}: the time of one was changed"
@@ -258,9 +300,21 @@ def _told_otherwise(found: Sequence[Alone]) -> list[Alone]:
     return left
 
 
-def _paired(one: Sequence[Told], two: Sequence[Told], slack: int) -> tuple[int, list[Told], list[Told]]:
-    """Pair records in the order of time; return how many pairs there are, and what is left of each side."""
-    both, left, right = 0, list[Told](), list[Told]()
+def _position(told: Told) -> _Position:
+    return told.at, int(told.stimulus.partition(":")[2])
+
+
+def _moved_alike(found: Sequence[Alone]) -> bool:
+    """Return True if one file has several entries of one job, and only these, at another time by the same amount."""
+    moved = {(one.job, one.told.at - one.other.at) for one in found if one.other is not None}
+    return len(found) > 1 and len(moved) == 1 and all(one.other is not None for one in found)
+
+
+def _paired(
+    one: Sequence[Told], two: Sequence[Told], slack: int
+) -> tuple[list[tuple[Told, Told]], list[Told], list[Told]]:
+    """Pair records in the order of time; return the pairs, and what is left of each side."""
+    both, left, right = list[tuple[Told, Told]](), list[Told](), list[Told]()
     for key in dict.fromkeys(told.key for told in (*one, *two)):
         # Of two at one time the one that the other file must have: a job held at its exit has two EPOCH ads.
         mine, theirs = (
@@ -271,9 +325,7 @@ def _paired(one: Sequence[Told], two: Sequence[Told], slack: int) -> tuple[int, 
             _leave_optional(theirs, right, mine[0].at)
             _leave_optional(mine, left, theirs[0].at)
             if abs(mine[0].at - theirs[0].at) <= slack + max(mine[0].late, theirs[0].late):
-                both += 1
-                mine.pop(0)
-                theirs.pop(0)
+                both.append((mine.pop(0), theirs.pop(0)))
             elif mine[0].at < theirs[0].at:
                 left.append(mine.pop(0))
             else:
@@ -295,18 +347,20 @@ def _alone(
     theirs = list(right)
     for told in left:
         other = next((its for its in theirs if its.key == told.key), None)
+        if other is None and rule is PAIRS["rejected"]:
+            other = next((its for its in theirs if its.at == told.at), None)
         if other is not None:
             theirs.remove(other)
         again = sum(1 for its in one if its.key == told.key and its.at == told.at) > 1
         if told.must or (other is not None and other.must):
-            yield Alone(rule, job, told._replace(must=True), rule.first, other, again)
+            yield Alone(rule, job, told._replace(must=True), rule.first, other, again, not two)
     for told in theirs:
         again = sum(1 for its in two if its.key == told.key and its.at == told.at) > 1
         if told.must:
-            yield Alone(rule, job, told, rule.second, None, again)
+            yield Alone(rule, job, told, rule.second, None, again, not one)
 
 
-def _told(heard: Iterable[JobRecord], entries: frozenset[int]) -> dict[tuple[str, str], dict[int, list[Told]]]:
+def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[Told]]]:
     """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
     found: dict[tuple[str, str], dict[int, list[Told]]] = {}
 
@@ -317,12 +371,14 @@ def _told(heard: Iterable[JobRecord], entries: frozenset[int]) -> dict[tuple[str
     shadows: set[tuple[int, str]] = set()
     for one in heard:
         if one.letter in "UE":
-            if (number := int(one.what)) in entries:
+            if (number := int(one.what)) in ENTRIES:
                 add("entry", one, one.at, f"{number:03}")
             continue
         facts = json.loads(one.body)
         if one.letter in "NM" and one.what == "matched":
             add("matched", one, one.at, f"of {facts.get('slot', '')}")
+        elif one.letter in "NM" and one.what == "rejected":
+            add("rejected", one, one.at, facts.get("words", ""))
         elif one.letter == "D" and one.what == "shadow_began":
             add("began", one, one.at)
             shadows.add((one.chain, facts.get("shadow", "")))
