@@ -151,7 +151,12 @@ def test_a_lie_is_found_by_its_rule(of_a_rule: int) -> None:
         tried[rule] += 1
         if tried[rule] <= of_a_rule:
             found = findings({**files, lie.file: lie.text(files)})
-            assert any(one.rule == rule and words in one.words for one in found), (lie.kind, lie.file, lie.line(files), found)
+            assert any(one.rule == rule and words in one.words for one in found), (
+                lie.kind,
+                lie.file,
+                lie.line(files),
+                found,
+            )
     assert tried.keys() == {rule for rule, _ in FOUND_BY.values()}
 
 
@@ -159,5 +164,7 @@ def test_a_lie_is_found_by_its_rule(of_a_rule: int) -> None:
 def test_of_many_lies_few_are_missed() -> None:
     files = read(RECORDINGS / "busy")
     lies = spread(falsified(files, 5), MANY)
-    missed = [(lie.kind, lie.file, lie.line(files)) for lie in lies if not findings({**files, lie.file: lie.text(files)})]
+    missed = [
+        (lie.kind, lie.file, lie.line(files)) for lie in lies if not findings({**files, lie.file: lie.text(files)})
+    ]
     assert len(missed) <= (1 - SHARE) * len(lies), missed
