@@ -244,6 +244,7 @@ class StimulusExtraction:
     def on_failed(self, name: str, found: re.Match[str]) -> None:
         """Take a failed claim. A better match that waited was gone before the slot was free for it."""
         slot = self._slot(name)
+        slot.going, slot.awaited = [], 0
         gone = next((n for n in range(len(self.run.steps) - 1, -1, -1) if self._is_end(name, n)), None)
         if slot.waiting and not slot.accepted and gone is not None:
             step = self.run.steps[gone]

@@ -6,6 +6,7 @@ Each folder of recorded runs is a case, and the same code takes each apart (``te
 from __future__ import annotations
 
 import gzip
+import tarfile
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,8 @@ POINTS = {path.parent.name: path.parent for path in sorted((DATA / "points").glo
 """Further runs of an execution point, recorded after the code that takes them apart was written."""
 WHOLE = {path.parent.name: path.parent for path in sorted((DATA / "recordings").glob("*/StartLog.gz"))}
 """Recordings of whole pools."""
+HONEST = sorted((DATA / "honest").glob("one-*.tar.xz"))
+"""Recordings of whole pools of one machine."""
 BY_RUN = RUNS | POINTS | WHOLE
 NAMES = list(BY_RUN)
 
@@ -47,6 +50,18 @@ def test_slots_go_the_way_of_the_recorded_ones_entry_by_entry(run: str) -> None:
     found = compared(run)
     assert [str(difference) for difference in found.differences] == []
     assert found.equal
+    assert found.same == found.entries > 0
+
+
+@pytest.mark.parametrize("archive", HONEST, ids=lambda archive: archive.name.partition(".")[0])
+def test_slots_of_a_recording_that_the_audit_reads_go_the_way_of_the_recorded_ones(
+    archive: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(archive) as file:
+        file.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    found = compare(folder)
+    assert [str(difference) for difference in found.differences] == []
     assert found.same == found.entries > 0
 
 

@@ -159,6 +159,28 @@ def test_a_piece_of_a_partitionable_slot_is_asked_for_by_the_dynamic_slots_name(
     }  # fmt: skip
 
 
+PART = [
+    "slot1: Job 3.0 requesting resources: Cpus=1.000000, Memory=128, Disk=1048576 ,GPUs=0.000000",
+    "slot1_1: New dSlot of type 1 allocated", "slot1_1: \tCpus: 1.00, Memory: 128, Swap: 0, Disk: 1048576, GPUs: 0",
+    "slot1: Request accepted.", "slot1_1: Remote owner is alice@node7",
+]  # fmt: skip
+KILLED = "slot1_2: Canceled ClaimLease timer (43)"
+
+
+@together(
+    ("lines", "gone"),
+    [
+        (["slot1: Schedd sending 1 preempting claims.", KILLED], ("slot1_2@node7",)),
+        # a claim that fails takes nothing: what is killed after it goes for another reason
+        (["slot1: Schedd sending 1 preempting claims.", "slot1: State change: claiming protocol failed", KILLED], ()),
+    ],
+)
+def test_a_claim_of_a_part_names_the_slots_that_were_killed_for_it(lines: list[str], gone: tuple[str, ...]) -> None:
+    asked = stimuli(*lines, *PART)[-1]
+    assert isinstance(asked, s.RequestClaim)
+    assert asked.preempts == gone
+
+
 def _decided(slot: str, pair: str) -> str:
     return f"{slot}: eval_policy state should be: {pair} 7 because of the policy"
 
