@@ -95,6 +95,8 @@ class Audit:
     lost: list[AuditFinding] = field(factory=list)
     """Jobs that are heard of no more though others go on; no rule is broken."""
     repeated: list[AuditFinding] = field(factory=list)  #: legal repetitions of events
+    noted: list[AuditFinding] = field(factory=list)
+    """What breaks a rule unless files were cut, or copied one after another."""
     violations: list[AuditFinding] = field(factory=list)
     contradictions: list[Contradiction] = field(factory=list)
     quarantined: list[UnreadRecord] = field(factory=list)
@@ -113,7 +115,7 @@ class Audit:
     @property
     def verdict(self) -> str:
         """Return "sound", "not sound" or "nothing read"."""
-        if self.violations or self.seal:
+        if self.violations or self.contradictions or self.seal:
             return "not sound"
         return "sound" if self.judged else "nothing read"
 

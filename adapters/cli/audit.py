@@ -65,6 +65,7 @@ def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
     utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", their stories in UTC"
     for title, findings in (
         (f"not allowed{utc}", found.violations),
+        ("noted, and allowed if files were cut, or copied one after another", found.noted),
         ("jobs that were lost", found.lost),
         ("events that came twice, and may", found.repeated),
     ):
@@ -77,16 +78,14 @@ def report(name: str, found: Audit, zone: tzinfo, most: int | None = SHOWN) -> I
 
 def verdict(found: Audit) -> str:
     """Return "sound", the number of faults, or that there was nothing to judge."""
-
     if found.verdict == "nothing read":
         return "nothing was read that could be judged: no verdict"
     wrong = [
         counted(len(found.violations), "violation") if found.violations else "",
         "the seal is broken" if found.seal else "",
+        counted(len(found.contradictions), "contradiction") if found.contradictions else "",
     ]
-    also = counted(len(found.contradictions), "contradiction") if found.contradictions else ""
-    said = [*filter(None, wrong), *filter(None, [also])]
-    return ", ".join(said) if not found.sound else ", but ".join(["sound", *said])
+    return ", ".join(filter(None, wrong)) or "sound"
 
 
 def _read(found: Audit, zone: tzinfo) -> Iterator[str]:
@@ -252,6 +251,7 @@ def as_json(name: str, found: Audit) -> dict[str, object]:
         "quarantined": [asdict(each) for each in found.quarantined],
         "gaps": spans(found.gaps),
         "unaccounted": spans(found.unaccounted),
+        "noted": listed(found.noted),
         "lost": listed(found.lost),
         "repeated": listed(found.repeated),
         "torn": [{"file": file, "bytes": size} for file, size in found.torn],

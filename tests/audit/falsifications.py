@@ -166,10 +166,12 @@ def _ads(text: str) -> list[tuple[int, int]]:
 
 
 def _ad_dropped(name: str, such: str = "") -> Places:
+    """Take an ad out between two others: a file without its first or last one may have been cut, or copied early."""
+
     def places(files: Files) -> Iterator[Place]:
         for file, text in _texts(files, name):
             for begin, end in _ads(text):
-                if re.search(such, text[begin:end], re.MULTILINE):
+                if begin > 0 and end < len(text) and re.search(such, text[begin:end], re.MULTILINE):
                     yield file, (Span(begin, end),)
 
     return places

@@ -164,6 +164,48 @@ def test_a_shadow_that_was_started_after_one_was_killed_is_another_run() -> None
     assert accused(examine([_ad(killed | nothing, "startd_history"), _ad(began | nothing, "epochs")])) == []
 
 
+@pytest.mark.parametrize(("number", "facts"), [(1, ["placed"]), (2, [])])
+def test_a_shadow_that_follows_a_killed_one_within_a_second_is_another_run(number: int, facts: list[str]) -> None:
+    """The starter outlives its shadow, so that its run overlaps the next shadow's; only their numbers differ."""
+    killed = {"JobCurrentStartDate": BEGIN + 10, "CompletionDate": BEGIN + 20, "JobDuration": 9.5}
+    began = {"EpochAdType": '"EPOCH"', "JobCurrentStartDate": BEGIN + 12, "EpochWriteDate": BEGIN + 19}
+    nothing = dict.fromkeys(("RemoteWallClockTime", "ActivationDuration", "JobCurrentStartExecutingDate"))
+    epoch = _ad(began | nothing | {"NumShadowStarts": number}, "epochs")
+    found = accused(examine([_ad(killed | nothing, "startd_history"), epoch]))
+    assert [fact for _, fact in found] == facts
+
+
+@pytest.mark.parametrize(
+    ("code", "facts"),
+    [
+        (1006, {"holds"}),  # the startd evicted the job: nothing hides a hold
+        (1, set()),  # it was held, and released before its shadow had exited: the schedd logs no hold then
+    ],
+)
+def test_a_hold_that_was_released_before_the_shadow_exited_is_in_no_log(code: int, facts: set[str]) -> None:
+    evicted, released = (4, 40, f"Job was evicted. Code {code} Subcode 0"), (13, 41, "Job was released.")
+    log = _entries(_SUBMITTED, (1, 11, _on("slot1")), evicted, released, (1, 60, _on("slot1")), (5, 90, _DONE))
+    held = {"NumHolds": 1, "NumHoldsByReason": "[ UserRequest = 1 ]", **_ENDED_AT_90, "NumJobStarts": 2}
+    nothing = dict.fromkeys(("RemoteWallClockTime", "LastRemoteWallClockTime", "CommittedTime", "ActivationDuration"))
+    found = examine([log, _ad(held | nothing)])
+    assert {one.fact for one in found.audit.contradictions} == facts
+
+
+@pytest.mark.parametrize(("count", "facts"), [(1, set()), (2, set()), (3, {"holds"})])
+def test_a_hold_of_a_running_job_may_be_counted_twice(count: int, facts: set[str]) -> None:
+    """A shadow that was evicting the job already exits with 107, and the schedd holds the job again for its code."""
+    evicted, held = (
+        (4, 40, "Job was evicted. Code 1 Subcode 0"),
+        (12, 40, "Job was held.\n\tby alice\n\tCode 1 Subcode 0"),
+    )
+    ran, released = (1, 11, _on("slot1")), (13, 41, "Job was released.")
+    log = _entries(_SUBMITTED, ran, evicted, held, released, (1, 60, _on("slot1")), (5, 90, _DONE))
+    counted = {"NumHolds": count, "NumHoldsByReason": f"[ UserRequest = {count} ]", **_ENDED_AT_90, "NumJobStarts": 2}
+    nothing = dict.fromkeys(("RemoteWallClockTime", "LastRemoteWallClockTime", "CommittedTime", "ActivationDuration"))
+    found = examine([log, _ad(counted | nothing)])
+    assert {one.fact for one in found.audit.contradictions} == facts
+
+
 # What stands in the ad of a job of one run instead, and the facts which it can no longer tell in one way.
 CONTRADICTORY: tuple[tuple[dict[str, object], set[str]], ...] = (
     ({"RemoteWallClockTime": 3620.0}, {"wall_runs"}),

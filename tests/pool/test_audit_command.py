@@ -48,7 +48,7 @@ KEYS = {
         "jobs",
         "gaps",
     ),
-    *("unaccounted", "lost", "repeated", "torn", "sources", "dialect", "imported", "events", "verdict"),
+    *("unaccounted", "noted", "lost", "repeated", "torn", "sources", "dialect", "imported", "events", "verdict"),
 }
 
 
@@ -262,10 +262,11 @@ def test_where_nothing_was_read_there_is_no_verdict() -> None:
     ]
 
 
-def test_a_contradiction_alone_leaves_a_log_sound_and_is_said_in_the_first_line() -> None:
+def test_a_contradiction_alone_makes_a_log_not_sound() -> None:
     audit = everything()
     audit.violations = []
-    assert next(report("audit.db", audit, UTC)) == "audit.db: sound, but 1 contradiction"
+    assert not audit.sound
+    assert next(report("audit.db", audit, UTC)) == "audit.db: 1 contradiction"
     audit.seal = [(3, "it changed")]
     assert next(report("audit.db", audit, UTC)) == "audit.db: the seal is broken, 1 contradiction"
 

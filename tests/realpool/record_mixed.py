@@ -3,22 +3,26 @@
     python tests/realpool/record_mixed.py -pool DIR -script SCRIPT -to FOLDER SEED...
 
 Each seed drives one pool for about a minute: jobs that end in every way, tools that interfere, and daemons that are
-killed. Its logs, spool and some ads are packed as FOLDER/mixed-SEED.tar.xz, and audited. The pool is honest, so each
-finding is a false accusation. Needs root; SCRIPT is the script that `make realpool` uses.
+killed or stand still. Its logs, spool and some ads are packed as FOLDER/mixed-SEED.tar.xz, and audited; of some pools
+the files are copied one after another while it runs, or cut at their heads. The pool is honest, so each finding is a
+false accusation. Needs root; SCRIPT is the script that `make realpool` uses.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -26,6 +30,13 @@ USERS = ("alice", "bob", "carol")
 LOG, SPOOL, EXECUTE = "var/log/condor", "var/spool/condor", "var/lib/condor/execute"
 IGNORED = re.compile(r"(SharedPort|Proc|KernelTuning|StarterLog\.testing|XferStats).*|\.schedd_classad|\..*|.*lock.*")
 DAEMONS = ("shadow", "shadow", "starter", "starter", "startd", "schedd", "negotiator", "collector")
+FREEZABLE = ("shadow", "starter", "startd", "schedd", "negotiator", "collector")
+RECORD_ENDS = (
+    (re.compile(r"(startd_)?history.*|epoch_history.*"), re.compile(rb"^\*\*\*.*\n", re.MULTILINE)),
+    (re.compile(r"EventLog.*|job.*\.log"), re.compile(rb"^\.\.\.\n", re.MULTILINE)),
+    (re.compile(r"(Sched|Start|Negotiator|Match)Log.*"), re.compile(rb"\n")),
+)
+"""The files whose heads may be cut, and where their records end."""
 JOB = """\
 #!/bin/sh
 # run.sh HOW SECONDS NUMBER: end in a certain way after some seconds
@@ -92,6 +103,13 @@ SETTINGS = (
     "CLAIM_PARTITIONABLE_LEFTOVERS = false",
     "JOB_START_COUNT = 1\nJOB_START_DELAY = 1",
     "NEGOTIATOR_DEBUG = D_FULLDEBUG D_MATCH",
+    "MAX_SCHEDD_LOG = 9000\nMAX_NUM_SCHEDD_LOG = 2\nMAX_STARTD_LOG = 30000\nMAX_NUM_STARTD_LOG = 2",
+    "MAX_HISTORY_LOG = 15000\nMAX_HISTORY_ROTATIONS = 2",
+    "MAX_EPOCH_HISTORY_LOG = 15000\nMAX_EPOCH_HISTORY_ROTATIONS = 2",
+    "EVENT_LOG_MAX_SIZE = 9000\nEVENT_LOG_MAX_ROTATIONS = 2",
+    "DAEMON_LIST = $(DAEMON_LIST) DEFRAG\nDEFRAG_INTERVAL = 6\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 3600\n"
+    "DEFRAG_REQUIREMENTS = true\nDEFRAG_MAX_CONCURRENT_DRAINING = 1\nDEFRAG_MAX_WHOLE_MACHINES = 1",
+    "TRUNC_SCHEDD_LOG_ON_OPEN = true\nTRUNC_STARTD_LOG_ON_OPEN = true",
 )
 JOBS = (
     "arguments = exit {s} {code}",
@@ -171,6 +189,12 @@ TOOLS = (
     ("root", "condor_userprio -resetusage {user}"),
     ("root", "condor_now {job} {other}"),
     ("owner", "condor_hold {job} -reason 'stop it' -subcode 9; condor_release {job}"),
+    ("root", "condor_vacate_job {job}; condor_hold {job}"),
+    ("root", "condor_hold {job}; sleep 1; condor_rm {job}"),
+    ("root", "condor_rm -constraint 'JobStatus == 2'; condor_rm -forcex -all"),
+    ("root", "condor_restart -fast; sleep 4"),
+    ("owner", "condor_submit -spool again.sub; condor_transfer_data {owner}"),
+    ("owner", "condor_submit_dag -force again.dag"),
 )  # fmt: skip
 
 
@@ -180,6 +204,7 @@ class MixedPool:
     def __init__(self, folder: Path, script: str, seed: int) -> None:
         self.folder, self.script, self.root = folder, script, folder / "root"
         self.random, self.jobs, self.done = random.Random(seed), 0, [f"seed {seed}"]
+        self.frozen: list[tuple[float, int]] = []
 
     def call(self, *words: str, limit: float = 60) -> str:
         try:
@@ -214,10 +239,23 @@ class MixedPool:
     def kill(self, *names: str, all_of_them: bool = False) -> None:
         pids = [pid for name in names for pid in self.processes(name)]
         for pid in pids if all_of_them else self.random.sample(pids, min(1, len(pids))):
-            try:
-                os.kill(pid, 9)
-            except ProcessLookupError:
-                continue
+            self.send(pid, signal.SIGKILL)
+
+    def freeze(self, name: str, seconds: int) -> None:
+        pids = self.processes(name)
+        for pid in self.random.sample(pids, min(1, len(pids))):
+            self.note(f"{name} stands still for {seconds} s")
+            self.send(pid, signal.SIGSTOP)
+            self.frozen.append((time.time() + seconds, pid))
+
+    def thaw(self, all_of_them: bool = False) -> None:
+        for until, pid in [one for one in self.frozen if all_of_them or one[0] <= time.time()]:
+            self.send(pid, signal.SIGCONT)
+            self.frozen.remove((until, pid))
+
+    def send(self, pid: int, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
     def empty(self) -> None:
         homes = [f"home/{user}" for user in USERS]
@@ -228,6 +266,12 @@ class MixedPool:
             run = self.root / "home" / user / "run.sh"
             run.write_text(JOB)
             run.chmod(0o755)
+            (run.parent / "again.sub").write_text(
+                "executable = run.sh\narguments = exit 3 0\nlog = job.log\nrequest_memory = 100\nrequest_disk = 1000\n"
+                "should_transfer_files = yes\nqueue\n"
+            )
+            nodes = "".join(f"JOB {node} again.sub\nRETRY {node} 1\n" for node in "AB")
+            (run.parent / "again.dag").write_text(f"{nodes}PARENT A CHILD B\n")
 
     def submit(self) -> None:
         choose, user = self.random, self.random.choice(USERS)
@@ -252,7 +296,9 @@ class MixedPool:
             name = choose.choice(DAEMONS)
             self.note(f"kill {name}")
             self.kill(name, all_of_them=choose.random() < 0.3)
-        elif roll < 0.33:
+        elif roll < 0.36:
+            self.freeze(choose.choice(FREEZABLE), choose.choice((2, 6, 12, 30)))
+        elif roll < 0.39:
             self.note("power failure")
             self.kill("master", all_of_them=True)
             self.kill("", all_of_them=True)
@@ -269,16 +315,34 @@ class MixedPool:
     def note(self, words: str) -> None:
         self.done.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {words}")
 
-    def collect(self, to: Path) -> None:
+    def collect(self, to: Path, seconds: float = 0) -> None:
+        """Copy the files, in so many seconds."""
+        files: list[tuple[Path, str]] = []
         for folder, name in ((LOG, "log"), (SPOOL, "spool")):
-            for entry in sorted((self.root / folder).iterdir()):
-                if entry.is_file() and not IGNORED.fullmatch(entry.name):
-                    (to / name).mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(entry, to / name / entry.name)
+            paths = sorted((self.root / folder).iterdir())
+            files += [(path, name) for path in paths if path.is_file() and not IGNORED.fullmatch(path.name)]
         for user in USERS:
-            for path in sorted((self.root / "home" / user).glob("job*.log")):
-                (to / "jobs" / user).mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, to / "jobs" / user / path.name)
+            files += [(path, f"jobs/{user}") for path in sorted((self.root / "home" / user).glob("job*.log"))]
+        self.random.shuffle(files)
+        for path, name in files:
+            (to / name).mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # it was rotated away meanwhile
+                shutil.copy2(path, to / name / path.name)
+            time.sleep(seconds / len(files))
+
+    def cut(self, to: Path) -> None:
+        """Cut the heads of one or two files that have no rotated parts, as an administrator does who wants room."""
+        parts = [path for path in sorted(to.rglob("*")) if path.is_file()]
+        stems = Counter(path.with_name(path.name.partition(".")[0]) for path in parts)
+        files = [path for path in parts if stems[path.with_name(path.name.partition(".")[0])] == 1]
+        cuttable = [(path, ends) for path in files for name, ends in RECORD_ENDS if name.fullmatch(path.name)]
+        for path, ends in self.random.sample(cuttable, min(self.random.randint(1, 2), len(cuttable))):
+            data = path.read_bytes()
+            places = [end.end() for end in ends.finditer(data)]
+            if len(places) > 2:
+                at = self.random.choice(places[: len(places) // 2])
+                path.write_bytes(data[at:])
+                self.note(f"cut {at} bytes from the head of {path.relative_to(to)}")
 
     def dump(self, to: Path) -> None:
         for name, command in (
@@ -305,17 +369,21 @@ def record(folder: Path, script: str, seed: int, to: Path) -> None:
     for _ in range(3):
         pool.submit()
     while time.time() < until:
+        pool.thaw()
         pool.act(config) if choose.random() < busy else pool.submit()
         time.sleep(choose.choice((0, 1, 1, 2, 4)))
     if choose.random() < 0.5:
         pool.run("condor_release -all")
         time.sleep(12)
+    pool.thaw(all_of_them=True)
     pool.dump(to)
     if running := choose.random() < 0.3:
-        pool.collect(to)
+        pool.collect(to, choose.choice((0, 0, 8, 20)))
     pool.call("down", str(folder))
     if not running:
         pool.collect(to)
+    if choose.random() < 0.25:
+        pool.cut(to)
     (to / "done.txt").write_text("\n".join(pool.done) + "\n")
 
 

@@ -254,6 +254,7 @@ class FactAuditor:
             for stated in things.disputed(fact, rows):
                 self._accuse(thing, stated, 0)
         self.audit.violations += (*unpaired.finish(), *statuses.finish(), *copied.finish())
+        self.audit.noted += unpaired.noted
         self.audit.violations += self._usage.finish(self.sources)
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
         self._excuse()
@@ -261,7 +262,7 @@ class FactAuditor:
 
     def _judge(self, job: str, life: RecordedJob) -> None:
         left_out = COUNTED_BY_SHADOWS if life.reconnected else frozenset()
-        if self._forgotten(life):
+        if forgotten := self._forgotten(life):
             left_out |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
         if (hidden := [one.hold_hidden for one in life.accounts if one.entries]) and all(hidden):
             left_out |= {"hold", "holds"}
@@ -271,7 +272,10 @@ class FactAuditor:
         for pair in differing_entries(life.accounts):
             self._accuse(job, list(pair), 0)
         for number, of_run in enumerate(statements_by_run(life), 1):
-            for stated in disputed([one for one in of_run if one.fact not in left_out]):
+            found = disputed([one for one in of_run if one.fact not in left_out])
+            if forgotten and any(stated[0].fact == "placed" for stated in found):
+                continue  # two shadows with one number: the schedd had forgotten the first
+            for stated in found:
                 self._accuse(job, stated, number)
 
     def _forgotten(self, life: RecordedJob) -> bool:

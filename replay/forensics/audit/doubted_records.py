@@ -47,16 +47,22 @@ class DoubtAuditor:
         self._accuse(event, self.sources.path(source).rpartition("/")[2], "aside", words)
 
     def _accuse(self, event: e.DaemonReported, thing: str, rule: str, words: str) -> None:
+        self.audit.violations.append(self._finding(event, thing, rule, words))
+
+    def _finding(self, event: e.DaemonReported, thing: str, rule: str, words: str) -> AuditFinding:
         file, line = self.sources.place(event.stimulus)
         told = (self.sources.told(event.at, event.stimulus, words),)
-        self.audit.violations.append(AuditFinding(thing, rule, words, event.at, file, line, told))
+        return AuditFinding(thing, rule, words, event.at, file, line, told)
 
     def finish(self) -> None:
         for events in self._displaced.values():
             for event in events if len(events) <= MOST else ():
                 moved, job, above = int(event.facts["bytes"]), event.facts["job"], event.facts.get("above", "")
-                if above or abs(moved) < ONE_AD:
-                    self._accuse(event, above or job, "displaced", _displaced(moved, job, above))
+                words = _displaced(moved, job, above)
+                if above:
+                    self._accuse(event, above, "displaced", words)
+                elif abs(moved) < ONE_AD:
+                    self.audit.noted.append(self._finding(event, job, "displaced", f"{words}, unless its head was cut"))
 
 
 def _displaced(moved: int, job: str, above: str) -> str:

@@ -141,7 +141,9 @@ class _EntryFacts:
     starts: int = 0
     wall: int = 0
     runs: int = 0
-    holds: list[Statement] = field(factory=list)
+    holds: int = 0
+    numbered: list[Statement] = field(factory=list)  #: the holds whose numbers the ads have, too
+    counted_twice: int = 0  #: holds that the schedd may count again when the shadow exits, as it does if that has 107
     holding: tuple[int, dict[str, str]] | None = None
     run: RecordedRun | None = None
     troubled: bool = False
@@ -221,26 +223,29 @@ class _EntryFacts:
         self.closing = ("removed", place, facts)
 
     def held(self, place: StatementSource, facts: dict[str, str]) -> None:
-        self.going = False
+        evicted, self.going, self.evicted_to_hold = self.evicted_to_hold, False, False
         if self.holding is not None and place.at - self.holding[0] < SECOND and self.holding[1] == facts:
             return  # both the schedd and the shadow wrote it
         self.holding = place.at, facts
-        self.holds.append(place.says("hold", facts.get("code", "0"), len(self.holds) + 1))
+        self.holds += 1
+        if not self.counted_twice:
+            self.numbered.append(place.says("hold", facts.get("code", "0"), self.holds))
+        self.counted_twice += evicted
 
     def released(self, place: StatementSource, facts: dict[str, str]) -> None:
-        self.account.hold_hidden |= self.holding is None and self.going
+        self.account.hold_hidden |= self.holding is None and (self.going or self.evicted_to_hold)
         self.holding = None
 
     def told(self) -> JobAccount:
         account, place = self.account, self.place
         seamless = account.seamless = account.submitted is not None and self.seamless
         more = None if seamless and self.closing is not None else ANY
-        for fact, count in (("starts", self.starts), ("holds", len(self.holds))):
-            account.said.append(place.measures(fact, count, more=more))
+        account.said.append(place.measures("starts", self.starts, more=more))
+        account.said.append(place.measures("holds", self.holds, more=self.counted_twice if more is None else more))
         if self.runs:
             account.said.append(place.measures("wall", self.wall, less=NEAR * self.runs))
         if seamless:
-            account.said += self.holds
+            account.said += self.numbered
         if self.closing is not None:
             self._closed(account, *self.closing)
         return account

@@ -78,6 +78,6 @@ def _sort(audit: Audit) -> None:
     audit.quarantined.sort(key=lambda r: (r.file, r.line))
     audit.gaps.sort(key=lambda g: (g.file, g.line))
     audit.unaccounted.sort(key=lambda u: (u.since, u.slot))
-    for findings in (audit.violations, audit.lost, audit.repeated):
+    for findings in (audit.violations, audit.noted, audit.lost, audit.repeated):
         findings.sort(key=lambda f: (f.at, f.file, f.line, f.thing, f.rule))
     audit.contradictions.sort(key=lambda c: (c.at, c.thing, c.fact, c.run))

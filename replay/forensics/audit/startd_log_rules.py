@@ -43,8 +43,8 @@ def _precedes(place: str, other: str) -> bool:
 
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
-_BREAKDOWNS: Final = frozenset({"4", *map(str, range(41, 50))})
-"""The statuses of a starter that broke down, or says that its slot is broken (HTCondor's exit.h)."""
+_BREAKDOWNS: Final = frozenset(map(str, (2, 3, 4, *range(15, 19), *range(41, 50))))
+"""The statuses of a starter that lost its shadow, broke down, or says that its slot is broken (HTCondor's exit.h)."""
 _EXITED: Final = "starter exited: "  #: before the pair in which the slot was then
 
 

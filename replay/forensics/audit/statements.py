@@ -216,7 +216,8 @@ def runs_of(life: RecordedJob) -> list[list[RecordedRun]]:
     groups: dict[int, list[_Entry]] = {}
     for number, entry in enumerate(runs):
         groups.setdefault(root(number), []).append(entry)
-    return [alike for group in groups.values() for alike in _told_apart(group)]
+    split = (alike for group in groups.values() for alike in _told_apart(group))
+    return [alike for alike in split if not any(_of_two_shadows(one, other) for one, other in combinations(alike, 2))]
 
 
 def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
@@ -262,8 +263,17 @@ def _agree(one: RecordedRun, other: RecordedRun) -> bool:
     return all(apart <= NEAR for apart in _instants(one, other))
 
 
+def _of_two_shadows(one: RecordedRun, other: RecordedRun) -> bool:
+    """Return True if the ads of two runs name two shadows. A shadow that reconnects counts as another one, but keeps
+    the start of the one before."""
+    both = one.shadow and other.shadow and one.placed is not None and other.placed is not None
+    return bool(both) and one.shadow != other.shadow and one.placed != other.placed
+
+
 def _apart(one: RecordedRun, other: RecordedRun) -> int | None:
     """Return how far two runs of different logs lie apart, in microseconds; None if they are not one."""
+    if _of_two_shadows(one, other):
+        return None
     nearest = min(_instants(one, other), default=ANY)
     if one.span is None or other.span is None:
         return nearest if nearest <= NEAR else None

@@ -19,13 +19,12 @@ from typing import Any, Final, NamedTuple
 from attrs import define, field
 
 from ....domain.imported.record_sources import KINDS, NOT_SWITCHED
-from ....domain.state_machines.hold_codes import FIRST_VACATE_CODE
 from ...audit_result import AuditFinding
 from ..sources import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
-from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, SECOND
+from .tolerances import ANY, LINGERING, MINUTE, NEAR, SECOND
 
 AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
 GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks
@@ -57,9 +56,9 @@ class PairRule(NamedTuple):
 PAIRS: Final = {
     "matched": PairRule("N", "M", "a match", 0, "N", least=1),
     "rejected": PairRule("N", "M", "a rejection", 0, "N"),
-    "began": PairRule("D", "P", "the start of a shadow", NEAR, "D"),
-    "ended": PairRule("D", "P", "the end of a shadow's run", FAR, "D"),
-    "ran": PairRule("D", "S", "the end of a run", 10 * SECOND, "DL", (True, False)),
+    "began": PairRule("D", "P", "the start of a shadow", MINUTE, "D"),
+    "ended": PairRule("D", "P", "the end of a shadow's run", LINGERING, "D"),
+    "ran": PairRule("D", "S", "the end of a run", LINGERING, "DL", (True, False)),
     "entry": PairRule("E", "U", "an entry", NEAR, "D"),
     "left": PairRule("Q", "H", "that the job left the queue", ANY, "D", (True, False)),
 }
@@ -68,6 +67,8 @@ ENTRIES: Final = frozenset({0, 1, 4, 5, 9, 12, 13})
 DONE: Final = frozenset({"100", "115"})
 """How a shadow exits whose job ended by itself."""
 OVER: Final = DONE | {"102", "103", "107", "112", "113"}  #: how a shadow exits whose run ended, in whatever way
+SPAWNED: Final = OVER - {"112"} | {"108", "116"}
+"""How a shadow exits that has told of its start: one that cannot open the job's log holds the job before that."""
 
 
 class Told(NamedTuple):
@@ -78,7 +79,6 @@ class Told(NamedTuple):
     stimulus: str
     chain: int
     must: bool = True  #: the other file has it, too
-    late: int = 0  #: by how much more than usual the times of both may differ, in microseconds
 
 
 class Alone(NamedTuple):
@@ -116,7 +116,7 @@ class UnpairedRecords:
     agreed: dict[tuple[str, int, int], int] = field(factory=dict)
     alone: dict[tuple[str, int, int], list[Alone]] = field(factory=dict)
     _chains: dict[str, set[int]] = field(factory=dict)
-    _last_entries: dict[int, int] = field(factory=dict)  #: the last entry's instant in each job event log
+    noted: list[AuditFinding] = field(factory=list)
     _paired: dict[tuple[int, int], tuple[_Position, _Position]] = field(factory=dict)
     """The first and the last record of a file that another one has, too, by both chains."""
     _users: dict[str, dict[Job, tuple[set[int], Told]]] = field(factory=dict)
@@ -135,7 +135,6 @@ class UnpairedRecords:
         for one in heard:
             if one.letter in "UE":
                 counts.setdefault(one.chain, Counter()).update([one.what] if one.what in compared else [])
-                self._last_entries[one.chain] = max(one.at, self._last_entries.get(one.chain, 0))
         for name, rule in PAIRS.items():
             for letter in (rule.first, rule.second):
                 self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
@@ -202,10 +201,15 @@ class UnpairedRecords:
             if name == "entry":  # users' logs are all written alike
                 agreed = sum(self.agreed.get((name, first, chain), 0) for chain in pools[1])
             moved = name == "entry" and _moved_alike(found)
-            found = [one for one in _told_otherwise(found) if moved or self._certain(one, first, second)]
-            one_job = name == "entry" and len({(one.job, one.letter) for one in found}) == 1
-            if agreed >= rule.least and (len(found) == 1 or (one_job and (moved or found[0].whole))):
-                yield self._finding(found[0], second if found[0].letter == rule.first else first)
+            lacks = {rule.first: second, rule.second: first}
+            found = [one for one in _told_otherwise(found) if moved or self._certain(one)]
+            cut = [] if moved else [one for one in found if self._may_be_cut(one, lacks[one.letter])]
+            if agreed < rule.least:
+                continue
+            if (one := _single([one for one in found if one not in cut], moved)) is not None:
+                yield self._finding(one, lacks[one.letter])
+            elif (one := _single(cut)) is not None:
+                self.noted.append(self._finding(one, lacks[one.letter], ", unless the file was cut there"))
 
     def _absent(self) -> None:
         """Note the jobs that a user's log lacks, though it has all others whose ads name it."""
@@ -231,8 +235,18 @@ class UnpairedRecords:
             told = (self.sources.told(at, stimulus, words),)
             yield AuditFinding("{}.{}".format(*job), "unpaired", words, at, file, line, told)
 
-    def _certain(self, alone: Alone, first: int, second: int) -> bool:
-        """Tell whether the other file would have the record."""
+    def _may_be_cut(self, alone: Alone, lacking: int) -> bool:
+        """Return True if the file that lacks a record has nothing before it or nothing behind it: its older part may be
+        gone, or it was copied earlier than the other file."""
+        if alone.other is not None:
+            return False
+        span, covered = self.spans.get(lacking), self._paired.get((alone.told.chain, lacking))
+        if span is not None and span.first < alone.told.at < span.last:
+            return False
+        return covered is None or not covered[0] < _position(alone.told) < covered[1]
+
+    def _certain(self, alone: Alone) -> bool:
+        """Return True if the other file, unless it was cut, would have the record."""
         at, rule = alone.told.at, alone.rule
         if not alone.told.must:
             return False
@@ -245,21 +259,10 @@ class UnpairedRecords:
         stays = LEAVING if rule is PAIRS["ended"] and alone.letter == "P" else 0
         if not rule.required[0 if alone.letter == rule.first else 1] or at + max(stays, GOES_ON) > self.ended:
             return False
-        lacking_chain = second if alone.letter == rule.first else first
-        lacking = self.spans.get(lacking_chain)
-        if lacking is not None and lacking.letter in "MN" and not lacking.first < at < lacking.last:
-            # Nothing tells where the log of a negotiator begins and ends: it may have been cut there.
-            covered = self._paired.get((alone.told.chain, lacking_chain))
-            if covered is None or not covered[0] < _position(alone.told) < covered[1]:
-                return False
-        if alone.letter == "U" and at >= self._last_entries.get(lacking_chain, 0):
-            return False  # the EventLog tells of no job afterwards: it may have been copied before
-        if lacking is not None and not lacking.begun and at < lacking.first:
-            return False
         deaths = (death for letter in rule.daemons for death in self.deaths.get(letter, ()))
         return not any(since - max(stays, DYING) <= at <= until + DYING for since, until in deaths)
 
-    def _finding(self, alone: Alone, lacking: int) -> AuditFinding:
+    def _finding(self, alone: Alone, lacking: int, unless: str = "") -> AuditFinding:
         rule, told = alone.rule, alone.told
         mine, theirs = KINDS[LETTERS[alone.letter]].name, self.sources.path(lacking).rpartition("/")[2]
         what = f"{rule.what} {told.key}".rstrip()
@@ -276,8 +279,14 @@ class UnpairedRecords:
         elif alone.again:
             words = f"{what} stands in {mine} once more than in {theirs}: it was put in here, or taken out there"
         else:
-            words = f"{what} is told by {mine}, and {theirs} lacks it: it was taken out there"
+            words = f"{what} is told by {mine}, and {theirs} lacks it: it was taken out there{unless}"
         return AuditFinding("{}.{}".format(*alone.job), "unpaired", words, told.at, file, line, tuple(story))
+
+
+def _single(found: Sequence[Alone], moved: bool = False) -> Alone | None:
+    """Return the only record, or the first of a job's entries that one file lacks altogether, or that were `moved`."""
+    one_job = len({(one.job, one.letter) for one in found if one.rule is PAIRS["entry"]}) == 1
+    return found[0] if len(found) == 1 or (one_job and (moved or found[0].whole)) else None
 
 
 def _told_otherwise(found: Sequence[Alone]) -> list[Alone]:
@@ -322,9 +331,9 @@ def _paired(
             for side in (one, two)
         )
         while mine and theirs:
-            _leave_optional(theirs, right, mine[0].at)
-            _leave_optional(mine, left, theirs[0].at)
-            if abs(mine[0].at - theirs[0].at) <= slack + max(mine[0].late, theirs[0].late):
+            _leave_farther(theirs, right, mine)
+            _leave_farther(mine, left, theirs)
+            if abs(mine[0].at - theirs[0].at) <= slack:
                 both.append((mine.pop(0), theirs.pop(0)))
             elif mine[0].at < theirs[0].at:
                 left.append(mine.pop(0))
@@ -335,9 +344,13 @@ def _paired(
     return both, left, right
 
 
-def _leave_optional(side: list[Told], unpaired: list[Told], at: int) -> None:
-    """Move records that the other file need not have out of the way of one that is nearer to an instant."""
-    while len(side) > 1 and not side[0].must and abs(side[1].at - at) < abs(side[0].at - at):
+def _leave_farther(side: list[Told], unpaired: list[Told], others: Sequence[Told]) -> None:
+    """Move records of which the other file has none, or may have none, out of the way of one that is nearer to its
+    next."""
+    at = others[0].at
+    while (
+        len(side) > 1 and (len(side) > len(others) or not side[0].must) and abs(side[1].at - at) < abs(side[0].at - at)
+    ):
         unpaired.append(side.pop(0))
 
 
@@ -364,11 +377,11 @@ def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[To
     """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
     found: dict[tuple[str, str], dict[int, list[Told]]] = {}
 
-    def add(name: str, one: JobRecord, at: int, key: str = "", must: bool = True, late: int = 0) -> None:
-        told = Told(at, key, f"{one.source}:{one.line}", one.chain, must, late)
+    def add(name: str, one: JobRecord, at: int, key: str = "", must: bool = True) -> None:
+        told = Told(at, key, f"{one.source}:{one.line}", one.chain, must)
         found.setdefault((name, one.letter), {}).setdefault(one.chain, []).append(told)
 
-    shadows: set[tuple[int, str]] = set()
+    starts: dict[tuple[int, str], Told] = {}
     for one in heard:
         if one.letter in "UE":
             if (number := int(one.what)) in ENTRIES:
@@ -380,17 +393,19 @@ def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[To
         elif one.letter in "NM" and one.what == "rejected":
             add("rejected", one, one.at, facts.get("words", ""))
         elif one.letter == "D" and one.what == "shadow_began":
-            add("began", one, one.at)
-            shadows.add((one.chain, facts.get("shadow", "")))
+            add("began", one, one.at, must=False)
+            starts[one.chain, facts.get("shadow", "")] = found["began", "D"][one.chain][-1]
         elif one.what == "shadow_gone" and facts.get("reason") == NOT_SWITCHED:
             found.get(("began", "D"), {}).get(one.chain, [None]).pop()  # no shadow was started for it
         elif one.letter == "D" and one.what == "shadow_gone":
-            how, shadow = facts.get("status") or facts.get("reason", ""), (one.chain, facts.get("shadow", ""))
-            late = 0 if how in DONE else LINGERING  # it may wait for a startd that does not answer
-            add("ended", one, one.at, "", how in OVER and shadow in shadows, late)
-            if how in DONE and shadow in shadows:
+            how = facts.get("status") or facts.get("reason", "")
+            start = starts.pop((one.chain, facts.get("shadow", "")), None)
+            add("ended", one, one.at, must=how in OVER and start is not None)
+            if how in DONE and start is not None:
                 add("ran", one, one.at)
-            shadows.discard(shadow)
+            if how in SPAWNED and start is not None:  # a shadow that was killed may have been so at once
+                began = found["began", "D"][one.chain]
+                began[began.index(start)] = start._replace(must=True)
         elif one.letter == "P":
             _of_epoch(one, facts, add)
         elif one.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
@@ -405,6 +420,5 @@ def _of_epoch(one: JobRecord, ad: Ad, add: Any) -> None:
     if at is not None and kind == "SPAWN":
         add("began", one, at)
     elif at is not None and kind == "EPOCH":
-        held = 0 < (whole(ad, "VacateReasonCode") or 0) < FIRST_VACATE_CODE  # its shadow stays until all is cleaned up
-        kept = "HoldReasonCode" in ad  # whether the shadow exits, and how, depends on who held the job
-        add("ended", one, at, must=not kept, late=LINGERING if held or kept else 0)
+        # Whether the shadow of a job that is held exits, and how, depends on who held the job.
+        add("ended", one, at, must="HoldReasonCode" not in ad)
