@@ -351,6 +351,8 @@ KINDS = [
     ("x", 'ClusterId = 1\nEpochAdType = "SPAWN"\n*** SPAWN ClusterId=1 ProcId=0\n', "epochs"),
     ("x", 'ClusterId = 1\n*** Offset = 0 ClusterId = 1 ProcId = 0 Owner = "a" CompletionDate = 1\n', "history"),
     ("x", 'JobState = "Exited"\n*** Offset = 0 ClusterId = 1 ProcId = 0 Owner = "a"\n', "startd_history"),
+    ("x", "JobStatus = 4\nStarterExitStatus = 0\n*** Offset = 0 ClusterId = 1 ProcId = 0\n", "startd_history"),
+    ("startd_history", "JobStatus = 4\n*** Offset = 0 ClusterId = 1 ProcId = 0\n", "startd_history"),
     ("history.ads", 'ClusterId = 1\nMyType = "Job"\n\n', "history"),
     ("q.ads", 'ClusterId = 1\nMyType = "Job"\nServerTime = 5\n\n', "job_ads"),
     ("x.json", '[\n{\n  "ClusterId": 1,\n  "MyType": "Job"\n}\n]\n', "job_ads"),

@@ -106,7 +106,7 @@ def _of_jobs(kind: str, head: bytes) -> str:
     """Return which job ads these are, if they say so, else `kind`: their kinds look alike."""
     if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head, re.MULTILINE):
         return "job_ads"  # condor_q states when it asked
-    if re.search(rb"^JobState = ", head, re.MULTILINE):
-        return "startd_history"  # only a starter knows this
+    if kind == "startd_history" or re.search(rb"^(JobState|StarterExitStatus) = ", head, re.MULTILINE):
+        return "startd_history"  # only a startd and its starters know these
     left = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head, re.MULTILINE)
     return "history" if left is not None else kind

@@ -153,7 +153,8 @@ class FactAuditor:
     def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
         if fact in OF_USAGE:
             self._usage.take(source, thing, fact, body, f"{source}:{line}", at)
-        self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
+        if fact in FACTS:
+            self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
 
     def _of_job(self, event: e.JobReported, place: StatementSource, chain: int) -> None:
         if event.said not in _OF_JOBS:

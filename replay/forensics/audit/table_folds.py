@@ -16,7 +16,8 @@ from .job_ad_facts import ATTRIBUTES, Ad, seconds
 _ASKED: Final = {name.lower(): name for name in ATTRIBUTES}
 OF_CUSTOMERS: Final = {
     "priority": "priority", "priorityfactor": "factor", "weightedaccumulatedusage": "usage",
-    "accumulatedusage": "unweighted", "beginusagetime": "used_since", "lastusagetime": "used_last",
+    "accumulatedusage": "unweighted", "weightedunchargedtime": "uncharged_usage",
+    "unchargedtime": "uncharged_unweighted", "beginusagetime": "used_since", "lastusagetime": "used_last",
 }  # fmt: skip
 """The facts by the attributes of the accountant's customers."""
 

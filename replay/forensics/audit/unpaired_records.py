@@ -189,6 +189,7 @@ class UnpairedRecords:
         if len(pools[0]) != 1 or (len(pools[1]) != 1 and name != "entry"):
             return  # several daemons of a kind: who tells of what is not certain
         (first,) = pools[0]
+        noted: list[AuditFinding] = []
         for second in sorted(pools[1]):
             if first in self.gaps or second in self.gaps:
                 continue
@@ -209,7 +210,8 @@ class UnpairedRecords:
             if (one := _single([one for one in found if one not in cut], moved)) is not None:
                 yield self._finding(one, lacks[one.letter])
             elif (one := _single(cut)) is not None:
-                self.noted.append(self._finding(one, lacks[one.letter], ", unless the file was cut there"))
+                noted.append(self._finding(one, lacks[one.letter], ", unless the file was cut there"))
+        self.noted += noted if len(noted) == 1 else []
 
     def _absent(self) -> None:
         """Note the jobs that a user's log lacks, though it has all others whose ads name it."""
@@ -240,10 +242,13 @@ class UnpairedRecords:
         gone, or it was copied earlier than the other file."""
         if alone.other is not None:
             return False
-        span, covered = self.spans.get(lacking), self._paired.get((alone.told.chain, lacking))
-        if span is not None and span.first < alone.told.at < span.last:
+        at, span = alone.told.at, self.spans.get(lacking)
+        if span is not None and span.first < at < span.last:
             return False
-        return covered is None or not covered[0] < _position(alone.told) < covered[1]
+        first, last = self._paired.get((alone.told.chain, lacking), ((at, 0), (at, 0)))
+        if alone.letter in "MN":  # the negotiator writes both of its logs in the same order
+            return not first < _position(alone.told) < last
+        return not first[0] < at < last[0]
 
     def _certain(self, alone: Alone) -> bool:
         """Return True if the other file, unless it was cut, would have the record."""

@@ -1,6 +1,8 @@
 """Find an amount of usage that the accountant cannot have written: the next is less, and not less than the one before.
 
-Who sets or resets usage by hand lowers it, too, but for what follows; and the NegotiatorLog tells of it.
+Who sets or resets usage by hand lowers it, too, but for what follows; and the NegotiatorLog tells of it. A negotiator
+that starts again lowers it by the time that is not charged yet: that is negative for slots that were matched since the
+last update, and whose matches it has forgotten.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from attrs import define, field
 from ...audit_result import AuditFinding
 from ..sources import Sources
 
-OF_USAGE: Final = frozenset({"usage", "unweighted"})
+_UNCHARGED: Final = "uncharged_"  #: before the name of a usage: what was not charged to it yet
+OF_USAGE: Final = frozenset({"usage", "unweighted", f"{_UNCHARGED}usage", f"{_UNCHARGED}unweighted"})
 
 
 class _Step(NamedTuple):
@@ -28,6 +31,7 @@ class UsageSteps:
 
     set_by_hand: set[str] = field(factory=set)
     _last: dict[tuple[int, str, str], tuple[float, _Step]] = field(factory=dict)
+    _uncharged: dict[tuple[int, str, str], float] = field(factory=dict)
     _odd: list[tuple[str, _Step, float, float]] = field(factory=list)
 
     def take(self, source: int, submitter: str, fact: str, body: str, stimulus: str, at: int) -> None:
@@ -35,9 +39,12 @@ class UsageSteps:
             step = _Step(float(body), stimulus, at)
         except ValueError:
             return
-        key = (source, submitter, fact)
+        key = (source, submitter, fact.removeprefix(_UNCHARGED))
+        if fact.startswith(_UNCHARGED):
+            self._uncharged[key] = step.amount
+            return
         before, last = self._last.get(key, (0.0, _Step(0.0, "", 0)))
-        if before <= step.amount < last.amount and step.amount:
+        if before <= step.amount < last.amount + min(0.0, self._uncharged.get(key, 0.0)) and step.amount:
             self._odd.append((submitter, last, before, step.amount))
             last = _Step(before, "", 0)
         self._last[key] = last.amount, step
