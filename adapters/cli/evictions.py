@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...replay.narration.wording import counted, in_part, instant, interval
+from ...replay.runs.run import SECOND
 from ...replay.usage import evictions
 from ...replay.usage.run_columns import of_unknown
 from ..condor_tools.cells import length_of
@@ -101,9 +102,9 @@ def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
         totals = told.totals(found)
         whole = {
             "evictions": [told.as_dict(one) for one in found],
-            "lost_core_seconds": totals.lost / told.SECOND,
+            "lost_core_seconds": totals.lost / SECOND,
             "unused": totals.unused,
-            "in_vain_core_seconds": totals.in_vain / told.SECOND,
+            "in_vain_core_seconds": totals.in_vain / SECOND,
         }
         print(json.dumps(whole, indent=2))
         return 0

@@ -23,6 +23,7 @@ class Cause(NamedTuple):
     own: tuple[str, ...] = ()
     codes: tuple[int, ...] = ()
     weak: bool = False
+    of_job: bool = False  #: whether the job itself was taken out of the pool's hands
 
 
 # fmt: off
@@ -41,11 +42,11 @@ _TABLE: Final = (
           ("periodic_vacate", "system_periodic_vacate"), (1000, 1001)),
     Cause("held", "the job was put on hold",
           ("user_hold", "held_by_machine", "limit_exceeded", "periodic_hold", "system_periodic_hold", "job_duration",
-           "execute_duration", "timer_undefined")),
+           "execute_duration", "timer_undefined"), of_job=True),
     Cause("transfer", "its files could not be transferred", ("transfer_failed",)),
     Cause("missed", "the time to which its start was deferred had gone by", ("deferral_missed",)),
     Cause("removed", "the job was removed",
-          ("user_remove", "periodic_remove", "system_periodic_remove", "timer_remove"), (1023,)),
+          ("user_remove", "periodic_remove", "system_periodic_remove", "timer_remove"), (1023,), of_job=True),
     Cause("requeued", "the job ended, and on_exit_remove had it run again"),
     Cause("lease", "the claim's lease ran out: nothing was heard of the access point", ("lease_over",)),
     Cause("daemon", "a daemon died or failed", codes=(1002, 1007, 1012)),

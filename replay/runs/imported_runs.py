@@ -23,18 +23,19 @@ from ..forensics.audit.event_log_facts import JobRecord
 from ..forensics.audit.job_records import accounts_of
 from ..forensics.audit.statements import JobAccount, RecordedJob, RecordedRun, Statement, recorded_jobs, runs_of
 from ..forensics.audit.statements import StatementSource as Stated
+from ..forensics.audit.tolerances import SECOND
 from ..forensics.imported_log import PlaceNames
 from ..narration.wording import EVER
 from .causes import CAUSES, Cause, first, of_code, of_reason
 from .daemon_deaths import Deaths
 from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from .run_records import SECOND, Job, Records
+from .run_records import LEFT, Job, Records
 from .slot_records import Slots, left_for
 
 SOON: Final = 2 * SECOND  #: what is written of one end is no further apart
 _BEGINS, _EVICTED, _DONE, _HELD, _LOST, _FOUND = 1, 4, 5, 12, 22, 23
-_LEFT: Final = ("5", "9")  #: the entries with which a job leaves the queue
 _ENDS: Final = frozenset({4, 5, 7, 24})
+_USERS: Final = frozenset({"user", "submitter"})
 _REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
 _OF_ENTRIES: Final = {9: CAUSES["removed"], 12: CAUSES["held"], 7: CAUSES["daemon"], 24: CAUSES["disconnected"]}
 """What entries at the end of a run say of why."""
@@ -74,27 +75,17 @@ class ImportedRuns:
     unknown: Unknown = field(factory=Unknown)
 
     def runs(self) -> list[JobRun]:
-        """All of them, in order of their ends. Causes are asked for alone where they tell what came of a run."""
-        deaths = self._deaths()
+        """Return all of them with their causes, in order of their ends."""
+        return self.explained(Records(self.since, self.until).read(self.log.read()), None)
+
+    def explained(self, records: Records, at: int | None) -> list[JobRun]:
+        deaths = Deaths(self.log, PlaceNames(self.log), Slots(self.log, at), self.zone)
         return [
-            _explained(run, hints, deaths) if run.outcome == ENDED and run.slot else run for run, hints in self._told()
+            _explained(run, hints, deaths) if run.outcome in (EVICTED, ENDED) else run
+            for run, hints in self._told(records)
         ]
 
-    def evicted(self) -> list[JobRun]:
-        """Those that were evicted between the two instants, with their causes, in order of their ends."""
-        deaths = self._deaths()
-        found = (
-            _explained(run, hints, deaths)
-            for run, hints in self._told()
-            if run.outcome in (EVICTED, ENDED) and self.since <= run.ended < self.until
-        )
-        return [run for run in found if run.outcome == EVICTED]
-
-    def _deaths(self) -> Deaths:
-        return Deaths(self.log, PlaceNames(self.log), Slots(self.log), self.zone)
-
-    def _told(self) -> list[tuple[JobRun, Hints]]:
-        records = Records(self.since, self.until).read(self.log)
+    def _told(self, records: Records) -> list[tuple[JobRun, Hints]]:
         jobs = {job: heard for job, heard in records.heard.items() if not self._outside(heard)}
         found = [told for job, heard in jobs.items() for told in self._of_job(records, job, heard)]
         self.unknown.silent = not found and not records.passed and len(jobs) == len(records.heard)
@@ -114,10 +105,11 @@ class ImportedRuns:
         if not instants or any(one.letter == "H" for one in heard):
             return False
         last = next((one.what for one in reversed(heard) if one.letter in "UE"), "")
-        return min(instants) >= self.until or (max(instants) < self.since and last in _LEFT)
+        return min(instants) >= self.until or (max(instants) < self.since and last in LEFT)
 
     def _of_job(self, records: Records, job: Job, heard: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
-        for life in recorded_jobs(accounts_of(heard, records.gaps)):
+        accounts = accounts_of(heard, records.gaps)
+        for life in _lives(accounts, records.users.get(job[0], "")):
             reader = _Life(job, life, records, _believed(said for told in life.accounts for said in told.said))
             runs = reader.runs()
             yield from runs
@@ -128,6 +120,34 @@ class ImportedRuns:
             if rest > max(SOON, wall.value // 100):
                 self.unknown.jobs += 1
                 self.unknown.time += rest
+
+
+def _lives(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
+    """Yield the jobs of a number. What a startd has of another user's is a job of another access point."""
+    said = [(told, [(one.letter, _short(one.text)) for one in told.said if one.fact in _USERS]) for told in accounts]
+    users = {name for _, named in said for letter, name in named if letter != "L"} | ({_short(user)} - {""})
+    others = [told for told, named in said if users and any(name not in users for letter, name in named)]
+    own = [told for told in accounts if told not in others]
+    lives = recorded_jobs(own)
+    placed = {id(told) for life in lives for told in life.accounts}
+    going = [life for life in lives if not any(one.fact == "became" for told in life.accounts for one in told.said)]
+    for told in own:
+        if id(told) not in placed and len(going) == 1 and going[0].span[0] <= told.first:
+            going[0].accounts.append(told)  # of a job that no record ends it is a later run
+    yield from lives
+    yield from (RecordedJob([told]) for told in others)
+
+
+def _short(user: str) -> str:
+    """Return a user's name without domain and accounting group."""
+    return user.partition("@")[0].rpartition(".")[2]
+
+
+def job_runs(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzinfo = UTC) -> list[JobRun]:
+    """Return the runs of a job, or of all jobs of a cluster, as they were at an instant (None: now), without reading
+    what the log has of others."""
+    records = Records(only=(cluster, proc), at=EVER if at is None else at).read_job(log)
+    return ImportedRuns(log, zone=zone).explained(records, at)
 
 
 @define
@@ -141,7 +161,7 @@ class _Life:
 
     def _user(self) -> str:
         user, submitter = self.said.get("user"), self.said.get("submitter")
-        if user is not None and user.letter != "L":
+        if user is not None and (user.letter != "L" or all(told.log.startswith("L") for told in self.life.accounts)):
             return user.text
         known = self.records.users.get(self.job[0], "") or (user.text if user is not None else "")
         return known or (submitter.text if submitter is not None else "")
@@ -152,12 +172,13 @@ class _Life:
 
     def runs(self) -> list[tuple[JobRun, Hints]]:
         told = self.life.accounts
-        endings = _endings(told)
+        endings, orphans = _endings(told)
         every = [said for telling in told for said in telling.said]
         user, group = self._user(), self._of_ads(self.records.groups, every) or ""
         left = self._of_ads(self.records.left, every)
         name = f"{self.job[0]}.{self.job[1]}"
         known = [_Known.of(alike, endings) for alike in runs_of(self.life)]
+        known = [one if one.entries else one.ended_by(orphans) for one in known]
         known = _each_once(sorted((one for one in known if one.began is not None), key=lambda one: one.began or 0))
         found: list[tuple[JobRun, Hints]] = []
         for number, one in enumerate(known, 1):
@@ -172,7 +193,7 @@ class _Life:
             run = JobRun(
                 name, user, group, slot.text if slot is not None else "", one.began or 0,
                 self.records.last if ended is None else ended, RUNNING if ended is None else outcome,
-                said=_words(one.entries), stimulus=one.stimulus,
+                said=_words(one.entries), stimulus=one.stimulus, begun=one.begun, ends=one.ends,
             )  # fmt: skip
             code = self._of_ads(self.records.codes, one.facts.values()) if outcome != COMPLETED else ""
             found.append((run, _hints(one.entries, code or "", one.attended, self._held(one.began or 0, ended))))
@@ -193,11 +214,12 @@ class _Life:
 
     def _end(self, run: _Known, last: bool) -> tuple[int | None, str]:
         """When a run was over (None: nobody says), and how it ended."""
+        left = self.said.get("ended")
+        last = last and (left is None or left.value + SECOND > (run.began or 0))  # it may run again by a mistake
         ended, became = run.ended, self.said.get("became") if last else None
         if run.entries:
             return ended, COMPLETED if any(number == _DONE for number, _, _ in run.entries) else EVICTED
         if became is not None:
-            left = self.said.get("ended")
             if ended is None and left is not None:
                 ended = max(run.began or 0, left.value)
             return ended, COMPLETED if became.text == COMPLETED else EVICTED
@@ -211,11 +233,12 @@ class _Life:
 
 class Ending(NamedTuple):
     """What a job event log has of the end of a run: the entries; when its shadow last found it again, and last lost the
-    connection to it (0: never)."""
+    connection to it (0: never); the places of all that tell of the end."""
 
     entries: tuple[Entry, ...]
     attended: int
     lost: int
+    places: tuple[str, ...]
 
     @staticmethod
     def of(entries: Sequence[Entry]) -> Ending:
@@ -226,12 +249,15 @@ class Ending(NamedTuple):
                 attended = place.at
             elif number == _LOST and not facts.get("reason", "").startswith(SCHEDD_DIED):
                 lost = place.at
-        return Ending(_end_of(entries), attended, lost)
+        found = _end_of(entries)
+        places = (f"{one[1].source}:{one[1].line}" for one in entries if one in found or one[0] in _ENDS)
+        return Ending(found, attended, lost, tuple(places))
 
 
 class _Known(NamedTuple):
     """A run as all of its sources have it: what is believed of each fact, from when to when it was (None: nobody
-    says), the entries at its end, and when its shadow found it again. ``logged``: whether a job event log has it."""
+    says), the entries at its end, and when its shadow found it again. ``logged``: whether a job event log has it;
+    ``ends``: the places of all records of its end."""
 
     facts: dict[str, Statement]
     began: int | None
@@ -239,6 +265,7 @@ class _Known(NamedTuple):
     entries: tuple[Entry, ...]
     attended: int
     logged: bool
+    ends: tuple[str, ...]
 
     @staticmethod
     def of(alike: Sequence[RecordedRun], endings: dict[int, Ending]) -> _Known:
@@ -251,7 +278,31 @@ class _Known(NamedTuple):
         stopped = facts.get("stopped")
         ended = stopped.value if stopped is not None else entries[0][1].at if entries else max(ends, default=None)
         attended = max((ending.attended for ending in own), default=0)
-        return _Known(facts, _began(alike, facts), ended, entries, attended, bool(own))
+        places = [place for ending in own for place in ending.places]
+        places += [run.over for run in alike if run.over]
+        places += [f"{said.source}:{said.line}" for run in alike for said in run.said if said.fact == "stopped"]
+        return _Known(facts, _began(alike, facts), ended, entries, attended, bool(own), tuple(dict.fromkeys(places)))
+
+    def ended_by(self, orphans: Iterable[Ending]) -> _Known:
+        """Return the run with the end that a log has without its beginning: its program was never started."""
+        until = EVER if self.ended is None else self.ended + SOON
+        for one in orphans:
+            place = one.entries[0][1]
+            if (self.began or 0) <= place.at <= until:
+                return self._replace(entries=one.entries, ended=place.at, ends=(*one.places, *self.ends))
+        return self
+
+    def is_begun_by(self, run: _Known) -> bool:
+        """Return True if this is the shadow or claim of the run that a job event log has next."""
+        slots = {one.text for facts in (self.facts, run.facts) if (one := facts.get("slot")) is not None}
+        alone = self.ended is None and not self.logged and run.logged and "placed" not in run.facts
+        return alone and len(slots) == 1
+
+    @property
+    def begun(self) -> str:
+        """The place of the record of its beginning; empty if there is none."""
+        said = self.facts.get("placed") or self.facts.get("began")
+        return f"{said.source}:{said.line}" if said is not None else ""
 
     @property
     def stimulus(self) -> str:
@@ -264,12 +315,16 @@ class _Known(NamedTuple):
 
 
 def _each_once(runs: Iterable[_Known]) -> list[_Known]:
-    """The runs without those of which a log tells the end alone, behind a gap, when it is the end of the run before."""
+    """Return the runs without those of which a log has the end alone, behind a gap, when it is the end of the run
+    before; a shadow or claim that has no end is the beginning of the run that the job's log has next on that slot."""
     found: list[_Known] = []
     for run in runs:
-        before = found[-1].ended if found else None
+        before = found[-1] if found else None
+        ended = before.ended if before is not None else None
         begun = "placed" in run.facts or "began" in run.facts
-        if begun or before is None or abs((run.began or 0) - before) > SOON:
+        if before is not None and before.is_begun_by(run):
+            found[-1] = run._replace(facts=before.facts | run.facts, began=before.began)
+        elif begun or ended is None or abs((run.began or 0) - ended) > SOON:
             found.append(run)
     return found
 
@@ -292,21 +347,27 @@ def _began(alike: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | N
     return min((run.span[0] for run in alike if run.span is not None), default=None)
 
 
-def _endings(told: Iterable[JobAccount]) -> dict[int, Ending]:
-    """What job event logs have of the end of each run, by the run's identity."""
+def _endings(told: Iterable[JobAccount]) -> tuple[dict[int, Ending], list[Ending]]:
+    """Return what job event logs have of the end of each run, by the run's identity; and the ends of runs of
+    which they do not have the beginning."""
     found: dict[int, Ending] = {}
+    orphans: list[Ending] = []
     for telling in told:
         begun = iter([run for run in telling.runs if run.began is not None])
         run: RecordedRun | None = None
         near: list[Entry] = []
         for entry in [*telling.entries, None]:
-            if entry is None or entry[0] == _BEGINS:
+            over = next((place.at for number, place, _ in near if number in (_EVICTED, _DONE)), EVER)
+            if entry is None or entry[0] == _BEGINS or (entry[0] in (_EVICTED, _DONE) and entry[1].at > over + SOON):
                 if run is not None:
                     found[id(run)] = Ending.of(near)
-                run, near = (next(begun, None) if entry is not None else None), []
-            else:
+                elif any(number in (_EVICTED, _DONE) for number, _, _ in near):
+                    orphans.append(Ending.of(near))
+                run = next(begun, None) if entry is not None and entry[0] == _BEGINS else None
+                near = []
+            if entry is not None and entry[0] != _BEGINS:
                 near.append(entry)
-    return found
+    return found, orphans
 
 
 def _end_of(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -346,14 +407,15 @@ def _explained(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     moves = deaths.slots.run(run.slot, run.job, run.began) if run.slot else []
     left = left_for(moves, run.ended)
     reasons = [event.reason for _, event in left]
-    if left and not hints.entries:
-        run = evolve(run, stimulus=left[0][1].stimulus)
+    if moves and not hints.entries:
+        run = evolve(run, stimulus=(left or moves[-1:])[0][1].stimulus)
     named = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
     cause = first(named)
     ask = partial(deaths.of_run, run.slot, run.job, run.began, run.ended, moves, hints.attended, told=hints.entries)
     death = ask() if cause.weak else None
     if death is not None:
         words = death.words(deaths.zone)
-        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus)
+        known = (words, death.stimulus)
+        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus, death=known)
     said = run.said or (next(iter(reasons), "") if cause.weak else "")
-    return evolve(run, outcome=EVICTED if named else run.outcome, cause=cause, said=said)
+    return evolve(run, outcome=run.outcome if cause.weak else EVICTED, cause=cause, said=said)

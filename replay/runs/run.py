@@ -9,6 +9,8 @@ from attrs import frozen
 from ...domain.names import SlotName
 from .causes import UNKNOWN, Cause
 
+SECOND: Final = 1_000_000
+
 COMPLETED: Final = "completed"
 EVICTED: Final = "evicted"
 RUNNING: Final = "running"
@@ -20,7 +22,9 @@ ENDED: Final = "ended"
 class JobRun:
     """A run of a job: who had which slot from ``began`` to ``ended`` (microseconds; of a run that goes on, the end of
     what is known). ``cause`` is why it was evicted, ``said`` what the record says in its own words; ``position`` and
-    ``stimulus`` are those of the event that tells of the end. Names that no record tells are empty."""
+    ``stimulus`` are those of the event that reports the end. Names that no record has are empty. Of an imported log:
+    ``begun`` is the place of the record of its beginning, ``ends`` are those of all records of its end, and ``death``
+    has the words and the place of the daemon's death that ended it."""
 
     job: str
     user: str
@@ -33,6 +37,14 @@ class JobRun:
     said: str = ""
     position: int = 0
     stimulus: str = ""
+    begun: str = ""
+    ends: tuple[str, ...] = ()
+    death: tuple[str, str] | None = None
+
+    @property
+    def by_pool(self) -> bool:
+        """Return True if the pool evicted it, and not a hold or a removal of its job."""
+        return self.outcome == EVICTED and not self.cause.of_job
 
     @property
     def cluster(self) -> str:

@@ -7,6 +7,7 @@ it afterwards.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final
 
 from attrs import define, evolve, field
@@ -16,8 +17,11 @@ from ...domain.imported.packed_ads import index, plain, select
 from ...domain.imported.record_sources import NOT_STARTED, NOT_SWITCHED, RecordPlace, place_of
 from ...domain.ports.log import Log
 from ..forensics.audit.event_log_facts import JobRecord
+from ..forensics.audit.tolerances import LINGERING
+from ..forensics.imported_log import PlaceNames, records_between
 from ..forensics.sources import Sources, job_of
 from ..narration.wording import EVER
+from .slot_records import is_free
 
 Job = tuple[int, int]
 ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the entries of job event logs that tell of runs
@@ -31,7 +35,7 @@ ATTRIBUTES: Final = (
 _ADS: Final = frozenset({"history", "epochs", "startd_history"})
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
 _REFUSED: Final = "1006"  #: FailedToActivateClaim, which a shadow tells by its exit status alone
-SECOND: Final = 1_000_000
+LEFT: Final = ("5", "9")  #: the entries with which a job leaves the queue
 
 
 @define
@@ -40,6 +44,8 @@ class Records:
 
     since: int = 0
     until: int = EVER
+    only: tuple[int, int | None] | None = None  #: the cluster, or the one job of it, that is asked for
+    at: int = EVER  #: no record after this instant is taken
     heard: dict[Job, list[JobRecord]] = field(factory=dict)
     gaps: dict[int, list[int]] = field(factory=dict)  #: where each chain of logs lacks something
     holes: dict[int, list[int]] = field(factory=dict)
@@ -60,15 +66,33 @@ class Records:
     _begun: dict[tuple[int, str], RecordPlace] = field(factory=dict)
     """Where shadows began that are not gone, by their schedd's log and pid."""
 
-    def read(self, log: Log) -> Records:
-        for position, event in log.read():
+    def read(self, told: Iterable[tuple[int, e.Event]]) -> Records:
+        for position, event in told:
             take = _TAKE.get(type(event))
-            if take is not None:
+            if take is not None and (event.at <= self.at or isinstance(event, e.SourceEvent | e.AdsKept)):
                 take(self, position, event)
         return self
 
+    def read_job(self, log: Log) -> Records:
+        """Read what a log has of the cluster or job that is asked for; StartLogs only of the time when it was there."""
+        assert self.only is not None
+        places = PlaceNames(log)
+        streams = [*(one.stream for one in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
+        self.read(sorted((told for stream in streams for told in log.read_stream(stream)), key=lambda told: told[0]))
+        first = min((one.at for heard in self.heard.values() for one in heard if one.letter not in "HPS"), default=0)
+        return self.read(records_between(log, places, "startlog", first - LINGERING, min(self._over(), self.at)))
+
+    def _over(self) -> int:
+        """Return when all jobs had left the queue, with some time for their slots; EVER if they are still there."""
+        lasts = []
+        for heard in self.heard.values():
+            last = next((one for one in reversed(heard) if one.letter in "UE"), None)
+            lasts.append(last.at if last is not None and last.what in LEFT else EVER)
+        return min(max(lasts, default=EVER) + LINGERING, EVER)
+
     def _hear(self, job: Job, heard: JobRecord) -> None:
-        if job[0] > 0 and job[1] >= 0:
+        asked = self.only is None or (job[0] == self.only[0] and self.only[1] in (None, job[1]))
+        if asked and job[0] > 0 and job[1] >= 0:
             self.heard.setdefault(job, []).append(heard)
 
     def on_source(self, position: int, event: e.SourceEvent) -> None:
@@ -89,7 +113,7 @@ class Records:
         source, cluster = event.source, event.cluster
         for at, line, proc, _, number, text in event.entries:
             self.last = max(self.last, at)
-            if number in ENTRIES:
+            if number in ENTRIES and at <= self.at:
                 heard = JobRecord(position, letter, chain, source, line, at, str(number), text)
                 self._hear((cluster, proc), heard)
 
@@ -100,16 +124,19 @@ class Records:
         letter, _ = self.sources.letter(place.source)
         told = index(event)
         lines, left, came = told.lines, told.micros("left"), told.micros("qdate")
+        clusters, procs = told.wholes("cluster"), told.wholes("proc")
         wanted = [
             number
             for number in range(event.count)
-            if came[number] <= self.until and (letter != "H" or not 0 < left[number] < self.since)
+            if came[number] <= self.until
+            and left[number] <= self.at
+            and (letter != "H" or not 0 < left[number] < self.since)
+            and (self.only is None or (clusters[number] == self.only[0] and self.only[1] in (None, procs[number])))
         ]
         self.passed = self.passed or len(wanted) < event.count
         if not wanted:
             return
         ads = select(event, ATTRIBUTES)
-        clusters, procs = told.wholes("cluster"), told.wholes("proc")
         for number in wanted:
             ad, at = ads[number], RecordPlace(place.source, lines[number])
             if letter == "H":
@@ -158,6 +185,8 @@ class Records:
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         self.last = max(self.last, event.at)
+        if is_free(event) and event.source != "Claimed/Idle" and event.slot in self._jobs:
+            self._say(self._jobs.pop(event.slot)[0], position, event, "over", {"slot": event.slot})
         self._said_last[self._chain(event)] = event.at
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:

@@ -43,17 +43,6 @@ class Begun(NamedTuple):
     stimulus: str
 
 
-class End(NamedTuple):
-    """The end of a run that a slot's log tells of, by the record that says why or else by the slot's being free.
-    ``evicted``: whether it tells that the slot's own side ended it, after which the job is idle; else the job may have
-    been done, or held, or removed."""
-
-    position: int
-    at: int
-    stimulus: str
-    evicted: bool
-
-
 @define
 class Slots:
     """Slots' records, in order of time, read as they are asked for."""
@@ -89,23 +78,9 @@ class Slots:
                 break
             if isinstance(event, e.SlotTransitioned):
                 busy = busy or event.target == "Claimed/Busy"
-                if busy and _is_free(event):
+                if busy and is_free(event):
                     break
         return found
-
-    def end(self, slot: str, job: str, began: int) -> End | None:
-        """The end of the run of a job that began at about an instant; None if the slot's log does not tell of it."""
-        run = self.run(slot, job, began)
-        last = run[-1][1] if run else None
-        if not isinstance(last, e.SlotTransitioned) or not _is_free(
-            last
-        ):  # a startd that began anew: the schedd may wait
-            return None
-        at = last.at
-        left = left_for(run, at)
-        position, event = left[0] if left else run[-1]
-        evicted = not first(of_reason(move.reason) for _, move in left).weak
-        return End(position, at, event.stimulus, evicted)
 
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
         """The first job that was started on a slot, or on one that was carved from it, between two instants; None if
@@ -206,7 +181,7 @@ def _gets_busy(event: e.Event) -> bool:
     return isinstance(event, e.SlotTransitioned) and event.target == "Claimed/Busy"
 
 
-def _is_free(event: e.SlotTransitioned) -> bool:
+def is_free(event: e.SlotTransitioned) -> bool:
     """Whether the job is gone from the slot."""
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
 
@@ -216,7 +191,7 @@ def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotTransitioned]]:
     instant (a little later, since two daemons write of it), and none if the slot was free of it long before."""
     until = [told for told in run if told[1].at <= at + LATER]
     moved = [event for _, event in until if isinstance(event, e.SlotTransitioned)]
-    if moved and _is_free(moved[-1]) and moved[-1].at < at - FREE:
+    if moved and is_free(moved[-1]) and moved[-1].at < at - FREE:
         return []
     busy = [
         number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotTransitioned) and _works(event)

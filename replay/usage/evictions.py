@@ -16,8 +16,7 @@ from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES, Cause
 from ..runs.imported_runs import ImportedRuns, Unknown
 from ..runs.native_runs import own_runs
-from ..runs.run import EVICTED, JobRun
-from ..runs.run_records import SECOND
+from ..runs.run import EVICTED, SECOND, JobRun
 
 
 class Told(NamedTuple):
@@ -32,11 +31,13 @@ def told(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = False, 
     causes. In order of their ends. Times in words are those of `zone`."""
     if is_imported(log):
         imported = ImportedRuns(log, since, until, zone)
-        return Told(imported.evicted() if evicted else imported.runs(), imported.unknown)
-    runs = [run for run in own_runs(log.read()) if run.began < until and run.ended >= since]
+        runs, unknown = imported.runs(), imported.unknown
+    else:
+        runs = [run for run in own_runs(log.read()) if run.began < until and run.ended >= since]
+        unknown = Unknown()
     if evicted:
         runs = [run for run in runs if run.outcome == EVICTED and since <= run.ended < until]
-    return Told(runs, Unknown())
+    return Told(runs, unknown)
 
 
 _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}

@@ -18,10 +18,9 @@ from ..forensics.imported_log import is_imported
 from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES
 from ..runs.native_runs import own_runs
-from ..runs.run import EVICTED, JobRun
+from ..runs.run import EVICTED, SECOND, JobRun
 from .evictions import told
 
-SECOND: Final = 1_000_000
 _FOR_JOBS: Final = frozenset({"priority", "rank", "preempted"})
 """The causes of evictions by which another job gets the slot."""
 USED, PARTLY, UNUSED, OPEN, NONE = "used", "used by another job", "not used", "not yet", ""

@@ -8,9 +8,8 @@ from typing import Final
 
 from attrs import define, field
 
-from ..runs.run import COMPLETED, EVICTED, JobRun
+from ..runs.run import COMPLETED, EVICTED, SECOND, JobRun
 
-SECOND: Final = 1_000_000
 _OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {
     "user": lambda run: run.user,
     "group": lambda run: run.group,

@@ -13,13 +13,13 @@ from ..forensics.daemon_tables import NotKnown, queue
 from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
-from ..forensics.why.slot_runs import BEGUN, OVER, begun_between, dark_windows, untold_runs
 from ..forensics.why.unknown_thing import unknown_job
 from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
 from ..narration.wording import EVER, counted, instant
 from ..narration.words import ADVICE
 from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
-from ..runs.slot_records import Slots
+from ..runs.imported_runs import job_runs
+from ..runs.run import EVICTED, RUNNING
 from .job import why_job
 from .select_events import job_events
 from .submissions import refusal
@@ -111,7 +111,6 @@ def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:
 
 def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
     found = Outcomes()
-    begun: dict[int, Record] = {}
     records: dict[int, list[Record]] = {}
     told = [one for one in single_entries(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
     for position, event in sorted(told, key=lambda one: one[1].at):
@@ -121,11 +120,7 @@ def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
         records.setdefault(event.proc, []).append(record)
         if isinstance(event, e.JobLogged):
             _take(found, event.proc, record)
-            if record.what == BEGIN:
-                begun[event.proc] = record
-    slots = Slots(log, at)
-    _end_runs(found, begun, slots)
-    _untold_runs(log, cluster, at, found, records, slots)
+    _take_runs(log, cluster, at, found, records)
     for proc, ad in ads_of_cluster(log, "history", cluster):
         left = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
         if found.status.get(proc) not in _OVER and (at is None or left <= at):
@@ -156,33 +151,17 @@ def _take(found: Outcomes, proc: int, record: Record) -> None:
         found.set((proc,), _BECOMES[record.what])
 
 
-def _end_runs(found: Outcomes, begun: dict[int, Record], slots: Slots) -> None:
-    """Take the ends of runs of which slots' logs alone tell."""
-    for proc, record in begun.items():
-        if found.status[proc] in ("running", "suspended"):
-            slot = record.facts.get("slot", "")
-            end = slots.end(slot, f"{record.event.cluster}.{proc}", record.at) if slot else None
-            if end is not None:
-                found.set((proc,), "idle" if end.evicted else UNTOLD)
-
-
-def _untold_runs(
-    log: Log, cluster: int, at: int | None, found: Outcomes, records: dict[int, list[Record]], slots: Slots
-) -> None:
-    """Take the runs of which slots' logs alone tell."""
-    left = [proc for proc, status in found.status.items() if status in _OPEN]
-    logged = [one for proc in left for one in records[proc] if isinstance(one.event, e.JobLogged)]
-    if not left:
+def _take_runs(log: Log, cluster: int, at: int | None, found: Outcomes, records: dict[int, list[Record]]) -> None:
+    """Take the runs of which the jobs' own logs do not have the beginning or the end."""
+    if not set(_OPEN) & set(found.status.values()):
         return
-    gaps = [gap for _, gap in gaps_of(log, logged)]
-    windows = [window for proc in left for window in dark_windows(records[proc], gaps, over=False, begin=0)]
-    until = EVER if at is None else at
-    told = list(begun_between(log, PlaceNames(log), [(since, min(end, until)) for since, end in windows], cluster))
-    for proc in left:
-        last = max(one.at for one in records[proc] if isinstance(one.event, e.JobLogged))
-        for run in untold_runs(told, records[proc], slots, f"{cluster}.{proc}"):
-            if run.at >= last:
-                found.set((proc,), {BEGUN: "running", OVER: "idle" if "evicted" in run.facts else UNTOLD}[run.what])
+    for run in job_runs(log, cluster, None, at):
+        proc = int(run.job.partition(".")[2])
+        logged = [one for one in records.get(proc, ()) if isinstance(one.event, e.JobLogged)]
+        runs = found.status.get(proc) in ("running", "suspended")
+        last = max((one.at for one in logged if not runs or one.what == BEGIN), default=0)
+        if found.status.get(proc, UNTOLD) in _OPEN and (run.ended >= last if runs else run.began > last):
+            found.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNTOLD))
 
 
 def _number(text: str) -> int | None:

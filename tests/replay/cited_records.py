@@ -21,6 +21,10 @@ ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": 
 """How the last line of a record begins, in files whose records have several lines."""
 
 _MOVED: Final = r"{alone}: Changing (state|activity|state and activity): "
+_OVER: Final = (
+    r"{alone}(\[{job}\])?: Received final job ClassAd|Starter pid \d+ (exited|died)|condor_startd .*STARTING UP"
+    r"|Shadow pid \d+ (for job {job} exited|died)"
+)
 _GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
 
 # A sentence's code -> what its own record must say. {job} and {slot} are those that it is about or names, {header} is
@@ -52,8 +56,8 @@ SAYS: Final = {
     r"|Shadow pid {pid} switching to job {job}\.",
     "shadow_goes_on": r"Shadow pid {pid} switching to job {job}\.",
     "shadow_gone": r"Shadow pid \d+ (for job {job} exited with status|died with signal)",
-    "run_over": _MOVED,
-    "over_there": _MOVED,
+    "run_over": rf"{_MOVED}|{_OVER}",
+    "over_there": rf"{_MOVED}|{_OVER}",
     "started_there": r"{alone}: State change: claim-activation protocol successful",
     "records_missing": "",
     "shadow_saw_end": r"\({job}\) \(\d+\): Job {job} terminated: (exited with|killed by) {how_word}",

@@ -317,10 +317,11 @@ OUTLIVED = {
 def test_a_schedd_that_died_twice_is_named_each_time_for_what_came_of_it(run: str) -> None:
     slot, began, first, second, line, other = OUTLIVED[run]
     died = "the schedd of localhost died between {} and {}, when it began anew"
-    lost, ended = [text for text in told(run, "1.0") if "schedd of" in text]
+    _, *life = told(run, "1.0")
+    lost, ended = [text for text in life if "schedd of" in text]
     assert lost.startswith(f"Its shadow lost the connection to {slot}: {died.format(began, first)}: Local schedd and")
     assert lost.endswith(f"SchedLog:{line}]")
-    assert ended.startswith(f"Its run on {slot} ended after 1 min ")
+    assert ended.startswith(f"Its run on {slot} was ended after 1 min ")
     assert f": {died.format(first, second)}. [StartLog:" in ended
     assert ended.endswith(f"SchedLog:{other}]")
 

@@ -104,7 +104,7 @@ CAUSES = {
     "05-prio-preempt": {"priority": 67, "removed": 4, "shutdown": 1},
     "07-drain": {"drained": 6, "removed": 8},
     "09a-quota-static-nosurplus": {"removed": 26, "shutdown": 10},
-    "13-deferral-crontab": {"requeued": 5, "held": 3, "given_back": 1, "removed": 1},
+    "13-deferral-crontab": {"requeued": 5, "held": 4, "removed": 1},
     "20c-kill-for-better-match": {"rank": 1, "removed": 1, "held": 1},
 }
 

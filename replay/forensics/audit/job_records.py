@@ -58,6 +58,7 @@ def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAcco
     if one.what in ("over", "shadow_gone"):
         if (begun := shadows.pop(of, None)) is not None:
             begun.last = begun.runs[0].stopped = one.at
+            begun.runs[0].over = f"{one.source}:{one.line}"
             begun.reconnected |= facts.get("reason", "").startswith("signal")  # what it counted is lost
         return
     log = f"{one.letter} {one.chain}"

@@ -92,6 +92,7 @@ class RecordedRun:
     began: int | None = None
     stopped: int | None = None
     said: list[Statement] = field(factory=list)
+    over: str = ""  #: the place of a daemon's record of its end, in which it states nothing else
     shadow: int = 0  #: the number of its shadow, from 1; 0 if unknown
 
     @property

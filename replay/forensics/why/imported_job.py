@@ -8,19 +8,24 @@ for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, tzinfo
+from itertools import zip_longest
+from typing import Final
 
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ...narration.sentences import Answer, UnknownThingError
 from ...narration.wording import EVER
 from ...runs.daemon_deaths import Deaths
+from ...runs.imported_runs import job_runs
+from ...runs.run import RUNNING
 from ...runs.slot_records import Slots
 from ..imported_log import PlaceNames, single_entries
 from .job_answer import answer_of
 from .job_history import (
     APART,
-    ENDS,
+    BEGIN,
     Record,
     ads_of_job,
     ads_of_life,
@@ -28,16 +33,14 @@ from .job_history import (
     among,
     ends_seen,
     gaps_of,
-    is_over,
     last_life,
     records_of,
 )
-from .job_life import JobLife
-from .match_runs import Matches, MatchesOfSlots
-from .record_words import OVER
-from .slot_runs import begun_between, dark_windows, untold_runs
+from .job_life import BEGUN, CLOSE, OVER, JobLife
+from .match_runs import Matches, MatchesOfSlots, same_user
+from .record_words import OVER as HAS_LEFT
 from .told_by_ads import read_ads
-from .told_by_daemons import before, read_end, read_report, tell_gathered
+from .told_by_daemons import before, read_report, tell_gathered
 from .told_by_job_log import read_entry, tell_gap
 from .unknown_thing import unknown_job
 
@@ -55,21 +58,21 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     known = ads_of_life(ads, begin)
     logged = [record for record in records if isinstance(record.event, e.JobLogged)]
     gaps = [(position, gap) for position, gap in gaps_of(log, logged) if gap.until == 0 or gap.until >= begin]
-    ends = [record.at for record in logged if int(record.what) in ENDS]
     slots = Slots(log, at)
     deaths = Deaths(log, places, slots, zone)
     span = min((record.at for record in records), default=begin), max((record.at for record in records), default=EVER)
     others = MatchesOfSlots(log, places, *span)
     seen, job = ends_seen(records), (cluster, proc)
-    life = JobLife(job, places, slots, Matches(told), others, deaths, known, ends, seen, bool(logged), at, zone)
+    own = {one.event.stimulus for record in logged for one in (record, *record.others)}
+    life = JobLife(job, places, slots, Matches(told), others, deaths, known, [], own, seen, bool(logged), at, zone)
     life.called = Matches(everything).user if at is not None else life.matches.user
-    windows = dark_windows(records, [gap for _, gap in gaps], over=is_over(records, known), begin=begin)
-    found = begun_between(log, places, [(since, min(until, at or EVER)) for since, until in windows], cluster)
-    for record in among(records, untold_runs(found, records, slots, life.name, life.users())):
+    found = job_runs(log, cluster, proc, at, zone)
+    own_runs = [run for run in found if not run.user or same_user(run.user, life.users())]
+    life.runs = sorted((run for run in own_runs if run.ended >= begin - APART), key=lambda run: run.began)
+    for record in among(records, untold_steps(life, records)):
         _read(life, record)
-    read_end(life)
     tell_gathered(life)
-    if life.status not in OVER and not any(ad.has_left for ad in known):
+    if life.status not in HAS_LEFT and not any(ad.has_left for ad in known):
         gone = [ad for ad in ads_of_queue(log, cluster, at, proc).values() if ad.has_left]
         life.ads = [*known, *ads_of_life(gone, begin)]
     read_ads(life)
@@ -84,3 +87,31 @@ def _read(life: JobLife, record: Record) -> None:
     life.last = max(life.last, record.at)
     before(life, record)
     (read_entry if isinstance(record.event, e.JobLogged) else read_report)(life, record)
+
+
+_BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing", "removing"})
+"""The records of shadows that tell the end of a run."""
+
+
+def untold_steps(life: JobLife, records: Sequence[Record]) -> Iterator[Record]:
+    """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
+    told = {one.event.stimulus for record in records for one in (record, *record.others)}
+    seen = [one.at for one in records if one.what in _BY_SHADOW]
+    begun = [(one.at, one.facts.get("slot", "")) for one in records if one.what in (BEGIN, "shadow_began")]
+    for run, later in zip_longest(life.runs, life.runs[1:]):
+        near = range(run.began - CLOSE, max(run.began, run.ended) + CLOSE)
+        if run.slot and not any(at in near and slot in ("", run.slot) for at, slot in begun):
+            yield _step(life, BEGUN, run.began, run.begun, run.slot)
+        known = not told.isdisjoint(run.ends) or any(abs(at - run.ended) <= CLOSE for at in seen)
+        if (run.slot or run.begun in told) and run.outcome != RUNNING and not known:
+            place = run.stimulus if run.death is None else next(iter(run.ends), "")
+            place = place if run.ends else later.begun if later is not None else run.begun
+            yield _step(life, OVER, run.ended, place, run.slot)
+
+
+def _step(life: JobLife, what: str, at: int, stimulus: str, slot: str) -> Record:
+    places = [(position, one.stimulus) for position, one in life.slots.records(slot)]
+    places += [(ad.position, ad.stimulus) for ad in life.ads]
+    position = next((position for position, place in places if place == stimulus), 0)
+    event = e.JobReported(at, "reported", stimulus, *life.job, what, {"slot": slot})
+    return Record(position, event, what, event.facts)

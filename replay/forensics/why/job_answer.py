@@ -17,7 +17,7 @@ _ADVICE: Final = {"idle": "condor_analyze", "held": "hold_advice_there", "comple
 _EVICTIONS: Final = frozenset({"log_evicted", "log_evicted_said", "over_there", "run_over", "shadow_left"})
 """The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
 _WHY: Final = ("why", "died", "said")  #: the facts that have the cause of an eviction, the most telling first
-_LONGEST: Final = 105  #: characters of all causes together
+_LONGEST: Final = 99  #: characters of all causes together
 _LISTED: Final = 3  #: list so many evictions one by one, more of them by their causes
 
 

@@ -200,7 +200,7 @@ def _before(report: Record, entry: Record, runs: bool) -> bool:
         return (
             entry.what in (BEGIN, FOUND) or (looks and entry.what == NOT_FOUND) or (not runs and entry.what in _OF_RUN)
         )
-    return entry.what == BEGIN and not runs
+    return entry.what == BEGIN and (not runs or report.what == "over_there")
 
 
 def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:

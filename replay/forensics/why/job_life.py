@@ -9,15 +9,19 @@ from attrs import define, field
 
 from ...narration.sentences import Sentence, Told
 from ...narration.wording import EVER, interval
-from ...runs.causes import CAUSES, Cause, first, of_reason
+from ...runs.causes import UNKNOWN
 from ...runs.daemon_deaths import Death, Deaths
-from ...runs.slot_records import Slots, left_for
+from ...runs.run import COMPLETED, EVICTED, JobRun
+from ...runs.slot_records import Slots, ended_by_protocol
 from ..imported_log import PlaceNames
-from .job_history import JobAd, Record
+from .job_history import SECOND, JobAd, Record
 from .match_runs import Matches, MatchesOfSlots
 from .record_words import ad_ending, ending, preempted
 
 RUNS: Final = ("running", "suspended")  #: where a job is while it is on a slot
+BEGUN, OVER = "begun_there", "over_there"
+"""What the records are called that stand for the beginning and the end of a run that its own records do not have."""
+CLOSE: Final = 5 * SECOND  #: records of one end are no further apart, whichever daemon wrote them
 
 
 @define
@@ -31,7 +35,8 @@ class JobLife:
     others: MatchesOfSlots  #: all that name its slots, of other clusters' jobs, too
     deaths: Deaths
     ads: list[JobAd]
-    ends: list[int]  #: when the job's log has a run end
+    runs: list[JobRun]  #: all of its runs, with how each ended
+    own: set[str]  #: the places of its log's entries
     seen: list[Record]  #: the ends of its process by itself, as its shadows and starters have them
     logged: bool  #: whether there is a log of the job at all
     at: int | None
@@ -41,13 +46,11 @@ class JobLife:
     since: Sentence | None = None  #: what put it there
     slot: str = ""  #: where it runs, or ran last
     failed: str = ""  #: the slot of an error that ended its run, until the entry of that end
-    over: str = "run_over"  #: the code of the words for the end of its run, where its slot's log alone tells it
+    over: str = "run_over"  #: the code of the words for the end of its run, where its own records do not have it
     began: int = 0  #: when that run began (0: not known)
     attended: int = 0  #: when its shadow found it again in this run, if one did
     lost: Sentence | None = None  #: what is told of the loss of the connection to it, while that lasts
     run: list[Told] = field(factory=list)  #: what the slot's log tells of the run
-    shadows: dict[str, tuple[str, list[Told]]] = field(factory=dict)
-    """A shadow's pid -> the slot that it was started for, and the same of that."""
     size: Record | None = None
     rejected: list[Record] = field(factory=list)
     unled: list[Record] = field(factory=list)  #: matches in a row that led to no run of a job of its cluster
@@ -116,17 +119,39 @@ class JobLife:
         slot = match.facts.get("slot", "a slot")
         self.say(match, "log_matched", other=other, slot=slot, preempted=preempted(match.facts))
 
-    def died(self, at: int, *named: Cause | None, known: int = 0) -> tuple[str, list[str]]:
-        """The daemon that died while it ran, by an instant, and the place of that; nothing if its slot's log or what is
-        `named` says why its run was ended. `known`: when its death had to be known, if that is later."""
+    def ended_by(self, record: Record) -> JobRun | None:
+        """Return the run whose end a record reports; None if it reports no run's."""
+        places = {one.event.stimulus for one in (record, *record.others)}
+        named = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
+        near = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
+        return named or min(near, key=lambda run: abs(run.ended - record.at), default=None)
+
+    def is_logged(self, run: JobRun | None) -> bool:
+        """Return True if the job's own log has the end of a run."""
+        return run is not None and not self.own.isdisjoint(run.ends)
+
+    def why(self, run: JobRun | None, at: int = EVER) -> tuple[dict[str, str], list[str]]:
+        """Return the facts of why a run ended, by an instant, and the places of the records that say so."""
+        if run is None or run.outcome == COMPLETED:
+            return {}, []
+        moves = self.slots.run(run.slot, self.name, run.began) if run.slot else []
+        facts, also = self.slots.eviction(run.slot, self.name, min(run.ended, at), moves)
+        if not run.cause.weak and run.death is None and ended_by_protocol(moves, run.ended):
+            facts.pop("why", None)  # its log has the cause, its slot's that the access point ended it
+        if run.death is not None:
+            return facts | {"died": run.death[0]}, [*also, run.death[1]]
+        return facts, also
+
+    def cause(self, run: JobRun | None, facts: dict[str, str]) -> dict[str, str]:
+        """Return the cause of a run's end for a sentence that has no other facts of why."""
+        known = run is None or run.cause is UNKNOWN or run.said or not facts.keys().isdisjoint(("why", "next", "died"))
+        return {} if known or run is None else {"why": run.cause.words}
+
+    def died(self, at: int) -> tuple[str, list[str]]:
+        """Return the words and the place of the daemon's death by which the connection to it was lost, if one was."""
         if not self.began:
             return "", []
-        cause = first([*named, *(of_reason(event.reason) for _, event in left_for(self.run, at))])
-        if cause is CAUSES["shutdown"]:
-            return self.named(self.deaths.of_master(self.slot, at))
-        if not cause.weak:
-            return "", []
-        return self.named(self.deaths.of_run(self.slot, self.name, self.began, known or at, self.run, self.attended))
+        return self.named(self.deaths.of_run(self.slot, self.name, self.began, at, self.run, self.attended))
 
     def schedd_died(self, at: int) -> tuple[str, list[str]]:
         """The same of the schedd, which was there again by an instant."""
@@ -140,9 +165,16 @@ class JobLife:
         """How long it had run at an instant; empty if it did not run, or that is not known."""
         return interval(max(0, at - self.began)) if self.began and self.status in RUNS else ""
 
-    def run_ended(self, at: int) -> dict[str, str]:
-        """Give the facts of the run that a step of the job ends; none if it does not run."""
-        return {"slot": self.slot, "ran": self.after(at)} if self.status == "running" else {}
+    def say_of(self, run: JobRun | None, record: Record, code: str, *also: str, **facts: str) -> Sentence:
+        """Add the sentence of a record by which a run ends; it has the run's cause."""
+        cause = run.cause.name if run is not None and run.outcome == EVICTED else record.event.cause
+        return self.tell(record.at, record.position, record.event.stimulus, code, *also, cause=cause, **facts)
+
+    def say_end(self, record: Record, code: str, **facts: str) -> Sentence:
+        """Add the sentence of a step of the job that ends its run, if it is on a slot."""
+        run = self.ended_by(record) if self.status in RUNS else None
+        facts |= {"slot": run.slot, "ran": self.after(record.at)} if run is not None else {}
+        return self.say_of(run, record, code, **facts)
 
     def last_slot(self) -> str:
         """The slot of its last run: where it runs, else what its ad says; empty if that is not known."""
@@ -150,20 +182,6 @@ class JobLife:
             return self.slot
         left = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)
         return next(filter(None, left), "")
-
-    def end_run(self, until: int) -> bool:
-        """Tell of the end of its run that its slot's log alone has, if it came by an instant."""
-        end = self.slots.end(self.slot, self.name, self.began) if self.status in RUNS else None
-        if end is None or end.at > until:
-            return False
-        self.last = max(self.last, end.at)
-        why, also = self.slots.eviction(self.slot, self.name, end.at, self.run)
-        died, place = self.died(end.at, known=until if until < EVER else 0)
-        facts = {"ran": interval(max(0, end.at - self.began)), "did": "was ended" if end.evicted else "ended"}
-        facts |= {"slot": self.slot, "died": died, **why}
-        sentence = self.tell(end.at, end.position, end.stimulus, self.over, *also, *place, **facts)
-        self.becomes("idle" if end.evicted else "", sentence)
-        return True
 
     def begin_run(self, slot: str, at: int, over: str = "run_over") -> None:
         """Begin a run on a slot; `over`: the words for its end, if its slot's log alone tells that."""

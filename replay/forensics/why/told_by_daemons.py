@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ...narration.wording import EVER, counted, instant
+from ...narration.wording import counted, instant, interval
 from ...runs.daemon_deaths import killed
+from ...runs.run import EVICTED
 from . import record_words as tables
 from .job_history import BEGIN, SECOND, Record
-from .job_life import RUNS, JobLife
+from .job_life import BEGUN, OVER, JobLife
 from .match_runs import run_after, unled_matches
-from .slot_runs import BEGUN, OVER
 
 
 def read_report(life: JobLife, record: Record) -> None:
@@ -64,25 +64,31 @@ def _ran_by(life: JobLife, match: Record) -> bool:
 
 
 def on_begun_there(life: JobLife, record: Record) -> None:
-    """A run of which its slot's log alone tells."""
-    slot = record.facts["slot"]
-    end_before(life, record)
+    """A run whose beginning its own records do not have."""
+    slot, by_slot = record.facts["slot"], life.places.kind(record.event.stimulus) == "startlog"
     life.tell_match_of(slot, record.at)
-    life.begin_run(slot, record.at, "over_there")
-    life.becomes("running", life.say(record, "started_there", slot=slot))
+    life.begin_run(slot, record.at, "over_there" if by_slot else "run_over")
+    life.becomes("running", life.say(record, "started_there" if by_slot else "log_started", slot=slot))
 
 
 def on_over_there(life: JobLife, record: Record) -> None:
-    """The end of it. What became of the job by it is not told, unless it was evicted."""
-    if life.slot == record.facts["slot"]:
-        life.end_run(record.at)
-
-
-def end_before(life: JobLife, record: Record) -> None:
-    """Tell of the end of a run before the next one, if no record of the job's own did."""
-    if life.status in RUNS and not life.end_run(record.at):
-        died, also_died = life.died(record.at)
-        life.say(record, "end_untold", *also_died, slot=life.slot, died=died)
+    """The end of a run of which its own records tell nothing, and perhaps no record does."""
+    run = next(run for run in life.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
+    why, also = life.why(run)
+    evicted = run.outcome == EVICTED
+    if not run.ends:
+        sentence = life.say_of(run, record, "end_untold", *also, slot=run.slot or life.slot, died=why.get("died", ""))
+    else:
+        facts = {
+            "ran": interval(run.lasted),
+            "did": "was ended" if evicted else "ended",
+            "slot": run.slot or life.slot,
+            **why,
+        }
+        facts |= life.cause(run, why)
+        sentence = life.say_of(run, record, life.over, *also, **facts)
+    if life.lost is None:  # else its access point waits for it yet
+        life.becomes("idle" if evicted else "", sentence)
 
 
 def on_rejected(life: JobLife, record: Record) -> None:
@@ -109,10 +115,8 @@ def on_shadow(life: JobLife, record: Record) -> None:
     if not before:
         life.tell_match_of(slot, record.at)
     sentence = life.say(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
-    run = life.slots.run(slot, life.name, record.at) if slot else life.run
-    life.shadows[pid] = (slot or life.slot, run)
     if slot and life.status not in ("running", "suspended"):  # one that looks for its job again names no slot
-        life.slot, life.run = slot, run
+        life.slot, life.run = slot, life.slots.run(slot, life.name, record.at)
     if not life.logged:
         life.began = record.at
         life.becomes("running", sentence)
@@ -120,7 +124,8 @@ def on_shadow(life: JobLife, record: Record) -> None:
 
 def on_shadow_gone(life: JobLife, record: Record) -> None:
     """Told where the job's own log is silent."""
-    if any(abs(record.at - end) <= 5 * SECOND for end in life.ends):
+    run = life.ended_by(record)
+    if life.is_logged(run):
         return
     status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
     became, words = tables.SHADOW_STATUS.get(status or reason, ("", ""))
@@ -128,66 +133,57 @@ def on_shadow_gone(life: JobLife, record: Record) -> None:
     did = "ended"
     if signal := killed(record.event):
         became, words, number, did = "idle", signal, "", "died"
-    slot, run = life.shadows.get(record.facts.get("shadow", ""), (life.slot, life.run))
+    slot = run.slot if run is not None else life.slot
     ran = life.after(record.at) if slot == life.slot else ""
-    why, also = life.slots.eviction(slot, life.name, record.at, run) if became in ("", "idle") else ({}, [])
+    why, also = life.why(run, record.at) if became in ("", "idle") else ({}, [])
     facts = {"did": did, "ran": ran, "number": number, "words": words, "slot": slot, **why}
-    sentence = life.say(record, "shadow_gone", *also, **facts)
+    sentence = life.say_of(run, record, "shadow_gone", *also, **facts)
     if became != life.status:
         life.becomes(became, sentence)
 
 
-def _is_told(life: JobLife, record: Record) -> bool:
-    """Whether the job's own log tells of an end at about the instant of a record."""
-    return any(abs(record.at - end) <= 5 * SECOND for end in life.ends)
-
-
 def on_terminated(life: JobLife, record: Record) -> None:
     """Told where the job's own log is silent, as all that shadows and starters write of its end."""
-    if not _is_told(life, record):
+    if not life.is_logged(life.ended_by(record)):
         facts = {"ran": life.after(record.at), "slot": life.last_slot(), "how": tables.ending(record.facts)}
         life.becomes("completed", life.say(record, "shadow_saw_end", **facts))
 
 
 def on_evicting(life: JobLife, record: Record) -> None:
     """What becomes of it is not said: it may be held, or removed."""
-    if not _is_told(life, record):
-        slot = record.facts.get("slot", "")
-        why, also = life.slots.eviction(slot, life.name, record.at, life.run)
-        life.becomes("", life.say(record, "shadow_left", *also, slot=slot, ran=life.after(record.at), **why))
+    run = life.ended_by(record)
+    if not life.is_logged(run):
+        why, also = life.why(run)
+        facts = {"slot": record.facts.get("slot", ""), "ran": life.after(record.at), **why}
+        life.becomes("", life.say_of(run, record, "shadow_left", *also, **facts))
 
 
 def on_holding(life: JobLife, record: Record) -> None:
-    if not _is_told(life, record):
+    if not life.is_logged(life.ended_by(record)):
         number = record.facts.get("code", "")
         facts = {"reason": record.facts.get("reason", "") or "no reason given", "named": tables.code_words(number)}
-        life.becomes("held", life.say(record, "log_held", hold_code=number, **facts, **life.run_ended(record.at)))
+        life.becomes("held", life.say_end(record, "log_held", hold_code=number, **facts))
 
 
 def on_requeuing(life: JobLife, record: Record) -> None:
-    if not _is_told(life, record):
+    if not life.is_logged(life.ended_by(record)):
         reason = record.facts.get("reason", "")
-        life.becomes("idle", life.say(record, "shadow_requeued", reason=reason, **life.run_ended(record.at)))
+        life.becomes("idle", life.say_end(record, "shadow_requeued", reason=reason))
 
 
 def on_removing(life: JobLife, record: Record) -> None:
-    if not _is_told(life, record):
+    if not life.is_logged(life.ended_by(record)):
         reason = record.facts.get("reason", "") or "no reason given"
-        life.becomes("removed", life.say(record, "log_removed", reason=reason, **life.run_ended(record.at)))
+        life.becomes("removed", life.say_end(record, "log_removed", reason=reason))
 
 
 def on_process_ended(life: JobLife, record: Record) -> None:
     """What becomes of it is not said: its starter tells of its process alone."""
     checkpoint = life.is_checkpoint(record)
-    if checkpoint or not _is_told(life, record):
+    if checkpoint or not life.is_logged(life.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
         facts = {"slot": record.facts.get("slot", ""), "how": tables.ending(record.facts)}
         life.say(record, code, ran=life.after(record.at), **facts)
-
-
-def read_end(life: JobLife) -> None:
-    """The end of its run, of which its slot's log alone tells."""
-    life.end_run(EVER)
 
 
 _SAY: Final[dict[str, Callable[[JobLife, Record], None]]] = {

@@ -9,13 +9,12 @@ from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.imported.record_sources import SCHEDD_DIED
 from ...narration.wording import instant
-from ...runs.causes import meaning, of_code
-from ...runs.slot_records import NEAR, ended_by_protocol, moves, moves_from
+from ...runs.causes import meaning
+from ...runs.slot_records import NEAR, moves, moves_from
 from . import record_words as tables
 from .job_history import BEGIN, ERROR, SECOND, Record
 from .job_life import JobLife
 from .record_words import ad_ending, code_words, disagreement, ending, host_of, usage
-from .told_by_daemons import end_before
 
 
 def read_entry(life: JobLife, record: Record) -> None:
@@ -50,7 +49,6 @@ def on_submitted(life: JobLife, record: Record) -> None:
 
 def on_begun(life: JobLife, record: Record) -> None:
     slot = record.facts.get("slot", "") or host_of(record.facts.get("host", "")) or "a slot"
-    end_before(life, record)
     life.tell_match_of(slot, record.at)
     also = disagreement(record, life.places, "slot")
     life.begin_run(slot, record.at)
@@ -58,34 +56,19 @@ def on_begun(life: JobLife, record: Record) -> None:
 
 
 def on_evicted(life: JobLife, record: Record) -> None:
-    facts = record.facts
-    failed, life.failed = life.failed, ""
-    if failed not in ("", life.slot):  # the access point may have given it another slot in the same second
-        life.slot = failed
-        life.run = next((run for place, run in reversed(life.shadows.values()) if place == failed), [])
-    why, also = life.slots.eviction(life.slot, life.name, record.at, life.run)
-    named = of_code(facts.get("reason_code", ""))
-    died, place = life.died(record.at, named)
-    if named is not None and not named.weak and ended_by_protocol(life.run, record.at):
-        why.pop("why", None)  # its log says the cause, its slot's that the access point did it
-    said, known = facts.get("reason", ""), bool("why" in why or "next" in why or died)
+    facts, run = record.facts, life.ended_by(record)
+    failed, life.failed = life.failed, ""  # the access point may have given it another slot in the same second
+    why, also = life.why(run)
+    why |= life.cause(run, why)
+    said, known = facts.get("reason", ""), not why.keys().isdisjoint(("why", "next", "died"))
     code = code_words(facts.get("reason_code", ""))
     if known and said.startswith(tables.SAYS_NOTHING):
         said = ""
     elif said or code:
         said = f"{said or 'no reason'}{f' ({code})' if code else ''}"
     told = "log_evicted" if known or not said else "log_evicted_said"
-    sentence = life.say(
-        record,
-        told,
-        *also,
-        *place,
-        slot=life.slot or "its slot",
-        ran=life.after(record.at),
-        died=died,
-        said=said,
-        **why,
-    )
+    slot = (run.slot if run is not None else "") or failed or life.slot or "its slot"
+    sentence = life.say_of(run, record, told, *also, slot=slot, ran=life.after(record.at), said=said, **why)
     life.becomes("idle", sentence)
 
 
@@ -124,8 +107,8 @@ def on_held(life: JobLife, record: Record) -> None:
     also = disagreement(record, life.places, "code")
     number = record.facts.get("code", "")
     facts = {"reason": record.facts.get("reason", "") or "no reason given", "named": code_words(number)}
-    facts |= {"hold_code": number, "also": also, **life.run_ended(record.at)}
-    life.becomes("held", life.say(record, "log_held", **facts))
+    facts |= {"hold_code": number, "also": also}
+    life.becomes("held", life.say_end(record, "log_held", **facts))
 
 
 def on_released(life: JobLife, record: Record) -> None:
@@ -134,7 +117,7 @@ def on_released(life: JobLife, record: Record) -> None:
 
 def on_removed(life: JobLife, record: Record) -> None:
     reason = record.facts.get("reason", "no reason given")
-    life.becomes("removed", life.say(record, "log_removed", reason=reason, **life.run_ended(record.at)))
+    life.becomes("removed", life.say_end(record, "log_removed", reason=reason))
 
 
 def on_suspended(life: JobLife, record: Record) -> None:
@@ -161,10 +144,15 @@ def on_measured(life: JobLife, record: Record) -> None:
 
 
 def on_exception(life: JobLife, record: Record) -> None:
-    reason = record.facts.get("reason", "")
-    died, also = life.died(record.at)
-    facts = {"ran": life.after(record.at), **_reasons(died, reason)}
-    life.becomes("idle", life.say(record, "shadow_gave_up", *also, **facts))
+    _gave_up(life, record, "shadow_gave_up")
+
+
+def _gave_up(life: JobLife, record: Record, code: str) -> None:
+    """Tell that its shadow ended its run; the daemon that died says more than what the shadow wrote."""
+    run, reason = life.ended_by(record), record.facts.get("reason", "")
+    why, also = life.why(run)
+    facts = {"ran": life.after(record.at), **_reasons(why.get("died", ""), reason)}
+    life.becomes("idle", life.say_of(run, record, code, *also if "died" in why else (), **facts))
 
 
 def on_disconnected(life: JobLife, record: Record) -> None:
@@ -183,10 +171,7 @@ def on_reconnected(life: JobLife, record: Record) -> None:
 
 
 def on_not_reconnected(life: JobLife, record: Record) -> None:
-    reason = record.facts.get("reason", "")
-    died, also = life.died(record.at)
-    facts = {"ran": life.after(record.at), **_reasons(died, reason)}
-    life.becomes("idle", life.say(record, "shadow_did_not_find", *also, **facts))
+    _gave_up(life, record, "shadow_did_not_find")
 
 
 def tell_gap(life: JobLife, position: int, gap: e.SourceGap) -> None:
