@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -23,6 +23,20 @@ _ONE_POOL: Final = "a log is one pool, and -log names another"
 def default_log() -> str:
     """Return the log of a command that names none: POOLBOOK_LOG's, or pool.db in the current folder."""
     return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
+
+
+class Answer(NamedTuple):
+    """A command's standard output, standard error and exit code."""
+
+    out: str
+    err: str
+    exit_code: int
+
+    def printed(self) -> int:
+        """Print the answer and return the exit code."""
+        sys.stdout.write(self.out)
+        sys.stderr.write(self.err)
+        return self.exit_code
 
 
 def called_tool() -> str:

@@ -35,7 +35,7 @@ def tool_of(name: str) -> Tool | None:
     entry = TOOLS.get(name.removeprefix("condor_"))
     if entry is None:
         return None
-    found: Tool | None = getattr(import_module(f".by_name.{entry.module}", __package__), "TOOL", None)
+    found: Tool | None = getattr(import_module(f".{entry.module}", __package__), "TOOL", None)
     return found
 
 

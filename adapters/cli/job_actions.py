@@ -1,57 +1,309 @@
-"""``poolbook rm, hold, release, vacate, prio, qedit, suspend, continue``: send requests about jobs and slots; print the
-results."""
+"""``poolbook rm, hold, release, vacate, suspend, continue``: send requests about jobs and slots, and word the answers.
+
+The answers are HTCondor's. Jobs named by cluster and proc are acted on and answered one by one; everything else is one
+request, which gets one line and has failed only if no job was changed.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
-from ..condor_tools import actions, job_edits, job_priorities
-from ..condor_tools.actions import ALREADY_DONE, BAD_STATUS, DENIED, LIMIT_EXCEEDED, NOT_FOUND, SUCCESS, Result
-from ..condor_tools.job_selection import ClusterOrJob, Selection
-from ..machine.host import user_name
-from ..runtime.commands import ask
-from ..runtime.requests import Refused, new_id
-from .common import called_tool, log_of
+from ..condor_tools.job_selection import ClusterOrJob, Selection, read_job_id, select
+from ..condor_tools.options import Arguments, UsageError, command_table, parse
+from ..runtime.commands import ask, change_jobs
+from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
+from ..runtime.requests import Outcome, Refused
+from .common import Answer, called_tool, log_of
 
-# Poolbook's outcome of a job, by the status in which the command found it, to HTCondor's number of a result.
+# -- results -------------------------------------------------------------------------------------------------------
+
+ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED, LIMIT_EXCEEDED = range(7)
+"""The result for one job, with HTCondor's numbers."""
+
+RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied", "LimitExceeded")
+_TOTALS = {
+    SUCCESS: "Succeeded", ERROR: "Failed", NOT_FOUND: "Not Found", BAD_STATUS: "Bad Status",
+    ALREADY_DONE: "Already Done", DENIED: "Permission Denied",
+}  # fmt: skip
+"""The results in the order and the words of -totals."""
+
+
+class Result(NamedTuple):
+    """The result for one job, or for a slot (then ``job`` is the slot's name)."""
+
+    job: ClusterOrJob | str
+    result: int
+
+
+class Action(NamedTuple):
+    """The words and rules of a command."""
+
+    command: str
+    kind: str  #: of the request about jobs
+    does: str  #: its verb, ``done`` its participle
+    done: str
+    denied: str  #: the verb of a refusal
+    number: int  #: HTCondor's number of the action, for -long
+    unfit: str = ""  #: the message for a job in an unsuitable state, after its id
+    already: str = ""  #: the message for a job to which it was done before
+    reason: str = ""  #: what is recorded as the reason if none is given, behind "via poolbook " or "via condor_"
+
+
+ACTIONS = {
+    action.command: action
+    for action in (
+        Action("hold", "Hold", "hold", "held", "hold", 1, "", "already held", "hold"),
+        Action("release", "Release", "release", "released", "release", 2, "not held to be released", "", "release"),
+        Action("rm", "Remove", "remove", "marked for removal", "remove", 3, "", "already marked for removal", "rm"),
+        Action(
+            "rm -forcex", "RemoveNow", "remove", "removed locally (remote state unknown)", "force removal of", 4,
+            "not in `X' state to be forcibly removed", "already marked for forced removal", "rm -forcex",
+        ),
+        Action("vacate", "Vacate", "vacate", "vacated", "vacate", 5, "not running to be vacated"),
+        Action("suspend", "Suspend", "suspend", "suspended", "suspend", 8, "not running to be suspended"),
+        Action("continue", "Continue", "continue", "continued", "continue", 9, "not running to be continued"),
+        Action(
+            "vacate -fast", "Vacate", "fast-vacate", "fast-vacated", "fast-vacate", 6,
+            "not running to be fast-vacated",
+        ),
+    )
+}  # fmt: skip
+"""The actions, by command and the option that changes it."""
+
+MODES = {"forcex": "rm", "fast": "vacate"}
+"""Options that make another action of a command, and the command."""
+
+# -- options -------------------------------------------------------------------------------------------------------
+
+COMMANDS = {name: command_table(name) for name in ("rm", "hold", "release", "suspend", "continue", "vacate")}
+
+
+class Request(NamedTuple):
+    """A parsed command line."""
+
+    action: Action
+    ids: tuple[ClusterOrJob, ...]  #: single jobs, each with a result and an answer of its own
+    slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
+    selection: Selection | None  #: all other jobs, as one request; None for none
+    whose: str  #: how an answer names the jobs of the selection: `` in cluster 12``
+    held: bool  #: whether only held jobs are meant
+    reason: str
+    subcode: int | None  #: HoldReasonSubCode; None if none was given
+    arguments: Arguments
+
+
+def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> Request:
+    """Parse a command line.
+
+    :param command: a name of ``COMMANDS``
+    :param caller: what stands before the command in a reason that nobody gave: ``poolbook`` and a blank, or ``condor_``
+    :raises UsageError: no jobs are named, or the options cannot be understood
+    """
+    table = COMMANDS[command]
+    arguments = parse(table, argv)
+    constraints = arguments.values("constraint")
+    everything, held = arguments.has("all"), arguments.has("held", "hold")
+    if everything and (arguments.words or constraints):
+        raise UsageError(f"poolbook {command}: -all means every job: leave the others out, or -all")
+    machines = arguments.values("machine")
+    if not (everything or held or arguments.words or constraints or machines):
+        raise UsageError(f"poolbook {command}: no job is named. Name jobs (12.3), clusters (12), users, or -all")
+    of_slots = any(option.name == "machine" for option in table.options)
+    named = [word for word in arguments.words if of_slots and "@" in word]
+    words = [word for word in arguments.words if word not in named]
+    # With -held single jobs, too, are a matter of what holds for them.
+    ids, others = ((), words) if held else _sorted_words(words)
+    selected = bool(others or constraints or everything or held)
+    mode = next((f" -{name}" for name, of in MODES.items() if of == command and arguments.has(name)), "")
+    action = ACTIONS[command + mode]
+    return Request(
+        action,
+        ids,
+        (*named, *machines),
+        select(others, constraints) if selected else None,
+        _whose(others, constraints),
+        held,
+        arguments.value("reason", f"via {caller}{action.reason}" if action.reason else ""),
+        _subcode(arguments),
+        arguments,
+    )
+
+
+def _sorted_words(words: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
+    """Return the single jobs among the words, and the other words."""
+    meant = [(word, read_job_id(word)) for word in words]
+    single = tuple(wanted for _, wanted in meant if wanted is not None and wanted.proc is not None)
+    return single, [word for word, wanted in meant if wanted is None or wanted.proc is None]
+
+
+def _subcode(arguments: Arguments) -> int | None:
+    value = arguments.value("subcode")
+    try:
+        return int(value) if arguments.has("subcode") else None
+    except ValueError:
+        raise UsageError(f"-subcode takes a whole number, not {value!r}") from None
+
+
+def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
+    """Return how an answer names the jobs: by the one cluster or user, else by the constraint."""
+    named = [_as_condition(word) for word in words]
+    if not constraints and len(words) == 1:
+        wanted = read_job_id(words[0])
+        if wanted is None:
+            return f' of user "{words[0]}"'
+        if wanted.proc is None:
+            return f" in cluster {words[0]}"
+    conditions = [*constraints, *([" || ".join(named)] if named else [])]
+    if not conditions:
+        return ""
+    whole = conditions[0] if len(conditions) == 1 else " && ".join(f"({condition})" for condition in conditions)
+    return f" matching constraint ({whole})"
+
+
+def _as_condition(word: str) -> str:
+    wanted = read_job_id(word)
+    if wanted is None:
+        return f'Owner == "{word}"'
+    if wanted.proc is None:
+        return f"ClusterId == {wanted.cluster}"
+    return f"(ClusterId == {wanted.cluster} && ProcId == {wanted.proc})"
+
+
+# -- answers -------------------------------------------------------------------------------------------------------
+
+
+def message(action: Action, result: Result) -> str:
+    kind = "slot" if isinstance(result.job, str) else "job"
+    name = f"{kind.capitalize()} {result.job}"
+    words = {
+        SUCCESS: f"{name} {action.done}",
+        NOT_FOUND: f"{name} not found",
+        DENIED: f"Permission denied to {action.denied} {kind} {result.job}",
+        BAD_STATUS: f"{name} {action.unfit}" if action.unfit else "",
+        ALREADY_DONE: f"{name} {action.already}" if action.already else "",
+        LIMIT_EXCEEDED: f"{name} cannot be released again, has reached SYSTEM_PERIODIC_RELEASES limit",
+        ERROR: f"No result found for {kind} {result.job}",
+    }
+    return words[result.result] or f"Invalid result for {kind} {result.job}"
+
+
+def answer(
+    request: Request, single: Sequence[Result], selected: Mapping[int, int] | None = None, queued: int = 1
+) -> Answer:
+    """Return the answer to an executed request.
+
+    :param single: the results of ``request.ids`` and ``request.slots``, in their order
+    :param selected: the number of ``request.selection``'s jobs by result (``SUCCESS`` and the others)
+    :param queued: the number of jobs in the queue, for a request that matched none
+    """
+    if request.arguments.has("json"):
+        return _as_json(request, single, selected)
+    out, err = "", ""
+    failed = False
+    if single:
+        counts = Counter(result.result for result in single)
+        changed = counts[SUCCESS]
+        out += _details(request, counts, changed > 0, queued, single)
+        failed = changed == 0
+        err += "\n" if failed else ""  # where HTCondor's tools print connection errors
+        lines = [(result.result, message(request.action, result) + "\n") for result in single]
+        out += "".join(line for result, line in lines if result == SUCCESS)
+        err += "".join(line for result, line in lines if result != SUCCESS)
+    if request.selection is not None:
+        counts = Counter(selected or {})
+        changed = counts[SUCCESS]
+        out += _details(request, counts, changed > 0, queued)
+        which = ("held jobs" if request.held else "jobs") + request.whose
+        if changed:
+            out += f"All {which} have been {request.action.done}\n"
+        elif queued:
+            err += f"\nCouldn't find/{request.action.does} all {which}\n"
+            failed = True
+        else:
+            err += "There are no jobs in the queue\n"
+    return Answer(out, err, int(failed))
+
+
+def _details(
+    request: Request, counts: Mapping[int, int], changed: bool, queued: int, single: Sequence[Result] = ()
+) -> str:
+    """Return the lines of -long and -totals before the answer."""
+    if request.arguments.has("long"):
+        ad: dict[str, object] = {
+            "ActionResult": int(changed),
+            "ActionResultType": 1 if single else 2,
+            "IsQueueSuperUser": "false",
+            "JobAction": request.action.number,
+            "TotalJobAds": queued,
+        }
+        if single:
+            ad |= {f"job_{str(result.job).replace('.', '_')}": result.result for result in single}
+        else:
+            ad |= {f"result_total_{result}": counts[result] for result in range(len(RESULT_NAMES))}
+        return "".join(f"{name} = {value}\n" for name, value in ad.items()) + "\n"
+    if request.arguments.has("totals"):
+        return ", ".join(f"{counts[result]} {name}" for result, name in _TOTALS.items()) + "\n"
+    return ""
+
+
+def _as_json(request: Request, single: Sequence[Result], selected: Mapping[int, int] | None) -> Answer:
+    from json import dumps
+
+    rows: list[dict[str, object]] = [
+        {**_named(one.job), "Result": RESULT_NAMES[one.result], "Message": message(request.action, one)}
+        for one in single
+    ]
+    rows += [
+        {"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in sorted((selected or {}).items()) if count
+    ]
+    changed = any(row["Result"] == RESULT_NAMES[SUCCESS] for row in rows)
+    return Answer(dumps(rows, indent=2) + "\n", "", 0 if changed else 1)
+
+
+def _named(job: ClusterOrJob | str) -> dict[str, object]:
+    return {"Name": job} if isinstance(job, str) else {"ClusterId": job.cluster, "ProcId": job.proc}
+
+
+# -- requests ------------------------------------------------------------------------------------------------------
+
 _RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED, "release limit": LIMIT_EXCEEDED}
-_ALREADY = {"hold": {"Held"}, "remove": {"Removed"}}
-_DENIED = {"hold": {"Removed", "Completed"}}
-"""The statuses in which HTCondor's schedd answers that the action is done already, or not permitted; in others, that it
-does not fit."""
-_ACTIONS = {"rm": "remove", "rm -forcex": "remove now", "vacate -fast": "vacate"}
-"""Actions that a request names otherwise than the command does."""
+_BY_STATUS = {
+    ("Hold", "Held"): ALREADY_DONE,
+    ("Hold", "Removed"): DENIED,
+    ("Hold", "Completed"): DENIED,
+    ("Remove", "Removed"): ALREADY_DONE,
+}
+"""What HTCondor's schedd answers about a job that has a status in which an action does nothing, by the kind of the
+request; for all others, that the status does not fit."""
+_SLOTS = {
+    "Vacate": ("VacateSlot", "vacated"),
+    "Suspend": ("SuspendClaim", "suspended"),
+    "Continue": ("ContinueClaim", "continued"),
+}
+"""For each kind of request about jobs the one about a slot, and the answer's key of the slots that it affected."""
 
 
 def _act(command: str, argv: Sequence[str]) -> int:
-    request = actions.read(command, argv, *(["condor_"] if called_tool() else []))
-    action = request.action.command
-    action = _ACTIONS.get(action, action)
-    url = log_of(request.arguments, "name", "pool", "addr")
-    fast = request.arguments.has("fast")
-    body = {
-        "kind": "Act",
-        "user": user_name(),
-        "action": action,
-        "reason": request.reason,
-        "subcode": request.subcode or 0,
-        "fast": fast,
-    }
+    request = read(command, argv, *(["condor_"] if called_tool() else []))
+    kind, url = request.action.kind, log_of(request.arguments, "name", "pool", "addr")
+    fast = {"fast": True} if request.arguments.has("fast") else {}
+    subcode = {"subcode": request.subcode} if request.subcode else {}
+    body = {"kind": kind, "reason": request.reason, **fast, **subcode}
     single: list[Result] = []
     if request.ids:
         chosen = {"jobs": [(job.cluster, job.proc) for job in request.ids]}
-        outcomes = ask(url, {**body, "id": new_id(), "selection": chosen})
-        found = {(o["cluster"], proc): o["result"] for o in outcomes for proc in procs_of(o)}
-        single += [Result(job, result_of(action, found[job.cluster, job.proc or 0])) for job in request.ids]
-    single += [Result(slot, _of_slot(url, action, slot, fast)) for slot in request.slots]
+        outcomes = change_jobs(url, {**body, "selection": chosen})
+        found = {(outcome.cluster, proc): outcome.result for outcome in outcomes for proc in outcome.jobs()}
+        single += [Result(job, result_of(kind, found[job.cluster, job.proc or 0])) for job in request.ids]
+    single += [Result(slot, _of_slot(url, kind, slot, fast)) for slot in request.slots]
     selected = None
     if request.selection is not None:
-        outcomes = ask(url, {**body, "id": new_id(), "selection": _selection(request.selection, request.held)})
-        selected = _count(action, outcomes)
-    return _printed(actions.answer(request, single, selected))
+        held = ["JobStatus == 5"] if request.held else []
+        selected = _count(kind, change_jobs(url, {**body, "selection": request.selection.as_request(*held)}))
+    return answer(request, single, selected).printed()
 
 
 remove = partial(_act, "rm")
@@ -62,102 +314,23 @@ suspend = partial(_act, "suspend")
 go_on = partial(_act, "continue")
 
 
-def _printed(answer: actions.Answer) -> int:
-    sys.stdout.write(answer.out)
-    sys.stderr.write(answer.err)
-    return answer.exit_code
-
-
-# Action -> the request about a slot, and the answer's key of the slots that it affected.
-_SLOTS = {
-    "vacate": ("VacateSlot", "vacated"),
-    "suspend": ("SuspendClaim", "suspended"),
-    "continue": ("ContinueClaim", "continued"),
-}
-
-
-def _of_slot(url: str, action: str, slot: str, fast: bool) -> int:
-    kind, done = _SLOTS[action]
-    body = {"kind": kind, "id": new_id(), "user": user_name(), "slot": slot}
+def _of_slot(url: str, kind: str, slot: str, fast: Mapping[str, bool]) -> int:
+    about_slot, done = _SLOTS[kind]
     try:
-        answer = ask(url, {**body, "fast": fast} if action == "vacate" else body)
+        answer = ask(url, {"kind": about_slot, "slot": slot, **fast})
     except Refused as refused:
-        return NOT_FOUND if "no slot" in str(refused) else DENIED
+        return NOT_FOUND if refused.code == NO_SUCH_SLOT else DENIED
     return SUCCESS if answer[done] else BAD_STATUS
 
 
-def result_of(action: str, outcome: str) -> int:
-    """Return HTCondor's number of a result."""
-    if outcome in _RESULTS:
-        return _RESULTS[outcome]
-    if outcome in _DENIED.get(action, ()):
-        return DENIED
-    return ALREADY_DONE if outcome in _ALREADY.get(action, ()) else BAD_STATUS
+def result_of(kind: str, result: str) -> int:
+    """Return HTCondor's number of what became of jobs by a request of this kind."""
+    known = _RESULTS.get(result)
+    return _BY_STATUS.get((kind, result), BAD_STATUS) if known is None else known
 
 
-def procs_of(outcome: Mapping[str, Any]) -> Iterator[int]:
-    """The processes that an outcome is about."""
-    return (proc for first, last in outcome["procs"] for proc in range(first, last + 1))
-
-
-def _count(action: str, outcomes: Iterable[dict[str, Any]]) -> dict[int, int]:
-    counts: dict[int, int] = {}
+def _count(kind: str, outcomes: Iterable[Outcome]) -> dict[int, int]:
+    counts: Counter[int] = Counter()
     for outcome in outcomes:
-        number = result_of(action, outcome["result"])
-        jobs = max(1, sum(last - first + 1 for first, last in outcome["procs"]))
-        counts[number] = counts.get(number, 0) + jobs
+        counts[result_of(kind, outcome.result)] += max(1, sum(last - first + 1 for first, last in outcome.procs))
     return counts
-
-
-def _selection(selection: Selection, held: bool = False) -> dict[str, Any]:
-    constraints = [f"({constraint})" for constraint in selection.constraints]
-    if held:
-        constraints.append("JobStatus == 5")
-    named = bool(selection.ids or selection.owners)
-    return {
-        "clusters": [job.cluster for job in selection.ids if job.proc is None],
-        "jobs": [(job.cluster, job.proc) for job in selection.ids if job.proc is not None],
-        "owners": list(selection.owners),
-        "everything": not (named or constraints),
-        "constraint": " && ".join(constraints),
-    }
-
-
-def prio(argv: Sequence[str]) -> int:
-    request = job_priorities.read(argv)
-    absolute = request.priority is not None
-    body = {
-        "kind": "Edit",
-        "id": new_id(),
-        "user": user_name(),
-        "selection": _selection(request.selection),
-        "changes": {"JobPrio": str(request.priority if absolute else request.step)},
-        "add": not absolute,
-    }
-    outcomes = ask(log_of(request.arguments, "name", "pool"), body)
-    denied = [outcome for outcome in outcomes if outcome["result"] == "permission denied"]
-    changed = [
-        (ClusterOrJob(outcome["cluster"], proc), int(outcome["changes"]["JobPrio"]))
-        for outcome in outcomes
-        if outcome["result"] == "done"
-        for proc in procs_of(outcome)
-    ]
-    exit_code = _printed(job_priorities.answer(request, changed))
-    for outcome in denied:
-        print(f"Permission denied to change the priority of cluster {outcome['cluster']}", file=sys.stderr)
-    return exit_code or int(bool(denied))
-
-
-def qedit(argv: Sequence[str]) -> int:
-    try:
-        request = job_edits.read(argv)
-    except job_edits.EditError as error:
-        return _printed(actions.Answer("", str(error), 1))
-    try:
-        outcomes = ask(log_of(request.arguments, "name", "pool"), {**request.edit, "id": new_id(), "user": user_name()})
-    except Refused as refused:
-        words = str(refused)
-        if words.startswith("Update of "):
-            return _printed(actions.Answer("", f"{words}\n{job_edits.NOTHING_SET}", 1))
-        return _printed(job_edits.failed(request, why=f"{words}\n"))
-    return _printed(job_edits.answer(request, outcomes))

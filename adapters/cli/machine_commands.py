@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..condor_tools.options import Arguments, Command, NotHere, Refusal, UsageError, command_table, last_number, parse
-from ..machine.host import host_name, user_name
+from ..machine.host import host_name
 from ..runtime.commands import ask, is_served, is_written
-from ..runtime.requests import Refused, new_id
+from ..runtime.requests import NOT_FOUND, Refused
 from .common import called_tool, is_this_pool, log_of, log_option, tools_words
 
 DRAIN = command_table("drain")
@@ -21,10 +21,6 @@ RECONFIG = command_table("reconfig")
 RESCHEDULE = command_table("reschedule")
 
 _COMPLETIONS = [option.name for option in DRAIN.options if option.name.endswith("-on-completion")]
-
-
-def _request(kind: str, **body: object) -> dict[str, object]:
-    return {"kind": kind, "id": new_id(), "user": user_name(), **body}
 
 
 def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
@@ -47,12 +43,13 @@ def _served(command: Command, arguments: Arguments) -> str:
     return url
 
 
-def _ask(command: Command, arguments: Arguments, body: dict[str, object], machine: str) -> dict[str, Any]:
+def _ask(command: Command, arguments: Arguments, kind: str, machine: str, **body: object) -> dict[str, Any]:
     """Return the answer to a request about a machine; `NotHere` is raised if it is unknown."""
     try:
-        answer: dict[str, Any] = ask(_served(command, arguments), body)
+        request = {"kind": kind, "machine": machine or host_name(), **body}
+        answer: dict[str, Any] = ask(_served(command, arguments), request)
     except Refused as refused:
-        if not str(refused).startswith("there is no machine"):
+        if refused.code != NOT_FOUND:
             raise
         raise NotHere(f"poolbook: {refused}", tools_words(machine)) from None
     return answer
@@ -75,16 +72,17 @@ def drain(argv: Sequence[str]) -> int:
     if quick and arguments.has("start"):
         told = f"-start is not used with -{quick}: only a graceful drain has a START of its own"
         print(f"poolbook drain: {told}", file=sys.stderr)
-    body = _request(
+    answer = _ask(
+        DRAIN,
+        arguments,
         "Drain",
-        machine=machine,
+        machine,
         schedule=(arguments.chosen("fast", "quick", "graceful") or "graceful").capitalize(),
         reason=arguments.value("reason"),
         completion="".join(completions).removesuffix("-on-completion"),
         check=arguments.value("check"),
         start=arguments.value("start"),
     )
-    answer = _ask(DRAIN, arguments, body, machine)
     lines = [
         f"Sent request to drain the startd <{answer['machine']}> with {machine}. This only affects the single startd; "
         "any other startds running on the same host will not be drained."
@@ -99,8 +97,7 @@ def _cancel(arguments: Arguments, machine: str, completions: Sequence[str]) -> i
         if arguments.has(wrong):
             raise UsageError(f"poolbook drain: -{wrong} may not be used with -cancel")
     number = last_number(DRAIN, arguments, "request-id", least=1)
-    body = _request("CancelDrain", machine=machine, drain=number or 0)
-    answer = _ask(DRAIN, arguments, body, machine)
+    answer = _ask(DRAIN, arguments, "CancelDrain", machine, drain=number or 0)
     return _print(arguments, answer, f"Sent request to cancel draining on {machine}")
 
 
@@ -121,22 +118,21 @@ def off(argv: Sequence[str]) -> int:
         raise UsageError("poolbook off: one machine at a time")
     how = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
-    body = _request("ShutDown", machine=machine or host_name(), how=how)
-    answer = _ask(OFF, arguments, body, machine)
+    answer = _ask(OFF, arguments, "ShutDown", machine, how=how)
     of = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}
     return _print(arguments, answer, *(line.format(**of) for line in _OFF[how]))
 
 
 def on(argv: Sequence[str]) -> int:
-    return _tell(ON, argv, "on", 'Sent "Spawn-Daemon" command for "startd" to local master')
+    return _tell(ON, argv, "ComeBack", 'Sent "Spawn-Daemon" command for "startd" to local master')
 
 
 def reconfig(argv: Sequence[str]) -> int:
-    return _tell(RECONFIG, argv, "reconfigure", 'Sent "Reconfig" command to local master')
+    return _tell(RECONFIG, argv, "ReadConfiguration", 'Sent "Reconfig" command to local master')
 
 
 def reschedule(argv: Sequence[str]) -> int:
-    return _tell(RESCHEDULE, argv, "reschedule", 'Sent "Reschedule" command to local schedd', "name")
+    return _tell(RESCHEDULE, argv, "Reschedule", 'Sent "Reschedule" command to local schedd', "name")
 
 
 def _tell(command: Command, argv: Sequence[str], kind: str, done: str, *given: str) -> int:

@@ -36,8 +36,8 @@ COMMANDS: dict[str, Entry] = {
     "hold": Entry("job_actions", "hold", "hold jobs: they do not run until they are released"),
     "release": Entry("job_actions", "release", "release held jobs"),
     "userprio": Entry("userprio", "userprio", "the priorities and the usage of users; an administrator sets them"),
-    "prio": Entry("job_actions", "prio", "change the priority of jobs among their owner's"),
-    "qedit": Entry("job_actions", "qedit", "change attributes of jobs"),
+    "prio": Entry("prio", "prio", "change the priority of jobs among their owner's"),
+    "qedit": Entry("qedit", "qedit", "change attributes of jobs"),
     "vacate": Entry("job_actions", "vacate", "evict running jobs, by job or by slot; they become idle again"),
     "suspend": Entry("job_actions", "suspend", "suspend running jobs, by job or by slot"),
     "continue": Entry("job_actions", "go_on", "continue suspended jobs"),
@@ -67,25 +67,25 @@ COMMANDS: dict[str, Entry] = {
 TOOLS: dict[str, Entry] = {
     "check_userlogs": Entry("check_userlogs", "check_userlogs", "whether job event logs make sense"),
     "chirp": Entry("chirp", "chirp", "what a job at work asks of its files and of its ad"),
-    "config_val": Entry("config_val", "config_val", "settings, in the words of HTCondor's tool"),
+    "config_val": Entry("config", "config_val", "settings, in the words of HTCondor's tool"),
     "evicted_files": Entry("evicted_files", "evicted_files", "what is kept of evicted jobs for their next run"),
     "htcondor": Entry("htcondor", "htcondor", "submit a job, and tell of it, in the words of HTCondor's newer tool"),
     "now": Entry("now", "now", "run an idle job at once in place of running ones"),
     "ping": Entry("ping", "ping", "whether the pool can be reached, and what this user may ask of it"),
-    "qedit": Entry("qedit", "qedit", "change attributes of jobs, in the words of HTCondor's tool"),
+    "qedit": Entry("qedit", "condor_qedit", "change attributes of jobs, in the words of HTCondor's tool"),
     "qsub": Entry("qsub", "qsub", "submit a script as SGE's and PBS's qsub do"),
-    "run": Entry("run", "condor_run", "submit a shell's command, wait for it, and print what it wrote"),
+    "run": Entry("condor_run", "condor_run", "submit a shell's command, wait for it, and print what it wrote"),
     "ssh_to_job": Entry("ssh_to_job", "ssh_to_job", "a shell in the directory and the environment of a job at work"),
-    "submit": Entry("submit", "submit", "queue the jobs of a submit file, in the words of HTCondor's tool"),
+    "submit": Entry("submit", "condor_submit", "queue the jobs of a submit file, in the words of HTCondor's tool"),
     "tail": Entry("tail", "tail", "the end of what a job at work has written"),
     "transfer_data": Entry("transfer_data", "transfer_data", "fetch the output of jobs that were submitted remotely"),
     "version": Entry("condor_version", "condor_version", "the version of HTCondor whose behaviour is followed"),
-    "wait": Entry("wait", "wait", "wait until jobs have ended, in the words of HTCondor's tool"),
+    "wait": Entry("wait", "condor_wait", "wait until jobs have ended, in the words of HTCondor's tool"),
     "watch_q": Entry("watch_q", "watch_q", "follow jobs by their job event logs"),
     "who": Entry("who", "who", "the jobs that run on this machine, with their processes"),
 }
-"""The tools that there are under HTCondor's names (condor_tail), each a module of ``by_name``. A command of the same
-name, as wait, does the same in Poolbook's own words."""
+"""The tools that there are under HTCondor's names (condor_tail). A command of the same name, as wait, does the same in
+Poolbook's own words."""
 
 
 def tool_name(name: str) -> str:
@@ -158,9 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"poolbook {VERSION}, with the behaviour of {CONDOR_VERSION}")
         return 0
-    own = TOOLS.get(words[0].removeprefix("condor_")) if words[0] not in COMMANDS else None
-    package = ".by_name" if own else ""
-    entry = own or COMMANDS.get(words[0])
+    entry = COMMANDS.get(words[0]) or TOOLS.get(words[0].removeprefix("condor_"))
     if entry is None:
         from .command_names import meant, unknown
 
@@ -169,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _say(unknown(words[0], COMMANDS))
             return 2
     try:
-        return _called(entry, f"{package}.{entry.module}", words, debug)
+        return _called(entry, words, debug)
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -177,9 +175,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _called(entry: Entry, module: str, words: Sequence[str], debug: bool) -> int:
+def _called(entry: Entry, words: Sequence[str], debug: bool) -> int:
     try:
-        command = getattr(import_module(module, __package__), entry.function)
+        command = getattr(import_module(f".{entry.module}", __package__), entry.function)
         done = int(command(words[1:]))
         sys.stdout.flush()
         return done

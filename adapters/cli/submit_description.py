@@ -39,7 +39,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     if interactive and arguments.has("factory"):
         raise UsageError("-interactive is for one job, which a -factory does not make at once", told=_NOT_LATE)
     if interactive and not files:
-        from .by_name.interactive import DESCRIPTION
+        from .ssh_to_job import DESCRIPTION
 
         name, text, queue = "", DESCRIPTION, queue or "1"
     elif files and files[0] != STANDARD_INPUT:
@@ -74,7 +74,7 @@ _NOT_LATE = "\nERROR: Interactive jobs cannot be materialized late\n"
 
 
 def _interactive(text: str) -> Iterator[str]:
-    from .by_name.interactive import lines_of
+    from .ssh_to_job import lines_of
 
     return lines_of(text)
 
@@ -110,3 +110,15 @@ def _named(arguments: Arguments) -> Iterator[str]:
 def print_warnings(lines: Iterable[str]) -> None:
     for line in lines:
         print(line, file=sys.stderr)
+
+
+HEADINGS: Final[dict[bool | None, str]] = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
+"""What comes before the dots of a dry run (True) and of a dump (False)."""
+
+
+def heading(arguments: Arguments) -> str:
+    """Return what condor_submit prints before it reads the submit file."""
+    option = arguments.last("dry-run", "dump")
+    dumps = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
+    quiet = dumps or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
+    return "" if quiet else HEADINGS.get(option and option.name == "dry-run", "Submitting job(s)")

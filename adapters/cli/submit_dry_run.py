@@ -15,7 +15,7 @@ from ..runtime.disk import Disk, ReadOnlyDisk
 from ..runtime.requests import Terms
 from ..runtime.submission import Reading, check_files
 from .common import log_of
-from .submit_description import STANDARD_INPUT, description_of, print_warnings
+from .submit_description import HEADINGS, STANDARD_INPUT, description_of, print_warnings
 
 Form = Callable[[Submission], Iterator[str]]
 _FORMATS: dict[str, Form] = {"": sent, "full": whole_ads}
@@ -43,28 +43,17 @@ def dry_run(arguments: Arguments) -> int:
     if path == STANDARD_INPUT:
         sys.stdout.writelines(_shown(parsed, form, dry, terse))
         return 0
-    announcement = _ids(parsed) if terse else _HEAD[dry] + "." * min(parsed.count, 20) + _foot(parsed, dry)
+    announcement = _ids(parsed) if terse else HEADINGS[dry] + "." * min(parsed.count, 20) + _foot(parsed, dry)
     try:
         with open(path, "w") as file:
             file.writelines(form(parsed))
     except OSError as error:
-        print(announcement if form is whole_ads else "" if terse else _HEAD[dry], end="", flush=True)
+        print(announcement if form is whole_ads else "" if terse else HEADINGS[dry], end="", flush=True)
         words = "Failed to open file " + ("-dry-run output file" if dry else "to dump ClassAds into")
         told = f"\nERROR: {words} ({error.strerror})\n"
         raise UsageError(f"{option.spelled} {path}: {error.strerror}", told=told) from None
     print(announcement)
     return 0
-
-
-def heading(arguments: Arguments) -> str:
-    """Return what condor_submit prints before it reads the submit file."""
-    option = arguments.last("dry-run", "dump")
-    dumps = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
-    quiet = dumps or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
-    return "" if quiet else _HEAD.get(option and option.name == "dry-run", "Submitting job(s)")
-
-
-_HEAD: dict[bool | None, str] = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
 
 
 def _foot(parsed: Submission, dry: bool) -> str:
@@ -84,10 +73,10 @@ def _shown(parsed: Submission, form: Form, dry: bool, terse: bool) -> Iterator[s
         yield from form(parsed)
         yield _ids(parsed) + "\n"
     elif form is whole_ads:
-        yield f"{_HEAD[dry]}{'.' * min(parsed.count, 20)}{_foot(parsed, dry)}\n"
+        yield f"{HEADINGS[dry]}{'.' * min(parsed.count, 20)}{_foot(parsed, dry)}\n"
         yield from form(parsed)
     else:
-        yield _HEAD[dry]
+        yield HEADINGS[dry]
         yield from (f"{job}." for job in form(parsed))
         yield f"{_foot(parsed, dry)}\n"
 

@@ -1,42 +1,318 @@
-"""``poolbook userprio``: print the accountant's records, now or at an instant, and change them."""
+"""``poolbook userprio``: submitters' priorities, limits and usage, shown and set as by condor_userprio."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from json import dumps
-from typing import TYPE_CHECKING
+from math import isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..condor_tools import userprio as tool
-from ..condor_tools.options import Refusal
-from ..condor_tools.userprio_edits import Request
-from ..condor_tools.userprio_records import read_file
+from ..condor_tools.cells import Setting, date, length
+from ..condor_tools.formats import (
+    ads_form,
+    attribute_list,
+    bare_json,
+    custom_layout,
+    long_text,
+    old_lines,
+    parsed,
+    whole_ads,
+)
+from ..condor_tools.job_selection import holds
+from ..condor_tools.layout import Layout, lines
+from ..condor_tools.options import (
+    Arguments,
+    Command,
+    Given,
+    NotHere,
+    Refusal,
+    UsageError,
+    command_table,
+    parse,
+    whole_number,
+)
+from ..condor_tools.userprio_records import Record, ad_of, read_file, rolled_up
+from ..condor_tools.userprio_table import DETAILS, MOST, Wanted, table
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
 from .common import log_of, setting, shown
 
 if TYPE_CHECKING:
+    from ...domain.classad import ClassAd, Expression
     from ..condor_tools.cells import Setting
+
+
+class _Edit(NamedTuple):
+    """An option that changes something."""
+
+    kind: str  #: the request that it makes
+    name: str  #: the field of ``SetSubmitter`` that is set
+    done: str  #: the answer, with the user and the value
+    whole: bool = False  #: whether the value is a whole number, from ``least``; else any number
+    least: int = 0
+    lent: str = ""  #: the answer if the value has a duration in seconds; empty: it can have none
+
+
+_SET, _RESET, _DELETE = "SetSubmitter", "ResetUsage", "DeleteSubmitter"
+_LENT = "Set {} lease on {{user}} to {{value:{}}} for {{seconds}} seconds"
+
+EDITS: dict[str, _Edit] = {
+    "setprio": _Edit(_SET, "priority", "The priority of {user} was set to {value:f}"),
+    "setfactor": _Edit(
+        _SET, "factor", "The priority factor of {user} was set to {value:f}", lent=_LENT.format("priority-factor", "f")
+    ),
+    "setfloor": _Edit(_SET, "floor", "The floor of {user} was set to {value:d}", True, 0, _LENT.format("floor", "d")),
+    "setceiling": _Edit(
+        _SET, "ceiling", "The ceiling of {user} was set to {value:d}", True, -1, _LENT.format("ceiling", "d")
+    ),
+    "setaccum": _Edit(_SET, "usage", "The Accumulated Usage of {user} was set to {value:f}"),
+    "setbegin": _Edit(_SET, "begin", "The Begin Usage Time of {user} was set to {value:d}", True),
+    "setlast": _Edit(_SET, "last", "The Last Usage Time of {user} was set to {value:d}", True),
+    "cancelfactorlease": _Edit(_SET, "factor", "Cancelled priority-factor lease for {user}"),
+    "cancelfloorlease": _Edit(_SET, "floor", "Cancelled floor lease for {user}"),
+    "cancelceilinglease": _Edit(_SET, "ceiling", "Cancelled ceiling lease for {user}"),
+    "resetusage": _Edit(_RESET, "", "The accumulated usage of {user} was reset"),
+    "resetall": _Edit(_RESET, "", "The accumulated usage was reset for all users"),
+    "delete": _Edit(_DELETE, "", "The accountant record named {user} was deleted"),
+}
+"""The options that change something, with their requests and answers."""
+
+
+class Request(NamedTuple):
+    """A change that a command line asks for: the request without its id and its user, and the answer."""
+
+    body: dict[str, Any]
+    done: str
+
+
+def read_edit(command: Command, arguments: Arguments) -> Request | None:
+    """Return the change that a command line asks for; None: none. Raise `UsageError` if it asks for more than one, or
+    for an unknown one."""
+    asked = list(arguments.every(*EDITS))
+    if not asked:
+        if arguments.has("duration"):
+            raise UsageError(f"poolbook userprio: -duration goes with {_lent()}")
+        return None
+    if len(asked) > 1:
+        raise UsageError(f"poolbook userprio: one change at a time: {asked[0].spelled} or {asked[1].spelled}")
+    given = asked[0]
+    if arguments.words:
+        raise UsageError(f"poolbook userprio: {given.spelled} and {arguments.words[0]!r}: one submitter at a time")
+    return _request(command, given, arguments.last("duration"))
+
+
+def _lent() -> str:
+    return ", ".join(f"-{name}" for name, edit in EDITS.items() if edit.lent)
+
+
+def _request(command: Command, given: Given, duration: Given | None) -> Request:
+    edit = EDITS[given.name]
+    if duration is not None and not edit.lent:
+        raise UsageError(f"poolbook userprio: -duration goes with {_lent()}, not with {given.spelled}")
+    user = given.values[0] if given.values else ""
+    body: dict[str, Any] = {"kind": edit.kind}
+    if given.values:
+        submitter(given.spelled, user)
+    if edit.kind == _RESET:
+        return Request({**body, "submitters": [user] if user else []}, edit.done.format(user=user))
+    body["submitter"] = user
+    if edit.kind == _DELETE:
+        return Request(body, edit.done.format(user=user))
+    body["name"] = edit.name
+    if len(given.values) == 1:
+        return Request({**body, "cancel": True}, edit.done.format(user=user))
+    value = _value(command, given, edit)
+    body["value"] = float(value)
+    if duration is None:
+        return Request(body, edit.done.format(user=user, value=value))
+    body["duration"] = seconds = whole_number(command, duration, 1)
+    return Request(body, edit.lent.format(user=user, value=value, seconds=seconds))
+
+
+def submitter(option: str, name: str) -> str:
+    """Check that a submitter's name is in full. Raise `UsageError` if it is not."""
+    user, at, domain = name.rpartition("@")
+    if not (user and at and domain):
+        raise UsageError(
+            f"poolbook userprio {option}: {name!r} is no submitter: user@domain is wanted, as `poolbook userprio "
+            "-allusers` shows them"
+        )
+    return name
+
+
+def _value(command: Command, given: Given, edit: _Edit) -> int | float:
+    if edit.whole:
+        return whole_number(command, given._replace(values=given.values[1:]), edit.least)
+    try:
+        value = float(given.values[1])
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value):
+        raise UsageError(f"poolbook userprio: {given.spelled} takes a number, not {given.values[1]!r}")
+    return value
+
+
+_DAY = 86400
+
+COMMAND = command_table("userprio")
+
+
+class Query(NamedTuple):
+    """A parsed command line."""
+
+    arguments: Arguments
+    edit: Request | None  #: the change that it asks for, if any
+    holder: str  #: the submitter whose slots are to be listed; empty: none
+    file: str  #: the file of the records; empty: the log
+    constraints: tuple[Expression, ...]  #: the expressions that must be true for each record
+    layout: Layout | None
+    form: str | None  #: the form of whole records; None for a table
+
+    @property
+    def whole(self) -> bool:
+        """Tell whether attributes are needed that no table shows."""
+        return bool(self.constraints or self.layout or self.form)
+
+
+def read(argv: Sequence[str]) -> Query:
+    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
+    arguments = parse(COMMAND, argv)
+    edit = read_edit(COMMAND, arguments)
+    holder = arguments.last("getreslist")
+    _date(arguments)
+    return Query(
+        arguments,
+        edit,
+        "" if holder is None else submitter(holder.spelled, holder.values[0]),
+        arguments.value("inputfile"),
+        tuple(parsed(given.spelled, given.values[0]) for given in arguments.every("constraint")),
+        custom_layout(arguments),
+        ads_form(arguments),
+    )
+
+
+def _date(arguments: Arguments) -> datetime | None:
+    """Return the day after -activefrom, if that is what counts. Years of two digits less than 50 are those of this
+    century, others of the last one."""
+    given = arguments.last("activefrom", "allusers")
+    if given is None or given.name != "activefrom":
+        return None
+    try:
+        month, day, year = map(int, given.values)
+        return datetime(year + (2000 if year < 50 else 1900 if year < 1900 else 0), month, day)
+    except (ValueError, OverflowError):
+        words = " ".join(given.values)
+        raise UsageError(
+            f"poolbook userprio: {given.spelled} {words}: there is no such day; -activefrom 11 20 2026 is one"
+        ) from None
+
+
+def _since(query: Query, setting: Setting) -> float | None:
+    """Return since when a shown submitter must have used something; None: all are shown."""
+    if query.arguments.words:
+        return None
+    given = query.arguments.last("activefrom", "allusers")
+    if given is None:
+        return setting.now - _DAY
+    day = _date(query.arguments)
+    return None if day is None else day.replace(tzinfo=setting.timezone).timestamp()
+
+
+# -- printing ------------------------------------------------------------------------------------------------------
+
+
+def render(records: Iterable[Record], query: Query, setting: Setting) -> Iterator[str]:
+    """Yield the command's output. Raise `Refusal` if a user who was named has no record."""
+    found = list(records)
+    if query.arguments.has("grouprollup"):
+        found = rolled_up(found)
+    found = _asked(found, query, setting)
+    if query.layout is not None:
+        yield from lines(query.layout, map(ad_of, found), setting)
+    elif query.form is not None:
+        yield from _whole(query.form, [ad_of(record) for record in found], query.arguments)
+    else:
+        yield from table(found, _wanted(query, setting), setting.timezone)
+
+
+def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]:
+    names = attribute_list(arguments)
+    if form == "long" and arguments.has("modular"):
+        written = old_lines()
+        yield from ("\n" + long_text(ad, names, written).removesuffix("\n") for ad in ads)
+    else:
+        yield from whole_ads(form, ads, names, bare=bare_json(arguments), gap="\n")
+
+
+def _wanted(query: Query, setting: Setting) -> Wanted:
+    arguments = query.arguments
+    details = frozenset[str]().union(*(DETAILS[given.name] for given in arguments.every(*DETAILS)))
+    return Wanted(
+        details or MOST,
+        arguments.chosen("hierarchical", "flat", "grouporder"),
+        arguments.has("quotas", "surplus"),
+        arguments.has("quotas", "surplus", "hierarchical", "grouprollup"),
+        _since(query, setting),
+    )
+
+
+def _asked(found: list[Record], query: Query, setting: Setting) -> list[Record]:
+    words = query.arguments.words
+    if words:
+        named = [(str(record.get("Name", "")), record) for record in found]
+        kept = [(name, record) for name, record in named if name in words or name.partition("@")[0] in words]
+        there = {part for name, _ in kept for part in (name, name.partition("@")[0])}
+        for word in words:
+            if word not in there:
+                raise NotHere(
+                    f"poolbook userprio: there is no user {word} here. `poolbook userprio -allusers` lists them",
+                    "Not all user(s) found in collector, querying negotiator...\n",
+                    0,
+                )
+        found = [record for _, record in kept]
+    if query.constraints:
+        context = setting.context()
+        found = [
+            record
+            for record in found
+            if all(holds(constraint, ad_of(record), context) for constraint in query.constraints)
+        ]
+    return found
+
+
+def slot_list(slots: Sequence[tuple[str, int]], setting: Setting) -> Iterator[str]:
+    """Yield the output of -getreslist: a submitter's slots, each with the instant since when, in seconds."""
+
+    def line(*texts: str) -> str:
+        return "{:<30} {:>12} {:>12}\n".format(*texts)
+
+    yield line("Resource Name", " Start Time", " Match Time")
+    yield line("-------------", " ----------", " ----------")
+    for name, since in slots:
+        yield line(name, date(since, setting.timezone), length(max(0, setting.now - since)))
+    yield line("-------------", " ------------", " ------------")
+    yield f"Number of Resources Used: {len(slots)}\n"
+
 
 _SECOND = 1_000_000
 
 
 def userprio(argv: Sequence[str]) -> int:
-    query = tool.read(argv)
+    query = read(argv)
     if query.edit is not None:
         return _edit(query, query.edit)
     here = setting()
-    for text in _asked(query, here):
+    for text in _texts(query, here):
         sys.stdout.write(text)
     return 0
 
 
-def _edit(query: tool.Query, edit: Request) -> int:
-    from ..machine.host import user_name
+def _edit(query: Query, edit: Request) -> int:
     from ..runtime.commands import ask
-    from ..runtime.requests import new_id
 
     whose = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
-    answer = ask(log_of(query.arguments, "pool"), {**edit.body, **whose, "id": new_id(), "user": user_name()})
+    answer = ask(log_of(query.arguments, "pool"), {**edit.body, **whose})
     if query.arguments.has("json"):
         print(dumps(answer, indent=2))
     else:
@@ -44,9 +320,9 @@ def _edit(query: tool.Query, edit: Request) -> int:
     return 0
 
 
-def _asked(query: tool.Query, here: Setting) -> Iterator[str]:
+def _texts(query: Query, here: Setting) -> Iterator[str]:
     if query.file:
-        return tool.render(read_file(query.file), query, here)
+        return render(read_file(query.file), query, here)
     with Queries(log_of(query.arguments, "pool")) as queries:
         try:
             return _answered(query, queries, here)
@@ -60,7 +336,7 @@ def _asked(query: tool.Query, here: Setting) -> Iterator[str]:
             raise Refusal(f"poolbook userprio -getreslist: {error}") from None
 
 
-def _answered(query: tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+def _answered(query: Query, queries: Queries, here: Setting) -> Iterator[str]:
     at = None
     if query.arguments.has("at"):
         from .time_window import instant_of
@@ -69,12 +345,12 @@ def _answered(query: tool.Query, queries: Queries, here: Setting) -> Iterator[st
     whose = "" if queries.imported else queries.negotiator(query.arguments.value("name"))
     if query.holder:
         slots = [(name, since // _SECOND) for name, since in queries.claims_of(query.holder, at)]
-        return tool.slot_list(slots, here if at is None else here._replace(now=at // _SECOND))
+        return slot_list(slots, here if at is None else here._replace(now=at // _SECOND))
     if queries.imported:
         found = _imported(queries, here, at)
     else:
         found = queries.accounting(here.now, at, whole=query.whole, negotiator=whose)
-    return tool.render(found.records, query, here if found.at is None else here._replace(now=found.at // _SECOND))
+    return render(found.records, query, here if found.at is None else here._replace(now=found.at // _SECOND))
 
 
 def _imported(queries: Queries, here: Setting, at: int | None) -> AccountantRecords:

@@ -1,4 +1,4 @@
-"""``poolbook wait``: wait for the jobs of a job event log, as condor_wait does."""
+"""``poolbook wait`` and condor_wait: wait for the jobs of a job event log. Source: wait.cpp of the reference."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from ..condor_tools.job_log_waiting import UnreadableEntry, Waiting, follow
-from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.job_log_entries import (
+    ABORTED,
+    EXECUTING,
+    SUBMITTED,
+    TERMINATED,
+    LogEntry,
+    UnreadableEntry,
+    follow,
+)
+from ..condor_tools.options import Arguments, Help, Refusal, UsageError, command_table, last_number, parse
 from .common import called_tool
 
 COMMAND = command_table("wait")
@@ -101,3 +109,82 @@ def _follow(log: int, waiting: Waiting, arguments: Arguments, stays: bool, deadl
 def _ended(words: str, code: int = 0) -> int:
     print(words)
     return code
+
+
+_HOST: Final = re.compile(r"Job executing on host: (.*)")
+
+
+class Waiting:
+    """What was seen of the jobs that are waited for.
+
+    :param only: cluster, proc and subproc of the jobs, as many of them as are given
+    :param jobs: the number of jobs that have to end; None for all that were submitted
+    :param event: the number of an event that is waited for instead, as often as `times`
+    """
+
+    def __init__(
+        self, only: tuple[int, ...] = (), jobs: int | None = None, event: int | None = None, times: int = 1
+    ) -> None:
+        self._only, self._jobs, self._event, self._times = only, jobs, event, times
+        self._left: set[str] = set()
+        self.submitted = self._ended = self._seen = 0
+
+    def take(self, entry: LogEntry) -> str | None:
+        """Take an entry; return the words of ``-status``, empty if there are none, or None if it is of another job."""
+        if entry.job[: len(self._only)] != self._only:
+            return None
+        if entry.number == SUBMITTED:
+            self._left.add(entry.key)
+            self.submitted += 1
+            return f"{entry.key} submitted"
+        if entry.number in (TERMINATED, ABORTED):
+            self._left.discard(entry.key)
+            self._ended += 1
+            return f"{entry.key} {'completed' if entry.number == TERMINATED else 'aborted'}"
+        if entry.number == EXECUTING:
+            host = _HOST.search(entry.text)
+            return f"{entry.key} executing on host {host[1] if host else ''}"
+        if entry.number == self._event:
+            self._seen += 1
+            return f"{entry.key} event {self._event} found"
+        return ""
+
+    def done(self, read_to_the_end: bool) -> str:
+        """Return the words with which the waiting ends; empty if it goes on.
+
+        :param read_to_the_end: all was read that stood in the log at first
+        """
+        if self._jobs is not None and self._ended >= self._jobs:
+            return f"Specifed number of jobs ({self._jobs}) done."  # the word is HTCondor's
+        if self._event is not None:
+            return f"Got {self._seen} events of id {self._event}" if self._seen >= self._times else ""
+        return "All jobs done." if read_to_the_end and self._jobs is None and not self._left else ""
+
+
+# condor_wait
+
+_LACKING = {
+    "num": "-num requires an argument\n",
+    "wait": "-wait requires an argument\n",
+    "log": "-log requires an argument\n",
+    "event-id": "-event-id requires an id\n",
+}
+_NUMBERS = {"num": "-num must be greater than zero\n"}
+"""What is said before the help of an option without its value, and of one whose value is no such number."""
+
+
+def condor_wait(argv: Sequence[str]) -> int:
+    from ..condor_tools.tool_options import ToolEnded, usage_of, version
+
+    if "-version" in argv:
+        raise ToolEnded(1, out=version())
+    usage = usage_of("wait")
+    try:
+        return wait(argv)
+    except Help:
+        raise ToolEnded(0, usage) from None
+    except UsageError as wrong:
+        told = _LACKING.get(wrong.lacks) or _NUMBERS.get(wrong.number) or wrong.told
+        if told is None and not wrong.option:
+            raise ToolEnded(1, f"{wrong}\n") from None
+        raise ToolEnded(1, (told or "") + usage) from None

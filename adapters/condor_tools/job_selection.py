@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cells import Setting, number, text
 from .formats import parsed
@@ -129,6 +129,17 @@ class Selection(NamedTuple):
     def everything(self) -> bool:
         """Tell whether all jobs are selected."""
         return not (self.ids or self.owners or self.constraints)
+
+    def as_request(self, *more: str) -> dict[str, Any]:
+        """Return what a request to the pool says of these jobs; ``more`` are further constraints."""
+        constraints = [*(f"({constraint})" for constraint in self.constraints), *more]
+        return {
+            "clusters": [job.cluster for job in self.ids if job.proc is None],
+            "jobs": [(job.cluster, job.proc) for job in self.ids if job.proc is not None],
+            "owners": list(self.owners),
+            "everything": not (self.ids or self.owners or constraints),
+            "constraint": " && ".join(constraints),
+        }
 
     def names(self, cluster: int, owner: str) -> bool:
         """Tell whether a whole cluster of this owner is selected by its number, by its owner, or as all are."""

@@ -214,35 +214,34 @@ class Pool(Submitters, LogQueries):
                 world.owners.add(user)
 
     def _act(
-        self, action: str, jobs: Sequence[JobId], user: str, reason: str, constraint: str, fast: bool
+        self, kind: type[s.JobCommand], jobs: Sequence[JobId], user: str, constraint: str, reason: str = "", **more: Any
     ) -> list[Outcome]:
         selected = selection(jobs, constraint)
-        command = s.Act(self._engine.id(action), user or self._user, action, selected, reason, fast=fast)
-        return _each_range(self._ask(command))
+        return _each_range(self._ask(kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)))
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Hold jobs; return the result for each range of them."""
-        return self._act("hold", jobs, user, reason, constraint, False)
+        return self._act(s.Hold, jobs, user, constraint, reason)
 
     def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Release held jobs; return the result for each range of them."""
-        return self._act("release", jobs, user, reason, constraint, False)
+        return self._act(s.Release, jobs, user, constraint, reason)
 
     def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Remove jobs from the queue and end their processes; return the result for each range of them."""
-        return self._act("remove", jobs, user, reason, constraint, False)
+        return self._act(s.Remove, jobs, user, constraint, reason)
 
     def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[Outcome]:
         """End running jobs, softly unless `fast`; they become idle. Return the result for each range of them."""
-        return self._act("vacate", jobs, user, "", constraint, fast)
+        return self._act(s.Vacate, jobs, user, constraint, fast=fast)
 
     def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
         """Suspend running jobs; return the result for each range of them."""
-        return self._act("suspend", jobs, user, "", constraint, False)
+        return self._act(s.Suspend, jobs, user, constraint)
 
     def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
         """Continue suspended jobs; return the result for each range of them."""
-        return self._act("continue", jobs, user, "", constraint, False)
+        return self._act(s.Continue, jobs, user, constraint)
 
     def run_now(self, job: JobId, *victims: JobId, user: str = "") -> None:
         """Vacate running jobs, `victims`, and run an idle one in their place, at once when the last of them is gone, on

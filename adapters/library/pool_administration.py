@@ -108,11 +108,7 @@ class Machines:
 
         :param negotiator: which one, where the pool has several
         """
-        try:
-            name = named(self._engine.state.settings, negotiator)
-        except LookupError as error:
-            raise Refusal(str(error)) from None
-        self._engine.reschedule(short(name))
+        self._engine.reschedule(negotiator)
         self._engine.handle([])
 
     def add_machine(

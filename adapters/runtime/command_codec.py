@@ -3,47 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
+from attrs import frozen
 
 from ...domain.decide import Refusal
 from ...domain.ports import stimuli as s
 from .requests import SubmitDescription
 
-T = TypeVar("T")
-COMMANDS: dict[str, type[s.Command]] = {
-    kind.__name__: kind
-    for kind in (
-        s.Submit, s.Act, s.RunNow, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain, s.CancelDrain,
-        s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
-    )
-}  # fmt: skip
+
+@frozen
+class Reschedule:
+    """Start a negotiation cycle: ``name`` is whose, where there are several negotiators."""
+
+    name: str = ""
+
+
+@frozen
+class ReadConfiguration:
+    """Read the configuration of the server's machine and of its pool again."""
+
+
+@frozen
+class ComeBack:
+    """Bring the server's machine back into the pool."""
+
+
+@frozen
+class ReserveCluster:
+    """Return the ``Terms`` of the next submission."""
+
+
+Served = Reschedule | ReadConfiguration | ComeBack | ReserveCluster | SubmitDescription
+"""What a server does besides deciding the pool's commands."""
+_COMMANDS: tuple[type[s.Command], ...] = (
+    s.Submit, *s.JOB_COMMANDS.values(), s.RunNow, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain,
+    s.CancelDrain, s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
+)  # fmt: skip
+COMMANDS = {kind.__name__: kind for kind in _COMMANDS}
 """The commands that a client may send, by the name in its request."""
+SERVED: dict[str, type[Served]] = {
+    kind.__name__: kind for kind in (Reschedule, ReadConfiguration, ComeBack, ReserveCluster, SubmitDescription)
+}
 
 
-def stimulus_of(request: Mapping[str, Any]) -> s.Command:
+def command_of(request: Mapping[str, Any]) -> s.Command:
     """Return the command in a request. Raise `Refusal` if it is none."""
-    kind = COMMANDS.get(str(request.get("kind")))
+    found = _converted(request, COMMANDS)
+    assert isinstance(found, s.Command)
+    return found
+
+
+def request_of(request: Mapping[str, Any]) -> s.Command | Served:
+    """Return what a request asks a server for. Raise `Refusal` if it is malformed."""
+    found: s.Command | Served = _converted(request, {**COMMANDS, **SERVED})
+    return found
+
+
+def _converted(request: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> Any:
+    name = str(request.get("kind"))
+    kind = kinds.get(name)
     if kind is None:
         raise Refusal(f"{request.get('kind')!r} is no request; there are {', '.join(COMMANDS)}")
-    body = {name: value for name, value in request.items() if name != "kind"}
-    if kind is not s.Submit:  # an ad keeps what is no text, as bytes that are none; what is asked is text
+    body: object = {name: value for name, value in request.items() if name != "kind"}
+    if kind is SubmitDescription:
+        body = [request.get(name) for name in SubmitDescription._fields]  # how msgspec has named tuples
+    elif kind is not s.Submit:  # an ad keeps what is no text, as bytes that are none; what is asked is text
         try:
             msgspec.json.encode(body)
         except UnicodeEncodeError as error:
             what = error.object[error.start : error.end]
             raise Refusal(f"a request is text, and {what!a} in it is none; ask by numbers or a constraint") from None
-    return _converted(str(request["kind"]), body, kind)
-
-
-def description_of(request: Mapping[str, Any]) -> SubmitDescription:
-    """Return the submit file in a request. Raise `Refusal` if it is malformed."""
-    fields = [request.get(name) for name in SubmitDescription._fields]  # how msgspec has named tuples
-    return _converted("SubmitDescription", fields, SubmitDescription)
-
-
-def _converted(name: str, body: object, kind: type[T]) -> T:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:

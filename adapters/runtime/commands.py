@@ -1,9 +1,7 @@
 """The door for every request: become the log's writer for one request, or send it to the log's server.
 
-A request is a command as JSON: ``{"kind": "Act", "id": ..., ...}``. The client makes its id, and sends the request
-again when it gets no answer: a repeated id gets the first answer. Some kinds are no commands of ``ports.stimuli``:
-``ReserveCluster`` returns the ``Terms`` of the next submission, ``SubmitDescription`` has the server read a submit
-file; ``reschedule``, ``reconfigure`` and ``on`` are for the server alone.
+A request is a command as JSON: ``{"kind": "Hold", "id": ..., ...}``; ``command_codec`` has the kinds. `ask` gives it
+an id, and sends it again when it gets no answer: a repeated id gets the first answer.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from ...domain.ports.log import LogError
 from ..machine.host import user_name
 from ..sockets import connect, peer_of
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
-from .requests import LONGEST_DESCRIPTION, Refused, Request, SubmitDescription, Submitted, Terms
+from .requests import LONGEST_DESCRIPTION, Outcome, Refused, Request, SubmitDescription, Submitted, Terms, new_id
 
 if TYPE_CHECKING:
     from ...domain.ports.log import Log
@@ -46,7 +44,13 @@ class Door(Protocol):
 def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
     """Execute `request` and return the answer. With `create`, begin a missing log with these settings. Raise `Refused`
     if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer does not answer."""
-    return _asked(url, create, lambda door: door.ask(request))
+    known = {"id": new_id(), **request}
+    return _asked(url, create, lambda door: door.ask(known))
+
+
+def change_jobs(url: str, request: Request) -> list[Outcome]:
+    """Execute a command about jobs and return what became of them. Raise as `ask`."""
+    return [Outcome(**one) for one in ask(url, request)]
 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
@@ -175,7 +179,7 @@ class _Connection:
         if "error" in answer:
             raise LogError(answer["error"])
         if "refusal" in answer:
-            raise Refused(answer["refusal"], answer.get("warnings", ()))
+            raise Refused(answer["refusal"], answer.get("warnings", ()), answer.get("code", ""))
         return answer["answer"]
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
@@ -234,12 +238,12 @@ class _Writer:
 
     def ask(self, request: Request) -> Any:
         writer = self._log_writer(self._create)
-        from .command_codec import stimulus_of
+        from .command_codec import command_of
 
         # As a server does: who asks is who the system says it is.
-        (answer,) = writer.handle([stimulus_of({**request, "user": user_name()})])
+        (answer,) = writer.handle([command_of({**request, "user": user_name()})])
         if answer.refusal:
-            raise Refused(answer.refusal)
+            raise Refused(answer.refusal, code=answer.code)
         return answer.value
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:

@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from attrs import define, evolve, field
 
-from ...domain.decide import load_rules
+from ...domain.decide import Refusal, load_rules
 from ...domain.decide.timers import next_deadline
 from ...domain.defrag.schedule import next_poll
 from ...domain.events import CycleHeld, Event
@@ -16,6 +16,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, ending
 from ...domain.ports.sensor_readings import Sense
 from ...domain.schedd.local_jobs import next_look
+from ...domain.state.negotiators import named, short
 from .deferrals import Deferrals
 from .leave_in_queue import LeaveInQueue
 from .log_writer import LogWriter
@@ -142,9 +143,14 @@ class Engine(LogWriter):
     def reschedule(self, negotiator: str = "") -> None:
         """Hold a cycle as soon as that may be, whether it may help or not.
 
-        :param negotiator: whose, of several; empty: NEGOTIATOR's
+        :param negotiator: whose, of several, in any case of letters; empty: the one that there is
+        :raises Refusal: there is none of the name, or several and none is named
         """
-        self._cycle_schedules.reschedule(negotiator)
+        try:
+            name = named(self.state.settings, negotiator)
+        except LookupError as error:
+            raise Refusal(str(error)) from None
+        self._cycle_schedules.reschedule(short(name))
 
     def nothing_fits(self) -> bool:
         """Return whether nothing runs, and a cycle since the last change found no slot for any job that waits."""

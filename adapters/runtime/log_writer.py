@@ -48,6 +48,7 @@ class Answer:
 
     text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
     refusal: str = ""
+    code: str = ""  #: which kind of refusal it is, for programs
     first: AskFirst | None = None  #: nothing was decided: these jobs are to be asked first
 
     @property
@@ -212,7 +213,7 @@ class LogWriter:
         except Refusal as refusal:
             if self.state.position != position:
                 raise
-            return Answer(refusal=str(refusal))
+            return Answer(refusal=str(refusal), code=refusal.code)
         except AskFirst as first:
             return Answer(first=first)
         events += decided

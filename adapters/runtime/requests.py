@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class SubmitDescription(NamedTuple):
     toggle_unused: bool = False  #: whether to tell of what nothing reads is the opposite of what is configured
     crlf_scripts: bool = False  #: a script with the line ends of DOS is warned of, and not refused
     spool: bool = False  #: the jobs wait, held, until their files are in the spool
+    view: Sequence[str] = ()  #: `view_of_disk` of the folder
 
     def as_request(self) -> dict[str, Any]:
         """Return the request that hands the submit file over."""
@@ -64,13 +65,31 @@ class Submitted(NamedTuple):
     factory: bool = False  #: whether the cluster makes its jobs little by little
 
 
+NOT_FOUND, IMMUTABLE, SECURE = "not found", "immutable", "secure"
+"""Codes of refusals: there is no such slot or machine; nobody may set that attribute of a job."""
+
+
 class Refused(Exception):
     """The pool refused the request. The text says why and what would be accepted; ``warnings`` are those of the submit
-    file, if it was one."""
+    file, if it was one; ``code`` says which kind of refusal it is."""
 
-    def __init__(self, text: str, warnings: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "") -> None:
         super().__init__(text)
-        self.warnings = warnings
+        self.warnings, self.code = warnings, code
+
+
+class Outcome(NamedTuple):
+    """What became of some jobs of a cluster, in ranges (none: of the cluster itself), as the pool answers it
+    (``job_commands.Outcome``)."""
+
+    cluster: int
+    procs: Sequence[tuple[int, int]]
+    result: str  #: "done", or why not
+    changes: Mapping[str, str]  #: what an edit set
+
+    def jobs(self) -> Iterator[int]:
+        """Yield the numbers of the processes."""
+        return (proc for first, last in self.procs for proc in range(first, last + 1))
 
 
 def view_of_disk(folder: str) -> list[str]:

@@ -24,14 +24,13 @@ from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import Fenced, Log, LogError
 from ...domain.schedd.constraints import Patience
-from ...domain.state import negotiators
 from ..machine.host import user_name
 from ..machine.local_time import local_time
 from ..sockets import listen, make_private
 from ..stores.log_paths import WriterLock, log_paths
 from ..stores.sqlite_files import mode_like
 from .asked_ahead import MOST, RequestsAhead, Waiting
-from .command_codec import description_of, stimulus_of
+from .command_codec import ComeBack, ReadConfiguration, Reschedule, ReserveCluster, request_of
 from .commands import is_served
 from .connections import Client, Connections, name_of
 from .description_reader import DescriptionReader, left_to_client
@@ -40,7 +39,7 @@ from .job_users import rights_of
 from .local_world import LocalWorld
 from .log_writer import Answer
 from .open_pool import take_in_turn
-from .requests import LONGEST_DESCRIPTION, Terms, view_of_disk
+from .requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
 from .startd import ExecutionPoint
 from .subscribers import Subscribers
 from .view_keeper import VIEWS_EVERY
@@ -62,7 +61,7 @@ class _Asked:
         """Tell the client what became of it."""
         more = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
-            self.client.answer({"refusal": answer.refusal, **more})
+            self.client.answer({"refusal": answer.refusal, **({"code": answer.code} if answer.code else {}), **more})
         elif more:
             self.client.answer({"answer": {**answer.value, **more}})
         else:
@@ -126,7 +125,7 @@ class Server:
         self.stopping = False
         self._catching = False
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
-        self._machine_requests: list[tuple[Client | None, str]] = []
+        self._machine_requests: list[tuple[Client | None, ReadConfiguration | ComeBack]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
         self._asked: list[_Asked] = []
         self._ahead = RequestsAhead[_Asked]()
@@ -199,18 +198,18 @@ class Server:
             request = json.loads(line)
             if not isinstance(request, dict):
                 raise Refusal("a request is a JSON object")
-            handler = _HANDLERS.get(str(request.get("kind")), Server._command)
-            handler(self, client, request)
+            asked = request_of({**request, "user": client.user})
+            handler = _HANDLERS.get(type(asked), Server._decide)
+            handler(self, client, asked)
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
 
-    def _command(self, client: Client, request: dict[str, Any]) -> None:
-        stimulus = stimulus_of({**request, "user": client.user})
-        if isinstance(stimulus, s.Submit):
+    def _decide(self, client: Client, command: s.Command) -> None:
+        if isinstance(command, s.Submit):
             self._check_submitter(client)
-        self._asked.append(_Asked(client, stimulus))
+        self._asked.append(_Asked(client, command))
 
-    def _reserve(self, client: Client, request: dict[str, Any]) -> None:
+    def _reserve(self, client: Client, _: ReserveCluster) -> None:
         self._check_submitter(client)
         client.answer({"answer": self._terms()._asdict()})
 
@@ -219,19 +218,12 @@ class Server:
         self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
         return Terms.of(self.engine.state, self._reserved)
 
-    def _reschedule(self, client: Client, request: dict[str, Any]) -> None:
-        try:
-            name = negotiators.named(self.engine.state.settings, str(request.get("name", "")))
-        except LookupError as error:
-            client.answer({"refusal": str(error)})
-            return
-        self.engine.reschedule(negotiators.short(name))  # with the step that this is part of
+    def _reschedule(self, client: Client, asked: Reschedule) -> None:
+        self.engine.reschedule(asked.name)  # with the step that this is part of
         client.answer({"answer": {}})
 
-    def _read_description(self, client: Client, request: dict[str, Any]) -> None:
+    def _read_description(self, client: Client, description: SubmitDescription) -> None:
         self._check_submitter(client)
-        view = request.pop("view", None)
-        description = description_of(request)
         known = self.engine.state.answers.get(description.id)
         if known is not None:
             answer = json.loads(known)
@@ -240,13 +232,17 @@ class Server:
         terms = self._terms()
         # What a submit file names is read with the rights of who submits it: of others, by their own process.
         own = client.uid == os.geteuid()
-        ours = own and len(description.text) <= LONGEST_DESCRIPTION and view == view_of_disk(description.folder)
+        ours = (
+            own
+            and len(description.text) <= LONGEST_DESCRIPTION
+            and description.view == view_of_disk(description.folder)
+        )
         if not (ours and self._reader.begin(client, description, terms)):
             client.answer(left_to_client(terms))
 
-    def _queue_for_machine(self, client: Client, request: dict[str, Any]) -> None:
+    def _queue_for_machine(self, client: Client, asked: ReadConfiguration | ComeBack) -> None:
         self._check_owner(client)
-        self._machine_requests.append((client, str(request["kind"])))
+        self._machine_requests.append((client, asked))
 
     def _check_submitter(self, client: Client) -> None:
         if self._whose is Users.ALL and client.uid == 0:
@@ -308,13 +304,13 @@ class Server:
         self.stopping = True
 
     def _on_hangup(self, number: int, frame: object) -> None:
-        self._machine_requests.append((None, "reconfigure"))
+        self._machine_requests.append((None, ReadConfiguration()))
 
     def _handle_machine_requests(self) -> None:
         """Execute requests to this machine, and what follows a finished drain."""
         asked, self._machine_requests = self._machine_requests, []
-        for client, kind in asked:
-            reply = self._ask_machine(kind)
+        for client, request in asked:
+            reply = self._ask_machine(request)
             if client is not None:
                 client.answer(reply)
             else:
@@ -327,12 +323,12 @@ class Server:
             except LogError as error:  # it is tried again with the next step
                 self._refuse([], error)
 
-    def _ask_machine(self, kind: str) -> dict[str, Any]:
+    def _ask_machine(self, request: ReadConfiguration | ComeBack) -> dict[str, Any]:
         """Execute a request to this machine and return the reply."""
         if self.point is None:
             return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
         try:
-            warnings = _MACHINE_REQUESTS[kind](self.point)
+            warnings = self.point.come_back() if isinstance(request, ComeBack) else self.point.reconfigure()
         except (Refusal, ValueError) as error:
             return {"refusal": str(error)}
         except Fenced:
@@ -445,7 +441,7 @@ class Server:
         self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
         if not fast:  # jobs that retire now are told to end, too: there is no time to retire in
             everything = s.Selection(everything=True)
-            self.engine.handle([s.Act(self.engine.id("stop"), "root", "vacate", everything)])
+            self.engine.handle([s.Vacate(self.engine.id("stop"), "root", everything)])
 
     def close(self) -> None:
         """Stop serving; running processes are left to the supervisor."""
@@ -463,13 +459,11 @@ class Server:
         self._lock.give_up()
 
 
-_MACHINE_REQUESTS = {"reconfigure": ExecutionPoint.reconfigure, "on": ExecutionPoint.come_back}
-"""Requests to this machine alone, by their name."""
-
-_HANDLERS: dict[str, Callable[[Server, Client, dict[str, Any]], None]] = {
-    "ReserveCluster": Server._reserve,
-    "SubmitDescription": Server._read_description,
-    "reschedule": Server._reschedule,
-    **dict.fromkeys(_MACHINE_REQUESTS, Server._queue_for_machine),
+_HANDLERS: dict[type, Callable[[Server, Client, Any], None]] = {
+    ReserveCluster: Server._reserve,
+    SubmitDescription: Server._read_description,
+    Reschedule: Server._reschedule,
+    ReadConfiguration: Server._queue_for_machine,
+    ComeBack: Server._queue_for_machine,
 }
-"""Handlers of requests that are no commands of the pool's."""
+"""What a server does with each kind of request; with all others, the pool's commands, `Server._decide`."""

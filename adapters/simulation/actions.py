@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from attrs import evolve
 
@@ -126,8 +127,9 @@ def _is_queued(simulation: Simulation, step: ScenarioStep) -> bool:
 def _act(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if not _is_queued(simulation, step):
         return
-    fast = "fast" in step.flags
-    yield s.Act(simulation.engine.id(step.verb), simulation.owner(step.thing), step.verb, _of_jobs(step), fast=fast)
+    more: dict[str, Any] = {"fast": True} if "fast" in step.flags else {}
+    kind = s.JOB_COMMANDS[step.verb]
+    yield kind(simulation.engine.id(step.verb), simulation.owner(step.thing), _of_jobs(step), **more)
 
 
 def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

@@ -24,7 +24,7 @@ _RULES: dict[type[s.Stimulus], tuple[str, str]] = {
     s.CancelDrain: ("startd.draining", "cancel_drain"),
     s.ShutDown: ("startd.shutdown", "shut_down"),
     s.Submit: ("schedd.submissions", "submit"),
-    s.Act: ("schedd.job_commands", "act_on_jobs"),
+    **dict.fromkeys(s.JOB_COMMANDS.values(), ("schedd.job_commands", "act_on_jobs")),
     s.RunNow: ("schedd.run_now", "run_now"),
     s.Edit: ("schedd.job_edits", "edit_jobs"),
     s.SetSubmitter: ("negotiator.submitter_commands", "set_submitter"),

@@ -39,9 +39,17 @@ from ..state_machines import (
 from ..state_machines.claim import ENTERED
 from ..state_machines.match import MADE
 
+NOT_FOUND = "not found"
+"""The code of a refusal because there is no such slot, machine or job."""
+
 
 class Refusal(PoolbookError):
-    """Nothing was done, and why: the thing, the rule, the way out."""
+    """Nothing was done, and why: the thing, the rule, the way out. ``code`` tells programs which kind of refusal it
+    is."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Table(Protocol):

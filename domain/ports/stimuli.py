@@ -6,6 +6,8 @@ was answered before is not decided again.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..events import Ad, ByProtocol, Procs
 from ..late_attrs import Factory, frozen
 
@@ -82,15 +84,63 @@ class Selection:
 
 
 @frozen
-class Act(Command):
-    """``action``: hold, release, remove, remove now, vacate, suspend or continue; ``spooled`` releases jobs whose input
-    files submit -spool has brought, which no other release does."""
+class JobCommand(Command):
+    """Do something with jobs. ``action``: its name in the log and in scenarios."""
 
-    action: str
+    action: ClassVar[str]
     selection: Selection
     reason: str = ""
+
+
+@frozen
+class Hold(JobCommand):
+    action: ClassVar[str] = "hold"
     subcode: int = 0
+
+
+@frozen
+class Release(JobCommand):
+    action: ClassVar[str] = "release"
+
+
+@frozen
+class ReleaseSpooled(JobCommand):
+    """Release jobs whose input files submit -spool has brought, which no other release does."""
+
+    action: ClassVar[str] = "spooled"
+
+
+@frozen
+class Remove(JobCommand):
+    action: ClassVar[str] = "remove"
+
+
+@frozen
+class RemoveNow(JobCommand):
+    """Do not wait any longer for jobs that are being removed."""
+
+    action: ClassVar[str] = "remove now"
+
+
+@frozen
+class Vacate(JobCommand):
+    action: ClassVar[str] = "vacate"
     fast: bool = False
+
+
+@frozen
+class Suspend(JobCommand):
+    action: ClassVar[str] = "suspend"
+
+
+@frozen
+class Continue(JobCommand):
+    action: ClassVar[str] = "continue"
+
+
+JOB_COMMANDS: dict[str, type[JobCommand]] = {
+    kind.action: kind for kind in (Hold, Release, ReleaseSpooled, Remove, RemoveNow, Vacate, Suspend, Continue)
+}
 
 
 @frozen

@@ -10,6 +10,7 @@ held or removed do not run.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from attrs import Factory, frozen
@@ -18,7 +19,18 @@ from ..classad import ClassAdSyntaxError, Expression, parse
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, Procs
-from ..ports.stimuli import Act, Selection
+from ..ports.stimuli import (
+    Continue,
+    Hold,
+    JobCommand,
+    Release,
+    ReleaseSpooled,
+    Remove,
+    RemoveNow,
+    Selection,
+    Suspend,
+    Vacate,
+)
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, quoted, unquoted, whole
 from ..state.schedd_settings import MAX_RELEASES, limit
@@ -102,11 +114,9 @@ def allowed(draft: Draft, user: str, cluster: Cluster) -> bool:
 # Acting
 
 
-def act_on_jobs(draft: Draft, command: Act) -> None:
+def act_on_jobs(draft: Draft, command: JobCommand) -> None:
     """Do with each selected job what the command says, and answer what became of each."""
-    rule = _ACTIONS.get(command.action)
-    if rule is None:
-        raise Refusal(f"{command.action!r} is nothing that can be done with jobs; there are {', '.join(_ACTIONS)}")
+    rule = _RULES[type(command)]
     outcomes = missing(draft, command.selection)
     jobs = selected(draft, command.selection)
     if draft.state.factories:
@@ -115,7 +125,7 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
         if not allowed(draft, command.user, cluster):
             outcomes += outcomes_of(cluster, procs, "permission denied")
             continue
-        if command.action == "release":
+        if isinstance(command, Release):
             arriving = spooling(cluster, procs)
             outcomes += outcomes_of(cluster, arriving, "Held")
             procs = sorted({*procs}.difference(arriving)) if arriving else procs
@@ -123,7 +133,7 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
             outcomes += outcomes_of(cluster, spent, "release limit")
             if spent:
                 procs = sorted({*procs}.difference(spent))
-        elif command.action == "hold" and cluster.counts[STATUS_NUMBERS["Held"]]:
+        elif isinstance(command, Hold) and cluster.counts[STATUS_NUMBERS["Held"]]:
             firm = [proc for proc in procs if cluster.status_of(proc) == "Held" and is_firm(cluster, proc)]
             outcomes += outcomes_of(cluster, firm, "Held")
             procs = sorted({*procs}.difference(firm))
@@ -134,7 +144,7 @@ def act_on_jobs(draft: Draft, command: Act) -> None:
     answer(draft, command, command.action, arguments, outcomes)
 
 
-def _move_factories(draft: Draft, command: Act) -> list[Outcome]:
+def _move_factories(draft: Draft, command: JobCommand) -> list[Outcome]:
     """Do with the clusters' factories what a hold, a release or a removal of their jobs means for them."""
     from .factories import meant, move
 
@@ -167,12 +177,12 @@ def outcomes_of(cluster: Cluster, procs: list[int], result: str) -> list[Outcome
     return [Outcome(cluster.id, ranges(procs), result)] if procs else []
 
 
-def _reason(command: Act, verb: str) -> str:
+def _reason(command: JobCommand, verb: str) -> str:
     how = command.reason or f"via condor_{verb}"
     return quoted(f"{how} (by user {command.user})")
 
 
-def _hold(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _hold(draft: Draft, command: Hold, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status in ("Removed", "Completed"):
         return False
     changes = {
@@ -192,14 +202,14 @@ def is_firm(cluster: Cluster, proc: int) -> bool:
     return cluster.value(proc, "HoldReasonCode") in FIRM
 
 
-def _release(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _release(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status != "Held":
         return False
     release(draft, cluster, procs, _reason(command, "release"), Decided("user_release"))
     return True
 
 
-def _spooled(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _spooled(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     """Release jobs whose input files have arrived: the only release of jobs that are held for them."""
     return (
         status == "Held"
@@ -223,14 +233,16 @@ def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[
     return [proc for proc in held if whole(cluster.value(proc, "NumHolds")) > most]
 
 
-def _remove(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _remove(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status == "Removed":
         return False
     remove(draft, cluster, procs, status, _reason(command, "rm"), Decided("user_remove"))
     return True
 
 
-def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _remove_now(
+    draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     """Do not wait for jobs that are being removed: what runs of them is killed, and of which nothing runs, those leave
     the queue whatever their LeaveJobInQueue says."""
     if status != "Removed":
@@ -245,7 +257,7 @@ def _remove_now(draft: Draft, command: Act, cluster: Cluster, procs: list[int], 
     return True
 
 
-def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _vacate(draft: Draft, command: Vacate, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     """Its user gives up a retirement time that the job may have: condor_vacate_job deactivates the claim. HTCondor's
     schedd rejects this for suspended jobs."""
     if status not in RUNS - {"Suspended"}:
@@ -262,7 +274,7 @@ def _vacate(draft: Draft, command: Act, cluster: Cluster, procs: list[int], stat
     return True
 
 
-def _suspend(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _suspend(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status != "Running":
         return False
     from ..startd.vacating import suspend_claim
@@ -270,7 +282,9 @@ def _suspend(draft: Draft, command: Act, cluster: Cluster, procs: list[int], sta
     return _pause(draft, cluster, procs, ("Claimed/Busy", "Claimed/Retiring"), suspend_claim)
 
 
-def _continue(draft: Draft, command: Act, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
+def _continue(
+    draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool
+) -> bool:
     if status not in RUNS:  # a job that waits for its time goes on as Running on a suspended slot
         return False
     from ..startd.vacating import continue_claim
@@ -291,13 +305,13 @@ def _pause(
     return all(done)
 
 
-_ACTIONS: dict[str, Callable[[Draft, Act, Cluster, list[int], str, bool], bool]] = {
-    "hold": _hold,
-    "release": _release,
-    "spooled": _spooled,
-    "remove": _remove,
-    "remove now": _remove_now,
-    "vacate": _vacate,
-    "suspend": _suspend,
-    "continue": _continue,
+_RULES: dict[type[JobCommand], Callable[[Draft, Any, Cluster, list[int], str, bool], bool]] = {
+    Hold: _hold,
+    Release: _release,
+    ReleaseSpooled: _spooled,
+    Remove: _remove,
+    RemoveNow: _remove_now,
+    Vacate: _vacate,
+    Suspend: _suspend,
+    Continue: _continue,
 }

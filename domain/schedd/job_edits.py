@@ -182,7 +182,7 @@ def _check(draft: Draft, command: Edit) -> None:
             raise Refusal(f"{name!r} is no attribute's name: letters, digits and _, and no digit first")
         why = why_not_edit(name, command.user, settings, is_super=is_super)
         if why:
-            raise Refusal(why)
+            raise Refusal(why, guard(name, settings) if name.lower() not in IDENTITY else IMMUTABLE)
         try:
             parse(text)
         except ClassAdSyntaxError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal
+from ..decision.draft import NOT_FOUND, Draft, Refusal
 from ..ports.stimuli import ContinueClaim, SuspendClaim, VacateSlot
 from ..startd.vacating import continue_claim, suspend_claim
 from ..state.settings import super_users
@@ -35,7 +35,7 @@ def _slots(draft: Draft, command: VacateSlot | SuspendClaim | ContinueClaim, ver
     """Return the slots that a command names, if its user may do so with all of them."""
     slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
     if not slots:
-        raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them")
+        raise Refusal(f"there is no slot or machine {command.slot}; `poolbook status` lists them", NOT_FOUND)
     if command.user not in super_users(draft.state.settings):
         owners = {slot.user.partition("@")[0] for slot in slots if slot.claim}
         if owners - {command.user}:

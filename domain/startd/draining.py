@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
 from ..decision.command_results import answer
-from ..decision.draft import Draft, Refusal
+from ..decision.draft import NOT_FOUND, Draft, Refusal
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..state.settings import super_users
@@ -30,7 +30,8 @@ def machine_of(draft: Draft, name: str) -> Machine:
     slot = draft.state.slots.get(name)
     machine = draft.state.machines.get(slot.machine if slot else name)
     if machine is None:
-        raise Refusal(f"there is no machine {name}; `poolbook status` lists the slots, each with its machine behind @")
+        way_out = "`poolbook status` lists the slots, each with its machine behind @"
+        raise Refusal(f"there is no machine {name}; {way_out}", NOT_FOUND)
     return machine
 
 

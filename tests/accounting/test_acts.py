@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.runtime.command_codec import COMMANDS, stimulus_of
+from poolbook.adapters.runtime.command_codec import COMMANDS, command_of
 from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
@@ -309,7 +309,7 @@ def test_a_log_read_again_gives_the_same_accounts() -> None:
     ],
 )
 def test_they_can_be_asked_for_over_the_wire(request_: dict[str, object], means: s.Command) -> None:
-    assert stimulus_of({**request_, "id": "x", "user": "root"}) == means
+    assert command_of({**request_, "id": "x", "user": "root"}) == means
     assert request_["kind"] in COMMANDS
 
 

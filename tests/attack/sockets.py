@@ -14,7 +14,18 @@ from ..pool.test_connections import (
 )
 from .attacks import Trial, attack
 
-_KINDS = ["Act", "Edit", "Submit", "SubmitDescription", "ReserveCluster", "Drain", "SetSubmitter", "VacateSlot", "x"]
+_KINDS = [
+    "Hold",
+    "Vacate",
+    "Edit",
+    "Submit",
+    "SubmitDescription",
+    "ReserveCluster",
+    "Drain",
+    "SetSubmitter",
+    "VacateSlot",
+    "x",
+]
 _NAMES = [
     "kind",
     "id",

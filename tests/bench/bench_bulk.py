@@ -41,11 +41,11 @@ AD = {
 TOGETHER = 10_000
 """Submissions that are appended together."""
 THIRD, REST = "(ClusterId + ProcId) % 3 == 0", "(ClusterId + ProcId) % 3 != 0"
-COMMANDS = (
-    ("hold", "Act", {"action": "hold"}),
+COMMANDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("hold", "Hold", {}),
     ("qedit", "Edit", {"changes": {"Colour": '"red"'}}),
-    ("release", "Act", {"action": "release"}),
-    ("rm", "Act", {"action": "remove"}),
+    ("release", "Release", {}),
+    ("rm", "Remove", {}),
 )
 
 

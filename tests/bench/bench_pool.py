@@ -189,8 +189,8 @@ def answered(folder: Path) -> bool:
     """Ask the server to hold a job that is held: it has to look into its state, and to append nothing but the
     answer. False while it is not there yet."""
     request = {
-        "kind": "Act", "id": f"ask-{time.time_ns()}", "user": "anybody", "action": "hold", "reason": "", "subcode": 0,
-        "fast": False, "selection": {"jobs": [(1, 0)]},
+        "kind": "Hold", "id": f"ask-{time.time_ns()}", "user": "anybody", "reason": "", "subcode": 0,
+        "selection": {"jobs": [(1, 0)]},
     }  # fmt: skip
     try:
         with socket.socket(socket.AF_UNIX) as connection:

@@ -14,6 +14,8 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log
 from poolbook.replay.virtual_world import SECOND, Behave, VirtualWorld, sleeps
 
+from ..job_commands import job_command
+
 MACHINE = {
     "Arch": '"X86_64"',
     "Start": "true",
@@ -82,7 +84,7 @@ class TestPool:
         return self.handle(s.Submit(self.id(), user, 0, JOB | attributes, count, ()))
 
     def act(self, action: str, *what: str, user: str = "alice", fast: bool = False, constraint: str = "") -> Answer:
-        return self.handle(s.Act(self.id(), user, action, selection(*what, constraint=constraint), fast=fast))
+        return self.handle(job_command(self.id(), user, action, selection(*what, constraint=constraint), fast=fast))
 
     def edit(self, *what: str, user: str = "alice", add: bool = False, **changes: str) -> Answer:
         return self.handle(s.Edit(self.id(), user, selection(*what), changes, add))

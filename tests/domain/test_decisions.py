@@ -20,6 +20,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
+from ..job_commands import job_command
 from ..together import together
 from .pools import TestPool
 
@@ -356,7 +357,7 @@ def test_a_command_answers_what_became_of_each_job(action: str, what: list[str],
 def test_a_command_that_names_no_job_means_none() -> None:
     pool = TestPool()
     pool.submit(3)
-    assert pool.handle(s.Act(pool.id(), "alice", "remove", s.Selection())).value == []
+    assert pool.handle(job_command(pool.id(), "alice", "remove", s.Selection())).value == []
     assert [pool.status(f"1.{proc}") for proc in range(3)] == ["Idle"] * 3
 
 

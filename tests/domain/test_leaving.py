@@ -10,6 +10,7 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
+from ..job_commands import job_command
 from ..projections.pools import folded
 from ..together import together
 from .pools import TestPool
@@ -173,7 +174,7 @@ def test_no_other_stimulus_sees_a_job_that_is_about_to_leave() -> None:
     pool.submit(2)
     keys = list(pool.state.activations)
     ends = [s.Ended(f"end-{key}", key, pool.world.clock, code=0) for key in keys]
-    command = s.Act(pool.id(), "alice", "remove", s.Selection(clusters=(1,)))
+    command = job_command(pool.id(), "alice", "remove", s.Selection(clusters=(1,)))
     *_, answer = pool.engine.handle([*ends, command])
     assert [outcome["result"] for outcome in answer.value] == ["not found"]
     assert leaving(pool) == [("leave", "Completed", ((0, 1),))]

@@ -8,7 +8,7 @@ from importlib import import_module
 from poolbook.domain.ports import stimuli as s
 
 table = import_module("poolbook.domain.decide.decide")  # the package has the function under the module's name
-ABOVE = {s.Stimulus, s.Command, s.SlotMessage}
+ABOVE = {s.Stimulus, s.Command, s.JobCommand, s.SlotMessage}
 """What several kinds have in common."""
 
 

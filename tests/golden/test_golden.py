@@ -16,6 +16,7 @@ from poolbook.replay.validation import examine, validate
 from poolbook.replay.virtual_world import VirtualWorld
 from poolbook.replay.why import why_job
 
+from ..job_commands import job_command
 from ..projections.pools import folded
 from .make import GOLDEN, keep, noted, one_of_each_kind, written
 
@@ -99,7 +100,7 @@ def test_what_left_the_queue_without_an_event_of_its_own_has_left_it(tmp_path: P
     world = VirtualWorld()
     world.clock = events[-1][1].at
     engine = Engine(log, world)
-    (removed,) = engine.handle([s.Act("rm", "bob", "remove", s.Selection(clusters=(6,)))])
+    (removed,) = engine.handle([job_command("rm", "bob", "remove", s.Selection(clusters=(6,)))])
     assert not removed.refusal
     assert 6 not in engine.state.clusters
     assert list(validate(log.read())) == []

@@ -69,9 +69,9 @@ MB = 1 << 20
 @together(
     ("kind", "own", "size", "read"),
     [
-        ("Act", True, 100, True),
-        ("Act", True, 4 * MB, True),
-        ("Act", True, 4 * MB + 2, False),
+        ("Hold", True, 100, True),
+        ("Hold", True, 4 * MB, True),
+        ("Hold", True, 4 * MB + 2, False),
         ("Submit", True, 9 * MB, True),
         ("SubmitDescription", True, 9 * MB, True),
         ("Submit", True, 64 * MB + 2, False),
@@ -204,8 +204,8 @@ def test_a_thousand_connections_are_all_served_beside_one_that_asks_all_the_time
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def act(number: int, action: str, **selection: object) -> bytes:
-    request = {"kind": "Act", "id": f"test-{number}", "action": action, "selection": selection}
+def act(number: int, kind: str, **selection: object) -> bytes:
+    request = {"kind": kind, "id": f"test-{number}", "selection": selection}
     return json.dumps(request).encode() + b"\n"
 
 
@@ -214,13 +214,13 @@ def test_while_a_constraint_is_asked_job_by_job_others_are_answered(folder: Fold
     with folder.served("-slots", "1"), ExitStack() as stack:
         folder.call("submit", "many.sub")
         slow, other = (stack.enter_context(connected(folder.path)) for _ in range(2))
-        slow.sendall(act(1, "release", constraint='eval("ProcId >= 10")'))
-        other.sendall(act(2, "remove", jobs=[[1, 7]]))
+        slow.sendall(act(1, "Release", constraint='eval("ProcId >= 10")'))
+        other.sendall(act(2, "Remove", jobs=[[1, 7]]))
         assert b'"done"' in other.recv(9999)
         slow.setblocking(False)
         with pytest.raises(BlockingIOError):
             slow.recv(1)
-        other.sendall(act(3, "remove", jobs=[[1, 11], [1, 59_999]]))
+        other.sendall(act(3, "Remove", jobs=[[1, 11], [1, 59_999]]))
         assert b'"done"' in other.recv(9999)
         slow.settimeout(60)
         released = json.loads(slow.makefile().readline())["answer"]

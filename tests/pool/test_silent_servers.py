@@ -32,7 +32,7 @@ def test_a_server_that_does_not_answer_is_told_of_with_what_may_have_happened(
     tmp_path: Path, listener: socket.socket
 ) -> None:
     with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
-        ask(str(tmp_path / "pool.db"), {"kind": "reschedule"})
+        ask(str(tmp_path / "pool.db"), {"kind": "Reschedule"})
 
 
 def test_a_server_whose_door_is_full_is_waited_for_and_then_told_of(tmp_path: Path, listener: socket.socket) -> None:
@@ -45,7 +45,7 @@ def test_a_server_whose_door_is_full_is_waited_for_and_then_told_of(tmp_path: Pa
     try:
         assert is_served(str(tmp_path / "pool.db"))
         with pytest.raises(LogError, match="without taking requests"):
-            ask(str(tmp_path / "pool.db"), {"kind": "reschedule"})
+            ask(str(tmp_path / "pool.db"), {"kind": "Reschedule"})
     finally:
         for client in waiting:
             client.close()

@@ -130,8 +130,8 @@ TABLE: list[tuple[str, str, str, str, str]] = [
 # The same as requests, as a client that lies would send them: each claims to be the pool's user, or nobody.
 ALL = {"everything": True}
 LIES: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "Act", "action": "hold", "selection": ALL}, "denied"),
-    ({"kind": "Act", "action": "remove now", "selection": ALL}, "denied"),
+    ({"kind": "Hold", "selection": ALL}, "denied"),
+    ({"kind": "RemoveNow", "selection": ALL}, "denied"),
     ({"kind": "Edit", "selection": ALL, "changes": {"Cmd": '"/usr/bin/id"'}}, "denied"),
     (
         {"kind": "Edit", "selection": ALL, "changes": {"Owner": f'"{NAME}"'}},
@@ -146,15 +146,15 @@ LIES: list[tuple[dict[str, Any], str]] = [
 ]
 SUBMISSIONS: list[dict[str, Any]] = [
     {"kind": "Submit", "cluster": 0, "ad": {"Cmd": '"/bin/true"'}, "count": 1, "columns": []},
-    {"kind": "SubmitDescription"},
+    SubmitDescription("x", "queue", "", "/", {}, [], None, {}).as_request(),
     {"kind": "ReserveCluster"},
 ]
 OF_SERVERS: list[tuple[dict[str, Any], str]] = [
     ({"kind": "VacateSlot", "slot": HOST}, "only the pool's owner may vacate it"),
     ({"kind": "SuspendClaim", "slot": HOST}, "only the pool's owner may suspend it"),
     ({"kind": "ContinueClaim", "slot": HOST}, "only the pool's owner may continue it"),
-    ({"kind": "reconfigure"}, ROOT),
-    ({"kind": "on"}, ROOT),
+    ({"kind": "ReadConfiguration"}, ROOT),
+    ({"kind": "ComeBack"}, ROOT),
 ]
 
 
@@ -412,7 +412,7 @@ def test_a_path_longer_than_a_sockets_address_needs_no_other_place() -> None:
         with shared.served():
             assert "submitted to cluster 1" in shared.call("submit", "held.sub")
             assert (shared.path / "pool.db.sock").is_socket()
-            assert shared.ask_as_stranger({"kind": "on"}) == {"refusal": f"{ROOT}"}
+            assert shared.ask_as_stranger({"kind": "ComeBack"}) == {"refusal": f"{ROOT}"}
         assert not (shared.path / "pool.db.sock").exists()
 
 

@@ -20,6 +20,8 @@ from poolbook.projections.schema import TABLES, create
 from poolbook.projections.views import Views
 from poolbook.replay.virtual_world import SECOND, VirtualWorld
 
+from ..job_commands import job_command
+
 MACHINE = {
     "MyType": '"Machine"',
     "Machine": '"h"',
@@ -70,7 +72,7 @@ class Pool:
         return self.engine.state.next_cluster - 1
 
     def act(self, action: str, selection: s.Selection, fast: bool = False) -> None:
-        self.handle(s.Act(self.id(), "root", action, selection, fast=fast))
+        self.handle(job_command(self.id(), "root", action, selection, fast=fast))
 
     def edit(self, selection: s.Selection, add: bool = False, **changes: str) -> None:
         self.handle(s.Edit(self.id(), "root", selection, changes, add=add))

@@ -8,6 +8,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.replay.listing import entries, line
 
 from ..domain.pools import TestPool
+from ..job_commands import job_command
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,6 @@ def test_log_prints_the_same_part_of_a_hold_reason_as_q_hold(length: int, cut: b
     pool = TestPool()
     pool.submit(1)
     reason = "x" * length
-    pool.handle(s.Act(pool.id(), "alice", "hold", s.Selection(jobs=((1, 0),)), reason))
+    pool.handle(job_command(pool.id(), "alice", "hold", s.Selection(jobs=((1, 0),)), reason))
     text = "\n".join(line(entry) for entry in entries(pool.log))
     assert ("x" * min(length, 1000) in text, "x" * 1001 in text, "more characters)" in text) == (True, False, cut)

@@ -14,6 +14,8 @@ from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld, sleeps
 
+from ..job_commands import job_command
+
 REQUIREMENTS = 'TARGET.Arch == "X86_64" && TARGET.Memory >= RequestMemory'
 JOB = {
     "Cmd": '"/bin/sleep"',
@@ -115,7 +117,7 @@ class Pool:
 
     def _act(self, action: str, user: str, what: str, *words: str) -> Answer:
         fast = "fast" in words
-        return self._handle(s.Act(self._id(action), user, action, selection(what), fast=fast))
+        return self._handle(job_command(self._id(action), user, action, selection(what), fast=fast))
 
     def _hold(self, *words: str) -> Answer:
         return self._act("hold", *words)

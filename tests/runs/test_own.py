@@ -12,6 +12,7 @@ from poolbook.replay.runs.native_runs import own_runs
 from poolbook.replay.usage.evictions import told
 
 from ..domain.preempting import contested, give
+from ..job_commands import job_command
 from ..play.test_transcripts import played
 from ..replay.virtual_point import PointPool
 
@@ -52,7 +53,7 @@ def test_a_pool_that_is_stopped_is_why_its_runs_are_ended(slots: list[str]) -> N
         pool.say(said)
     engine = pool.engine
     engine.handle([s.VacateSlot(engine.id("stop"), "root", name, False) for name in slots])
-    engine.handle([s.Act(engine.id("stop"), "root", "vacate", s.Selection(everything=True))])
+    engine.handle([job_command(engine.id("stop"), "root", "vacate", s.Selection(everything=True))])
     pool.say("run 20 s")
     (run,) = told(pool.log, evicted=True).runs
     assert (run.job, run.cause.name) == ("1.0", "stopped")

@@ -21,6 +21,7 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
+from ..job_commands import job_command
 
 HOLDS = ("JobStatus == 1 && NumHolds =?= undefined", "time() - EnteredCurrentStatus > 90", "NumShadowStarts > 1",
          "RemoteWallClockTime > 150", "Wanted =?= true", "ExitCode =?= 1", "Missing > 3", "false")  # fmt: skip
@@ -178,7 +179,7 @@ class AnyPolicy(RuleBasedStateMachine):
             return
         assert examine(self.pool.log.read()).violations == []
         self.pool.advance(3000)
-        self.pool.handle(s.Act(self.pool.id(), "alice", "remove", s.Selection(everything=True)))
+        self.pool.handle(job_command(self.pool.id(), "alice", "remove", s.Selection(everything=True)))
         self.pool.advance(60)
         self.each_job_leaves_once_and_nothing_happens_to_it_then()
         assert not self.pool.state.clusters

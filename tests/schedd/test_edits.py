@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from poolbook.adapters.condor_tools import job_edits
-from poolbook.adapters.condor_tools.actions import Answer
+from poolbook.adapters.cli import qedit
+from poolbook.adapters.runtime.requests import IMMUTABLE, SECURE, Outcome
 from poolbook.domain.events import JobsEdited
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.job_ad import unquoted
@@ -47,22 +47,20 @@ def pool(user: str = "alice") -> PolicyPool:
 def said(found: PolicyPool, argv: list[str], user: str = "alice") -> str:
     """What the command prints."""
     try:
-        request = job_edits.read(argv)
-    except job_edits.EditError as error:
+        request = qedit.read(argv)
+    except qedit.EditError as error:
         return str(error)
     body = request.edit
     chosen = body.pop("selection")
     chosen = s.Selection(tuple(chosen.pop("clusters")), tuple(chosen.pop("jobs")), **chosen)
     body.pop("kind")
     answer = found.handle(s.Edit(found.id(), user, chosen, **body))
-    printed: Answer
     if not answer.refusal:
-        outcomes = [{"cluster": o["cluster"], **o} for o in answer.value]
-        printed = job_edits.answer(request, outcomes)
-    elif answer.refusal.startswith("Update of "):
-        return f"{answer.refusal}\n{job_edits.NOTHING_SET}"
+        printed = qedit.answer(request, [Outcome(**one) for one in answer.value])
+    elif answer.code in (IMMUTABLE, SECURE):
+        return f"{answer.refusal}\n{qedit.NOTHING_SET}"
     else:
-        printed = job_edits.failed(request)
+        printed = qedit.failed(request)
     return printed.out + printed.err
 
 

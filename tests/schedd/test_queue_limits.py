@@ -10,6 +10,7 @@ from poolbook.domain.events import SubmissionRefused
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.validation import examine
 
+from ..job_commands import job_command
 from ..together import together
 from .policy_pool import PolicyPool
 
@@ -84,7 +85,7 @@ def test_whoever_submits_and_removes_the_limits_hold(steps: list[tuple[str, int]
             pool.submit(user=user, count=count)
         else:
             numbers = tuple(pool.engine.state.clusters)[:-count]
-            pool.handle(s.Act(pool.id(), "condor", "remove", s.Selection(clusters=numbers)))
+            pool.handle(job_command(pool.id(), "condor", "remove", s.Selection(clusters=numbers)))
         clusters = pool.engine.state.clusters.values()
         by_owner = [sum(c.live for c in clusters if pool.engine.state.owner(c) == name) for name in ("alice", "bob")]
         assert max(by_owner) <= 9
@@ -120,7 +121,7 @@ def test_a_factory_goes_on_when_another_cluster_s_jobs_leave_or_the_limit_is_rai
     pool.submit(count=5)
     pool.submit(count=500, JobMaterializeMaxIdle="1000")
     assert made(pool) == [5, 4]
-    pool.handle(s.Act(pool.id(), "alice", "remove", s.Selection(jobs=((1, 0), (1, 3)))))
+    pool.handle(job_command(pool.id(), "alice", "remove", s.Selection(jobs=((1, 0), (1, 3)))))
     assert made(pool) == [3, 6]
     pool.configure("MAX_JOBS_PER_OWNER = 20")
     assert made(pool) == [3, 17]

@@ -26,6 +26,7 @@ from poolbook.replay.validation import validate
 
 from ..domain.pools import JOB, MACHINE, selection
 from ..domain.test_invariants import as_plain
+from ..job_commands import job_command
 from .disk import File, Path
 from .machine import POOL, SECOND, SUPERVISOR, Doom, Killed, Machine, Run
 from .programs import FOLDER, HOME, Pool, folders, on
@@ -158,7 +159,7 @@ class Story:
         action = self.chance.choice(("hold", "release", "remove", "vacate", "suspend", "continue"))
         what = self.chance.choice(("1", "2", "3", "4.0", "5.1", "alice"))
         fast = self.chance.random() < 0.3
-        self.ask(lambda name: s.Act(name, "alice", action, selection(what), fast=fast))
+        self.ask(lambda name: job_command(name, "alice", action, selection(what), fast=fast))
 
     def vacate_slot(self) -> None:
         slots = sorted(self._working().engine.state.slots)
@@ -233,9 +234,9 @@ class Story:
     def _go_on(self) -> None:
         everything = selection()
         for action in ("release", "continue"):
-            self.ask(lambda name, action=action: s.Act(name, "root", action, everything))  # type: ignore[misc]
+            self.ask(lambda name, action=action: job_command(name, "root", action, everything))  # type: ignore[misc]
         hopeless = "NumHolds > 8 || NumJobStarts > 20"  # without a program, or too large for its slot
-        self.ask(lambda name: s.Act(name, "root", "remove", selection(constraint=hopeless)))
+        self.ask(lambda name: job_command(name, "root", "remove", selection(constraint=hopeless)))
         self.advance(60)
 
     # The judges

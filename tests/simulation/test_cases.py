@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from poolbook.domain.ports import stimuli as s
-
 from ..domain.pools import selection
+from ..job_commands import job_command
 from .programs import FOLDER
 from .story import Story
 
@@ -13,7 +12,7 @@ def test_a_full_disk_is_asked_once_a_second_and_not_again_and_again() -> None:
     with Story(1).begun() as story:
         story.submit_plan("60 0 - 0")
         story.advance(3)
-        story.ask(lambda name: s.Act(name, "alice", "vacate", selection("alice")))
+        story.ask(lambda name: job_command(name, "alice", "vacate", selection("alice")))
         story.store.full = True
         before = story.store.tried
         story.advance(15)  # after six seconds the job, which takes no notice of its soft kill, is due to be killed

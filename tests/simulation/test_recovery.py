@@ -15,6 +15,7 @@ from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 
 from ..domain.pools import selection
+from ..job_commands import job_command
 from .machine import POOL, SECOND, Killed, Running
 from .story import Story
 
@@ -23,7 +24,7 @@ LIMITED = 3  # whose machine is one partitionable slot: memory is limited
 
 
 def act(story: Story, action: str, fast: bool = False) -> None:
-    story.ask(lambda name: s.Act(name, "alice", action, selection("alice"), fast=fast))
+    story.ask(lambda name: job_command(name, "alice", action, selection("alice"), fast=fast))
 
 
 def dies_before_it_tells(story: Story, action: str, fast: bool = False) -> None:

@@ -79,7 +79,7 @@ def test_a_command_that_waited_in_vain_says_for_whom(tmp_path: Path, monkeypatch
     writer = WriterLock(str(tmp_path / "pool.db"))
     assert writer.take()
     with pytest.raises(LogError, match=f"process {os.getpid()} has been writing this log"):
-        commands.ask(str(tmp_path / "pool.db"), {"kind": "Act"})
+        commands.ask(str(tmp_path / "pool.db"), {"kind": "Hold"})
     writer.give_up()
     assert writer.take(), "the command has left the line"
     writer.give_up()
@@ -99,5 +99,5 @@ def test_a_server_that_does_not_answer_is_told_of_in_words(tmp_path: Path, monke
         server.bind(str(log_paths(url).socket))
         server.listen()
         with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
-            commands.ask(url, {"kind": "Act"})
+            commands.ask(url, {"kind": "Hold"})
     writer.give_up()

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from poolbook.adapters.cli.job_actions import result_of
-from poolbook.adapters.condor_tools import actions, job_priorities
-from poolbook.adapters.condor_tools.actions import (
+from poolbook.adapters.cli import job_actions, prio
+from poolbook.adapters.cli.common import Answer
+from poolbook.adapters.cli.job_actions import (
     ALREADY_DONE,
     BAD_STATUS,
     DENIED,
@@ -15,6 +15,7 @@ from poolbook.adapters.condor_tools.actions import (
     SUCCESS,
     Result,
     message,
+    result_of,
 )
 from poolbook.adapters.condor_tools.job_selection import ClusterOrJob
 from poolbook.adapters.condor_tools.options import UsageError
@@ -64,10 +65,10 @@ ANSWERS: dict[str, Outcome] = {
 }
 
 
-def answered(command: str, argv: list[str], outcome: Outcome) -> actions.Answer:
-    request = actions.read(command, argv)
+def answered(command: str, argv: list[str], outcome: Outcome) -> Answer:
+    request = job_actions.read(command, argv)
     single, selected, queued = outcome
-    return actions.answer(request, list(map(Result, request.ids, single)), selected, queued)
+    return job_actions.answer(request, list(map(Result, request.ids, single)), selected, queued)
 
 
 @together("name", ANSWERS)
@@ -92,23 +93,23 @@ def test_the_second_of_two_commands_answers_as_the_real_one_answered(name: str) 
 
 
 @together(
-    ("action", "outcome", "result"),
+    ("kind", "outcome", "result"),
     [
-        ("hold", "Held", ALREADY_DONE),
-        ("hold", "Removed", DENIED),
-        ("hold", "Completed", DENIED),
-        ("remove", "Removed", ALREADY_DONE),
-        ("remove now", "Completed", BAD_STATUS),
-        ("release", "Held", BAD_STATUS),  # while its input is being spooled
-        ("release", "Completed", BAD_STATUS),
-        ("vacate", "Suspended", BAD_STATUS),
-        ("continue", "Running", BAD_STATUS),
+        ("Hold", "Held", ALREADY_DONE),
+        ("Hold", "Removed", DENIED),
+        ("Hold", "Completed", DENIED),
+        ("Remove", "Removed", ALREADY_DONE),
+        ("RemoveNow", "Completed", BAD_STATUS),
+        ("Release", "Held", BAD_STATUS),  # while its input is being spooled
+        ("Release", "Completed", BAD_STATUS),
+        ("Vacate", "Suspended", BAD_STATUS),
+        ("Continue", "Running", BAD_STATUS),
     ],
 )
 def test_a_status_that_an_action_does_not_fit_has_the_result_of_htcondors_schedd(
-    action: str, outcome: str, result: int
+    kind: str, outcome: str, result: int
 ) -> None:
-    assert result_of(action, outcome) == result
+    assert result_of(kind, outcome) == result
 
 
 @pytest.mark.parametrize(("name", "command"), [("rm_noargs", "rm"), ("hold_noargs", "hold")])
@@ -116,7 +117,7 @@ def test_without_a_job_the_usage_is_wrong(name: str, command: str) -> None:
     wanted = capture(name)
     assert (wanted.exit_code, wanted.argv) == (1, [])
     with pytest.raises(UsageError, match="no job is named"):
-        actions.read(command, wanted.argv)
+        job_actions.read(command, wanted.argv)
 
 
 @together(
@@ -136,14 +137,14 @@ def test_without_a_job_the_usage_is_wrong(name: str, command: str) -> None:
 def test_words_become_single_jobs_or_one_request(
     argv: list[str], ids: list[tuple[int, int]], selection: str | None, whose: str
 ) -> None:
-    request = actions.read("rm", argv)
+    request = job_actions.read("rm", argv)
     assert [tuple(job) for job in request.ids] == ids
     assert (request.selection is not None) == (selection is not None)
     assert request.whose == whose
 
 
 def test_the_selection_of_a_request_finds_its_jobs() -> None:
-    request = actions.read("release", ["12", "bob", "-constraint", "JobPrio > 0"])
+    request = job_actions.read("release", ["12", "bob", "-constraint", "JobPrio > 0"])
     assert request.selection is not None
     queue = [
         ClassAd({"ClusterId": 12, "ProcId": 0, "Owner": "alice", "JobPrio": 1}),
@@ -170,14 +171,14 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
 )
 def test_what_makes_no_sense_is_wrong_usage(command: str, argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        actions.read(command, argv)
+        job_actions.read(command, argv)
 
 
 def test_a_reason_and_a_code_go_with_the_request() -> None:
-    request = actions.read("hold", capture("hold_reason").argv)
+    request = job_actions.read("hold", capture("hold_reason").argv)
     assert (request.reason, request.subcode) == ("my reason", 42)
-    assert actions.read("hold", ["1"]).reason == "via poolbook hold"
-    assert actions.read("rm", ["-f", "1"]).reason == "via poolbook rm -forcex"
+    assert job_actions.read("hold", ["1"]).reason == "via poolbook hold"
+    assert job_actions.read("rm", ["-f", "1"]).reason == "via poolbook rm -forcex"
 
 
 MESSAGES = {
@@ -196,14 +197,14 @@ MESSAGES = {
 
 @together(("action", "result"), MESSAGES)
 def test_a_result_has_its_words(action: str, result: int) -> None:
-    assert message(actions.ACTIONS[action], Result(ClusterOrJob(1, 0), result)) == MESSAGES[action, result]
+    assert message(job_actions.ACTIONS[action], Result(ClusterOrJob(1, 0), result)) == MESSAGES[action, result]
 
 
 def test_a_slot_is_vacated_by_name() -> None:
-    request = actions.read("vacate", ["slot1@here", "12.0"])
+    request = job_actions.read("vacate", ["slot1@here", "12.0"])
     assert (request.slots, request.ids) == (("slot1@here",), (ClusterOrJob(12, 0),))
     results = [Result(ClusterOrJob(12, 0), SUCCESS), Result("slot1@here", NOT_FOUND)]
-    assert actions.answer(request, results) == ("Job 12.0 vacated\n", "Slot slot1@here not found\n", 0)
+    assert job_actions.answer(request, results) == ("Job 12.0 vacated\n", "Slot slot1@here not found\n", 0)
 
 
 def test_one_success_among_single_jobs_is_enough() -> None:
@@ -249,20 +250,20 @@ PRIORITIES = {
 def test_a_priority_is_set_or_changed_in_silence(name: str) -> None:
     wanted = capture(name)
     old, new = PRIORITIES[name]
-    request = job_priorities.read(wanted.argv)
+    request = prio.read(wanted.argv)
     assert request.new(old) == new
-    assert job_priorities.answer(request, [(ClusterOrJob(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
+    assert prio.answer(request, [(ClusterOrJob(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
 
 
 def test_a_job_that_is_not_there_is_named_and_the_command_has_failed() -> None:
     wanted = capture("prio_unknown")
     assert wanted.exit_code == 0
-    assert job_priorities.answer(job_priorities.read(wanted.argv)) == ("", wanted.err, 1)
+    assert prio.answer(prio.read(wanted.argv)) == ("", wanted.err, 1)
 
 
 def test_without_a_priority_the_usage_is_wrong() -> None:
     with pytest.raises(UsageError, match="name the priority"):
-        job_priorities.read(capture("prio_usage").argv)
+        prio.read(capture("prio_usage").argv)
 
 
 @together(
@@ -277,7 +278,7 @@ def test_without_a_priority_the_usage_is_wrong() -> None:
     ],
 )
 def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: int) -> None:
-    request = job_priorities.read(argv)
+    request = prio.read(argv)
     assert request.new(old) == new
     assert request.selection.everything == ("-a" in argv)
 
@@ -285,9 +286,9 @@ def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: i
 @pytest.mark.parametrize("argv", [["-p", "5"], ["-p", "x", "1"], ["+5", "0"], ["-p"], ["+5", "1", "-n"]])
 def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> None:
     with pytest.raises(UsageError):
-        job_priorities.read(argv)
+        prio.read(argv)
 
 
 def test_new_priorities_as_json() -> None:
-    answer = job_priorities.answer(job_priorities.read(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
+    answer = prio.answer(prio.read(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
     assert json.loads(answer.out) == [{"ClusterId": 1, "ProcId": 0, "JobPrio": 7}]

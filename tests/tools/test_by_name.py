@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from poolbook import Pool
-from poolbook.adapters.cli.by_name.htcondor import readable_time, status_lines
+from poolbook.adapters.cli.htcondor import readable_time, status_lines
 from poolbook.adapters.cli.main import TOOLS, main, tool_name
 from poolbook.adapters.condor_tools.tool_options import usage_of
 from poolbook.replay.virtual_world import Behaviour
@@ -226,7 +226,7 @@ def test_many_settings_are_told_together(
     ],
 )
 def test_ping_says_what_a_user_may_ask(name: str, line: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolbook.adapters.cli.by_name.ping.user_name", lambda: "dave")
+    monkeypatch.setattr("poolbook.adapters.cli.ping.user_name", lambda: "dave")
     out, err, code = call("ping", *capture(name).argv)
     me = re.search(r"as (dave@\S*) to", out)
     assert me is not None
@@ -235,7 +235,7 @@ def test_ping_says_what_a_user_may_ask(name: str, line: str, call: Call, monkeyp
 
 @pytest.mark.parametrize("name", ["ping_table", "ping_all_user", "ping_all", "ping_admin"])
 def test_ping_refuses_what_is_for_owners_and_daemons(name: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolbook.adapters.cli.by_name.ping.user_name", lambda: "dave")
+    monkeypatch.setattr("poolbook.adapters.cli.ping.user_name", lambda: "dave")
     real = capture(name)
     out, err, code = call("ping", *real.argv)
     assert (err, code) == (real.err, real.exit_code)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters import cli, condor_tools
-from poolbook.adapters.cli import machine_commands, main
-from poolbook.adapters.condor_tools import actions, history, job_priorities, queue, status, userprio
+from poolbook.adapters.cli import job_actions, machine_commands, main, prio, userprio
+from poolbook.adapters.condor_tools import history, queue, status
 from poolbook.adapters.condor_tools.cells import Setting
 from poolbook.adapters.condor_tools.options import ELSEWHERE, LETTERS, Command, Help, UsageError, find, parse, usage
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = {
     command.name: command
     for command in (
-        queue.COMMAND, status.COMMAND, history.COMMAND, *actions.COMMANDS.values(), job_priorities.COMMAND,
+        queue.COMMAND, status.COMMAND, history.COMMAND, *job_actions.COMMANDS.values(), prio.COMMAND,
         machine_commands.DRAIN, machine_commands.OFF, machine_commands.ON, machine_commands.RECONFIG,
         machine_commands.RESCHEDULE, userprio.COMMAND,
     )
@@ -244,7 +244,7 @@ def test_examples_of_the_help_are_correct(command: Command) -> None:
     import shlex
 
     readers = {
-        "q": queue.read, "status": status.read, "history": history.read, "prio": job_priorities.read,
+        "q": queue.read, "status": status.read, "history": history.read, "prio": prio.read,
         "userprio": userprio.read,
     }  # fmt: skip
     for example, _ in command.examples:
@@ -252,8 +252,8 @@ def test_examples_of_the_help_are_correct(command: Command) -> None:
         assert (program, name) == ("poolbook", command.name)
         if name in readers:
             readers[name](argv)
-        elif name in actions.COMMANDS:
-            actions.read(name, argv)
+        elif name in job_actions.COMMANDS:
+            job_actions.read(name, argv)
         else:
             parse(command, argv)
 

@@ -5,7 +5,8 @@ from contextlib import suppress
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_tools import actions, history, job_priorities, queue, status
+from poolbook.adapters.cli import job_actions, prio
+from poolbook.adapters.condor_tools import history, queue, status
 from poolbook.adapters.condor_tools.options import Help, Refusal, UsageError, Version
 from poolbook.domain.classad import ClassAd
 
@@ -84,7 +85,7 @@ def test_history_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd
 @given(st.sampled_from(["rm", "hold", "release", "vacate"]), lines_of("rm"))
 def test_an_action_is_read_or_says_what_is_wrong(command: str, argv: list[str]) -> None:
     try:
-        request = actions.read(command, argv)
+        request = job_actions.read(command, argv)
     except (Help, UsageError, Version):
         return
     assert request.ids or request.slots or request.selection is not None
@@ -93,7 +94,7 @@ def test_an_action_is_read_or_says_what_is_wrong(command: str, argv: list[str]) 
 @given(lines_of("prio"))
 def test_a_priority_is_read_or_says_what_is_wrong(argv: list[str]) -> None:
     try:
-        request = job_priorities.read(argv)
+        request = prio.read(argv)
     except (Help, UsageError, Version):
         return
     assert isinstance(request.new(0), int)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_tools import userprio
+from poolbook.adapters.cli import userprio
 from poolbook.adapters.condor_tools.cells import Setting
 from poolbook.adapters.condor_tools.userprio_records import of_text
 from poolbook.adapters.condor_tools.userprio_table import DETAILS

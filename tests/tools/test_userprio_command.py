@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from poolbook import Pool
+from poolbook.adapters.cli import userprio
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools import userprio
 from poolbook.adapters.condor_tools.cells import Setting
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.replay.narration.wording import instant as worded
@@ -327,9 +327,8 @@ def test_a_file_of_records_prints_as_the_log_does(pool: Pool, call: Call, tmp_pa
 
 def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
     assert unloaded(
-        "from poolbook.adapters.cli import userprio as command\n"
+        "from poolbook.adapters.cli import userprio\n"
         "from poolbook.adapters.runtime import accounting_records as made\n"
-        "from poolbook.adapters.condor_tools import userprio\n"
         "from poolbook.adapters.condor_tools.cells import Setting\n"
         "record = {'Name': 'a@x', 'Priority': 1.0, 'LastUsageTime': 9, 'LastUpdate': 9}\n"
         "assert 'a@x' in ''.join(userprio.render([record], userprio.read(['-all']), Setting(10)))\n"

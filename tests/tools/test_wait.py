@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools.job_log_waiting import UnreadableEntry, take_entries
+from poolbook.adapters.condor_tools.job_log_entries import UnreadableEntry, take_entries
 from poolbook.adapters.condor_tools.tool_options import usage_of
 
 from .captures import capture

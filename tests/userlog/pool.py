@@ -22,6 +22,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.projections.views import Views
 from poolbook.replay.virtual_world import SECOND, VirtualWorld
 
+from ..job_commands import job_command
 from ..schedd.policy_pool import TextFiles
 
 DATA = Path(__file__).parents[1] / "data" / "userlog"
@@ -101,7 +102,7 @@ class Pool:
     def act(self, action: str, *jobs: tuple[int, int], reason: str = "", fast: bool = False) -> None:
         """A command of alice's over single jobs, or over all if none is named."""
         selection = s.Selection(jobs=jobs, everything=not jobs)
-        self.ask(s.Act(self.next_id(), "alice", action, selection, reason, fast=fast))
+        self.ask(job_command(self.next_id(), "alice", action, selection, reason, fast=fast))
 
     def edit(self, changes: dict[str, str], *jobs: tuple[int, int]) -> None:
         self.ask(s.Edit(self.next_id(), "alice", s.Selection(jobs=jobs, everything=not jobs), changes))

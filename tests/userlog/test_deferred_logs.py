@@ -17,6 +17,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.submit import Facts, parse_submit
 from poolbook.replay.virtual_world import SECOND, Behave, Behaviour, VirtualWorld
 
+from ..job_commands import job_command
 from .pool import Pool, events_of
 from .test_real_log import Disk
 
@@ -75,7 +76,7 @@ def played(
             command = s.Submit(f"submit-{number}", user, cluster, found.ad, found.count, pack(found.columns))
             (answer,) = pool.ask(command)
             assert bool(answer.refusal) == what.startswith("refused"), (whom, answer.refusal)
-        else:
+        elif what != "end":
             user, *jobs_named = whom.split()
             jobs = [
                 (int(cluster), int(proc)) for cluster, _, proc in (word.partition(".") for word in jobs_named) if proc
@@ -86,7 +87,7 @@ def played(
                 name, _, value = change.partition("=")
                 (answer,) = pool.ask(s.Edit(f"edit-{number}", user, selected, {name: value}))
             else:
-                (answer,) = pool.ask(s.Act(f"act-{number}", user, what, selected))
+                (answer,) = pool.ask(job_command(f"act-{number}", user, what, selected))
     return pool
 
 

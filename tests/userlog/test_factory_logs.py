@@ -10,6 +10,7 @@ from pathlib import Path
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
 
+from ..job_commands import job_command
 from .pool import JOB, Pool, events_of
 
 TRACE = Path(__file__).parents[1] / "data" / "traces" / "21-factory-limits" / "bob-job.log.gz"
@@ -53,7 +54,7 @@ def test_the_log_of_a_factory_that_is_held_released_and_removed_is_the_real_one(
     factory(pool, 10, JobMaterializeMaxIdle="2")
     whole = s.Selection(clusters=(1,))
     for what in ("hold", "release", "remove"):
-        pool.ask(s.Act(what, "alice", what, whole))
+        pool.ask(job_command(what, "alice", what, whole))
     # recorded; there job 2 came between the releases
     assert told(pool.log(), 1) == [
         "035 Cluster submitted from host: \n...\n",

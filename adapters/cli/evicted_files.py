@@ -14,16 +14,16 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ...condor_tools.tool_options import ToolEnded, usage_of
-from ..common import default_log
+from ..condor_tools.tool_options import ToolEnded, usage_of
+from .common import default_log
 
 _WRONG: Final = 255  #: the exit code of wrong usage
 _NONE: Final = "No directory; job was never evicted.\n"
 
 
 def evicted_files(argv: Sequence[str]) -> int:
-    from ...machine.spool import Spool
-    from ...stores.log_paths import log_paths
+    from ..machine.spool import Spool
+    from ..stores.log_paths import log_paths
 
     words = list(argv)
     if not words:

@@ -1,11 +1,14 @@
 """condor_ssh_to_job: a shell in the directory and the environment of a job at work.
 
-Jobs run on this machine, so the shell is started here, and neither ssh nor a key is needed.
+Jobs run on this machine, so the shell is started here, and neither ssh nor a key is needed. ``submit -interactive``
+queues a job that waits for its user, who gets such a shell as soon as it runs. Source: condor_submit in the manual, and
+the defaults of INTERACTIVE_SUBMIT_FILE, _CMD_OVERRIDE and _ARGS_OVERRIDE.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
-from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
-from ..common import job_id, looked_up, pool_log
+from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from .common import job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
-    from ...runtime.queries import Run
+    from ..runtime.queries import Run
 
 _NO_SSH: Final = "jobs run on this machine: the shell is started in the job's directory, without ssh"
 TOOL = Tool(
@@ -132,8 +135,33 @@ def _ended(shell: subprocess.Popen[bytes], removed: str) -> int:
         code = shell.wait()
         return code if code >= 0 else 1
     except KeyboardInterrupt:
-        from ..job_actions import remove
+        from .job_actions import remove
 
         print(f"Interrupted by signal 2 (SIGINT), removing job {removed}...", file=sys.stderr)
         remove([removed])
         return 1
+
+
+# submit -interactive
+
+_WAITS: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{SESSION}; do /bin/sleep 3; done"
+DESCRIPTION: Final = "environment = TMOUT=7200\nnotification = never\npriority = 1000\nrequest_memory = 512m\n"
+"""The job of somebody who names no submit file."""
+_DESCRIBED: Final = re.compile(r"^\s*(description|(\+|MY\.)JobDescription)\s*=", re.MULTILINE | re.IGNORECASE)
+
+
+def lines_of(description: str) -> Iterator[str]:
+    """Yield the lines that make a submit file's job one that waits for its user. The program that the file names is
+    not run, and stays where it is. INTERACTIVE_SUBMIT_* are not followed."""
+    yield "MY.InteractiveJob = true"
+    yield "transfer_executable = false"
+    yield "executable = /bin/sh"
+    yield f"arguments = \"-c '{_WAITS}'\""
+    if not _DESCRIBED.search(description):
+        yield "description = interactive job"
+
+
+def attended(log: str, cluster: int) -> int:
+    """Give the user a shell in the job, as soon as it runs; return the shell's exit code."""
+    os.environ["POOLBOOK_LOG"] = log
+    return ssh_to_job(["-auto-retry", "-remove-on-interrupt", f"{cluster}.0"])

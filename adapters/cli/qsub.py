@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from typing import Final, NamedTuple
 
-from ...bounded_text import read_input, read_text
-from ...condor_tools.tool_options import ToolEnded, usage_of
+from ..bounded_text import read_input, read_text
+from ..condor_tools.tool_options import ToolEnded, usage_of
 
 _SHORT: Final = "A:a:b:c:d:e:f:hi:Ij:l:m:M:N:o:p:q:r:S:t:v:VW:z"
 _LONG: Final = ("condor-keep-files", "cwd", "help", "hold_jid=", "print", "shell=", "test", "verbose", "version", "wd=")
@@ -306,7 +306,7 @@ def _queue(asked: _Asked, environment: Sequence[str], output: str, error: str) -
 
 def _submitted(text: str) -> str:
     """Submit a description and return the cluster's number. Raise ``ToolEnded`` if it is refused."""
-    from ..main import main
+    from .main import main
 
     told = io.StringIO()
     with (
@@ -341,7 +341,7 @@ def _dependencies(listed: str) -> list[str]:
 
 
 def _told(*words: str) -> str:
-    from ..main import main
+    from .main import main
 
     told = io.StringIO()
     with redirect_stdout(told):
@@ -364,8 +364,8 @@ ended with 100) or was removed."""
 
 def _sentinel(jobs: Sequence[str], held: str) -> str:
     """Return the description of a job of the local universe that releases ``held`` when the others have ended."""
-    from ..common import default_log
-    from ..tools import tools_folder
+    from .common import default_log
+    from .tools import tools_folder
 
     log = default_log()
     named = log if "://" in log else os.path.abspath(log)

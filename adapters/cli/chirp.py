@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, NoReturn
 
-from ...condor_tools.tool_options import ToolEnded, usage_of
+from ..condor_tools.tool_options import ToolEnded, usage_of
 
 _ERRNOS: Final = (
     errno.EACCES, errno.EACCES, errno.ENOENT, errno.EEXIST, errno.EFBIG, errno.ENOSPC, errno.ENOMEM, errno.EINVAL,

@@ -1,4 +1,4 @@
-"""``poolbook qedit``: which jobs are edited and how, and condor_qedit's words for what became of it.
+"""``poolbook qedit`` and condor_qedit: edit attributes of jobs, and say in condor_qedit's words what became of it.
 
 The first word that is no option names jobs or a user, unless options do; words with a digit first go on with it. The
 others are attributes and values. Source: qedit.cpp of the reference, and what it printed.
@@ -11,9 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..bounded_text import read_input, read_text
-from .actions import Answer
-from .job_selection import ClusterOrJob, read_job_id
-from .options import Arguments, Given, Help, UsageError, command_table, find, parse
+from ..condor_tools.job_selection import ClusterOrJob, read_job_id
+from ..condor_tools.options import Arguments, Given, Help, UsageError, command_table, find, parse
+from ..condor_tools.tool_options import ToolEnded, usage_of
+from ..runtime.commands import change_jobs
+from ..runtime.requests import IMMUTABLE, SECURE, Outcome, Refused
+from .common import Answer, log_of
 
 COMMAND = command_table("qedit")
 _ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -184,13 +187,27 @@ def _of_file(option: Given) -> dict[str, str]:
     return {name: text_of(meaning) for name, meaning in ad.items()}
 
 
+def qedit(argv: Sequence[str]) -> int:
+    try:
+        request = read(argv)
+    except EditError as error:
+        return Answer("", str(error), 1).printed()
+    try:
+        outcomes = change_jobs(log_of(request.arguments, "name", "pool"), request.edit)
+    except Refused as refused:
+        if refused.code in (IMMUTABLE, SECURE):
+            return Answer("", f"{refused}\n{NOTHING_SET}", 1).printed()
+        return failed(request, why=f"{refused}\n").printed()
+    return answer(request, outcomes).printed()
+
+
 # What is printed
 
 
-def answer(request: Request, outcomes: Sequence[Mapping[str, Any]]) -> Answer:
+def answer(request: Request, outcomes: Sequence[Outcome]) -> Answer:
     """Return what condor_qedit prints."""
-    done = [one for one in outcomes if one["result"] == "done"]
-    count = sum(last - first + 1 for one in done for first, last in one["procs"])
+    done = [one for one in outcomes if one.result == "done"]
+    count = sum(last - first + 1 for one in done for first, last in one.procs)
     if not count or len(done) < len(outcomes):
         return failed(request, outcomes)
     can = "Can " if request.dry else ""
@@ -198,13 +215,13 @@ def answer(request: Request, outcomes: Sequence[Mapping[str, Any]]) -> Answer:
     return Answer(text, "", 0)
 
 
-def failed(request: Request, outcomes: Sequence[Mapping[str, Any]] = (), why: str = "") -> Answer:
+def failed(request: Request, outcomes: Sequence[Outcome] = (), why: str = "") -> Answer:
     """Return what condor_qedit prints if nothing was set; ``why`` comes before it."""
     name = next(iter(request.changes))
-    wrong = [one for one in outcomes if one["result"] != "done"]
+    wrong = [one for one in outcomes if one.result != "done"]
     if request.ids and not request.constraints and all(one.proc is not None for one in request.ids):
-        ((proc, _), *_) = wrong[0]["procs"] if wrong else ((request.ids[0].proc, 0),)
-        cluster = wrong[0]["cluster"] if wrong else request.ids[0].cluster
+        ((proc, _), *_) = wrong[0].procs if wrong else ((request.ids[0].proc, 0),)
+        cluster = wrong[0].cluster if wrong else request.ids[0].cluster
         words = f'Failed to set attribute "{name}" for job {cluster}.{proc}.\n'
     elif request.dry and not outcomes:
         words = f"No jobs match the constraint: {_constraint(request)}\n"
@@ -224,3 +241,29 @@ def _constraint(request: Request) -> str:
 def _of_id(one: ClusterOrJob) -> str:
     cluster = f"ClusterId == {one.cluster} "
     return cluster if one.proc is None else f"( {cluster}&& ProcId == {one.proc} )"
+
+
+# condor_qedit
+
+_LACKING = {
+    "name": "a SCHEDD name as an argument",
+    "pool": "a HTCondor collector name or address as an argument",
+    "constraint": "a ClassAd expression an argument",
+    "owner": "a owner name argument",
+    "jobids": "a list of job ids as an argument",
+    "edits": "a filename as an argument",
+}
+"""What HTCondor's tool says that an option without its value requires."""
+
+
+def condor_qedit(argv: Sequence[str]) -> int:
+    usage = usage_of("qedit")
+    try:
+        return qedit(argv)
+    except Help:
+        raise ToolEnded(0, out=usage) from None
+    except UsageError as wrong:
+        if wrong.lacks in _LACKING:
+            raise ToolEnded(1, f"condor_qedit: -{wrong.lacks} requires {_LACKING[wrong.lacks]}\n") from None
+        told = f"condor_qedit: {wrong.option} is not a valid option\n" if wrong.option else wrong.told
+        raise ToolEnded(1, f"{wrong}\n" if told is None else told + usage) from None

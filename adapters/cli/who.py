@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...condor_tools.cells import length, number, text
-from ...condor_tools.formats import custom_layout, long_text
-from ...condor_tools.layout import lines
-from ...condor_tools.options import MANY, UsageError
-from ...condor_tools.tool_options import Form, Tool, ToolEnded, read
-from ..common import default_log, job_id, setting
+from ..condor_tools.cells import length, number, text
+from ..condor_tools.formats import custom_layout, long_text
+from ..condor_tools.layout import lines
+from ..condor_tools.options import MANY, UsageError
+from ..condor_tools.tool_options import Form, Tool, ToolEnded, read
+from .common import default_log, job_id, setting
 
 if TYPE_CHECKING:
-    from ....domain.classad import ClassAd
-    from ...runtime.queries import Queries
+    from ...domain.classad import ClassAd
+    from ..runtime.queries import Queries
 
 _ONE_POOL = "the jobs of the pool are shown that POOLBOOK_LOG names, or pool.db"
 _LOG = "`poolbook log` tells what happens, and `condor_status -any` shows the daemons' ads"
@@ -56,7 +56,7 @@ def who(argv: Sequence[str]) -> int:
         layout = custom_layout(arguments)
     except UsageError as wrong:
         raise ToolEnded(1, f"Error: {wrong}\n") from None
-    from ...runtime.queries import Queries
+    from ..runtime.queries import Queries
 
     here = setting()
     with Queries(default_log()) as queries:

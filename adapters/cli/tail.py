@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...condor_tools.options import Arguments
-from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
-from ...machine.execution.supervisor.sandbox import STREAMS
-from ..common import job_id, looked_up, pool_log
+from ..condor_tools.options import Arguments
+from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..machine.execution.supervisor.sandbox import STREAMS
+from .common import job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
-    from ....domain.classad import ClassAd
-    from ...runtime.queries import Run
+    from ...domain.classad import ClassAd
+    from ..runtime.queries import Run
 
 TOOL = Tool(
     "tail",

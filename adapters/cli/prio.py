@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from .actions import Answer
-from .job_selection import ClusterOrJob, Selection, select
-from .options import Arguments, UsageError, command_table, find, last_number, parse
+from ..condor_tools.job_selection import ClusterOrJob, Selection, select
+from ..condor_tools.options import Arguments, UsageError, command_table, find, last_number, parse
+from ..runtime.commands import change_jobs
+from .common import Answer, log_of
 
 COMMAND = command_table("prio")
 
@@ -76,3 +78,26 @@ def answer(request: Request, changed: Iterable[tuple[ClusterOrJob, int]] = ()) -
         out = dumps(rows, indent=2) + "\n"
     err = "".join(f"Couldn't retrieve current priority for {wanted}.\n" for wanted in missing)
     return Answer(out, err, int(bool(missing)))
+
+
+def prio(argv: Sequence[str]) -> int:
+    request = read(argv)
+    absolute = request.priority is not None
+    body = {
+        "kind": "Edit",
+        "selection": request.selection.as_request(),
+        "changes": {"JobPrio": str(request.priority if absolute else request.step)},
+        "add": not absolute,
+    }
+    outcomes = change_jobs(log_of(request.arguments, "name", "pool"), body)
+    changed = [
+        (ClusterOrJob(outcome.cluster, proc), int(outcome.changes["JobPrio"]))
+        for outcome in outcomes
+        if outcome.result == "done"
+        for proc in outcome.jobs()
+    ]
+    exit_code = answer(request, changed).printed()
+    denied = [outcome.cluster for outcome in outcomes if outcome.result == "permission denied"]
+    for cluster in denied:
+        print(f"Permission denied to change the priority of cluster {cluster}", file=sys.stderr)
+    return exit_code or int(bool(denied))

@@ -7,19 +7,21 @@ clusters, those jobs are meant that have ended.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....domain.ports.log import LogMissing
-from ...condor_tools.job_selection import chosen_jobs, select
-from ...condor_tools.options import Arguments, UsageError
-from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
-from ...runtime.spooled_files import fetch
-from ..common import job_id, pool_log, setting
-from ..spooling import moved
+from ...domain.ports.log import LogMissing
+from ..condor_tools.job_selection import chosen_jobs, select
+from ..condor_tools.options import Arguments, UsageError
+from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..runtime.commands import change_jobs
+from ..runtime.requests import Refused
+from ..runtime.spooled_files import fetch
+from .common import job_id, pool_log, setting
 
 if TYPE_CHECKING:
-    from ....domain.classad import ClassAd
+    from ...domain.classad import ClassAd
 
 COMPLETED = 4  #: JobStatus
 
@@ -55,7 +57,7 @@ def transfer_data(argv: Sequence[str]) -> int:
 
 def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
     """Return the jobs that are meant, of those whose files are in the spool."""
-    from ...runtime.queries import Queries
+    from ..runtime.queries import Queries
 
     words = [word for word in arguments.words if word[:1].isalnum() and not (word[:1].isdigit() and not job_id(word))]
     try:
@@ -80,3 +82,40 @@ def _selected(arguments: Arguments) -> int:
         else:
             count += 1
     return count
+
+
+Move = Callable[[Path, tuple[int, int], dict[str, str]], dict[str, str]]
+
+
+def spool(url: str, cluster: int, count: int) -> None:
+    """Bring the files of a submission's jobs into the spool, and release them. Raise `ToolEnded` if that fails: the
+    jobs stay held."""
+    from ..runtime.queries import Queries
+    from ..runtime.spooled_files import bring
+
+    with Queries(url) as queries:
+        jobs = {(cluster, proc): ad for proc in range(count) if (ad := queries.job(cluster, proc)) is not None}
+    moved(url, jobs, bring, "ERROR: Failed to spool job files.\n")
+    change_jobs(url, {"kind": "ReleaseSpooled", "reason": "Data files spooled", "selection": {"clusters": [cluster]}})
+
+
+def moved(url: str, jobs: Mapping[tuple[int, int], ClassAd], move: Move, failed: str) -> None:
+    """Move the files of jobs, and set what their ads say from then on. Raise `ToolEnded` with what went wrong and
+    ``failed``."""
+    from ...domain.schedd.submitted_job import text_in
+    from ..runtime.spooled_files import SpoolError
+    from ..stores.log_paths import log_paths
+
+    folder = log_paths(url).folder
+    for job, ad in jobs.items():
+        texts = {name: text_in(ad, name) for name in ad}
+        try:
+            _set(url, job, move(folder, job, texts))
+        except (SpoolError, Refused) as error:
+            raise ToolEnded(1, f"Job {job[0]}.{job[1]}: {error}\n{failed}") from None
+
+
+def _set(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:
+    for outcome in change_jobs(url, {"kind": "Edit", "selection": {"jobs": [job]}, "changes": changes}):
+        if outcome.result != "done":
+            raise Refused(outcome.result)

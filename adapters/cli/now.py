@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
-from ...machine.host import user_name
-from ...runtime.commands import ask
-from ...runtime.requests import Refused, new_id
-from ..common import pool_log
+from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..runtime.commands import ask
+from ..runtime.requests import Refused
+from .common import pool_log
 
 _USAGE: Final = "{usage}"
 TOOL = Tool(
@@ -36,9 +35,8 @@ def now(argv: Sequence[str]) -> int:
     if arguments.has("flags"):  # they make HTCondor's schedd test itself
         raise ToolEnded(1, "Do not use the --flags option.\n")
     url = pool_log(arguments, "Unable to locate schedd '{name}' in local pool, aborting.\n")
-    request = {"kind": "RunNow", "id": new_id(), "user": user_name(), "job": jobs[0], "victims": jobs[1:]}
     try:
-        ask(url, request)
+        ask(url, {"kind": "RunNow", "job": jobs[0], "victims": jobs[1:]})
     except Refused as refused:
         rule, _, _ = str(refused).partition(": ")
         raise ToolEnded(1, f"Unable to reassign slot: {rule}.\n") from None

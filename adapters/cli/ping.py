@@ -11,9 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ...condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
-from ...machine.host import CONDOR_VERSION, user_name
-from ..common import pool_log
+from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..machine.host import CONDOR_VERSION, user_name
+from .common import pool_log
 
 _DEBUG = POOL["debug"]
 TOOL = Tool(
@@ -83,8 +83,8 @@ def _level(token: str) -> str:
 
 def _user(url: str) -> tuple[str, frozenset[str]]:
     """Return this user's name in the pool, and the levels that it has. Raise `LogError` if there is no pool."""
-    from ....domain.state.settings import SUPER_USERS, UID_DOMAIN
-    from ...runtime.queries import Queries
+    from ...domain.state.settings import SUPER_USERS, UID_DOMAIN
+    from ..runtime.queries import Queries
 
     with Queries(url) as queries:
         settings = queries.views.pool().settings

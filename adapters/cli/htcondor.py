@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from ....domain.errors import PoolbookError
-from ...bounded_text import read_text
-from ...condor_tools.tool_options import ToolEnded, usage_of, version
-from ...runtime.requests import Refused
-from ..common import default_log
+from ...domain.errors import PoolbookError
+from ..bounded_text import read_text
+from ..condor_tools.tool_options import ToolEnded, usage_of, version
+from ..runtime.requests import Refused
+from .common import default_log
 
 if TYPE_CHECKING:
-    from ....domain.classad import ClassAd
+    from ...domain.classad import ClassAd
 
 NOUNS: Final = ("dag", "job", "jobset", "eventlog", "credential", "server", "ap", "ep", "cm", "ocu", "snake", "annex")
 _POOL: Final = "`poolbook status -any` shows the pool"
@@ -133,9 +133,9 @@ def htcondor(argv: Sequence[str]) -> int:
 
 
 def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
-    from ...condor_tools.options import parse
-    from ...runtime import commands
-    from ..submit_description import SUBMIT, description_of
+    from ..condor_tools.options import parse
+    from ..runtime import commands
+    from .submit_description import SUBMIT, description_of
 
     file = asked.submit_file
     if not os.path.exists(file):
@@ -156,8 +156,8 @@ def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
 
 def _ad(asked: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
     """Return the job's ad, from the queue, else from the history."""
-    from ...condor_tools.job_selection import ClusterOrJob, Selection
-    from ...runtime.queries import Queries
+    from ..condor_tools.job_selection import ClusterOrJob, Selection
+    from ..runtime.queries import Queries
 
     cluster, proc = (*map(int, asked.job_id.split(".")[:2]), 0)[:2]
     with Queries(default_log()) as queries:
@@ -186,7 +186,7 @@ def _print_file(name: str) -> Callable[[argparse.Namespace, Callable[[str], obje
 
 
 def _resources(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
-    from ...runtime.queries import Queries
+    from ..runtime.queries import Queries
 
     if (asked.resource or "htcondor").casefold() != "htcondor":
         raise _Failed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from ...machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
+from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
 
 _VERSION_HELP: Final = """\
 Usage: condor_version [options]

@@ -13,11 +13,10 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
-from ...condor_tools.job_log_waiting import LogEntry, follow
-from ...condor_tools.tool_options import ToolEnded, usage_of
+from ..condor_tools.job_log_entries import ABORTED, TERMINATED, LogEntry, follow
+from ..condor_tools.tool_options import ToolEnded, usage_of
 
 _PAUSE: Final = 0.1  #: seconds between two looks at the job's log (condor_run's are 5 apart)
-_TERMINATED, _ABORTED = 5, 9
 _FILES: Final = ("run", "submit", "log", "out", "error")
 
 
@@ -92,7 +91,7 @@ def _removed(paths: Iterable[Path]) -> Iterator[None]:
 
 def _submitted(path: Path) -> str:
     """Submit the file and return the cluster's number. Raise ``ToolEnded`` if it is refused."""
-    from ..main import main
+    from .main import main
 
     told = io.StringIO()
     with redirect_stdout(told):
@@ -108,7 +107,7 @@ def _waited(path: Path) -> int:
     with open(path, "rb", buffering=0) as log:
         for entries in follow(lambda: log.read(1 << 16)):
             for entry in entries:
-                if entry.number in (_TERMINATED, _ABORTED):
+                if entry.number in (TERMINATED, ABORTED):
                     return _code(entry)
             if not entries:
                 time.sleep(_PAUSE)
@@ -116,7 +115,7 @@ def _waited(path: Path) -> int:
 
 
 def _code(entry: LogEntry) -> int:
-    if entry.number == _ABORTED:
+    if entry.number == ABORTED:
         sys.stderr.write("The job was aborted")
         return 0
     if found := re.search(r"termination \(signal (\d+)\)", entry.text):
@@ -126,7 +125,7 @@ def _code(entry: LogEntry) -> int:
 
 
 def _abandoned(cluster: str) -> NoReturn:
-    from ..main import main
+    from .main import main
 
     with redirect_stdout(io.StringIO()):
         main(["condor_rm", cluster])

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ...bounded_text import read_text
-from ...condor_tools.job_log_waiting import LogEntry, UnreadableEntry, take_entries
-from ...condor_tools.tool_options import ToolEnded, usage_of
+from ..bounded_text import read_text
+from ..condor_tools.job_log_entries import LogEntry, UnreadableEntry, take_entries
+from ..condor_tools.tool_options import ToolEnded, usage_of
 
 _NAMES: Final = (
     "SUBMIT", "EXECUTE", "EXECUTABLE_ERROR", "CHECKPOINTED", "JOB_EVICTED", "JOB_TERMINATED", "IMAGE_SIZE",
