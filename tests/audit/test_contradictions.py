@@ -140,6 +140,19 @@ def test_a_number_that_is_used_again_is_another_job() -> None:
     assert accused(examine(both(kind) for kind in kinds)) == []
 
 
+@pytest.mark.parametrize(("address", "found"), [(b"10.0.0.2", []), (b"10.0.0.1", [("7.0", "submitter")])])
+def test_two_access_points_may_ask_one_negotiator_for_the_same_number(
+    address: bytes, found: list[tuple[str, str]]
+) -> None:
+    """Only the address of the access point tells the jobs apart."""
+    bob = Truth(group="physics.bob", matched="physics.bob@pool", submitted=3, placed1=160, placed=2300)
+    files = []
+    for kind in ("negotiatorlog", "matchlog"):
+        other = file(kind, bob)
+        files += [file(kind, Truth()), other._replace(data=other.data.replace(b"10.0.0.1", address))]
+    assert accused(examine(files)) == found
+
+
 def test_two_access_points_may_use_the_same_number_at_one_time() -> None:
     """What names its access point is compared with its like; a log that fits both is not."""
     files = []

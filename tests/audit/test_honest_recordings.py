@@ -30,3 +30,15 @@ def test_a_recording_of_an_honest_pool_is_sound(recording: Path, tmp_path: Path)
     audit = examine(log)
     assert [found.words for found in audit.violations] == []
     assert [found.words for found in audit.contradictions] == []
+
+
+@pytest.mark.parametrize("name", ["many-01-plain", "many-09-two-aps"])
+def test_each_machine_of_an_honest_pool_is_sound_alone(name: str, tmp_path: Path) -> None:
+    """Two access points use the same numbers of jobs; the central manager's logs have no ads that tell them apart."""
+    (recording,) = (one for one in HONEST if one.name == f"{name}.tar.xz")
+    (pool,) = unpacked(recording, tmp_path).iterdir()
+    machines = [folder for folder in sorted(pool.iterdir()) if (folder / "log").is_dir()]
+    assert len(machines) > 3
+    for machine in machines:
+        audit = examine(imported(machine)[0])
+        assert (machine.name, audit.violations, audit.contradictions) == (machine.name, [], [])

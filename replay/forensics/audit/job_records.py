@@ -68,7 +68,7 @@ def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAcco
             last.reconnected = True
             shadows[of] = last
             return
-    account = JobAccount(None, one.at, one.at, log=log)
+    account = JobAccount(None, one.at, one.at, log=log, address=facts.get("source", "").partition("?")[0])
     found.append(account)
     if facts.get("user"):
         account.said.append(place.says("user" if one.letter == "L" else "submitter", facts["user"]))

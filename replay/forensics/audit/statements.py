@@ -147,6 +147,10 @@ class RecordedJob:
     def jobs(self) -> set[str]:
         return {account.job for account in self.accounts if account.job}
 
+    @property
+    def addresses(self) -> set[str]:
+        return {account.address for account in self.accounts if account.address}
+
 
 def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
     """Return the jobs that had a number, in no order. Accounts that fit none or several are left out."""
@@ -167,8 +171,9 @@ def _of(account: JobAccount, found: list[RecordedJob], several: bool) -> list[Re
     if account.job:
         named = [life for life in found if account.job in life.jobs]
         return named or [life for life in found if not life.jobs and _fits(account, life, several)]
-    near = [life for life in found if _near(account, life)]
-    return near or [life for life in found if _fits(account, life, several)]
+    its = [life for life in found if not account.address or not life.addresses or account.address in life.addresses]
+    near = [life for life in its if _near(account, life)]
+    return near or [life for life in its if _fits(account, life, several)]
 
 
 def _near(account: JobAccount, life: RecordedJob) -> bool:
