@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field
 
-from ..classad import ClassAd, Expression, unparse
+from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Denied
@@ -49,6 +49,23 @@ def single(values: Floats) -> Floats:
 def job_rank(values: Floats) -> Floats:
     """The job's own Rank; 0 for what is no number."""
     return np.clip(np.where(np.isnan(values), 0.0, values), LEAST, -LEAST)
+
+
+def is_true(values: Floats) -> Mask:
+    """Which values are true: numbers other than 0."""
+    true: Mask = ~np.isnan(values) & (values != 0)
+    return true
+
+
+def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
+    """The number that an expression is; NaN where it is none."""
+    if expression is None:
+        return float("nan")
+    try:
+        value = expression.evaluate(my, target, context)
+    except EvaluationError:
+        return float("nan")
+    return float(value) if isinstance(value, int | float) else float("nan")
 
 
 @define

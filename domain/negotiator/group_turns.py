@@ -17,9 +17,9 @@ from .group_demand import weight_of
 from .groups.quotas import assign, oversubscribes, told
 from .groups.rounds import Rounds
 from .groups.tree import Node
-from .matchmaker import QUOTA
 from .rejections import Quota, Reasons
 from .settings import Negotiator
+from .share_limits import QUOTA
 from .slot_table import Places
 from .waiting_submitters import Rows
 

@@ -12,11 +12,8 @@ from math import inf
 import numpy as np
 from attrs import define, field, frozen
 
-from ..classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
-from ..classad.columns import OTHER
-from ..classad.match import accepts
-from ..classad.tree import Literal
-from ..events import Denied, Match
+from ..classad import ClassAd, Context, Expression, parse, symmetric_match
+from ..events import Match
 from ..startd.slot_resources import dynamic_name
 from ..state.caches import Caches
 from ..state.cluster import Cluster
@@ -24,77 +21,28 @@ from ..state.state import State
 from .candidates import (
     LEAST,
     NOBODY,
-    PRIORITY,
-    RANK,
-    Floats,
-    Held,
     Key,
     Kind,
     Ranks,
-    ephemeral,
+    is_true,
     job_rank,
     key_of,
+    number_of,
     publish_remote,
     single,
 )
 from .cycle_accounts import Account, Accounts
+from .held_slots import HeldSlots
 from .pslot_preemption import Offer, PslotPreemption
 from .pslot_remainders import Remainder, Remainders
 from .settings import Negotiator
-from .slot_table import Mask, Places, PublicAds
+from .share_limits import EASING, QUOTA, Limits
+from .slot_table import Mask, PublicAds
 
 _RANK_OF, _CPUS = parse("MY.Rank"), parse("Cpus")
 _NOBODY = ClassAd()
 NEEDED = ("Cpus", "Memory")
 """Resources of which every job takes at least 1."""
-EASING = 1e-9
-"""Cores that sums of weights may be off by."""
-SHARE, CEILING, MATCHES, RUNNING, QUOTA = "share", "ceiling", "matches", "running", "quota"
-"""The limits that may keep a submitter from a slot."""
-
-
-@define
-class Limits:
-    """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from slots that nobody has, ``room``
-    until its ceiling, and ``quota`` until its group has what it may have, which no match may exceed; of which it has
-    ``got`` so much, ``fresh`` from nobody. ``stopped`` says which of them was in the last job's way: share, ceiling,
-    quota, or empty for none."""
-
-    limit: float
-    unclaimed: float
-    room: float
-    quota: float = inf
-    capped: str = SHARE  #: what ``unclaimed`` is bounded by
-    got: float = 0.0
-    fresh: float = 0.0
-    stopped: str = ""
-
-    def permits(self, cores: float, reason: str, swapped: bool = False) -> bool:
-        """Whether a slot may be had. Who has got nothing in this spin may exceed its share once; a slot's preference
-        goes before all shares.
-
-        :param swapped: a submitter of the same group has the slot
-        """
-        if self.got + cores > self.room + EASING:
-            self.stopped = self.stopped or CEILING
-            return False
-        if not swapped and cores > self.quota + EASING:
-            self.stopped = self.stopped or QUOTA
-            return False
-        if reason == RANK:
-            return True
-        used, limit = (self.got, self.limit) if reason else (self.fresh, self.unclaimed)
-        if used + cores <= limit + EASING or (used <= 0 < limit):
-            return True
-        self.stopped = SHARE if reason else self.capped
-        return False
-
-    def take(self, cores: float, reason: str, swapped: bool = False) -> None:
-        self.got += cores
-        if not swapped:
-            self.quota -= cores
-        if not reason:
-            self.fresh += cores
 
 
 @frozen
@@ -126,14 +74,11 @@ class Matchmaker:
     pool: PublicAds
     choices: list[Choice] = field(factory=list)
     free: Mask = field(init=False)
-    held: Mask = field(init=False)
+    held: HeldSlots = field(init=False)
     total: float = 0.0
     lightest: float = inf  #: the least that a match may take
     lightest_slot: float = inf  #: what the lightest slot weighs, whole (HTCondor's minSlotWeight)
     _names: set[str] = field(init=False)
-    prefers: bool = False  #: a slot might change hands because it prefers another job
-    _held_left: int = 0
-    _priorities: Floats | None = None  #: the effective priorities of those who have slots
     _cuts: list[int] = field(factory=list)  #: the slots that something was cut from, one after the other
     _weights: list[float] = field(factory=list)
     shares: Remainders = field(init=False)
@@ -142,47 +87,23 @@ class Matchmaker:
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
-        self.free, self.held = pool.free.copy(), pool.held.copy()
-        if not self.rules.consider_preemption:
-            self.held[:] = False
-        elif not self.rules.consider_early_preemption:
-            self.held &= ~pool.retiring
-        if self.rules.slot_constraint is not None:
-            there = self._meet(self.rules.slot_constraint)
-            self.free &= there
-            self.held &= there
-        if self.rules.allow_pslot_preemption:
-            self.held &= ~PslotPreemption.carved(self.state, pool)
+        there = self._meet(self.rules.slot_constraint)
+        self.free = pool.free & there
+        self.held = HeldSlots(self.state, self.rules, self.accounts, pool, there, self.publish)
         self._names = set(self.state.slots)
         self.shares = Remainders(self.state, pool, self.context, self.caches)
         self.ranks = Ranks(pool, self.rules)
-        self._held_left = int(self.held.sum())
-        self.prefers = bool(self._held_left) and self._may_be_preferred()
 
     @property
-    def _may_change_hands(self) -> bool:
-        """Whether any slot that somebody has may go to another: by default for its RANK alone."""
-        requirements = self.rules.preemption_requirements
-        return self.prefers or not isinstance(requirements, Literal) or accepts(requirements.value)
-
-    def _may_be_preferred(self) -> bool:
-        """Whether any slot that is held could value another job more than its own: not if its RANK is the same for all
-        jobs, and not more than that of the job that it has."""
-        column = self.pool.table.columns.get("rank")
-        if column is None:
-            return False
-        held = np.flatnonzero(self.held)
-        kinds = column.kinds[held] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
-        if (kinds == OTHER).any():
-            return True
-        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, held)
-        return bool((values > self.pool.ranks[held]).any())
+    def prefers(self) -> bool:
+        """Whether a slot might change hands because it prefers another job."""
+        return self.held.prefers
 
     def weigh(self) -> tuple[float, float]:
         """Return the cores of all slots, and the least that a match may take: of a slot that may be cut, one core."""
         pool, rules = self.pool, self.rules
         weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
-        self._weights = (weights / 1000).tolist()
+        self._weights = self.held.weights = (weights / 1000).tolist()
         there, counted = self._meet(rules.slot_constraint), self._meet(rules.poolsize_constraint)
         self.total = int(weights[there & counted].sum()) / 1000
         self.lightest_slot = float(weights[there].min()) / 1000 if there.any() else inf
@@ -200,11 +121,11 @@ class Matchmaker:
         there = self._meet(self.rules.slot_constraint)
         pslots = PslotPreemption(
             self.state, self.pool, self.context, self.rules, self.accounts, self.shares, there, self.total,
-            self._scalar_ranks, _number, self._behind, self.publish,
+            self._scalar_ranks, self.held.behind, self.publish,
         )  # fmt: skip
         if pslots.parts:
             self.pslots = pslots
-            self.prefers = self.prefers or pslots.prefers
+            self.held.prefers = self.held.prefers or pslots.prefers
 
     def cores(self, place: int) -> float:
         """What a whole slot counts for."""
@@ -214,7 +135,7 @@ class Matchmaker:
         """The slots for which a constraint is true."""
         if constraint is None:
             return np.ones(len(self.pool.names), bool)
-        return _true(self.pool.table.of_slots(constraint, _NOBODY))
+        return is_true(self.pool.table.of_slots(constraint, _NOBODY))
 
     def publish(self) -> None:
         """What slots' ads say of their users during the cycle."""
@@ -222,21 +143,15 @@ class Matchmaker:
 
     def any_left(self) -> bool:
         """Whether any slot may still be had."""
-        return bool(self.free.any()) or bool(self._held_left)
+        return bool(self.free.any()) or bool(self.held.left)
 
     def candidates(self) -> int:
         """How many slots were looked at."""
-        return int((self.pool.free | self.held).sum())
-
-    @property
-    def stable(self) -> bool:
-        """Whether what a slot's holder and a job's submitter use counts as the same during the cycle. Else
-        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are asked anew whenever it has changed."""
-        return self.rules.preemption_requirements_stable and self.rules.preemption_rank_stable
+        return int((self.pool.free | self.held.mask).sum())
 
     def leaves_any(self, kind: Kind) -> bool:
         """Whether any slot that such jobs match may still be had."""
-        mine = bool((kind.match & (self.free | self.held)).any())
+        mine = bool((kind.match & (self.free | self.held.mask)).any())
         return mine or (self.pslots is not None and self.pslots.leaves_any(self.free))
 
     # The best slot
@@ -248,7 +163,7 @@ class Matchmaker:
         """
         limits.stopped = ""
         mine = None if over or self._forbids_free(kind, limits) else self._free_head(kind, limits)
-        other = self._held_head(kind, one, over, limits)
+        other = self.held.best(kind, one, over, limits)
         offer = None if self.pslots is None else self.pslots.best(kind, one, over, self.free, limits.permits)
         if offer is not None and all(each is None or offer.key < each[0] for each in (mine, other)):
             choice = self._take_offer(kind, one, cluster, proc, offer)
@@ -258,7 +173,7 @@ class Matchmaker:
             choice = self._take_free(kind, one, cluster, proc, *mine)
         else:
             return None
-        limits.take(choice.cores, choice.reason, bool(choice.reason) and self._swaps(one, choice.place))
+        limits.take(choice.cores, choice.reason, bool(choice.reason) and self.held.swaps(one, choice.place))
         return choice
 
     # Slots that nobody has
@@ -325,16 +240,16 @@ class Matchmaker:
 
     def _key(self, kind: Kind, place: int) -> Key:
         """What orders a slot that nobody has. It is asked for only where there is something to compare with."""
-        if not kind.again and not self._held_left and self.pslots is None:
+        if not kind.again and not self.held.left and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
         rest = self.shares.rests.get(place)
         ad = rest.ad if rest is not None else self.pool.table.ad(place)
         return key_of(*self._scalar_ranks(kind.job, ad), NOBODY, LEAST, place)
 
     def _scalar_ranks(self, job: ClassAd, ad: ClassAd) -> tuple[float, float, float]:
-        pre = _number(self.rules.pre_job_rank, ad, job, self.context)
-        post = _number(self.rules.post_job_rank, ad, job, self.context)
-        rank = _number(job.get("Rank"), job, ad, self.context)
+        pre = number_of(self.rules.pre_job_rank, ad, job, self.context)
+        post = number_of(self.rules.post_job_rank, ad, job, self.context)
+        rank = number_of(job.get("Rank"), job, ad, self.context)
         values = single(np.array([pre, post]))
         return float(values[0]), float(job_rank(np.array([rank]))[0]), float(values[1])
 
@@ -427,118 +342,9 @@ class Matchmaker:
         self.accounts.give(one, choice.cores, before)
         return choice
 
-    # Slots that others have
-
-    def _swaps(self, one: Account, place: int) -> bool:
-        """Whether a submitter of the same group has a slot."""
-        claim = self.state.slots[self.pool.names[place]].claim
-        return claim is not None and self.accounts.of(claim.submitter).group == one.group
-
-    def _held_head(self, kind: Kind, one: Account, over: bool, limits: Limits) -> tuple[Key, str] | None:
-        """The best of the slots that somebody has and that may change hands, and for which reason."""
-        if not self._held_left:
-            return None
-        known = kind.held.get(one.name)
-        accounts = self.accounts
-        if (
-            known is None
-            or known.regrouping != accounts.regrouping
-            or (not self.stable and known.given != accounts.given)
-        ):
-            known = kind.held[one.name] = self._held_of(kind, one)
-            known.regrouping = accounts.regrouping
-        while known.at < len(known.keys) and not self.held[known.keys[known.at][5]]:
-            known.at += 1
-        for at in range(known.at, len(known.keys)):
-            key, reason = known.keys[at], known.reasons[at]
-            place = key[5]
-            if not self.held[place] or (over and reason != RANK):
-                continue
-            if kind.limits is not None and not kind.limits.allows(place):
-                continue
-            if limits.permits(self._weights[place], reason, limits.quota < inf and self._swaps(one, place)):
-                return key, reason
-        return None
-
-    def _held_of(self, kind: Kind, one: Account) -> Held:
-        """The slots that a job of this submitter may have although somebody has them, and why not others."""
-        pool, table = self.pool, self.pool.table
-        places = np.flatnonzero(kind.match & self.held)
-        given = self.accounts.given
-        if not len(places):
-            return Held([], [], Denied(), given)
-        own = pool.users[places] == pool.submitters.get(one.name, -2)
-        if not self._may_change_hands:
-            counts = int(np.count_nonzero(own)), int(np.count_nonzero(~(own | self._behind(one, places))))
-            return Held([], [], Denied(len(places) - sum(counts), 0, counts[1], counts[0]), given)
-        if not self.stable:
-            self.publish()
-        job = ClassAd(ephemeral(one, self.accounts), kind.job)
-        values, current = table.of_slots(_RANK_OF, job, places), pool.ranks[places]
-        values = np.where(np.isnan(values), np.nan, values)
-        with np.errstate(invalid="ignore"):
-            prefers, no_worse = values > current, values >= current
-        left = ~prefers
-        same = left & own
-        left &= ~own
-        behind = self._behind(one, places)
-        ahead = left & ~behind
-        left &= behind
-        allowed = self._allowed(job, places, left)
-        policy = left & ~allowed
-        left &= allowed
-        worse = left & ~no_worse
-        left &= no_worse
-        denied = Denied(*(int(np.count_nonzero(each)) for each in (policy, worse, ahead, same)))
-        taken = np.flatnonzero(prefers | left)
-        return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
-
-    def _behind(self, one: Account, places: Places) -> Mask:
-        """Whether those who have the slots come behind the submitter. The reference leaves that to
-        PREEMPTION_REQUIREMENTS."""
-        if not self.state.dialect.preempts_only_worse_priorities:
-            return np.ones(len(places), bool)
-        if self._priorities is None:  # they stay during a cycle
-            found = [self.accounts.of(name).priority for name in self.pool.submitters]
-            self._priorities = np.array(found or [0.0])
-        behind: Mask = self._priorities[self.pool.users[places]] > one.priority
-        return behind
-
-    def _allowed(self, job: ClassAd, places: Places, asked: Mask) -> Mask:
-        """Where PREEMPTION_REQUIREMENTS is true; without it, everywhere."""
-        requirements = self.rules.preemption_requirements
-        if requirements is None:
-            return np.ones(len(places), bool)
-        if isinstance(requirements, Literal) or not asked.any():
-            return np.full(len(places), isinstance(requirements, Literal) and accepts(requirements.value))
-        return _true(self.pool.table.of_slots(requirements, job, places))
-
-    def _ordered(self, kind: Kind, job: ClassAd, places: Places, prefers: Mask, denied: Denied, given: int) -> Held:
-        table, rules = self.pool.table, self.rules
-        if not len(places):
-            return Held([], [], denied, given)
-
-        def of(expression: Expression | None) -> Floats:
-            if expression is None:
-                return np.full(len(places), LEAST)
-            return single(table.of_slots(expression, job, places))
-
-        pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
-        rank = job_rank(table.rank(kind.job, places))
-        reasons = [RANK if one else PRIORITY for one in prefers.tolist()]
-        columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist())
-        keys = [(key_of(*row), row[3]) for row in zip(*columns, strict=True)]
-        keys.sort(key=lambda pair: pair[0])
-        return Held([key for key, _ in keys], [reason for _, reason in keys], denied, given)
-
     def _take_held(self, kind: Kind, one: Account, cluster: Cluster, proc: int, key: Key, reason: str) -> Choice:
         place = key[5]
-        self.held[place] = False
-        self._held_left -= 1
-        name = self.pool.names[place]
-        claim = self.state.slots[name].claim
-        before = None if claim is None else self.accounts.of(claim.submitter)
-        cores = self._weights[place]
+        before, name, cores = self.held.take(place), self.pool.names[place], self._weights[place]
         limits, by = _take_limits(kind, place), self._regroups
         choice = Choice(cluster, proc, name, name, reason, cores, kind, place, key, limits, regrouped=by)
         return self._chosen(choice, one, before)
@@ -554,7 +360,7 @@ class Matchmaker:
         for numbers in by_kind.values():
             kind = self.choices[numbers[0]].kind
             places = np.array([self.choices[number].place for number in numbers])
-            rank = job_rank(np.array([_number(kind.job.get("Rank"), kind.job, _NOBODY, self.context)]))
+            rank = job_rank(np.array([number_of(kind.job.get("Rank"), kind.job, _NOBODY, self.context)]))
             values = [self.ranks.of(name, kind.job, places) for name in self.ranks.names_of(kind)]
             columns = [
                 [same] * len(numbers) if own is None else own.tolist()
@@ -583,20 +389,3 @@ class Matchmaker:
 def _take_limits(kind: Kind, place: int) -> str:
     """Have a job take what it takes of concurrency limits with a slot."""
     return "" if kind.limits is None else kind.limits.take(place)
-
-
-def _true(values: Floats) -> Mask:
-    """Which values are true: numbers other than 0."""
-    true: Mask = ~np.isnan(values) & (values != 0)
-    return true
-
-
-def _number(expression: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
-    """The number that an expression is; NaN where it is none."""
-    if expression is None:
-        return float("nan")
-    try:
-        value = expression.evaluate(my, target, context)
-    except EvaluationError:
-        return float("nan")
-    return float(value) if isinstance(value, int | float) else float("nan")

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from ..classad import ClassAd, Context, Expression, parse, symmetric_match
+from ..classad import ClassAd, Context, parse, symmetric_match
 from ..classad.columns import OTHER
 from ..startd.pslot_rollup import number, rolls_up
 from ..startd.slot_resources import left_of
 from ..state.state import State
-from .candidates import LEAST, PRIORITY, RANK, Key, Kind, ephemeral, key_of, single
+from .candidates import LEAST, PRIORITY, RANK, Key, Kind, ephemeral, key_of, number_of, single
 from .cycle_accounts import Account, Accounts
 from .pslot_remainders import Remainder, Remainders
 from .settings import Negotiator
@@ -30,7 +30,6 @@ _RANK_OF = parse("MY.Rank")
 _USER = "various_dSlot_users"
 """The RemoteUser of a partitionable slot while it is ranked with what its dynamic slots give back."""
 _NOBODY = ClassAd()
-Number = Callable[[Expression | None, ClassAd, ClassAd, Context], float]
 Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
 """NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK, of a job and a slot's ad."""
 Behind = Callable[[Account, Places], Mask]
@@ -75,7 +74,6 @@ class PslotPreemption:
     there: Mask
     total: float
     ranks: Ranks
-    number: Number
     behind: Behind
     publish: Callable[[], None]
     parts: dict[int, list[int]] = field(factory=dict)
@@ -122,9 +120,8 @@ class PslotPreemption:
         """
         key = (id(kind), one.name, over)
         known = self.known.get(key)
-        stable = self.rules.preemption_requirements_stable and self.rules.preemption_rank_stable
-        if known is None or (not stable and known.given != self.accounts.given):
-            if not stable:
+        if known is None or (not self.rules.stable and known.given != self.accounts.given):
+            if not self.rules.stable:
                 self.publish()
             offers = sorted(self._offers(kind, one, over, free), key=lambda offer: offer.key)
             known = self.known[key] = _Offers(offers, self.accounts.given)
@@ -213,4 +210,4 @@ class PslotPreemption:
         asked = self.rules.preemption_rank
         if asked is None:
             return LEAST
-        return float(single(np.array([self.number(asked, ad, job, self.context)]))[0])
+        return float(single(np.array([number_of(asked, ad, job, self.context)]))[0])

@@ -15,8 +15,9 @@ from .candidates import Kind
 from .cycle_accounts import Account
 from .cycle_limits import CycleLimits
 from .idle_jobs import Queue
-from .matchmaker import CEILING, QUOTA, SHARE, Matchmaker
+from .matchmaker import Matchmaker
 from .resource_requests import Requests
+from .share_limits import CEILING, QUOTA, SHARE
 from .slot_table import Places, SlotCounts
 from .told_reasons import ToldReasons
 from .waiting_submitters import WaitingSubmitters
@@ -82,7 +83,7 @@ class Reasons:
         """One for each kind of jobs of which some have got nothing, if the log does not have it. No limit is in the way
         of jobs that no slot is left for."""
         chooser, rejections = self.chooser, self.chooser.state.rejections
-        left = chooser.free | chooser.held
+        left = chooser.free | chooser.held.mask
         self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
         numbers = {int(kind): self._number(int(kind), place) for kind, place in self._kinds_refused()}
         self.log.follow(chooser.state, self.requests.queues, chooser)

@@ -55,6 +55,12 @@ class Negotiator:
     accounting: Terms
     own: tuple[str, ...]
 
+    @property
+    def stable(self) -> bool:
+        """Whether what a slot's holder and a job's submitter use counts as the same during the cycle. Else
+        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are asked anew whenever it has changed."""
+        return self.preemption_requirements_stable and self.preemption_rank_stable
+
 
 class _InForce:
     """The settings that were configured at a position of the log."""

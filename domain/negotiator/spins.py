@@ -19,10 +19,11 @@ from .cycle_limits import CycleLimits
 from .group_turns import WHOLE, Budget, GroupTurns
 from .idle_jobs import idle_queues
 from .job_limits import CONCURRENCY, room
-from .matchmaker import CEILING, MATCHES, QUOTA, RUNNING, SHARE, Limits, Matchmaker
+from .matchmaker import Matchmaker
 from .rejections import Reasons
 from .resource_requests import Requests
 from .settings import Negotiator, settings_of
+from .share_limits import CEILING, MATCHES, QUOTA, RUNNING, SHARE, Limits
 from .slot_table import Places, public_ads_of
 from .standings import Line, Rest
 from .told_reasons import ToldReasons
@@ -433,7 +434,7 @@ class Turn:
             stopped[one.name, number] = why
             if not self.rules.all_jobs:
                 failed.add(number)
-            if why in ("", CONCURRENCY) and (chooser.stable or not chooser.leaves_any(kind)):
+            if why in ("", CONCURRENCY) and (self.rules.stable or not chooser.leaves_any(kind)):
                 hopeless.add(number)
         return limited
 

@@ -109,7 +109,7 @@ def _version(chooser: Matchmaker, name: str) -> int:
 
 def _slots(state: State, chooser: Matchmaker) -> tuple[object, ...]:
     """All that is told of slots but which ones match: it is the same wherever this is."""
-    pool, left = chooser.pool, chooser.free | chooser.held
+    pool, left = chooser.pool, chooser.free | chooser.held.mask
     remaining = chooser.free.tobytes(), left.tobytes()
     never = b"" if chooser.rules.consider_preemption else (pool.held & pool.counted).tobytes()
     return state.configured, id(pool), chooser.rules.consider_preemption, pool.counted.tobytes(), never, remaining

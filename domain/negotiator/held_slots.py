@@ -1,0 +1,182 @@
+"""The slots that somebody has and that a cycle may give to another submitter's job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+from attrs import define, field
+
+from ..classad import ClassAd, Expression, parse
+from ..classad.columns import OTHER
+from ..classad.match import accepts
+from ..classad.tree import Literal
+from ..events import Denied
+from ..state.state import State
+from .candidates import LEAST, PRIORITY, RANK, Floats, Held, Key, Kind, ephemeral, is_true, job_rank, key_of, single
+from .cycle_accounts import Account, Accounts
+from .pslot_preemption import PslotPreemption
+from .settings import Negotiator
+from .share_limits import Limits
+from .slot_table import Mask, Places, PublicAds
+
+_RANK_OF = parse("MY.Rank")
+_NOBODY = ClassAd()
+
+
+@define
+class HeldSlots:
+    """Which of them are still to be had (``mask``, ``left``). ``there``: the slots that the negotiator knows of;
+    ``publish`` lets the slots' ads say what their users use as of now."""
+
+    state: State
+    rules: Negotiator
+    accounts: Accounts
+    pool: PublicAds
+    there: Mask
+    publish: Callable[[], None]
+    weights: list[float] = field(factory=list)
+    mask: Mask = field(init=False)
+    left: int = field(init=False)
+    prefers: bool = field(init=False)  #: one might change hands because it prefers another job
+    _priorities: Floats | None = None  #: the effective priorities of those who have slots
+
+    def __attrs_post_init__(self) -> None:
+        self.mask = self.pool.held & self.there
+        if not self.rules.consider_preemption:
+            self.mask[:] = False
+        elif not self.rules.consider_early_preemption:
+            self.mask &= ~self.pool.retiring
+        if self.rules.allow_pslot_preemption:
+            self.mask &= ~PslotPreemption.carved(self.state, self.pool)
+        self.left = int(self.mask.sum())
+        self.prefers = bool(self.left) and self._may_be_preferred()
+
+    @property
+    def _may_change_hands(self) -> bool:
+        """Whether any slot that somebody has may go to another: by default for its RANK alone."""
+        requirements = self.rules.preemption_requirements
+        return self.prefers or not isinstance(requirements, Literal) or accepts(requirements.value)
+
+    def _may_be_preferred(self) -> bool:
+        """Whether any slot that is held could value another job more than its own: not if its RANK is the same for all
+        jobs, and not more than that of the job that it has."""
+        column = self.pool.table.columns.get("rank")
+        if column is None:
+            return False
+        held = np.flatnonzero(self.mask)
+        kinds = column.kinds[held] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
+        if (kinds == OTHER).any():
+            return True
+        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, held)
+        return bool((values > self.pool.ranks[held]).any())
+
+    def swaps(self, one: Account, place: int) -> bool:
+        """Whether a submitter of the same group has a slot."""
+        claim = self.state.slots[self.pool.names[place]].claim
+        return claim is not None and self.accounts.of(claim.submitter).group == one.group
+
+    def best(self, kind: Kind, one: Account, over: bool, limits: Limits) -> tuple[Key, str] | None:
+        """The best of the slots that somebody has and that may change hands, and for which reason."""
+        if not self.left:
+            return None
+        known = kind.held.get(one.name)
+        accounts = self.accounts
+        if (
+            known is None
+            or known.regrouping != accounts.regrouping
+            or (not self.rules.stable and known.given != accounts.given)
+        ):
+            known = kind.held[one.name] = self._of(kind, one)
+            known.regrouping = accounts.regrouping
+        while known.at < len(known.keys) and not self.mask[known.keys[known.at][5]]:
+            known.at += 1
+        for at in range(known.at, len(known.keys)):
+            key, reason = known.keys[at], known.reasons[at]
+            place = key[5]
+            if not self.mask[place] or (over and reason != RANK):
+                continue
+            if kind.limits is not None and not kind.limits.allows(place):
+                continue
+            if limits.permits(self.weights[place], reason, limits.quota < inf and self.swaps(one, place)):
+                return key, reason
+        return None
+
+    def _of(self, kind: Kind, one: Account) -> Held:
+        """The slots that a job of this submitter may have although somebody has them, and why not others."""
+        pool, table = self.pool, self.pool.table
+        places = np.flatnonzero(kind.match & self.mask)
+        given = self.accounts.given
+        if not len(places):
+            return Held([], [], Denied(), given)
+        own = pool.users[places] == pool.submitters.get(one.name, -2)
+        if not self._may_change_hands:
+            counts = int(np.count_nonzero(own)), int(np.count_nonzero(~(own | self.behind(one, places))))
+            return Held([], [], Denied(len(places) - sum(counts), 0, counts[1], counts[0]), given)
+        if not self.rules.stable:
+            self.publish()
+        job = ClassAd(ephemeral(one, self.accounts), kind.job)
+        values, current = table.of_slots(_RANK_OF, job, places), pool.ranks[places]
+        values = np.where(np.isnan(values), np.nan, values)
+        with np.errstate(invalid="ignore"):
+            prefers, no_worse = values > current, values >= current
+        left = ~prefers
+        same = left & own
+        left &= ~own
+        behind = self.behind(one, places)
+        ahead = left & ~behind
+        left &= behind
+        allowed = self._allowed(job, places, left)
+        policy = left & ~allowed
+        left &= allowed
+        worse = left & ~no_worse
+        left &= no_worse
+        denied = Denied(*(int(np.count_nonzero(each)) for each in (policy, worse, ahead, same)))
+        taken = np.flatnonzero(prefers | left)
+        return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
+
+    def behind(self, one: Account, places: Places) -> Mask:
+        """Whether those who have the slots come behind the submitter. The reference leaves that to
+        PREEMPTION_REQUIREMENTS."""
+        if not self.state.dialect.preempts_only_worse_priorities:
+            return np.ones(len(places), bool)
+        if self._priorities is None:  # they stay during a cycle
+            found = [self.accounts.of(name).priority for name in self.pool.submitters]
+            self._priorities = np.array(found or [0.0])
+        behind: Mask = self._priorities[self.pool.users[places]] > one.priority
+        return behind
+
+    def _allowed(self, job: ClassAd, places: Places, asked: Mask) -> Mask:
+        """Where PREEMPTION_REQUIREMENTS is true; without it, everywhere."""
+        requirements = self.rules.preemption_requirements
+        if requirements is None:
+            return np.ones(len(places), bool)
+        if isinstance(requirements, Literal) or not asked.any():
+            return np.full(len(places), isinstance(requirements, Literal) and accepts(requirements.value))
+        return is_true(self.pool.table.of_slots(requirements, job, places))
+
+    def _ordered(self, kind: Kind, job: ClassAd, places: Places, prefers: Mask, denied: Denied, given: int) -> Held:
+        table, rules = self.pool.table, self.rules
+        if not len(places):
+            return Held([], [], denied, given)
+
+        def of(expression: Expression | None) -> Floats:
+            if expression is None:
+                return np.full(len(places), LEAST)
+            return single(table.of_slots(expression, job, places))
+
+        pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
+        rank = job_rank(table.rank(kind.job, places))
+        reasons = [RANK if one else PRIORITY for one in prefers.tolist()]
+        columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist())
+        keys = [(key_of(*row), row[3]) for row in zip(*columns, strict=True)]
+        keys.sort(key=lambda pair: pair[0])
+        return Held([key for key, _ in keys], [reason for _, reason in keys], denied, given)
+
+    def take(self, place: int) -> Account | None:
+        """Take a slot from whoever has it, and return their account."""
+        self.mask[place] = False
+        self.left -= 1
+        claim = self.state.slots[self.pool.names[place]].claim
+        return None if claim is None else self.accounts.of(claim.submitter)
