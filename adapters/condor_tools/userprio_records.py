@@ -11,7 +11,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...domain.negotiator.accounting import LEAST_PRIORITY, NO_GROUP, Standing, group_of, shares
+from ...domain.negotiator.accounting import LEAST_PRIORITY, Standing, shares
+from ...domain.state.accounting_groups import NO_GROUP, group_of
 from ..bounded_text import read_text
 from .options import UsageError
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
-from ...domain.negotiator.accounting import NO_GROUP
+from ...domain.state.accounting_groups import NO_GROUP
 from .cells import LAST_YEAR, date
 from .layout import Column, Layout, laid_out
 from .userprio_records import Record, number

@@ -11,12 +11,13 @@ from ...domain.config import Configuration, ConfigWarning
 from ...domain.coverage.machine_attributes import ability
 from ...domain.decide import Refusal
 from ...domain.events import Ad
-from ...domain.negotiator.accounting import Standing, accounts_of, group_names, standings, terms
+from ...domain.negotiator.accounting import Standing, accounts_of, standings, terms
 from ...domain.negotiator.pool_configuration import followed
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import LogClosed
 from ...domain.ports.sensor_readings import Readings
 from ...domain.startd.provisioning import reconfigured
+from ...domain.state.accounting_groups import group_names
 from ...domain.state.negotiators import as_one, named, short
 from ...domain.state.state import State
 from ...domain.submit.resources import amount

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ...domain.negotiator.accounting import group_names, standings, terms
+from ...domain.negotiator.accounting import standings, terms
+from ...domain.state.accounting_groups import group_names
 from ..condor_tools.userprio_records import Cycle, Groups, Record, records, weight
 
 if TYPE_CHECKING:

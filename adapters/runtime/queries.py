@@ -295,7 +295,8 @@ class Queries:
     def standings(self) -> list[Standing]:
         """Return the submitters' standings as of the log's last event; of an import, as recorded. Raise `NotKnown` if
         nothing that was imported tells of priorities."""
-        from ...domain.negotiator.accounting import group_names, standings, terms
+        from ...domain.negotiator.accounting import standings, terms
+        from ...domain.state.accounting_groups import group_names
 
         if self.imported:
             from ..condor_tools.userprio_records import recorded, standing_of

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 from attrs import frozen
 
 from ..classad import ClassAd, Context
+from ..startd.moment_attributes import unclaimed_in_drains
 from ..startd.public_ad import PublishedSlots
-from ..startd.slot_ad import unclaimed_in_drains
 from ..state.caches import Caches
 from ..state.state import Machine, State
 from .candidates import Questions, SlotAd, number, ranked

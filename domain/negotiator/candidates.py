@@ -21,7 +21,7 @@ from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Denied
-from .accounting import NO_GROUP
+from ..state.accounting_groups import NO_GROUP
 from .cycle_accounts import Account, Accounts
 from .job_limits import JobLimits
 from .settings import Negotiator

@@ -7,8 +7,9 @@ from math import inf
 
 from attrs import define, field
 
+from ..state.accounting_groups import NO_GROUP
 from ..state.state import State, Submitter
-from .accounting import NO_GROUP, ceiling, factor, floor, updated
+from .accounting import ceiling, factor, floor, updated
 from .groups.tree import Node
 from .settings import Negotiator
 

@@ -11,11 +11,12 @@ from ..classad import Expression
 from ..concurrency_limits import SUFFIX
 from ..events import Ad
 from ..names import NEGOTIATOR as SOLE
+from ..state.accounting_groups import named_groups
 from ..state.caches import Caches, expression
 from ..state.negotiators import NEGOTIATORS, is_name, wrong
 from ..state.settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
 from ..state.state import State
-from .accounting import Terms, named_groups, terms
+from .accounting import Terms, terms
 from .groups.rounds import QuotaRules
 from .groups.tree import Group, GroupTree, group_tree
 

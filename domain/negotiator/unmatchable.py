@@ -16,7 +16,7 @@ from ..classad.analysis import Clause, references
 from ..classad.match import accepts, requirements_met
 from ..classad.values import ContextError, EvaluationError
 from ..events import Ad
-from ..startd.slot_ad import DYNAMIC_ATTRIBUTES
+from ..startd.moment_attributes import DYNAMIC_ATTRIBUTES
 from ..state.caches import ad_of
 from ..state.user_maps import NO_MAPS, UserMaps
 

@@ -14,17 +14,9 @@ from ..names import SlotName
 from ..state_machines.slot_rules import CONDITIONS, applying
 from . import time_limits, updates
 from .evaluation import PolicyEvaluation
+from .moment_attributes import EXPECTED, SlotSnapshot, asks_busy, input_idle, latches_cpu_busy, total_name, total_since
 from .settings import MICROSECONDS, setting
-from .slot_ad import (
-    EXPECTED,
-    SlotSnapshot,
-    asks_busy,
-    compiled_ad,
-    input_idle,
-    latches_cpu_busy,
-    total_name,
-    total_since,
-)
+from .slot_ad import compiled_ad
 from .slot_policy import SlotPolicy
 
 _DAY = 86400

@@ -13,8 +13,9 @@ from ..ports import stimuli as s
 from ..state.state import Machine, Slot, State
 from . import draining, updates
 from .claiming import HELD
+from .moment_attributes import asks_busy
 from .settings import duration
-from .slot_ad import asks_busy, compiled_ad
+from .slot_ad import compiled_ad
 from .slot_policy import policy_of
 from .transitions import apply_policy, trigger
 

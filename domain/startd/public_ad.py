@@ -21,14 +21,9 @@ from ..state.state import Slot, State
 from . import pslot_rollup
 from .drain_estimates import DrainEstimates
 from .evaluation import PolicyEvaluation
+from .moment_attributes import DYNAMIC_ATTRIBUTES, OF_EVENTS, SlotSnapshot
 from .settings import MICROSECONDS, PRIVATE
-from .slot_ad import (
-    DYNAMIC_ATTRIBUTES,
-    OF_EVENTS,
-    SlotSnapshot,
-    attributes_of_other_slots,
-    drain_start,
-)
+from .slot_ad import attributes_of_other_slots, drain_start
 from .time_limits import retirement_left
 
 _USUAL: Final = "Start && WithinResourceLimits"

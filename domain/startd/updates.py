@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from ..events import Ad
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from .evaluation import PolicyEvaluation
+from .moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot, last_input
 from .settings import duration
-from .slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, compiled_ad, last_input
+from .slot_ad import compiled_ad
 
 
 def next_update(policy: PolicyEvaluation) -> int | None:

@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.negotiator.accounting import aged, factor, group_of, terms
+from poolbook.domain.negotiator.accounting import aged, factor, terms
+from poolbook.domain.state.accounting_groups import group_of
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import Submitter
 

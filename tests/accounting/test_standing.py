@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.negotiator.accounting import NO_GROUP, Standing, shares, standings, terms
+from poolbook.domain.negotiator.accounting import Standing, shares, standings, terms
+from poolbook.domain.state.accounting_groups import NO_GROUP
 from poolbook.domain.state.state import Submitter
 
 from ..together import together

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
 from poolbook.domain.classad.match import accepts, requirements_met
-from poolbook.domain.negotiator.accounting import ceiling, factor, floor, group_of, updated
+from poolbook.domain.negotiator.accounting import ceiling, factor, floor, updated
 from poolbook.domain.negotiator.autoclusters import significance
 from poolbook.domain.negotiator.groups.quotas import assign
 from poolbook.domain.negotiator.groups.rounds import Rounds
@@ -24,10 +24,12 @@ from poolbook.domain.negotiator.groups.tree import Node
 from poolbook.domain.negotiator.settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
+from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot
 from poolbook.domain.startd.public_ad import shown
-from poolbook.domain.startd.slot_ad import DYNAMIC_ATTRIBUTES, SlotSnapshot, ad_at, compiled_ad, drain_start
+from poolbook.domain.startd.slot_ad import ad_at, compiled_ad, drain_start
 from poolbook.domain.startd.slot_resources import Cutter, cutter, dynamic_name, left_of
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
+from poolbook.domain.state.accounting_groups import group_of
 from poolbook.domain.state.caches import Caches, ad_of
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.state import Slot, State, Submitter

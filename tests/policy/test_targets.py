@@ -9,7 +9,7 @@ from poolbook import Behaviour, Pool
 from poolbook.domain.classad import Context
 from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.slot_ad import DYNAMIC_ATTRIBUTES
+from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES
 from poolbook.domain.state.caches import Caches
 from poolbook.replay.virtual_world import SECOND
 

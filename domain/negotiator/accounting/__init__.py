@@ -12,10 +12,10 @@ what an event says is what any machine would have computed.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from ...names import AccountName
+from ...state.accounting_groups import NO_GROUP, group_among, group_names, group_of, innermost
 from ...state.negotiators import as_one
 
 if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
@@ -29,8 +29,6 @@ _THOUSANDTHS: Final = 1000
 _SECOND: Final = 1_000_000
 Record = TypeVar("Record")
 NICE: Final = "nice-user"
-NO_GROUP: Final = "<none>"
-"""The group of those that are in none."""
 
 
 class Terms(NamedTuple):
@@ -197,11 +195,6 @@ def ceiling(submitter: Account, now: int) -> float:
     return submitter.ceiling if leased is None else leased
 
 
-def group_of(name: str) -> str:
-    """The accounting group of a submitter (``physics.hep`` of ``physics.hep.higgs@pool``); empty for none."""
-    return name.partition("@")[0].rpartition(".")[0]
-
-
 def real(state: State, submitter: Submitter, halflife: float) -> float:
     """The real priority as of the pool's last update."""
     return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
@@ -253,22 +246,6 @@ class Standing(NamedTuple):
         return self.priority * self.factor
 
 
-def named_groups(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """All names of GROUP_NAMES."""
-    return tuple(settings.get("GROUP_NAMES", "").replace(",", " ").split())
-
-
-def group_names(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The accounting groups that there are by a pool's settings: a subgroup needs its parent."""
-    found: dict[str, str] = {}
-    for name in sorted(named_groups(settings), key=str.lower):
-        lower = name.lower()
-        outer = lower.rpartition(".")[0]
-        if name != NO_GROUP and (not outer or outer in found) and "." not in (lower[:1], lower[-1:]):
-            found.setdefault(lower, name)
-    return tuple(found.values())
-
-
 def standings(
     books: Iterable[Book],
     rules: Terms,
@@ -289,7 +266,7 @@ def standings(
     """
     known = {group.lower(): group for group in groups}
     ordered = sorted(books, key=lambda book: book.name)
-    return [_standing(book, rules, _assigned(book.name, known), accounted, at, now, aged_until) for book in ordered]
+    return [_standing(book, rules, group_among(book.name, known), accounted, at, now, aged_until) for book in ordered]
 
 
 def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now: int, aged_until: int) -> Standing:
@@ -324,25 +301,3 @@ def shares(found: Iterable[Standing], taking_part: Container[str]) -> dict[str, 
     inverse = {one.name: 1 / one.effective for one in found if one.name in taking_part}
     whole = sum(inverse.values())
     return {name: part / whole for name, part in inverse.items()}
-
-
-def innermost(group: str, known: Container[str]) -> str:
-    """The innermost group that there is, of a group's name with those around it (in small letters); empty: there is
-    none."""
-    while group and group not in known:
-        group = group.rpartition(".")[0]
-    return group
-
-
-def assigned_group(name: str, settings: Mapping[str, str]) -> str:
-    """Return the accounting group of a submitter, of those of a pool's settings; ``NO_GROUP`` for none."""
-    return _assigned(name, _groups_by_key(settings.get("GROUP_NAMES", "")))
-
-
-@lru_cache(16)
-def _groups_by_key(names: str) -> dict[str, str]:
-    return {name.lower(): name for name in group_names({"GROUP_NAMES": names})}
-
-
-def _assigned(name: str, known: Mapping[str, str]) -> str:
-    return known.get(innermost(group_of(name).lower(), known), NO_GROUP)

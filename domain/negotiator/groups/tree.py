@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from ..accounting import NO_GROUP, group_of, innermost
+from ...state.accounting_groups import NO_GROUP, group_of, innermost
 
 
 @frozen
