@@ -153,7 +153,7 @@ def _pair(word: str, rest: Iterator[str]) -> dict[str, str]:
 def _expression(text: str, words: str) -> str:
     """Return an ad's text of an expression. Raise `EditError` with these words if it is none."""
     from ...domain.classad import ClassAdSyntaxError
-    from ...domain.submit.text import expression_text
+    from ...domain.classad.old_form import expression_text
 
     try:
         return expression_text(text.strip())
@@ -164,7 +164,7 @@ def _expression(text: str, words: str) -> str:
 def _of_file(option: Given) -> dict[str, str]:
     """Return the attributes of an ad in a file."""
     from ...domain.classad import ClassAd, ClassAdSyntaxError
-    from ...domain.submit.text import text_of
+    from ...domain.classad.old_form import text_of
 
     path = option.values[0]
     try:

@@ -21,6 +21,7 @@ from attrs import define, field, frozen
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.ad import as_expression
 from ..classad.functions_patterns import is_pattern, matched_groups
+from ..classad.old_form import read_expression, text_of
 from ..classad.unparse import unparse_old
 from ..errors import PoolbookError
 from ..macros.conditions import Conditions
@@ -29,7 +30,6 @@ from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
 from ..macros.macros import Definition, Macros
 from ..state.caches import expression
-from ..submit.text import read_expression, text_of
 from .submitted_job import SubmittedJob
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ..classad import ClassAdSyntaxError
+from ..classad.old_form import expression_text
 from ..config import ConfigError, Configuration
 from ..events import Ad
 from ..macros.macros import macros_in
@@ -42,7 +43,6 @@ from ..state.schedd_settings import (
     TRANSFORMS,
 )
 from ..state.settings import NOTHING, unfit
-from ..submit.text import expression_text
 from .job_transforms import VARIABLES, TransformError, faults
 from .submit_policy import transform_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
+from ..classad.old_form import text_of
 from ..events import Ad
 from ..state.caches import expression
-from ..submit.text import text_of
 
 GONE = "undefined"
 """The text of an attribute that a transform took away."""

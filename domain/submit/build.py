@@ -14,6 +14,7 @@ from functools import partial
 
 from attrs import frozen
 
+from ..classad.old_form import string_text
 from ..macros.errors import MacroError
 from ..macros.macros import Macros
 from .commands import BASE
@@ -26,7 +27,6 @@ from .requirements import REQUIREMENTS
 from .resources import TRANSFER, requests
 from .sections import FIRST, LAST, MIDDLE, forced
 from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
-from .text import string_text
 
 _UNPLAIN = re.compile(r"[^A-Za-z0-9_./:=+,@%^~\-\n ]")
 _UNPLAIN_BLANKS = ("  ", " \n", "\n ", "\n\n")

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from ..classad.old_form import is_true, literal_string
 from ..macros.functions import evaluated
 from .job import Action, Job, Section, stripped
-from .text import is_true, literal_string
 
 WANTED = ("WantDocker", "WantContainer")
 """The attributes that say that a job runs in a container."""

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeAlias
 from attrs import define, field, frozen
 
 from ..classad import ClassAdSyntaxError
+from ..classad.old_form import expression_text, string_text
 from ..macros.functions import evaluated, whole_number
 from ..macros.macros import Definition
 from .submit_context import Facts, Files, SubmitError
-from .text import expression_text, string_text
 
 
 @define

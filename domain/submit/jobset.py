@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ..classad.old_form import string_text
 from .job import Job, Section, stripped
-from .text import string_text
 
 PREFIX = "jobset."
 NAME = "JobSetName"

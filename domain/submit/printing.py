@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..classad.old_form import printed
 from .submission import Submission
-from .text import printed
 
 
 def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
+from ..classad.old_form import expression_text, is_true, literal, literal_string
 from . import containers
 from .job import Job, Section
-from .text import expression_text, is_true, literal, literal_string
 
 _SYSTEM = ("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy")
 # Requests with clauses of their own; any other Request<Name> asks for TARGET.<Name>.

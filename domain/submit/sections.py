@@ -13,12 +13,12 @@ from types import MappingProxyType
 from .. import concurrency_limits
 from ..classad import ClassAd
 from ..classad.argument_syntax import QuotingError, join, split
+from ..classad.old_form import expression_text, literal, literal_string, read_expression, string_text
 from ..macros.functions import whole_number
 from . import containers, quoting
 from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, Command, Kind
 from .job import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
 from .submit_context import SubmitError
-from .text import expression_text, literal, literal_string, read_expression, string_text
 
 # Know signals by name and number, as Linux has them.
 

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.analysis import clauses, references_found
+from ..classad.old_form import expression_text
 from ..classad.syntax_errors import cause, fault
 from ..classad.tree import Attribute, Parentheses
 from ..coverage.job_attributes import attributes, commands, unwritten
@@ -19,7 +20,6 @@ from ..coverage.machine_attributes import unadvertised
 from .build import Batch
 from .commands import SIMPLE
 from .eviction import BODY, RETRIES
-from .text import expression_text
 
 COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands for command in SIMPLE} | {
     "ConcurrencyLimits": ("concurrency_limits", "concurrency_limits_expr"),

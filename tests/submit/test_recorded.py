@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from poolbook.domain.classad import parse
+from poolbook.domain.classad.old_form import printed
 from poolbook.domain.submit import SubmitError, dry_run, parse_submit
-from poolbook.domain.submit.text import printed
 
 from ..together import together
 from .world import DATA, Disk, facts, recorded

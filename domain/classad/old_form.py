@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ..classad import ClassAdSyntaxError, Expression, parse
-from ..classad.syntax import parse_old_value
-from ..classad.tree import Literal
-from ..classad.unparse import quoted, unparse_exactly, unparse_old
+from . import ClassAdSyntaxError, Expression, parse
+from .syntax import parse_old_value
+from .tree import Literal
+from .unparse import quoted, unparse_exactly, unparse_old
 
 # Literals already as printed: most texts are, and need no parser. (Printable ASCII is named, not the rest: a set of all
 # other characters takes 5 ms to compile.)
