@@ -15,6 +15,7 @@ from typing import Any
 
 import attrs
 from attrs import define, field, frozen
+from msgspec.structs import replace
 
 from ..domain import events as e
 from ..domain.classad import Context
@@ -157,7 +158,7 @@ def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Z
         return group
     if logged.matches != again.held.matches:
         return group
-    right = attrs.evolve(logged, unmatched=again.held.unmatched)
+    right = replace(logged, unmatched=again.held.unmatched)
     return [(place, right if event is logged else event) for place, event in group]
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta, timezone
 
-import attrs
-
 from ..domain import events as e
 from ..domain.classad import Context
 from ..domain.defrag.poll import Poll, look
@@ -40,10 +38,10 @@ def held_again(state: State, group: Sequence[Told], logged: e.DefragPolled) -> D
     if again is None:
         return "the poll", "was held", "the pool does not defragment"
     notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(again.notes)]
-    for field in attrs.fields(e.DefragPolled):
-        mine, theirs = getattr(logged, field.name), getattr(again.event, field.name)
+    for name in logged.__struct_fields__:
+        mine, theirs = getattr(logged, name), getattr(again.event, name)
         if mine != theirs:
-            return f"the poll {field.name}", _words(mine), _words(theirs)
+            return f"the poll {name}", _words(mine), _words(theirs)
     return None if notes == again.notes else ("the evidence", _words(notes), _words(again.notes))
 
 

@@ -58,7 +58,7 @@ def _text(name: str) -> str:
 
 def _log(arguments: Arguments) -> Log:
     """Return a new log: in memory unless it is to be kept."""
-    from ..stores import open_log
+    from ..stores.opening import open_log
 
     url = arguments.value("log", "memory:")
     log = open_log(url, create=True)

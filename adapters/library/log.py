@@ -20,8 +20,8 @@ from ...replay.audit_result import Audit
 from ...replay.forensics.imported_log import is_imported
 from ..runtime.queries import Queries
 from ..runtime.verdicts import Verification
-from ..stores import open_log
 from ..stores.location import shown
+from ..stores.opening import open_log
 from .log_base import CallLock, LogQueries, serialized
 from .polling import looks, pauses
 from .python_values import plain

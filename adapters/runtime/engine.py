@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from attrs import define, evolve, field
+from attrs import define, field
+from msgspec.structs import replace
 
-from ...domain.decide import Refusal, load_rules
+from ...domain.decide import Refusal
 from ...domain.decide.timers import next_deadline
 from ...domain.defrag.schedule import next_poll
 from ...domain.events import CycleHeld, Event
@@ -42,7 +43,6 @@ class Engine(LogWriter):
     _cycles_held: Sequence[str] = ()  #: the negotiators whose cycles are among what is being appended
 
     def __attrs_post_init__(self) -> None:
-        load_rules()
         self._round_schedule = RoundSchedule(self.world.simulated)
 
     # Deciding
@@ -240,7 +240,7 @@ class Engine(LogWriter):
             came.append(s.LeaveQueue(self.id("leave"), self._leave_in_queue.due(now)))
         policies = self._policy_passes.next() if self.executing else None
         if policies is not None and policies <= now:
-            came.append(evolve(self._policy_passes.due(now), id=self.id("policy")))
+            came.append(replace(self._policy_passes.due(now), id=self.id("policy")))
         if self.executing:
             self._follow_deferrals(now)
             expired = self._deferrals.expired()
@@ -261,7 +261,7 @@ class Engine(LogWriter):
     def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:
         if not self._clock_lead or not isinstance(said, s.Started | s.Ended | s.BackfillRunning | s.BackfillEnded):
             return said
-        return evolve(said, at=said.at + self._clock_lead)
+        return replace(said, at=said.at + self._clock_lead)
 
     def step(self, until: int | None = None) -> bool:
         """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""

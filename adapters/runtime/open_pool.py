@@ -15,9 +15,9 @@ from ...domain.state.state import State
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.forensics.imported_log import is_imported
 from ..machine.host import VERSION, host_name, user_name
-from ..stores import open_log
 from ..stores.location import shown
 from ..stores.log_paths import MemoryLock, WriterLock
+from ..stores.opening import open_log
 
 
 def take_in_turn(

@@ -106,7 +106,7 @@ class Queries:
         """Return the log itself, read-only."""
         if self._given is not None:
             return self._given
-        from ..stores import open_log
+        from ..stores.opening import open_log
 
         return open_log(self.url, create=False, read_only=True)
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attrs import asdict, evolve
+from attrs import evolve
+from msgspec import structs
 
 from ...domain.ports.stimuli import Submit
 from ...domain.state.job_ad import quoted, unquoted
@@ -212,4 +213,4 @@ def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: s
 
 def as_json(request: Submit) -> dict[str, Any]:
     columns = [base64.b64encode(chunk).decode() for chunk in request.columns]
-    return {"kind": "Submit", **asdict(request, recurse=False), "columns": columns}
+    return {"kind": "Submit", **structs.asdict(request), "columns": columns}

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ...domain.events import Event
 from ...domain.ports.log import Log
-from .userlog import UserLogError, UserLogWriter
-from .userlog.writer import RightsOf
+from .userlog.checkpoint import UserLogError
+from .userlog.writer import RightsOf, UserLogWriter
 from .view_keeper import RETRY, VIEWS_EVERY, ViewKeeper
 
 

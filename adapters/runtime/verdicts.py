@@ -14,7 +14,8 @@ from ...replay.forensics.imported_log import is_imported
 from ...replay.recheck_cycles import RecheckedCycles, recheck
 from ...replay.validation import Verdict, Violation, validate
 from ...replay.validation.native_audit import audit_native_log
-from ..stores import Problem, open_log, verify_seal
+from ..stores.opening import open_log, verify_seal
+from ..stores.verification import Problem
 from .damage import ALTERED
 
 

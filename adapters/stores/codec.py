@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
+from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -81,6 +82,20 @@ _CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _finite}
 """Checks for values that the encoder would accept but not give back. Kinds with a float stand here."""
 
 
+class _Keyed(dict[type[Event], Callable[[Event], msgspec.Struct]]):
+    """What gives the fields of an event to the encoder, by the event's kind, in the order that its keys have in a log:
+    by name, those of the kind itself before those of the kinds above it."""
+
+    def __missing__(self, kind: type[Event]) -> Callable[[Event], msgspec.Struct]:
+        names: list[str] = []
+        for one in reversed(kind.__mro__):
+            if issubclass(one, Event):
+                names = [*sorted(set(one.__struct_fields__) - set(names)), *names]
+        made, values = msgspec.defstruct(kind.__name__, names), attrgetter(*names)
+        self[kind] = keyed = lambda event: made(*values(event))
+        return keyed
+
+
 class Codec:
     """Encodes events as topics and states and decodes them, by a table of topics and one of upcasts."""
 
@@ -89,6 +104,7 @@ class Codec:
     ) -> None:
         self._topics = {kind: topic for topic, kind in topics.items()}
         self._encode = msgspec.json.Encoder().encode
+        self._keyed = _Keyed()
         self._decode = _Decoders(topics, upcasts)
         self._format = format
 
@@ -98,21 +114,21 @@ class Codec:
             topics = [self._topics[type(event)] for event in events]
         except KeyError as error:
             raise LogError(f"{error.args[0].__name__} is no kind of event: docs/events.md lists them") from None
-        encode = self._encode
+        encode, keyed = self._encode, self._keyed
         try:
             for kind, check in _CHECKS.items():
                 if self._topics.get(kind) in topics:
                     for event in events:
                         if type(event) is kind:
                             check(event)
-            return topics, [encode(event) for event in events]
+            return topics, [encode(keyed[type(event)](event)) for event in events]
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise LogError(f"{self._culprit(events)} cannot be kept in a log: {error}") from error
 
     def _culprit(self, events: Sequence[Event]) -> str:
         for event in events:
             try:
-                self._encode(event)
+                self._encode(self._keyed[type(event)](event))
             except (ValueError, TypeError, OverflowError, RecursionError):
                 return f"{type(event).__name__} of stimulus {event.stimulus!r}"
         return "an event"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
+from attrs import frozen
 
 from ...domain.events import WriterBegan
-from ...domain.late_attrs import frozen
 from ...domain.ports.log import Head, LogDamaged, LogNewer
 from .codec import topics_of
 from .format import FORMAT

@@ -3,7 +3,8 @@
 Run it with ``make run``, or with the Python of an environment in which poolbook is installed.
 """
 
-from poolbook.domain.classad import ClassAd, SlotTable, explain, parse, unparse
+from poolbook.domain.classad import ClassAd, explain, parse, unparse
+from poolbook.domain.classad.table import SlotTable
 
 SLOT = """\
 MyType = "Machine"

@@ -4,12 +4,10 @@ Nothing here knows jobs, slot states or the log, and nothing asks the machine: a
 evaluation may know of the outside world. ``syntax`` makes a ``tree`` of a text and ``unparse`` a text of it; ``scalar``
 compiles it for one ad against one other, with ``functions_*`` and ``*_compilers``; ``time_*`` and ``next_change`` tell
 when a value may change by time passing; ``columns``, ``columnar*``, ``plans`` and ``table`` evaluate one expression
-over all slots at once, in arrays.
+over all slots at once, in arrays; they need numpy, which takes longer to import than all the rest, so a module that
+uses them imports them itself.
 """
 
-from typing import TYPE_CHECKING
-
-from ..late_names import late_names
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)
     attribute_compilers,
     functions_environments,
@@ -36,20 +34,8 @@ from .tree import Expression, ListValue, References, Value
 from .unparse import unparse
 from .values import ERROR, UNDEFINED, AbsTime, ContextError, EvaluationError, Exceptional, RelTime
 
-if TYPE_CHECKING:
-    from .columns import Kind
-    from .plans import ClauseCount, Plan
-    from .table import Cells, SlotTable
-
 __all__ = [
-    "DEFAULT", "ERROR", "NEVER", "POLL", "UNDEFINED", "AbsTime", "Cells", "ClassAd", "ClassAdSyntaxError", "Clause",
-    "ClauseCount", "Context", "ContextError", "EvaluationError", "Exceptional", "Expression", "Kind", "ListValue",
-    "Moving", "Plan", "Poll", "References", "RelTime", "SlotTable", "Value", "explain", "next_change", "parse",
-    "symmetric_match", "unparse",
+    "DEFAULT", "ERROR", "NEVER", "POLL", "UNDEFINED", "AbsTime", "ClassAd", "ClassAdSyntaxError", "Clause", "Context",
+    "ContextError", "EvaluationError", "Exceptional", "Expression", "ListValue", "Moving", "Poll", "References",
+    "RelTime", "Value", "explain", "next_change", "parse", "symmetric_match", "unparse",
 ]  # fmt: skip
-
-# The columnar part needs numpy, which takes longer to import than all the rest: it is loaded on first use.
-__getattr__ = late_names(
-    __name__,
-    {"Kind": "columns", "Cells": "table", "ClauseCount": "plans", "Plan": "plans", "SlotTable": "table"},
-)

@@ -9,6 +9,6 @@ the list of what can come in.
 """
 
 from ..decision.draft import Draft, Refusal, Tables
-from .decide import decide, load_rules
+from .decide import decide
 
-__all__ = ["Draft", "Refusal", "Tables", "decide", "load_rules"]
+__all__ = ["Draft", "Refusal", "Tables", "decide"]

@@ -13,7 +13,7 @@ from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import Any, Protocol
 
-import attrs
+from msgspec.structs import replace
 
 from ..classad import Context
 from ..classad.allowance import Allowance
@@ -183,7 +183,7 @@ class Draft:
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
         target = self.tables.job.fire(source, row)
         moved = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
-        self.emit(attrs.evolve(moved, reasons_kept=target in REASONED, holds=holds))
+        self.emit(replace(moved, reasons_kept=target in REASONED, holds=holds))
 
 
 def ranges(procs: Sequence[int]) -> Procs:

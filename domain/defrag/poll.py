@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
+from msgspec.structs import replace
 
 from ..classad import Context
 from ..decision.draft import Draft, Refusal
@@ -114,7 +115,7 @@ def _refused(machine: Machine | None, why_not: Callable[[Machine], str]) -> str:
 
 def _with_changes(state: State, event: DefragPolled, decision: Decision) -> DefragPolled:
     draining, whole = state.defrag.draining, state.defrag.whole
-    return evolve(
+    return replace(
         event,
         began_draining=tuple(sorted(decision.draining - draining)),
         over_draining=tuple(sorted(draining - decision.draining)),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..late_attrs import Factory, frozen
+from msgspec import field
+
 from .base import Event, event
 
 
 @event("priorities.updated")
-@frozen
-class PrioritiesUpdated(Event):
+class PrioritiesUpdated(Event, frozen=True):
     """The real priorities of submitters, as of this instant: of all that have used something since the last update, and
     of those that wait for slots, where the value has changed. The others' decay follows from their last one."""
 
@@ -19,8 +19,7 @@ class PrioritiesUpdated(Event):
     negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
 
 
-@frozen
-class SubmitterEvent(Event):
+class SubmitterEvent(Event, frozen=True):
     """Of one submitter."""
 
     submitter: str  #: the submitter's name, as alice@example.org
@@ -31,8 +30,7 @@ class SubmitterEvent(Event):
 
 
 @event("submitter.set")
-@frozen
-class SubmitterSet(SubmitterEvent):
+class SubmitterSet(SubmitterEvent, frozen=True):
     """An administrator set something of a submitter, for good or for a time (a lease). A lease whose ``until`` is not
     later than ``at`` is called off."""
 
@@ -45,20 +43,18 @@ class SubmitterSet(SubmitterEvent):
 
 
 @event("submitters.reset")
-@frozen
-class SubmittersReset(Event):
+class SubmittersReset(Event, frozen=True):
     """The usage that these submitters have accumulated counts from now on."""
 
     stream: ClassVar[str] = "accountant"
     submitters: tuple[str, ...]  #: whose usage begins anew
     user: str  #: who asked for it
-    factors: dict[str, float] = Factory(dict)  #: the priority factors of those that are new
+    factors: dict[str, float] = field(default_factory=dict)  #: the priority factors of those that are new
     negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
 
 
 @event("submitter.deleted")
-@frozen
-class SubmitterDeleted(SubmitterEvent):
+class SubmitterDeleted(SubmitterEvent, frozen=True):
     """The submitter's record is gone: if it comes again, it comes as new. It comes at once if it has claims."""
 
     user: str  #: who asked for it

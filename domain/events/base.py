@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..late_attrs import frozen
+from msgspec import Struct
 
 Ad = dict[str, str]
 """Attribute -> expression text."""
@@ -43,8 +43,7 @@ CAUSE_CODES: frozenset[str] = frozenset({
 """Every cause that an event may name; ``replay/narration/causes.py`` has the words for each."""
 
 
-@frozen
-class Event:
+class Event(Struct, frozen=True):
     """What every event says: when, why, and what made the pool decide."""
 
     at: int  #: when, in microseconds since the epoch (UTC)
@@ -56,8 +55,7 @@ class Event:
         raise TypeError(f"{type(self).__name__} is no kind of event: it belongs to no stream")
 
 
-@frozen
-class MachineEvent(Event):
+class MachineEvent(Event, frozen=True):
     """Of one machine."""
 
     machine: str  #: the machine's name
@@ -67,8 +65,7 @@ class MachineEvent(Event):
         return f"machine/{self.machine}"
 
 
-@frozen
-class SlotEvent(Event):
+class SlotEvent(Event, frozen=True):
     """Of one slot."""
 
     slot: str  #: the slot's name, as slot1@host
@@ -78,8 +75,7 @@ class SlotEvent(Event):
         return f"slot/{self.slot}"
 
 
-@frozen
-class ClusterEvent(Event):
+class ClusterEvent(Event, frozen=True):
     """Of jobs of one cluster."""
 
     cluster: int  #: the cluster's number

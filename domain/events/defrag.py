@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..late_attrs import Factory, frozen
+from attrs import frozen
+from msgspec import field
+
 from .base import Event, event
 
 
@@ -32,8 +34,7 @@ class DefragCancel:
 
 
 @event("defrag.polled")
-@frozen
-class DefragPolled(Event):
+class DefragPolled(Event, frozen=True):
     """The defragmentation looked at the pool (each DEFRAG_INTERVAL), and decided."""
 
     stream: ClassVar[str] = "defrag"
@@ -48,5 +49,7 @@ class DefragPolled(Event):
     over_draining: tuple[str, ...] = ()  #: machines that drained at the poll before and do not now
     became_whole: tuple[str, ...] = ()  #: machines that are whole and were not at the poll before
     no_longer_whole: tuple[str, ...] = ()  #: machines that were whole at the poll before and are not now
-    costs: dict[str, float] = Factory(dict)  #: AvgDrainingBadput and AvgDrainingUnclaimed: parts of the cores' time
+    costs: dict[str, float] = field(
+        default_factory=dict
+    )  #: AvgDrainingBadput and AvgDrainingUnclaimed: parts of the cores' time
     offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that ask for local times

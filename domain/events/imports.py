@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from ..late_attrs import frozen
 from .base import ClusterEvent, Event, MachineEvent, SlotEvent, event
 
 
-@frozen
-class SourceEvent(Event):
+class SourceEvent(Event, frozen=True):
     """Of one file (or one chain of rotated files) that was imported; ``at`` is when it was read."""
 
     source: int  #: the source's number, from 1
@@ -25,8 +23,7 @@ class SourceEvent(Event):
 
 
 @event("source.found", imported=True)
-@frozen
-class SourceFound(SourceEvent):
+class SourceFound(SourceEvent, frozen=True):
     """A file was found."""
 
     path: str  #: where it stood
@@ -37,8 +34,7 @@ class SourceFound(SourceEvent):
 
 
 @event("source.read", imported=True)
-@frozen
-class SourceRead(SourceEvent):
+class SourceRead(SourceEvent, frozen=True):
     """The source stands in the log up to here. By ``head`` and ``digest`` it is known again under any name."""
 
     path: str  #: where it stands now
@@ -52,8 +48,7 @@ class SourceRead(SourceEvent):
 
 
 @event("source.refused", imported=True)
-@frozen
-class SourceRefused(SourceEvent):
+class SourceRefused(SourceEvent, frozen=True):
     """A record that could not be read."""
 
     line: int  #: its line, from 1 (0: the file as a whole)
@@ -62,8 +57,7 @@ class SourceRefused(SourceEvent):
 
 
 @event("source.gap", imported=True)
-@frozen
-class SourceGap(SourceEvent):
+class SourceGap(SourceEvent, frozen=True):
     """Records are missing."""
 
     line: int  #: before this line
@@ -73,8 +67,7 @@ class SourceGap(SourceEvent):
 
 
 @event("daemon.reported", imported=True)
-@frozen
-class DaemonReported(MachineEvent):
+class DaemonReported(MachineEvent, frozen=True):
     """What a record says of a daemon of the machine."""
 
     daemon: str  #: which daemon, as startd
@@ -83,8 +76,7 @@ class DaemonReported(MachineEvent):
 
 
 @event("slot.reported", imported=True)
-@frozen
-class SlotReported(SlotEvent):
+class SlotReported(SlotEvent, frozen=True):
     """What a record says of a slot."""
 
     said: str  #: what is said: one of `reports.OF_SLOTS`
@@ -95,8 +87,7 @@ Entry = tuple[int, int, int, int, int, str]
 """An entry of a job event log: its instant, line, process, subprocess, number and text (see ``JobLogged``)."""
 
 
-@frozen
-class JobLogged(ClusterEvent):
+class JobLogged(ClusterEvent, frozen=True):
     """An entry of a job event log, as ``JobsLogged`` yields it: logs keep no event of this kind."""
 
     proc: int  #: the job's process number
@@ -106,8 +97,7 @@ class JobLogged(ClusterEvent):
 
 
 @event("jobs.logged", imported=True)
-@frozen
-class JobsLogged(ClusterEvent):
+class JobsLogged(ClusterEvent, frozen=True):
     """Entries of a job event log that stand one behind another there and are of one cluster; ``logged`` yields each by
     itself. (Many in one event: job event logs are long, and an event costs more than its text.)"""
 
@@ -122,8 +112,7 @@ class JobsLogged(ClusterEvent):
 
 
 @event("job.reported", imported=True)
-@frozen
-class JobReported(ClusterEvent):
+class JobReported(ClusterEvent, frozen=True):
     """What a record says of a job."""
 
     proc: int  #: the job's process number
@@ -132,8 +121,7 @@ class JobReported(ClusterEvent):
 
 
 @event("submitter.reported", imported=True)
-@frozen
-class SubmitterReported(Event):
+class SubmitterReported(Event, frozen=True):
     """What a record says of a submitter."""
 
     submitter: str  #: the submitter's name
@@ -146,8 +134,7 @@ class SubmitterReported(Event):
 
 
 @event("cycle.reported", imported=True)
-@frozen
-class CycleReported(Event):
+class CycleReported(Event, frozen=True):
     """What a record says of a negotiation cycle."""
 
     stream: ClassVar[str] = "negotiator"
@@ -156,8 +143,7 @@ class CycleReported(Event):
 
 
 @event("ads.kept", imported=True)
-@frozen
-class AdsKept(Event):
+class AdsKept(Event, frozen=True):
     """Ads of one kind of source, as they stood there, packed by ``domain/imported/packed_ads.py``."""
 
     kind: str  #: of which kind of source: one of `record_sources.KINDS`
@@ -171,8 +157,7 @@ class AdsKept(Event):
 
 
 @event("table.written", imported=True)
-@frozen
-class TableWritten(Event):
+class TableWritten(Event, frozen=True):
     """A transaction of a daemon's table of ads."""
 
     kind: str  #: queue (job_queue.log) or accountant (Accountantnew.log)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..late_attrs import Factory, frozen
+from msgspec import field
+
 from .base import Ad, ByProtocol, ClusterEvent, Procs, event
 
 
 @event("cluster.submitted")
-@frozen
-class ClusterSubmitted(ClusterEvent):
+class ClusterSubmitted(ClusterEvent, frozen=True):
     """Jobs were submitted, alike but for ``columns``."""
 
     submitter: str  #: the submitter's name, as alice@example.org
@@ -22,8 +22,7 @@ class ClusterSubmitted(ClusterEvent):
 
 
 @event("cluster.transformed")
-@frozen
-class JobsTransformed(ClusterEvent):
+class JobsTransformed(ClusterEvent, frozen=True):
     """A transform changed jobs as they were submitted: what follows says what came into the queue."""
 
     transform: str  #: its name, as in JOB_TRANSFORM_NAMES
@@ -37,8 +36,7 @@ class JobsTransformed(ClusterEvent):
 
 
 @event("cluster.refused")
-@frozen
-class SubmissionRefused(ClusterEvent):
+class SubmissionRefused(ClusterEvent, frozen=True):
     """The schedd refused a submission, as a whole. Its number is used up."""
 
     user: str  #: who submitted it
@@ -49,8 +47,7 @@ class SubmissionRefused(ClusterEvent):
 
 
 @event("jobs.made")
-@frozen
-class JobsMaterialized(ClusterEvent):
+class JobsMaterialized(ClusterEvent, frozen=True):
     """The next jobs of a cluster with a factory came into the queue."""
 
     procs: Procs  #: their process numbers: one range, behind those that came before
@@ -58,8 +55,7 @@ class JobsMaterialized(ClusterEvent):
 
 
 @event("factory.moved")
-@frozen
-class FactoryTransitioned(ClusterEvent):
+class FactoryTransitioned(ClusterEvent, frozen=True):
     """A cluster's factory was paused, resumed or ended: from here on it makes no jobs, or makes them again."""
 
     source: str  #: its mode before: Running or Paused
@@ -68,8 +64,7 @@ class FactoryTransitioned(ClusterEvent):
 
 
 @event("jobs.moved")
-@frozen
-class JobsTransitioned(ClusterEvent):
+class JobsTransitioned(ClusterEvent, frozen=True):
     """A transition of each of these jobs; its ``target`` is Left for those that leave the queue."""
 
     procs: Procs  #: their process numbers, in ranges
@@ -84,15 +79,16 @@ class JobsTransitioned(ClusterEvent):
 
 
 @event("jobs.edited")
-@frozen
-class JobsEdited(ClusterEvent):
+class JobsEdited(ClusterEvent, frozen=True):
     """Somebody changed attributes of these jobs, or a transform of a job's own did, at the end of a run; or a job that
     runs did itself, or wrote into its log, with condor_chirp."""
 
     procs: Procs  #: their process numbers, in ranges
     changes: Ad  #: what their ads say from here on
     transform: str = ""  #: the transform, as in TransformOnEvict (empty: none did)
-    before: Ad = Factory(dict)  #: what these attributes were before a transform or the job set them (empty: not there)
+    before: Ad = field(
+        default_factory=dict
+    )  #: what these attributes were before a transform or the job set them (empty: not there)
     noted: tuple[int, ...] = ()  #: where the log has what a transform evaluated
     skipped: tuple[str, ...] = ()  #: a transform's statements, or a job's writes, that had no effect, and why
     number: int = 0  #: of what a job wrote itself: how many writes of its run there are up to here
@@ -101,8 +97,7 @@ class JobsEdited(ClusterEvent):
 
 
 @event("jobs.deferred")
-@frozen
-class JobsDeferred(ClusterEvent):
+class JobsDeferred(ClusterEvent, frozen=True):
     """The schedule of these jobs, their ``cron_`` commands, gave them a time to begin at."""
 
     procs: Procs  #: their process numbers, in ranges
@@ -110,8 +105,7 @@ class JobsDeferred(ClusterEvent):
 
 
 @event("job.activated")
-@frozen
-class JobActivated(ClusterEvent):
+class JobActivated(ClusterEvent, frozen=True):
     """A claim was activated for the job, which is Running from here on. The position of this event in the log is the
     activation's key: by it the processes are found again."""
 
@@ -119,25 +113,23 @@ class JobActivated(ClusterEvent):
     slot: str  #: where it runs; local@ and the name of the pool for the local and the scheduler universe
     claim: str  #: the claim's id; empty for these, which have none
     vacate: int = 0  #: microseconds of MachineMaxVacateTime that it was promised (0: what the pool's setting says)
-    provides: Ad = Factory(
-        dict
+    provides: Ad = field(
+        default_factory=dict
     )  #: of the slot: Cpus, Memory, Disk, GPUs, SlotWeight, the job's JobMachineAttrs (empty: an older log, or no slot)
-    expanded: Ad = Factory(dict)  #: what its ad keeps of each $$() that the slot filled in
+    expanded: Ad = field(default_factory=dict)  #: what its ad keeps of each $$() that the slot filled in
     deferred: int = 0  #: when its process is to be started, in microseconds, if it waits for that (0: at once)
     evidence: int = 0  #: where the log has what let it begin: START_LOCAL_UNIVERSE or its like (0: no such)
 
 
 @event("job.due")
-@frozen
-class JobDue(ClusterEvent):
+class JobDue(ClusterEvent, frozen=True):
     """The time has come for which the start of an activated job was deferred: its process is started."""
 
     proc: int  #: the job's process number
 
 
 @event("job.transfer_began")
-@frozen
-class JobTransferBegan(ClusterEvent):
+class JobTransferBegan(ClusterEvent, frozen=True):
     """Files of an activated job begin to move."""
 
     proc: int  #: the job's process number
@@ -146,8 +138,7 @@ class JobTransferBegan(ClusterEvent):
 
 
 @event("job.transfer_ended")
-@frozen
-class JobTransferEnded(ClusterEvent):
+class JobTransferEnded(ClusterEvent, frozen=True):
     """They have moved, all of them; or, with ``failed``, not all could."""
 
     proc: int  #: the job's process number
@@ -163,8 +154,7 @@ class JobTransferEnded(ClusterEvent):
 
 
 @event("job.began")
-@frozen
-class JobExecuting(ClusterEvent):
+class JobExecuting(ClusterEvent, frozen=True):
     """The job's own process runs."""
 
     proc: int  #: the job's process number
@@ -174,8 +164,7 @@ class JobExecuting(ClusterEvent):
 
 
 @event("job.measured")
-@frozen
-class JobMeasured(ClusterEvent):
+class JobMeasured(ClusterEvent, frozen=True):
     """What the job uses."""
 
     proc: int  #: the job's process number
@@ -187,20 +176,20 @@ class JobMeasured(ClusterEvent):
 
 
 @event("job.signalled")
-@frozen
-class JobSignalled(ClusterEvent):
+class JobSignalled(ClusterEvent, frozen=True):
     """The job's processes were told to end."""
 
     proc: int  #: the job's process number
     how: str  #: soft (by its kill signal) or hard (at once)
     until: int = 0  #: when they are told so again, harder, in microseconds (0: by the pool's settings)
     evidence: int = 0  #: where the log has what a policy read that ends the run (0: nothing had to be read)
-    vacated: Ad = Factory(dict)  #: what the job's ad will say of why, where a policy of the access point ends the run
+    vacated: Ad = field(
+        default_factory=dict
+    )  #: what the job's ad will say of why, where a policy of the access point ends the run
 
 
 @event("job.exited")
-@frozen
-class JobExited(ClusterEvent):
+class JobExited(ClusterEvent, frozen=True):
     """All processes of an activation are gone. ``row``, ``source`` and ``target`` are empty if no transition of the job
     follows: one that was held or removed meanwhile stays so."""
 
@@ -228,16 +217,14 @@ class JobExited(ClusterEvent):
 
 
 @event("job.cooled_down")
-@frozen
-class JobCooledDown(ClusterEvent):
+class JobCooledDown(ClusterEvent, frozen=True):
     """The cool-down of a job whose run was interrupted is over: it may run again."""
 
     proc: int  #: the job's process number
 
 
 @event("claims.earmarked")
-@frozen
-class ClaimsEarmarked(ClusterEvent):
+class ClaimsEarmarked(ClusterEvent, frozen=True):
     """These claims are kept for the job: as soon as the jobs that have them are gone, it is to run at once on what they
     hold (condor_now)."""
 
@@ -247,8 +234,7 @@ class ClaimsEarmarked(ClusterEvent):
 
 
 @event("claims.earmark_ended")
-@frozen
-class EarmarkEnded(ClusterEvent):
+class EarmarkEnded(ClusterEvent, frozen=True):
     """No claims are kept for the job any more. What they held was put together for it, or nothing came of it."""
 
     proc: int  #: the job's process number
@@ -256,8 +242,7 @@ class EarmarkEnded(ClusterEvent):
 
 
 @event("job.mail_due")
-@frozen
-class MailDue(ClusterEvent):
+class MailDue(ClusterEvent, frozen=True):
     """A mail is to be sent about a job, as its notification asks for. It is sent until the log says that it was."""
 
     proc: int  #: the job's process number
@@ -267,8 +252,7 @@ class MailDue(ClusterEvent):
 
 
 @event("job.mailed")
-@frozen
-class Mailed(ClusterEvent):
+class Mailed(ClusterEvent, frozen=True):
     """A mail was handed to what sends it, or could not be."""
 
     proc: int  #: the job's process number

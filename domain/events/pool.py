@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..late_attrs import Factory, frozen
+from attrs import frozen
+from msgspec import field
+
 from .base import Event, SlotEvent, event
 
 
@@ -73,8 +75,7 @@ class Unmatched:
 
 
 @event("pool.founded")
-@frozen
-class PoolFounded(Event):
+class PoolFounded(Event, frozen=True):
     """The first event of every log."""
 
     stream: ClassVar[str] = "pool"
@@ -86,8 +87,7 @@ class PoolFounded(Event):
 
 
 @event("writer.began")
-@frozen
-class WriterBegan(Event):
+class WriterBegan(Event, frozen=True):
     """A process that serves the log raised its epoch: every earlier writer's appends fail from here on."""
 
     stream: ClassVar[str] = "pool"
@@ -96,8 +96,7 @@ class WriterBegan(Event):
 
 
 @event("request.answered")
-@frozen
-class RequestAnswered(Event):
+class RequestAnswered(Event, frozen=True):
     """A request and its answer, which a repeated request with the same id gets again."""
 
     stream: ClassVar[str] = "requests"
@@ -108,8 +107,7 @@ class RequestAnswered(Event):
 
 
 @event("evaluation")
-@frozen
-class EvaluationRecorded(Event):
+class EvaluationRecorded(Event, frozen=True):
     """An expression that decided something. Written once for a stimulus, however many slots or jobs it decided
     about."""
 
@@ -121,8 +119,7 @@ class EvaluationRecorded(Event):
 
 
 @event("pool.configured")
-@frozen
-class PoolConfigured(Event):
+class PoolConfigured(Event, frozen=True):
     """The negotiator read its configuration again."""
 
     stream: ClassVar[str] = "pool"
@@ -130,15 +127,14 @@ class PoolConfigured(Event):
 
 
 @event("cycle.held")
-@frozen
-class CycleHeld(Event):
+class CycleHeld(Event, frozen=True):
     """A negotiation cycle and all that it decided. A refusal stands here when it differs from the last one that the
     log has for these jobs."""
 
     stream: ClassVar[str] = "negotiator"
     matches: tuple[Match, ...]  #: which jobs may use which slots
     unmatched: tuple[Unmatched, ...]  #: which jobs got nothing, and why
-    statistics: dict[str, float] = Factory(dict)  #: HTCondor's LastNegotiationCycle*, without that prefix
+    statistics: dict[str, float] = field(default_factory=dict)  #: HTCondor's LastNegotiationCycle*, without that prefix
     offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that ask for local times
     rules: int = 0  #: the way in which cycles are decided, as a number: one of another version is not taken again
     negotiator: str = ""  #: of several negotiators: whose cycle it is (empty: NEGOTIATOR's)
@@ -156,8 +152,7 @@ class GroupQuota:
 
 
 @event("quotas.assigned")
-@frozen
-class QuotasAssigned(Event):
+class QuotasAssigned(Event, frozen=True):
     """A cycle divided the pool's cores among the accounting groups, otherwise than the last one."""
 
     stream: ClassVar[str] = "negotiator"
@@ -166,8 +161,7 @@ class QuotasAssigned(Event):
 
 
 @event("match.voided")
-@frozen
-class MatchVoided(SlotEvent):
+class MatchVoided(SlotEvent, frozen=True):
     """A match that will not be claimed."""
 
     job: str  #: the job that it was made for, as 12.3

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from ..late_attrs import Factory, frozen
+from msgspec import field
+
 from .base import Ad, MachineEvent, SlotEvent, event
 
 
 @event("machine.joined")
-@frozen
-class MachineJoined(MachineEvent):
+class MachineJoined(MachineEvent, frozen=True):
     """A machine is part of the pool."""
 
     ad: Ad  #: what all its slots say of it
-    settings: Ad = Factory(dict)  #: how its execution point works (`domain/startd/settings.py`); others: the default
+    settings: Ad = field(
+        default_factory=dict
+    )  #: how its execution point works (`domain/startd/settings.py`); others: the default
 
 
 @event("machine.configured")
-@frozen
-class MachineConfigured(MachineEvent):
+class MachineConfigured(MachineEvent, frozen=True):
     """The execution point read its configuration again. What changed in the slots' ads, ``SlotAdChanged`` events of the
     same stimulus say."""
 
@@ -25,8 +26,7 @@ class MachineConfigured(MachineEvent):
 
 
 @event("benchmarks.ran")
-@frozen
-class BenchmarksRan(MachineEvent):
+class BenchmarksRan(MachineEvent, frozen=True):
     """The machine's benchmarks are done."""
 
     slot: str  #: on which slot they ran
@@ -36,16 +36,14 @@ class BenchmarksRan(MachineEvent):
 
 
 @event("cpu.busy")
-@frozen
-class CpuBusyChanged(SlotEvent):
+class CpuBusyChanged(SlotEvent, frozen=True):
     """CpuBusy changed. Written where an expression in force asks for CpuBusyTime."""
 
     busy: bool  #: whether it is true from here on
 
 
 @event("drain.began")
-@frozen
-class DrainBegan(MachineEvent):
+class DrainBegan(MachineEvent, frozen=True):
     """The machine takes no more jobs, and those that it has are to go."""
 
     drain: int  #: the machine's drains are numbered from 1
@@ -56,8 +54,7 @@ class DrainBegan(MachineEvent):
 
 
 @event("drain.moved")
-@frozen
-class DrainTransitioned(MachineEvent):
+class DrainTransitioned(MachineEvent, frozen=True):
     """The machine's drain went on."""
 
     drain: int  #: the drain's number
@@ -67,8 +64,7 @@ class DrainTransitioned(MachineEvent):
 
 
 @event("drain.final")
-@frozen
-class DrainFinal(MachineEvent):
+class DrainFinal(MachineEvent, frozen=True):
     """All jobs that the machine had when the drain began are gone: those that it accepted since have no retirement
     time, and no more are accepted."""
 
@@ -76,8 +72,7 @@ class DrainFinal(MachineEvent):
 
 
 @event("drain.badput")
-@frozen
-class DrainBadputAdded(MachineEvent):
+class DrainBadputAdded(MachineEvent, frozen=True):
     """A job was ended by the drain."""
 
     slot: str  #: where it ran
@@ -85,8 +80,7 @@ class DrainBadputAdded(MachineEvent):
 
 
 @event("backfill.started")
-@frozen
-class BackfillStarted(MachineEvent):
+class BackfillStarted(MachineEvent, frozen=True):
     """The machine's backfill client is to run. The position of this event in the log is its key: by it the process is
     found again."""
 
@@ -96,8 +90,7 @@ class BackfillStarted(MachineEvent):
 
 
 @event("backfill.executing")
-@frozen
-class BackfillExecuting(MachineEvent):
+class BackfillExecuting(MachineEvent, frozen=True):
     """The backfill client's process runs."""
 
     key: str  #: the client: the position of its `BackfillStarted`
@@ -106,8 +99,7 @@ class BackfillExecuting(MachineEvent):
 
 
 @event("backfill.signalled")
-@frozen
-class BackfillSignalled(MachineEvent):
+class BackfillSignalled(MachineEvent, frozen=True):
     """The backfill client and all that it started were told to end at once."""
 
     key: str  #: the client: the position of its `BackfillStarted`
@@ -115,8 +107,7 @@ class BackfillSignalled(MachineEvent):
 
 
 @event("backfill.exited")
-@frozen
-class BackfillExited(MachineEvent):
+class BackfillExited(MachineEvent, frozen=True):
     """The backfill client is gone, and all that it started."""
 
     key: str  #: the client: the position of its `BackfillStarted`
@@ -132,22 +123,19 @@ class BackfillExited(MachineEvent):
 
 
 @event("shutdown.began")
-@frozen
-class ShutdownBegan(MachineEvent):
+class ShutdownBegan(MachineEvent, frozen=True):
     """The execution point is to end when its claims have."""
 
     how: str  #: Peaceful (jobs run to their end), Graceful (their retirement time is kept) or Fast (they are killed)
 
 
 @event("machine.left")
-@frozen
-class MachineLeft(MachineEvent):
+class MachineLeft(MachineEvent, frozen=True):
     """The machine and its slots are no longer in the pool."""
 
 
 @event("slot.created")
-@frozen
-class SlotCreated(SlotEvent):
+class SlotCreated(SlotEvent, frozen=True):
     """A slot exists from here on, in Owner/Idle."""
 
     machine: str  #: the machine that it is of
@@ -157,8 +145,7 @@ class SlotCreated(SlotEvent):
 
 
 @event("slot.moved")
-@frozen
-class SlotTransitioned(SlotEvent):
+class SlotTransitioned(SlotEvent, frozen=True):
     """A transition of a slot's state and activity."""
 
     row: str  #: the row of the dialect's table (empty: an imported one that no row allows)
@@ -169,30 +156,26 @@ class SlotTransitioned(SlotEvent):
 
 
 @event("slot.changed")
-@frozen
-class SlotAdChanged(SlotEvent):
+class SlotAdChanged(SlotEvent, frozen=True):
     """The slot's ad has new values."""
 
     changes: Ad  #: those that differ from before (an empty text: the attribute is gone)
 
 
 @event("backfill.leaving")
-@frozen
-class BackfillLeaving(SlotEvent):
+class BackfillLeaving(SlotEvent, frozen=True):
     """Where the slot goes from Backfill when its client is gone."""
 
     destination: str  #: Matched, Claimed or Owner; what is not said is Owner
 
 
 @event("slot.destroyed")
-@frozen
-class SlotDestroyed(SlotEvent):
+class SlotDestroyed(SlotEvent, frozen=True):
     """The slot is gone."""
 
 
 @event("claim.made")
-@frozen
-class ClaimMade(SlotEvent):
+class ClaimMade(SlotEvent, frozen=True):
     """A submitter holds the slot from here on."""
 
     claim: str  #: the claim's id
@@ -201,7 +184,7 @@ class ClaimMade(SlotEvent):
     rank: float = 0.0  #: the value of RANK for its job
     holder: str = ""  #: the access point outside of this pool that holds it (empty: the pool's own)
     job: str = ""  #: the job that was asked for; of a claim of our own the one that waited for it (empty: none)
-    ad: Ad = Factory(dict)  #: with `holder`: the job's ad
+    ad: Ad = field(default_factory=dict)  #: with `holder`: the job's ad
     lease: int = 0  #: seconds without a sign of the holder after which the claim ends (0: none)
     factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
     limits: str = ""  #: what it holds of concurrency limits, as xsw:2,y
@@ -209,8 +192,7 @@ class ClaimMade(SlotEvent):
 
 
 @event("claim.queued")
-@frozen
-class ClaimQueued(SlotEvent):
+class ClaimQueued(SlotEvent, frozen=True):
     """A better match waits until the slot's present claim has gone."""
 
     claim: str  #: the claim's id
@@ -225,16 +207,14 @@ class ClaimQueued(SlotEvent):
 
 
 @event("claim.withdrawn")
-@frozen
-class ClaimWithdrawn(SlotEvent):
+class ClaimWithdrawn(SlotEvent, frozen=True):
     """The better match waits no longer."""
 
     claim: str  #: the claim's id
 
 
 @event("claim.flagged")
-@frozen
-class ClaimFlagged(SlotEvent):
+class ClaimFlagged(SlotEvent, frozen=True):
     """Something holds for the slot's claim from here on."""
 
     claim: str  #: the claim's id
@@ -245,8 +225,7 @@ class ClaimFlagged(SlotEvent):
 
 
 @event("claim.activated")
-@frozen
-class ClaimActivated(SlotEvent):
+class ClaimActivated(SlotEvent, frozen=True):
     """A holder outside of this pool started a job on its claim."""
 
     claim: str  #: the claim's id
@@ -256,8 +235,7 @@ class ClaimActivated(SlotEvent):
 
 
 @event("claim.deactivated")
-@frozen
-class ClaimDeactivated(SlotEvent):
+class ClaimDeactivated(SlotEvent, frozen=True):
     """The job of a holder outside of this pool is gone from the slot."""
 
     claim: str  #: the claim's id
@@ -265,8 +243,7 @@ class ClaimDeactivated(SlotEvent):
 
 
 @event("starter.signalled")
-@frozen
-class StarterSignalled(SlotEvent):
+class StarterSignalled(SlotEvent, frozen=True):
     """The starter of a holder outside of this pool was told to end its job."""
 
     how: str  #: soft (by its kill signal) or hard (at once)
@@ -274,8 +251,7 @@ class StarterSignalled(SlotEvent):
 
 
 @event("claim.silent")
-@frozen
-class ClaimHolderSilent(SlotEvent):
+class ClaimHolderSilent(SlotEvent, frozen=True):
     """The claim's holder sends no more signs of life, or was heard again."""
 
     claim: str  #: the claim's id
@@ -283,8 +259,7 @@ class ClaimHolderSilent(SlotEvent):
 
 
 @event("claim.ended")
-@frozen
-class ClaimEnded(SlotEvent):
+class ClaimEnded(SlotEvent, frozen=True):
     """The claim is over."""
 
     claim: str  #: the claim's id

@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field, frozen
 
-from ..classad import ClassAd, Context, Expression, Plan, SlotTable, parse, unparse
+from ..classad import ClassAd, Context, Expression, parse, unparse
 from ..classad.columns import ABSENT, INTEGER
 from ..classad.function_registry import FUNCTIONS, Needs
+from ..classad.plans import Plan
+from ..classad.table import SlotTable
 from ..classad.tree import Attribute, Call, Literal, children
 from ..events import Clause, Unmatched
 from ..startd.evaluation import integer

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attrs import frozen
+
 from ..events import (
     BackfillExited,
     BackfillSignalled,
@@ -22,7 +24,6 @@ from ..events import (
     MailDue,
     SlotTransitioned,
 )
-from ..late_attrs import frozen
 from ..state.state import Activation, State
 from .world import How
 

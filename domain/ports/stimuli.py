@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from attrs import frozen
+from msgspec import Struct, field
+
 from ..events import Ad, ByProtocol, Procs
-from ..late_attrs import Factory, frozen
 
 
-@frozen
-class Stimulus:
+class Stimulus(Struct, frozen=True):
     id: str
 
 
@@ -26,8 +27,7 @@ class SlotPlan:
     ad: Ad
 
 
-@frozen
-class FoundPool(Stimulus):
+class FoundPool(Stimulus, frozen=True):
     """Begin a log."""
 
     name: str
@@ -37,16 +37,14 @@ class FoundPool(Stimulus):
     settings: dict[str, str]
 
 
-@frozen
-class AddMachine(Stimulus):
+class AddMachine(Stimulus, frozen=True):
     machine: str
     ad: Ad
     slots: tuple[SlotPlan, ...]
-    settings: Ad = Factory(dict)
+    settings: Ad = field(default_factory=dict)
 
 
-@frozen
-class RemoveMachine(Stimulus):
+class RemoveMachine(Stimulus, frozen=True):
     """Take a machine that runs nothing out of the pool."""
 
     machine: str
@@ -55,13 +53,11 @@ class RemoveMachine(Stimulus):
 # Commands
 
 
-@frozen
-class Command(Stimulus):
+class Command(Stimulus, frozen=True):
     user: str
 
 
-@frozen
-class Submit(Command):
+class Submit(Command, frozen=True):
     """``cluster`` 0: the next number. ``columns`` as ``variants.pack`` makes them; ``file``: what was submitted."""
 
     cluster: int
@@ -83,8 +79,7 @@ class Selection:
     constraint: str = ""
 
 
-@frozen
-class JobCommand(Command):
+class JobCommand(Command, frozen=True):
     """Do something with jobs. ``action``: its name in the log and in scenarios."""
 
     action: ClassVar[str]
@@ -92,49 +87,41 @@ class JobCommand(Command):
     reason: str = ""
 
 
-@frozen
-class Hold(JobCommand):
+class Hold(JobCommand, frozen=True):
     action: ClassVar[str] = "hold"
     subcode: int = 0
 
 
-@frozen
-class Release(JobCommand):
+class Release(JobCommand, frozen=True):
     action: ClassVar[str] = "release"
 
 
-@frozen
-class ReleaseSpooled(JobCommand):
+class ReleaseSpooled(JobCommand, frozen=True):
     """Release jobs whose input files submit -spool has brought, which no other release does."""
 
     action: ClassVar[str] = "spooled"
 
 
-@frozen
-class Remove(JobCommand):
+class Remove(JobCommand, frozen=True):
     action: ClassVar[str] = "remove"
 
 
-@frozen
-class RemoveNow(JobCommand):
+class RemoveNow(JobCommand, frozen=True):
     """Do not wait any longer for jobs that are being removed."""
 
     action: ClassVar[str] = "remove now"
 
 
-@frozen
-class Vacate(JobCommand):
+class Vacate(JobCommand, frozen=True):
     action: ClassVar[str] = "vacate"
     fast: bool = False
 
 
-@frozen
-class Suspend(JobCommand):
+class Suspend(JobCommand, frozen=True):
     action: ClassVar[str] = "suspend"
 
 
-@frozen
-class Continue(JobCommand):
+class Continue(JobCommand, frozen=True):
     action: ClassVar[str] = "continue"
 
 
@@ -143,16 +130,14 @@ JOB_COMMANDS: dict[str, type[JobCommand]] = {
 }
 
 
-@frozen
-class RunNow(Command):
+class RunNow(Command, frozen=True):
     """Run an idle job at once on what running ones have: these, the ``victims``, are vacated for it."""
 
     job: tuple[int, int]
     victims: tuple[tuple[int, int], ...]
 
 
-@frozen
-class Edit(Command):
+class Edit(Command, frozen=True):
     """Set attributes of jobs; ``add`` adds to a number instead (``prio +1``). ``own``: others' jobs are passed over,
     unless a super user asks. ``together``: if any job may not be edited, none is. ``dry``: none is, whatever may be."""
 
@@ -164,26 +149,22 @@ class Edit(Command):
     dry: bool = False
 
 
-@frozen
-class VacateSlot(Command):
+class VacateSlot(Command, frozen=True):
     slot: str
     fast: bool = False
 
 
-@frozen
-class SuspendClaim(Command):
+class SuspendClaim(Command, frozen=True):
     """Suspend what runs on a slot; only ``ContinueClaim`` lets it go on."""
 
     slot: str
 
 
-@frozen
-class ContinueClaim(Command):
+class ContinueClaim(Command, frozen=True):
     slot: str
 
 
-@frozen
-class Drain(Command):
+class Drain(Command, frozen=True):
     """Empty a machine of jobs (``DrainBegan`` explains the fields). With ``check``, only if that expression is true for
     each of its slots."""
 
@@ -195,16 +176,14 @@ class Drain(Command):
     start: str = ""
 
 
-@frozen
-class CancelDrain(Command):
+class CancelDrain(Command, frozen=True):
     """End a machine's drain; with ``drain``, only if it is the one of that number."""
 
     machine: str
     drain: int = 0
 
 
-@frozen
-class SetSubmitter(Command):
+class SetSubmitter(Command, frozen=True):
     """Set one of ``events.SET`` of a submitter. ``duration``: seconds for which it holds (0: for good); only factor,
     floor and ceiling can be lent like that. With ``cancel`` such a lease ends now, whatever ``value`` is."""
 
@@ -216,32 +195,28 @@ class SetSubmitter(Command):
     negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
 
 
-@frozen
-class ResetUsage(Command):
+class ResetUsage(Command, frozen=True):
     """The usage that these submitters have accumulated counts from now on; that of all, if none are named."""
 
     submitters: tuple[str, ...] = ()
     negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
 
 
-@frozen
-class DeleteSubmitter(Command):
+class DeleteSubmitter(Command, frozen=True):
     """Forget a submitter: its priority, its usage, and what was set of it."""
 
     submitter: str
     negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
 
 
-@frozen
-class ShutDown(Command):
+class ShutDown(Command, frozen=True):
     """End an execution point: ``how`` is Peaceful, Graceful or Fast."""
 
     machine: str
     how: str = "Graceful"
 
 
-@frozen
-class Reconfigure(Stimulus):
+class Reconfigure(Stimulus, frozen=True):
     """The machine's configuration was read again: all of its ``settings``, and for each slot its whole ad as the
     configuration has it (what the pool itself keeps in an ad is left alone)."""
 
@@ -251,8 +226,7 @@ class Reconfigure(Stimulus):
     slots: tuple[SlotPlan, ...]
 
 
-@frozen
-class ConfigurePool(Stimulus):
+class ConfigurePool(Stimulus, frozen=True):
     """The negotiator's configuration was read: all ``settings`` that it makes others than the defaults
     (``negotiation.settings.followed``)."""
 
@@ -262,18 +236,15 @@ class ConfigurePool(Stimulus):
 # What a slot hears from holders of claims outside of this pool
 
 
-@frozen
-class SlotMessage(Stimulus):
+class SlotMessage(Stimulus, frozen=True):
     slot: str
 
 
-@frozen
-class NotifyMatch(SlotMessage):
+class NotifyMatch(SlotMessage, frozen=True):
     """The negotiator tells the slot that it was matched."""
 
 
-@frozen
-class RequestClaim(SlotMessage):
+class RequestClaim(SlotMessage, frozen=True):
     """``submitter`` of the access point ``holder`` wants the slot for a job; on a slot that is claimed, it is a better
     match, which waits. ``lease``: seconds. ``preempts``: dynamic slots that go for it."""
 
@@ -286,71 +257,60 @@ class RequestClaim(SlotMessage):
     preempts: tuple[str, ...] = ()
 
 
-@frozen
-class FailClaim(SlotMessage):
+class FailClaim(SlotMessage, frozen=True):
     """The claiming protocol failed before the claim was made."""
 
 
-@frozen
-class WithdrawClaim(SlotMessage):
+class WithdrawClaim(SlotMessage, frozen=True):
     """The better match that waits for the slot is wanted no longer."""
 
 
-@frozen
-class ActivateClaim(SlotMessage):
+class ActivateClaim(SlotMessage, frozen=True):
     """The holder starts a job on its claim."""
 
     job: str
     ad: Ad
 
 
-@frozen
-class DeactivateClaim(SlotMessage):
+class DeactivateClaim(SlotMessage, frozen=True):
     """The holder ends its job, and keeps the claim unless ``closing``."""
 
     fast: bool = False
     closing: bool = False
 
 
-@frozen
-class ReleaseClaim(SlotMessage):
+class ReleaseClaim(SlotMessage, frozen=True):
     """The holder gives the claim up."""
 
 
-@frozen
-class StarterReported(SlotMessage):
+class StarterReported(SlotMessage, frozen=True):
     """The job has ended, and its starter has sent the last report: it cleans up."""
 
 
-@frozen
-class StarterGone(SlotMessage):
+class StarterGone(SlotMessage, frozen=True):
     """The job's starter is gone, and everything that it started."""
 
 
-@frozen
-class HolderSilent(SlotMessage):
+class HolderSilent(SlotMessage, frozen=True):
     """The claim's holder was last heard of at ``heard`` (microseconds)."""
 
     heard: int
 
 
-@frozen
-class HolderHeard(SlotMessage):
+class HolderHeard(SlotMessage, frozen=True):
     """The claim's holder, which was silent, is heard again."""
 
 
 # What happens by itself
 
 
-@frozen
-class EvaluatePolicies(Stimulus):
+class EvaluatePolicies(Stimulus, frozen=True):
     """The policy of these machines is due: their readings were taken, and are whole in what ``decide`` may sense."""
 
     machines: tuple[str, ...]
 
 
-@frozen
-class BenchmarksDone(Stimulus):
+class BenchmarksDone(Stimulus, frozen=True):
     """The benchmarks that the slot ran are done."""
 
     slot: str
@@ -358,8 +318,7 @@ class BenchmarksDone(Stimulus):
     kflops: int
 
 
-@frozen
-class BackfillRunning(Stimulus):
+class BackfillRunning(Stimulus, frozen=True):
     """The process of the backfill client of this key runs."""
 
     key: str
@@ -367,8 +326,7 @@ class BackfillRunning(Stimulus):
     at: int
 
 
-@frozen
-class BackfillEnded(Stimulus):
+class BackfillEnded(Stimulus, frozen=True):
     """The backfill client of this key is gone, and all that it started. ``failure``: why it could not be started;
     ``lost``: no record of its end exists; ``unattended``: it was ended because the pool was gone."""
 
@@ -383,31 +341,26 @@ class BackfillEnded(Stimulus):
     unattended: bool = False
 
 
-@frozen
-class Negotiate(Stimulus):
+class Negotiate(Stimulus, frozen=True):
     """Hold a negotiation cycle. ``negotiator``: whose, if there are several (empty: NEGOTIATOR's)."""
 
     negotiator: str = ""
 
 
-@frozen
-class Defragment(Stimulus):
+class Defragment(Stimulus, frozen=True):
     """Look which machines are to be drained, or are to drain no longer."""
 
 
-@frozen
-class ClaimMatches(Stimulus):
+class ClaimMatches(Stimulus, frozen=True):
     """The access point claims the slots that it was matched with and activates the claims; jobs of the local universe
     it starts itself."""
 
 
-@frozen
-class FireTimers(Stimulus):
+class FireTimers(Stimulus, frozen=True):
     """Time has passed: what is due by now happens."""
 
 
-@frozen
-class Transferred(Stimulus):
+class Transferred(Stimulus, frozen=True):
     """An activation's files began to move on their ``way``, input, checkpoint (the ``number``-th of it) or output;
     ``ended``: when they had moved (0: they have not yet), so many files, of so many bytes together; ``failed``: not all
     could; ``urls``: what plugins moved; ``kept``: they went to the job's spool."""
@@ -425,16 +378,14 @@ class Transferred(Stimulus):
     kept: bool = False
 
 
-@frozen
-class Started(Stimulus):
+class Started(Stimulus, frozen=True):
     key: str
     pid: int
     scratch: str
     at: int
 
 
-@frozen
-class Chirped(Stimulus):
+class Chirped(Stimulus, frozen=True):
     """A job wrote with condor_chirp: number, kind (set, delayed or note), attribute and text of each,
     ascending. A number that was told before is told again after a restart."""
 
@@ -442,8 +393,7 @@ class Chirped(Stimulus):
     writes: tuple[tuple[int, str, str, str], ...]
 
 
-@frozen
-class Measured(Stimulus):
+class Measured(Stimulus, frozen=True):
     key: str
     image: int
     resident: int
@@ -452,24 +402,21 @@ class Measured(Stimulus):
     system_cpu: int
 
 
-@frozen
-class MailHandled(Stimulus):
+class MailHandled(Stimulus, frozen=True):
     """The mail whose `MailDue` stands at this position was handed to what sends it; ``failure``: why it was not."""
 
     mail: int
     failure: str = ""
 
 
-@frozen
-class LeaveQueue(Stimulus):
+class LeaveQueue(Stimulus, frozen=True):
     """See which of these jobs, by their clusters, leave the queue: they have come to their end, or something is new of
     them since, or the time has come to ask again."""
 
     jobs: tuple[tuple[int, Procs], ...]
 
 
-@frozen
-class EvaluateJobPolicies(Stimulus):
+class EvaluateJobPolicies(Stimulus, frozen=True):
     """Ask the periodic policies of jobs: of those of these clusters that do not run, and of these that do, by cluster
     and process."""
 
@@ -477,8 +424,7 @@ class EvaluateJobPolicies(Stimulus):
     running: tuple[tuple[int, int], ...] = ()
 
 
-@frozen
-class ScheduleJobs(Stimulus):
+class ScheduleJobs(Stimulus, frozen=True):
     """See which of these jobs, by their clusters, have missed the time that their schedule gave them: each waits for
     the next one. ``again``: all of them are given their next time, as when the configuration was read again."""
 
@@ -486,8 +432,7 @@ class ScheduleJobs(Stimulus):
     again: bool = False
 
 
-@frozen
-class Ended(Stimulus):
+class Ended(Stimulus, frozen=True):
     """An activation's processes are gone. ``hold_reason``, with HTCondor's code and subcode, if the job is to be held
     for it: it exceeded a limit, or (``failed``) could not be started. With a VacateReasonCode a failed start is the
     machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists. ``undelivered``: its

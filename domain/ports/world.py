@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
+from attrs import Factory, frozen
+
 from ..events import Ad
-from ..late_attrs import Factory, frozen
 from .sensor_readings import Readings
 from .stimuli import Stimulus
 

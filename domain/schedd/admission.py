@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 
-from attrs import asdict, evolve, frozen
+from attrs import asdict, frozen
+from msgspec.structs import replace
 
 from ..classad import Context
 from ..decision.command_results import answer
@@ -56,9 +57,9 @@ def admit(draft: Draft, command: Submit, number: int, columns: Columns) -> Admit
             reason = f"Attempt to edit secure attribute {secure[0]} in job {number}.0. Failing!"
             _refuse(draft, command, number, Refused("SECURE_JOB_ATTRS", reason), 0, f"{COMMIT}\nERROR: {reason}")
             return None
-        command = evolve(command, ad={name: text for name, text in command.ad.items() if name not in secure})
+        command = replace(command, ad={name: text for name, text in command.ad.items() if name not in secure})
         columns = {name: texts for name, texts in columns.items() if name not in secure}
-        command = evolve(command, columns=pack(columns))
+        command = replace(command, columns=pack(columns))
     return _judged(draft, command, number, columns) if submit_policy(settings) else Admitted(command, columns)
 
 
@@ -80,7 +81,7 @@ def _judged(draft: Draft, command: Submit, number: int, columns: Columns) -> Adm
             evidence = tuple(place for place in places if place)
             draft.emit(JobsTransformed(*draft.why("submitted"), number, **fields, evidence=evidence))
 
-    return Admitted(evolve(command, ad=ad, columns=packed), after, decided.warnings, tell)
+    return Admitted(replace(command, ad=ad, columns=packed), after, decided.warnings, tell)
 
 
 def judge_of(state: State, context: Context, now: int, number: int, user: str, ad: Ad, columns: Columns) -> Judge:

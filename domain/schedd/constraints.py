@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from attrs import define, field
+
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.allowance import Allowance
 from ..classad.match import accepts
-from ..late_attrs import define, field
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 

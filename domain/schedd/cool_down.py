@@ -11,7 +11,7 @@ Source: the manual's SYSTEM_ON_VACATE_COOL_DOWN; Scheduler::setJobCoolDown, sche
 
 from __future__ import annotations
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from ..classad import EvaluationError, unparse
 from ..decision.draft import Draft
@@ -41,7 +41,7 @@ def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | 
         return None
     evidence = draft.note(COOL_DOWN, unparse(asked), unparsed(value), values_read(asked, ad, None, draft.context))
     cooled = _resting(draft, cluster, exited, max(int(value), least_cool_down(draft.state.settings)))
-    return evolve(cooled, cooled=evidence) if exited.row == "requeue" else evolve(cooled, evidence=evidence)
+    return replace(cooled, cooled=evidence) if exited.row == "requeue" else replace(cooled, evidence=evidence)
 
 
 def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:
@@ -57,7 +57,7 @@ def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExit
 
 def _resting(draft: Draft, cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
     times, until = whole(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
-    return evolve(exited, changes=exited.changes | {COOL_DOWNS: str(times + 1), EXPIRATION: str(until)})
+    return replace(exited, changes=exited.changes | {COOL_DOWNS: str(times + 1), EXPIRATION: str(until)})
 
 
 def end(draft: Draft, cluster: int, proc: int) -> None:

@@ -6,7 +6,7 @@ what may change that. A job that was held or removed while it ran keeps that sta
 
 from __future__ import annotations
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTransferBegan, JobTransferEnded
@@ -57,12 +57,12 @@ def go_on(draft: Draft, cluster: Cluster, exited: JobExited, row: str) -> JobExi
     """
     if row == "complete":
         ending = at_end(draft, cluster, exited)
-        exited = evolve(exited, row=ending.row, changes=ending.changes, evidence=ending.evidence)
+        exited = replace(exited, row=ending.row, changes=ending.changes, evidence=ending.evidence)
     else:
-        exited = evolve(exited, row=row)
+        exited = replace(exited, row=row)
     held, by_code = exited.row == "hold", cluster.universe == SCHEDULER_UNIVERSE
     if held and cluster.transforms_itself(exited.proc) and requests_otherwise(draft, cluster, exited):
-        exited = _spared(evolve(exited, evidence=0))
+        exited = _spared(replace(exited, evidence=0))
     elif by_code or exited.row in AGAIN or (held and not _is_final(cluster, exited)):
         cooled = cool_down(draft, cluster, exited)
         if cooled is not None:
@@ -71,7 +71,7 @@ def go_on(draft: Draft, cluster: Cluster, exited: JobExited, row: str) -> JobExi
         return exited
     status = cluster.status_of(exited.proc)
     target = draft.tables.job.fire(status, exited.row)
-    return evolve(exited, source=status, target=target, reasons_kept=target == "Held")
+    return replace(exited, source=status, target=target, reasons_kept=target == "Held")
 
 
 def _is_final(cluster: Cluster, exited: JobExited) -> bool:
@@ -83,7 +83,7 @@ def _is_final(cluster: Cluster, exited: JobExited) -> bool:
 def _spared(exited: JobExited) -> JobExited:
     """Return the end of a run whose job waits again instead of being held."""
     changes = {name: text for name, text in exited.changes.items() if name not in OF_A_HOLD}
-    return evolve(exited, row="evict", changes=changes)
+    return replace(exited, row="evict", changes=changes)
 
 
 VACATES_BY_SHADOW = 2
@@ -105,8 +105,8 @@ def transferred(draft: Draft, stimulus: Transferred) -> None:
     if stimulus.ended and before <= step:
         ended = min(stimulus.ended, draft.now)
         moved = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
-        moved = evolve(moved, number=stimulus.number, kept=stimulus.kept)
-        draft.emit(evolve(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
+        moved = replace(moved, number=stimulus.number, kept=stimulus.kept)
+        draft.emit(replace(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
 
 
 def started(draft: Draft, stimulus: Started) -> None:
@@ -155,7 +155,7 @@ def chirped(draft: Draft, stimulus: Chirped) -> None:
     done = {name: text for name, (_, text) in sets.items() if name.lower() not in refused}
     edited = JobsEdited(*draft.why("chirp"), activation.cluster, ((proc, proc),), done)
     draft.emit(
-        evolve(
+        replace(
             edited,
             before={name: cluster.value(proc, name) for name in done},
             skipped=tuple(f"{name} = {sets[name][1]}: no job may set it" for name in sets if name not in done),
@@ -209,13 +209,13 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         min(stimulus.at, draft.now), protocol=stimulus.protocol,
     )  # fmt: skip
     if outcome != "exited":
-        exited = evolve(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
+        exited = replace(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
     exited = go_on(draft, cluster, exited, row)
     if not row and status != "Removed" and activation.vacated.get("VacateReasonCode") == str(DEACTIVATED.code):
-        exited = evolve(exited, vacates=VACATES_BY_SHADOW)
+        exited = replace(exited, vacates=VACATES_BY_SHADOW)
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
-        exited = evolve(exited, changes={**exited.changes, **core})
+        exited = replace(exited, changes={**exited.changes, **core})
     if slot is not None:
         draft.move_claim(slot, "end_job")
     draft.emit(exited)

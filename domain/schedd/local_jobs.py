@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from ..classad import Expression, unparse
 from ..classad.analysis import references_found
@@ -52,7 +52,7 @@ def start_local_jobs(draft: Draft) -> None:
             place, until = f"local@{state.name}", deferral(draft, cluster, proc)
             evidence = gate.evidence(cluster, proc)
             began = JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)
-            draft.emit(evolve(began, evidence=evidence) if evidence else began)
+            draft.emit(replace(began, evidence=evidence) if evidence else began)
             gate.began(cluster)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from ..classad import EvaluationError
 from ..decision.command_results import answer
@@ -166,7 +166,7 @@ def submit(draft: Draft, command: Submit) -> None:
     cluster = ClusterSubmitted(
         *draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor, factory
     )
-    draft.emit(evolve(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
+    draft.emit(replace(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
     if not factory and (MAX_INPUT in state.settings or any(name.lower() == _MOST for name in (*ad, *columns))):

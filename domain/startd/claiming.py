@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from ..classad import ClassAd, Context, EvaluationError
 from ..classad.tree import Literal
@@ -212,7 +212,7 @@ def request_claim(draft: Draft, stimulus: s.RequestClaim) -> None:
         queue_claim(draft, slot, waits)
         return
     if slot.state_activity == BACKFILL_BUSY or is_in_the_way(draft.state, slot):
-        wait_for_client(draft, slot, evolve(waits, cause="claimed"))
+        wait_for_client(draft, slot, replace(waits, cause="claimed"))
         return
     made = ClaimMade(
         *draft.why("claimed"), slot.name, stimulus.claim, stimulus.submitter, weight_of(slot), value, stimulus.holder,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import compress
 
+from attrs import define, field
+
 from ..events import Ad, Event, Procs
-from ..late_attrs import define, field
 from .job_ad import STATUS_NAMES, STATUS_NUMBERS, TERMINAL, Changes, fold_job
 from .proc_ads import Variants
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from math import sqrt
 from typing import TypeVar
 
+from attrs import define, field
+
 from ..events import DefragPolled
-from ..late_attrs import define, field
 
 One = TypeVar("One")
 SECOND = 1_000_000

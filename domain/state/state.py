@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from attrs import define, field
+
 from ..events import Ad, GroupQuota, MailDue, Unmatched
-from ..late_attrs import define, field
 from ..names import AccountName
 from ..state_machines import MANUAL, Dialect, match_state
 from .caches import ChangeLog

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from ..late_attrs import frozen
 from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME
 from .submit_context import Files, SubmitError

@@ -10,9 +10,8 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from ..late_attrs import frozen
 from ..macros.functions import whole_number
 from ..macros.macros import VALID_NAME
 from ..macros.templates import closing

@@ -6,9 +6,10 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from itertools import count, pairwise
 
+from attrs import define, field
+
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
-from ...domain.late_attrs import define, field
 from ...domain.ports.log import Log
 from ..narration.wording import EVER
 from .sources import Sources

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
+from attrs import define, field
+
 from ...domain import events as e
 from ...domain.imported.record_sources import KINDS, place_of
-from ...domain.late_attrs import define, field
 from ..narration.wording import instant
 
 

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, field
+from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.imported.packed_ads import index, plain, select
@@ -194,7 +195,7 @@ class Records:
         if event.daemon != "startd" or event.said not in ("began", "ended"):
             return
         chain = self._chain(event)
-        over = evolve(event, at=self._said_last.get(chain, event.at))
+        over = replace(event, at=self._said_last.get(chain, event.at))
         for slot in [slot for slot, (_, its_chain) in self._jobs.items() if its_chain == chain]:
             self._say(self._jobs.pop(slot)[0], position, over, "over", {"slot": slot})
 

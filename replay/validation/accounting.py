@@ -3,7 +3,7 @@ since."""
 
 from __future__ import annotations
 
-import attrs
+from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.names import AccountName
@@ -21,7 +21,7 @@ def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
     """Report impossible settings; the accountant then uses the defaults."""
     fit = {name: text for name, text in event.settings.items() if _fits(pool, name, text)}
     _check_negotiators(pool, fit)
-    pool.folds = attrs.evolve(event, settings=fit)
+    pool.folds = replace(event, settings=fit)
 
 
 @rule(e.PoolConfigured)
@@ -35,7 +35,7 @@ def configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
         elif not text or _fits(pool, name, text):
             fit[name] = text
     _check_negotiators(pool, {name: text for name, text in {**in_force, **fit}.items() if text})
-    pool.folds = attrs.evolve(event, settings=fit)
+    pool.folds = replace(event, settings=fit)
 
 
 def _check_negotiators(pool: JudgedPool, settings: e.Ad) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-import attrs
+from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.state.slot_fold import OF_ITS_JOB
@@ -79,7 +79,7 @@ def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
         pool.report_slot(event.slot, "value", f"a claim's lease is {event.lease} s, below 0")
     if event.job and not event.holder and job_of(event.job) is None:
         pool.report_slot(event.slot, "value", f"its claim is for {event.job!r}, which is no job")
-        pool.folds = attrs.evolve(event, job="")
+        pool.folds = replace(event, job="")
 
 
 def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
@@ -276,7 +276,7 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
             pool.report(name, "match", "it is said to have negotiated by autoregroup, but was not matched")
     exceed_no_limit(pool, event.matches)
     if len(matches) < len(event.matches):
-        pool.folds = attrs.evolve(event, matches=tuple(matches.values()))
+        pool.folds = replace(event, matches=tuple(matches.values()))
 
 
 def _reason(pool: JudgedPool, match: e.Match) -> None:

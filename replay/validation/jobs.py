@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import attrs
+from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.schedd.factories import LIMIT, MAX_IDLE
@@ -50,7 +50,7 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     rows = [row for row, targets in pool.job_table.allowed(UNSUBMITTED).items() if event.status in targets]
     if not rows:
         pool.report(name, "row", f"no row of {pool.job_table.name} leads from {UNSUBMITTED} to {event.status}")
-        pool.folds = attrs.evolve(event, status="Idle") if pool.folds is not None else None
+        pool.folds = replace(event, status="Idle") if pool.folds is not None else None
     pool.begin_story(event.cluster, KEPT_OF_CLUSTER)
     if not event.factory:
         count_row(pool, rows[0] if rows else "submit", count)
@@ -100,7 +100,7 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[in
             found.append((first, last + 1))
     procs = tuple((first, behind - 1) for first, behind in found)
     if procs != event.procs:
-        pool.folds = attrs.evolve(event, procs=procs)
+        pool.folds = replace(event, procs=procs)
     return found
 
 

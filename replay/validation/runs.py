@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, timedelta, timezone
 
-import attrs
+from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.schedd.deferral import deferral_at
@@ -236,7 +236,7 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
         pool.report_job(number, proc, "activation", words)
     if run.slot != event.slot:
         pool.report_job(number, proc, "activation", f"it ends on {event.slot}, but runs on {run.slot}")
-        pool.folds = attrs.evolve(event, slot=run.slot)
+        pool.folds = replace(event, slot=run.slot)
     status = cluster.status[proc]
     _row_of_end(pool, event, status)
     _outcome(pool, event, run, status)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import attrs
 import pytest
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
@@ -86,7 +86,7 @@ def _said(*changed: tuple[type[e.Event], int, dict[str, Any]]) -> list[tuple[str
     events = list(log())
     for kind, number, changes in changed:
         index = _nth(kind, number)
-        events[index] = attrs.evolve(events[index], **changes)
+        events[index] = replace(events[index], **changes)
     return [(violation.thing, violation.rule) for violation in found(list(enumerate(events, 1)))]
 
 

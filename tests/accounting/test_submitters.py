@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 import pytest
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.adapters.runtime.log_writer import Answer
 from poolbook.domain import events as e
@@ -272,7 +272,7 @@ def test_the_judge_knows_for_whom_a_cluster_may_count(ad: dict[str, str], submit
     pool.submit()
     whole = {"User": '"alice@d"', **ad}
     events = [
-        (position, evolve(event, submitter=submitter, ad=whole) if isinstance(event, e.ClusterSubmitted) else event)
+        (position, replace(event, submitter=submitter, ad=whole) if isinstance(event, e.ClusterSubmitted) else event)
         for position, event in pool.log.read()
     ]
     found = [violation.words for violation in examine(events).violations]

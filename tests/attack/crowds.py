@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted
 
 from ..pool.real import Folder

@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Event
 
 from ..pool.real import Folder

@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted, JobActivated
 
 from .. import forked

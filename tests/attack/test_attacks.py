@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 
 from ..projections.pools import busy_pool
 from . import attacks, damage

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.driver import Importer
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.audit.examine import examine
 

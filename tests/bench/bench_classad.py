@@ -27,8 +27,9 @@ import classad2  # noqa: E402
 import htcondor2  # noqa: E402  (it puts classad2 into the daemons' mode)
 from tests.bench.pool import REQUIREMENTS, SLOT_AD, slot_texts  # noqa: E402
 
-from poolbook.domain.classad import ClassAd, Context, SlotTable, parse  # noqa: E402
+from poolbook.domain.classad import ClassAd, Context, parse  # noqa: E402
 from poolbook.domain.classad import ad as ad_module  # noqa: E402
+from poolbook.domain.classad.table import SlotTable  # noqa: E402
 
 SLOTS = 10_000
 MANY = 100_000

@@ -18,7 +18,7 @@ import time
 from tests.domain.pools import JOB, MACHINE
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld

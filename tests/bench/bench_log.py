@@ -15,15 +15,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import attrs
+from msgspec.structs import replace
 
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
 from tests.stores.samples import sample  # noqa: E402
 
-from poolbook.adapters.stores import open_log, verify_seal  # noqa: E402
 from poolbook.adapters.stores.codec import CODEC  # noqa: E402
+from poolbook.adapters.stores.opening import open_log, verify_seal  # noqa: E402
 from poolbook.adapters.stores.sqlite import TABLES  # noqa: E402
 from poolbook.domain import events as e  # noqa: E402
 
@@ -45,8 +45,8 @@ def life(count: int) -> list[e.Event]:
         event = sample(LIFE[number % len(LIFE)], 7 * number)  # the texts of every seventh are plain
         job = number // len(LIFE)
         own: dict[str, Any] = {"slot": f"slot1_{job % 1000}@node", "cluster": job // 10, "proc": job % 10}
-        names = {field.name for field in attrs.fields(type(event))}
-        events.append(attrs.evolve(event, **{name: value for name, value in own.items() if name in names}))
+        names = event.__struct_fields__
+        events.append(replace(event, **{name: value for name, value in own.items() if name in names}))
     return events
 
 

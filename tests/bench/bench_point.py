@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path")]
 
 from poolbook.adapters.runtime.engine import Engine  # noqa: E402
-from poolbook.adapters.stores import open_log  # noqa: E402
+from poolbook.adapters.stores.opening import open_log  # noqa: E402
 from poolbook.domain.config import read  # noqa: E402
 from poolbook.domain.ports import stimuli as s  # noqa: E402
 from poolbook.domain.ports.sensor_readings import Readings  # noqa: E402

@@ -36,8 +36,8 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 from tests.bench import bench_log  # noqa: E402
 from tests.bench.lives import LIFE_EVENTS, long_log  # noqa: E402
 
-from poolbook.adapters.stores import open_log  # noqa: E402
 from poolbook.adapters.stores.log_paths import log_paths  # noqa: E402
+from poolbook.adapters.stores.opening import open_log  # noqa: E402
 from poolbook.domain.events import ClusterSubmitted, JobExited  # noqa: E402
 from poolbook.domain.fold.evolve import fold  # noqa: E402
 
@@ -102,7 +102,7 @@ COMMAND = "from poolbook.adapters.cli.main import entry; entry()"
 # In a process of its own, so that nothing but the fold is counted. The first log folded pays for what is paid once.
 MEMORY = """
 import gc, sys, tracemalloc
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.fold.evolve import fold
 once, path, traced = sys.argv[1:]
 def used():
@@ -121,7 +121,7 @@ COLD = """
 import sys, time
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.log_writer import NullWorld
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 engine = Engine(open_log(sys.argv[1], create=False, read_only=True), NullWorld(), executing=False)
 begun = time.perf_counter()
 engine.load()

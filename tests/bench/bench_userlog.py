@@ -6,7 +6,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from poolbook.adapters.runtime.userlog import UserLogs, UserLogWriter
+from poolbook.adapters.runtime.userlog.fold import UserLogs
+from poolbook.adapters.runtime.userlog.writer import UserLogWriter
 from poolbook.domain import events as e
 from poolbook.domain.events import Event
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
 from poolbook.adapters.runtime.views import BATCH, catch_up, open_tables, views_current, views_path  # noqa: E402
-from poolbook.adapters.stores import open_log  # noqa: E402
+from poolbook.adapters.stores.opening import open_log  # noqa: E402
 from poolbook.domain import events as e  # noqa: E402
 from poolbook.projections.projector import apply  # noqa: E402
 from poolbook.projections.schema import create  # noqa: E402

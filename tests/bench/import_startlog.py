@@ -18,7 +18,7 @@ from poolbook.adapters.condor_files.importing.driver import Importer  # noqa: E4
 from poolbook.adapters.condor_files.importing.result import Options  # noqa: E402
 from poolbook.adapters.condor_files.reader import SourceFile  # noqa: E402
 from poolbook.adapters.condor_files.startlog import StartLogReader  # noqa: E402
-from poolbook.adapters.stores import open_log  # noqa: E402
+from poolbook.adapters.stores.opening import open_log  # noqa: E402
 
 RECORDED = ROOT / "tests/data/traces/09b-quota-hier-surplus/StartLog.gz"
 TIMES = 120

@@ -19,7 +19,7 @@ from poolbook.adapters.condor_files.importing.driver import Importer  # noqa: E4
 from poolbook.adapters.condor_files.importing.result import Options  # noqa: E402
 from poolbook.adapters.condor_files.job_event_log import JobEventLogReader  # noqa: E402
 from poolbook.adapters.condor_files.reader import SourceFile  # noqa: E402
-from poolbook.adapters.stores import open_log  # noqa: E402
+from poolbook.adapters.stores.opening import open_log  # noqa: E402
 from poolbook.domain.events import Event, JobsLogged  # noqa: E402
 
 JOBS = 75_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import attrs
+from msgspec.structs import replace
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import (
     ClusterSubmitted,
     Event,
@@ -76,7 +76,7 @@ def long_log(log: Log, jobs: int) -> None:
     life = [next(event for event in told if _place(event) == place) for place in range(LIFE_EVENTS)]
     beginning = [event for event in told[:exited] if _place(event) < 0 and event is not submit]
     clusters = [
-        attrs.evolve(submit, cluster=number, count=min(CLUSTER, jobs - first))
+        replace(submit, cluster=number, count=min(CLUSTER, jobs - first))
         for number, first in enumerate(range(0, jobs, CLUSTER), 1)
     ]
     log.append([*clusters, *beginning])
@@ -110,9 +110,7 @@ def _one(event: Event, cluster: int, proc: int, slot: str, at: int) -> Event:
     """The event of a life, in another job's."""
     own: dict[str, Any] = {"at": at, "cluster": cluster, "proc": proc, "slot": slot}
     fields = {name: value for name, value in own.items() if name in _NAMES[type(event)]}
-    return attrs.evolve(event, **fields)
+    return replace(event, **fields)
 
 
-_NAMES: dict[type[Event], frozenset[str]] = {
-    kind: frozenset(field.name for field in attrs.fields(kind)) for kind, _ in LIFE
-}
+_NAMES: dict[type[Event], frozenset[str]] = {kind: frozenset(kind.__struct_fields__) for kind, _ in LIFE}

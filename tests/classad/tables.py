@@ -18,16 +18,16 @@ from poolbook.domain.classad import (
     ContextError,
     EvaluationError,
     Expression,
-    Kind,
     ListValue,
     RelTime,
-    SlotTable,
     parse,
     symmetric_match,
     unparse,
 )
 from poolbook.domain.classad.analysis import clauses
+from poolbook.domain.classad.columns import Kind
 from poolbook.domain.classad.match import accepts
+from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.classad.tree import Literal
 
 from . import pools

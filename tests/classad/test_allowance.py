@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from poolbook.domain.classad import ClassAd, Context, EvaluationError, SlotTable, next_change, parse
+from poolbook.domain.classad import ClassAd, Context, EvaluationError, next_change, parse
 from poolbook.domain.classad.allowance import Allowance
+from poolbook.domain.classad.table import SlotTable
 
 from .explosions import FORMS, SHAPES, doubling, within_calls
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from poolbook.domain.classad import Cells, ClassAd, ClassAdSyntaxError, Kind, SlotTable, parse, symmetric_match, unparse
+from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, parse, symmetric_match, unparse
+from poolbook.domain.classad.columns import Kind
+from poolbook.domain.classad.table import Cells, SlotTable
 from poolbook.domain.classad.unparse import pretty
 
 from . import corpus

@@ -13,7 +13,6 @@ from poolbook.domain.classad import (
     ClassAd,
     Context,
     EvaluationError,
-    SlotTable,
     explain,
     next_change,
     parse,
@@ -22,6 +21,7 @@ from poolbook.domain.classad import (
     unparse,
 )
 from poolbook.domain.classad.environment import MAX_STEPS
+from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.negotiator.autoclusters import _names_in
 from poolbook.domain.startd.evaluation import MOST_NOTED, is_cut, noted, values_read
 

@@ -6,12 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from poolbook.domain.classad import (
-    UNDEFINED,
-    ClassAd,
-    SlotTable,
-    parse,
-)
+from poolbook.domain.classad import UNDEFINED, ClassAd, parse
+from poolbook.domain.classad.table import SlotTable
 
 from .tables import WILLING, check_all, table_of, values_of
 

@@ -2,11 +2,8 @@
 
 import pytest
 
-from poolbook.domain.classad import (
-    ClassAd,
-    SlotTable,
-    parse,
-)
+from poolbook.domain.classad import ClassAd, parse
+from poolbook.domain.classad.table import SlotTable
 
 from .. import sampling
 from . import corpus

@@ -1,11 +1,7 @@
 """Property: requirements, ranks and clauses of a job over a table are those of each slot's own evaluation."""
 
-from poolbook.domain.classad import (
-    UNDEFINED,
-    ClassAd,
-    SlotTable,
-    parse,
-)
+from poolbook.domain.classad import UNDEFINED, ClassAd, parse
+from poolbook.domain.classad.table import SlotTable
 
 from ..together import together
 from .tables import WILLING, WORLD, check_clauses, check_evaluation, check_matches, check_rank, table_of, values_of

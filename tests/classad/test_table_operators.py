@@ -5,14 +5,8 @@ from typing import Any
 
 import pytest
 
-from poolbook.domain.classad import (
-    ERROR,
-    UNDEFINED,
-    ClassAd,
-    EvaluationError,
-    SlotTable,
-    parse,
-)
+from poolbook.domain.classad import ERROR, UNDEFINED, ClassAd, EvaluationError, parse
+from poolbook.domain.classad.table import SlotTable
 
 from ..sampling import marked, spread, thorough
 from ..together import together

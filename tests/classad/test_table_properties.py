@@ -11,12 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.classad import (
-    DEFAULT,
-    ClassAd,
-    Context,
-    SlotTable,
-)
+from poolbook.domain.classad import DEFAULT, ClassAd, Context
+from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.classad.tree import Literal
 
 from . import pools

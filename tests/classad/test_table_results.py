@@ -3,17 +3,9 @@
 import numpy as np
 import pytest
 
-from poolbook.domain.classad import (
-    ERROR,
-    UNDEFINED,
-    ClassAd,
-    Context,
-    ContextError,
-    EvaluationError,
-    Kind,
-    SlotTable,
-    parse,
-)
+from poolbook.domain.classad import ERROR, UNDEFINED, ClassAd, Context, ContextError, EvaluationError, parse
+from poolbook.domain.classad.columns import Kind
+from poolbook.domain.classad.table import SlotTable
 
 from .tables import WORLD, check_evaluation, column, values_of
 

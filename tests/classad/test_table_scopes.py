@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from poolbook.domain.classad import (
-    ClassAd,
-    ClassAdSyntaxError,
-    SlotTable,
-    parse,
-)
+from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, parse
+from poolbook.domain.classad.table import SlotTable
 
 from ..sampling import marked
 from .tables import WILLING, WORLD, check_all, check_clauses, check_evaluation, check_matches, check_rank, values_of

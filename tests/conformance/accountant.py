@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from attrs import define, field, frozen
-from attrs import evolve as change
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
@@ -88,12 +88,12 @@ class AccountantReplay:
             evolve(self.state, event)
         elif isinstance(event, e.SubmitterSet):
             self._meet(event.submitter)
-            evolve(self.state, change(event, at=at))
+            evolve(self.state, replace(event, at=at))
         elif isinstance(event, e.SubmitterDeleted):  # its claims count again in the next cycle
             self._uncount(at, event.submitter)
-            evolve(self.state, change(event, at=at))
+            evolve(self.state, replace(event, at=at))
         elif isinstance(event, e.SubmittersReset):
-            evolve(self.state, change(event, at=at, submitters=event.submitters or tuple(self.state.submitters)))
+            evolve(self.state, replace(event, at=at, submitters=event.submitters or tuple(self.state.submitters)))
 
     def account(self, at: int) -> e.PrioritiesUpdated:
         """Update the priorities."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from attrs import define, evolve, field, frozen
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.accounting import effective, factor, floor, terms
@@ -277,7 +278,7 @@ def _uncertain(case: _DifferingCycle) -> bool:
         for other in submitters.keys() - {user}:
             beside = effective(submitters[other], rules, moment.at) / factor(submitters[user], rules, moment.at)
             for near in (1 - NEARLY, 1 + NEARLY):
-                changed = evolve(moment.priorities, priorities={**moment.priorities.priorities, user: beside * near})
+                changed = replace(moment.priorities, priorities={**moment.priorities.priorities, user: beside * near})
                 other_way = evolve(moment, priorities=changed)
                 if case.again(moment.visible.count, moment.at, moment=other_way):
                     return True

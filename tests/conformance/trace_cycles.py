@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
@@ -75,7 +75,7 @@ def _pool(found: Trace, dialect: str) -> Iterator[e.Event]:
         for event in _timed((event for _, event in play.log.read()), moves):
             if isinstance(event, e.PoolFounded):
                 if not founded:
-                    yield evolve(event, settings={**event.settings, **settings})
+                    yield replace(event, settings={**event.settings, **settings})
                 founded = True
             elif not isinstance(event, e.RequestAnswered):
                 yield event
@@ -120,10 +120,10 @@ def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list
             while same and (same[0].source, same[0].target) != (event.source, event.target):
                 same.popleft()
             if same:
-                event = evolve(event, at=same.popleft().at)
+                event = replace(event, at=same.popleft().at)
             place = over.pop(event.slot.partition("@")[2], None) if state(event.source) == "Drained" else None
             if place is not None:
-                found[place] = evolve(found[place], at=max(found[place].at, event.at))
+                found[place] = replace(found[place], at=max(found[place].at, event.at))
         found.append(event)
     found = sorted(_in_turn(found), key=lambda one: one.at)
     try:
@@ -140,7 +140,7 @@ def _in_turn(events: Iterable[e.Event]) -> Iterator[e.Event]:
         slot = getattr(event, "slot", "")
         if slot:
             last[slot] = max(event.at, last.get(slot, 0))
-            event = event if event.at == last[slot] else evolve(event, at=last[slot])
+            event = event if event.at == last[slot] else replace(event, at=last[slot])
         yield event
 
 
@@ -165,9 +165,9 @@ def _counting(
             known = known or matched.get(owned) or matched.get((parent(event.slot), event.submitter))
             of_claims[event.claim] = known or event.submitter
         if isinstance(event, e.ClaimMade | e.ClaimQueued | e.ClaimEnded):
-            event = evolve(event, submitter=of_claims.get(event.claim, event.submitter))
+            event = replace(event, submitter=of_claims.get(event.claim, event.submitter))
         if isinstance(event, e.ClaimMade):
-            event = evolve(event, factor=0.0)  # the recorded pool's settings say what it is
+            event = replace(event, factor=0.0)  # the recorded pool's settings say what it is
         yield event
 
 
@@ -185,7 +185,7 @@ def _limiting(pool: Sequence[e.Event], jobs: Iterable[RecordedSubmission]) -> It
                 job, context = ads.get(int(event.job.partition(".")[0]), {}), Context(now=event.at // SECOND)
                 own = evaluated(ad_of(job), ad_of(slots.get(event.slot, {})), context)
                 of_claims[event.claim] = own if LIMITS in job else held.get(event.slot, "")
-            event = evolve(event, limits=of_claims.get(event.claim, ""))
+            event = replace(event, limits=of_claims.get(event.claim, ""))
         if isinstance(event, e.ClaimMade):
             held[event.slot] = event.limits
         elif isinstance(event, e.ClaimEnded):
@@ -218,6 +218,6 @@ def _settings(events: Iterable[e.Event]) -> Iterator[e.Event]:
         if isinstance(event, e.PoolConfigured):
             fit = {name: text for name, text in event.settings.items() if not unfit(name, text)}
             if fit:
-                yield evolve(event, settings=fit)
+                yield replace(event, settings=fit)
         else:
             yield event

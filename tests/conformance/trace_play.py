@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from attrs import evolve, frozen
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.decide.timers import next_deadline
 from poolbook.domain.events import Event, SlotDestroyed, SlotTransitioned
 from poolbook.domain.ports import stimuli as s

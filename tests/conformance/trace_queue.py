@@ -17,6 +17,7 @@ from itertools import groupby, pairwise
 from typing import Final
 
 from attrs import evolve, frozen
+from msgspec.structs import replace
 
 from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
 from poolbook.adapters.machine.host import CONDOR_VERSION
@@ -98,7 +99,7 @@ def queue(
             left_out.append(f"cluster {cluster}: {error}")
             continue
         event = next(event for event in events if isinstance(event, e.ClusterSubmitted))
-        event = evolve(event, factor=0.0)  # the recorded pool's settings decide it
+        event = replace(event, factor=0.0)  # the recorded pool's settings decide it
         found.append(RecordedSubmission(event, tuple(moves.get(cluster, ()))))
     return found, left_out
 
@@ -144,7 +145,7 @@ def _at_once(ad: Ad) -> Ad:
 def _counting(request: s.Submit, ad: Ad) -> s.Submit:
     """Return the request as the schedd took it: it may have added an accounting group."""
     group = ad.get("AccountingGroup", "")
-    return evolve(request, ad={**request.ad, "AccountingGroup": group}) if group else request
+    return replace(request, ad={**request.ad, "AccountingGroup": group}) if group else request
 
 
 def _of_ad(files: TraceFiles, cluster: int, ad: Ad) -> s.Submit:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from attrs import Factory, define, evolve
+from msgspec.structs import replace
 
 from poolbook.domain.events import Ad
 from poolbook.domain.ports import stimuli as s
@@ -226,8 +227,8 @@ class StimulusExtraction:
         for place in range(len(self.run.steps) - 1, -1, -1):
             step = self.run.steps[place]
             if step.line == slot.request and isinstance(step.what, s.RequestClaim):
-                what = evolve(step.what, submitter=step.what.submitter or submitter, job=step.what.job or job)
-                what = evolve(what, ad=self._ad(slot, what.job, what.submitter))
+                what = replace(step.what, submitter=step.what.submitter or submitter, job=step.what.job or job)
+                what = replace(what, ad=self._ad(slot, what.job, what.submitter))
                 self.run.steps[place] = evolve(step, what=what)
                 return
 

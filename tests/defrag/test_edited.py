@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from functools import cache
 
-import attrs
 import pytest
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.replay.recheck_cycles import recheck
@@ -48,12 +48,12 @@ def test_a_field_of_a_poll_that_is_changed_is_noticed(dialect: str) -> None:
     unseen = set()
     log = sound(dialect)
     for index, event in enumerate(log):
-        for field in attrs.fields(type(event)) if isinstance(event, e.DefragPolled) else ():
-            for value in others(getattr(event, field.name)):
-                if value == getattr(event, field.name):
+        for name in event.__struct_fields__ if isinstance(event, e.DefragPolled) else ():
+            for value in others(getattr(event, name)):
+                if value == getattr(event, name):
                     continue
                 told = [*log]
-                told[index] = attrs.evolve(event, **{field.name: value})
+                told[index] = replace(event, **{name: value})
                 if not examine(enumerate(told, 1)).violations and not recheck(enumerate(told, 1)).differing:
-                    unseen.add((type(event), field.name))
+                    unseen.add((type(event), name))
     assert unseen == set(CHANGED_UNSEEN)

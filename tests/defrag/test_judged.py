@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import pytest
+from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.replay.recheck_cycles import recheck
@@ -35,11 +36,11 @@ Lie = Callable[[e.DefragPolled], e.DefragPolled]
 
 
 def changed(**fields: Any) -> Lie:
-    return lambda poll: attrs.evolve(poll, **fields)
+    return lambda poll: replace(poll, **fields)
 
 
 def of_drain(**fields: Any) -> Lie:
-    return lambda poll: attrs.evolve(poll, drains=(attrs.evolve(poll.drains[0], **fields),))
+    return lambda poll: replace(poll, drains=(evolve(poll.drains[0], **fields),))
 
 
 LIES: list[tuple[str, Lie]] = [
@@ -51,9 +52,9 @@ LIES: list[tuple[str, Lie]] = [
     ("nowhere is no slot of m1", of_drain(slot="nowhere")),
     ("evidence is said to be 1, where the poll noted none", of_drain(evidence=(1,))),
     ("noted no DEFRAG_REQUIREMENTS that was true of it", of_drain(evidence=())),
-    ("a machine is drained twice by one poll", lambda poll: attrs.evolve(poll, drains=poll.drains * 2, wanted=2)),
+    ("a machine is drained twice by one poll", lambda poll: replace(poll, drains=poll.drains * 2, wanted=2)),
     ("because the defragmentation chose it, but no poll did", changed(drains=())),
-    ("but that did not end", lambda poll: attrs.evolve(poll, cancels=(e.DefragCancel("m1", "slot1@m1", ()),))),
+    ("but that did not end", lambda poll: replace(poll, cancels=(e.DefragCancel("m1", "slot1@m1", ()),))),
     ("no number of 0 or more", changed(costs={"AvgDrainingBadput": -1.0})),
 ]
 
@@ -89,8 +90,8 @@ def test_a_poll_that_comes_out_otherwise_is_found_when_it_is_held_again(story: l
 
 def test_a_poll_too_early_or_of_a_pool_that_has_none_is_found(story: list[e.Event]) -> None:
     first = next(event for event in story if isinstance(event, e.DefragPolled))
-    again = attrs.evolve(story[-1], at=story[-1].at)
-    early = attrs.evolve(first, at=again.at + SECOND, stimulus="early")
+    again = replace(story[-1], at=story[-1].at)
+    early = replace(first, at=again.at + SECOND, stimulus="early")
     words = [violation.words for violation in examine(enumerate([*story, early], 1)).violations]
     assert any("after its last poll, too early" in each for each in words)
     without = [event for event in story if not isinstance(event, e.PoolConfigured)]
@@ -102,6 +103,6 @@ def test_nobody_drains_in_its_name(story: list[e.Event]) -> None:
     began = next(event for event in story if isinstance(event, e.DrainBegan))
     pool = DefragPool()
     pool.machines("m1")
-    forged = attrs.evolve(began, at=pool.events()[-1].at + SECOND, stimulus="forged")
+    forged = replace(began, at=pool.events()[-1].at + SECOND, stimulus="forged")
     (found,) = [one for one in examine(enumerate([*pool.events(), forged], 1)).violations if one.rule == "defrag"]
     assert found.words == "it drains because the defragmentation chose it, but no poll did"

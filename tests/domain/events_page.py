@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-import attrs
+from msgspec import NODEFAULT
 
 from poolbook import events
 from poolbook.adapters.stores.codec import CODEC
 from poolbook.replay.listing import line, members
 
+from ..event_fields import fields_of
 from .event_examples import EXAMPLES
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "events.md"
@@ -67,7 +67,7 @@ def documented(module: ModuleType) -> dict[str, dict[str, str]]:
 def classes(module: ModuleType) -> Iterator[type]:
     """The classes with fields that a module makes, in its order."""
     for thing in vars(module).values():
-        if inspect.isclass(thing) and attrs.has(thing) and thing.__module__ == module.__name__:
+        if inspect.isclass(thing) and fields_of(thing) and thing.__module__ == module.__name__:
             yield thing
 
 
@@ -100,21 +100,20 @@ def _example(kind: type) -> str:
 def _class(kind: type, said: dict[str, str]) -> str:
     topic = f" `{TOPICS[kind]}`" if kind in TOPICS else ""
     base = kind.__bases__[0]
-    also = f" It has the fields of `{base.__name__}`, too." if attrs.has(base) else ""
+    also = f" It has the fields of `{base.__name__}`, too." if fields_of(base) else ""
     text = f"\n### {kind.__name__}{topic}\n\n{_plain(kind.__doc__ or '')}{also}\n"
-    own = [one for one in attrs.fields(kind) if not one.inherited]
+    own = [name for name in fields_of(kind) if name in said]
     if own:
         text += "\n| field | type | meaning |\n|---|---|---|\n"
-        text += "".join(f"| `{one.name}` | `{_type(one)}` | {_plain(said[one.name])} |\n" for one in own)
+        text += "".join(f"| `{name}` | `{_type(kind, name)}` | {_plain(said[name])} |\n" for name in own)
     return text + _example(kind)
 
 
-def _type(field: attrs.Attribute[object]) -> str:
+def _type(kind: type, name: str) -> str:
     """A field's type as it is written, and its default."""
-    made: Any = field.default
-    default = made.factory() if isinstance(made, attrs.Factory) else made  # type: ignore[arg-type]
-    given = "" if made is attrs.NOTHING else f" = {default!r}"
-    return f"{field.type}{given}".replace("|", "\\|")
+    default = fields_of(kind)[name]
+    given = "" if default is NODEFAULT else f" = {default!r}"
+    return f"{inspect.get_annotations(kind)[name]}{given}".replace("|", "\\|")
 
 
 def _plain(text: str) -> str:

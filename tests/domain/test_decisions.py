@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.domain.decide.timers import next_deadline
 from poolbook.domain.events import (
@@ -482,7 +482,7 @@ def test_in_a_log_that_does_not_say_it_the_settings_say_how_long_a_job_may_take_
     pool.submit()
     pool.advance(1)
     pool.act("vacate" if how == "hard" else "hold", "1", fast=how == "hard")
-    events = [evolve(one, until=0) if isinstance(one, JobSignalled) else one for one in pool.events()]
+    events = [replace(one, until=0) if isinstance(one, JobSignalled) else one for one in pool.events()]
     state = fold(enumerate(events, 1))
     (signal,) = [one for one in events if isinstance(one, JobSignalled)]
     assert (signal.how, next_deadline(state)) == (how, signal.at + patience * 1_000_000)

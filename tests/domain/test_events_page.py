@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 from importlib import import_module
 
-import attrs
-
 from poolbook import events
 from poolbook.domain.events import Event
 from poolbook.domain.fold import evolve
 from poolbook.replay import listing
 from poolbook.replay.validation import judged_pool
 
+from ..event_fields import fields_of
 from ..together import together
 from .event_examples import EXAMPLES
 from .events_page import MODULES, PAGE, classes, documented, page
@@ -28,11 +27,9 @@ def kinds(above: type[Event] = Event) -> set[type[Event]]:
 
 def test_every_kind_of_event_and_what_it_is_made_of_is_public() -> None:
     made = {kind for name in MODULES for kind in classes(import_module(f"poolbook.domain.events.{name}"))}
-    # By name, as the class that attrs made anew may still be there beside its first form.
-    ours = {f"{kind.__module__}.{kind.__qualname__}" for kind in kinds() if kind.__module__.startswith("poolbook.")}
-    assert ours <= {f"{kind.__module__}.{kind.__qualname__}" for kind in made}
+    assert {kind for kind in kinds() if kind.__module__.startswith("poolbook.")} <= made
     assert {kind.__name__ for kind in made} == {
-        name for name in events.__all__ if inspect.isclass(getattr(events, name)) and attrs.has(getattr(events, name))
+        name for name in events.__all__ if inspect.isclass(kind := getattr(events, name)) and fields_of(kind)
     }
 
 
@@ -42,7 +39,7 @@ def test_every_kind_of_event_says_what_it_is_and_what_its_fields_mean(name: str)
     said = documented(module)
     for kind in classes(module):
         assert kind.__doc__, kind.__name__
-        own = {one.name for one in attrs.fields(kind) if not one.inherited}
+        own = fields_of(kind).keys() & inspect.get_annotations(kind).keys()
         assert own == {field for field, meaning in said[kind.__name__].items() if meaning}, kind.__name__
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotCreated
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s

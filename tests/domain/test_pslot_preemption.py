@@ -6,6 +6,7 @@ import random
 
 import pytest
 from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.domain.classad import Context, parse
 from poolbook.domain.events import CycleHeld, JobExited, JobSignalled, SlotAdChanged, SlotTransitioned
@@ -103,7 +104,7 @@ def test_an_altered_preemption_is_found() -> None:
     position, cycle = log[at]
     assert isinstance(cycle, CycleHeld)
     for preempts in (("slot1_3@h",), (), ("slot1_2@h",), ("slot9_1@h", "slot1_2@h", "slot1_1@h")):
-        lie = evolve(cycle, matches=(evolve(cycle.matches[0], preempts=preempts),))
+        lie = replace(cycle, matches=(evolve(cycle.matches[0], preempts=preempts),))
         altered = [*log[:at], (position, lie), *log[at + 1 :]]
         assert examine(altered).violations, preempts
         assert not recheck(altered).sound, preempts

@@ -14,7 +14,7 @@ import pytest
 
 from poolbook import Pool
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.stores import head_of
+from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.log_paths import WriterLock
 
 Found = list[dict[str, str]]

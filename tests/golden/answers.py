@@ -15,15 +15,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from poolbook import Log, PoolbookError
-from poolbook.adapters.stores import open_log, verify_seal
+from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.state.state import Submitter
 from poolbook.replay.why import Answer, Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
+
+from ..event_fields import fields_of
 
 Answers = dict[str, Any]
 Told = tuple[int, Any]
@@ -43,13 +43,13 @@ _OF_NOW = {
 
 def today(name: str, kind: type[Any]) -> str:
     """Return the name that a field of an event of this kind has by now."""
-    return name if any(field.name == name for field in attrs.fields(kind)) else FIELDS.get(name, name)
+    return name if name in fields_of(kind) else FIELDS.get(name, name)
 
 
 def plain(value: Any) -> Any:
     """Return a value as JSON has it; bytes as their digest."""
-    if attrs.has(type(value)):
-        return {field.name: plain(getattr(value, field.name)) for field in attrs.fields(type(value))}
+    if fields := fields_of(type(value)):
+        return {name: plain(getattr(value, name)) for name in fields}
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, dict):
@@ -241,8 +241,7 @@ def as_kept(answers: Any) -> Any:
 
 def differences(kept: Any, event: Any, where: str = "") -> Iterator[str]:
     """Yield each field in which an event differs from what was kept of it: a field that came since has its default."""
-    if attrs.has(type(event)):
-        fields = {field.name: field for field in attrs.fields(type(event))}
+    if fields := fields_of(type(event)):
         before = {today(name, type(event)): value for name, value in kept.items()}
         for name in sorted(before.keys() | fields.keys()):
             place = f"{where}.{name}"
@@ -250,7 +249,7 @@ def differences(kept: Any, event: Any, where: str = "") -> Iterator[str]:
                 yield f"{place} is gone: it was {before[name]!r}"
             elif name in before:
                 yield from differences(before[name], getattr(event, name), place)
-            elif name not in MERGED and getattr(event, name) != _default(fields[name]):
+            elif name not in MERGED and getattr(event, name) != fields[name]:
                 yield f"{place} is new, and not its default: {getattr(event, name)!r}"
     elif isinstance(event, list | tuple) and not hasattr(event, "_asdict"):
         if len(kept) != len(event):
@@ -259,7 +258,3 @@ def differences(kept: Any, event: Any, where: str = "") -> Iterator[str]:
             yield from differences(old, new, f"{where}[{number}]")
     elif kept != as_kept(plain(event)):
         yield f"{where} is {event!r} and not {kept!r}"
-
-
-def _default(field: Any) -> Any:
-    return field.default.factory() if hasattr(field.default, "factory") else field.default

@@ -17,9 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
-
-from attrs import fields
 
 from poolbook import Pool, PoolbookError
 from poolbook.domain.events import Event
@@ -28,6 +25,7 @@ from poolbook.domain.state_machines import DIALECTS
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.virtual_world import SECOND, Behaviour
 
+from ..event_fields import fields_of
 from ..policy.cases import STORIES
 from ..policy.points import BEGIN, POLICIES, Point
 from ..policy.stories import do, told
@@ -42,16 +40,11 @@ def line_of(position: int, event: Event) -> str:
     """One event: its position, instant in seconds, kind, and what it says beyond its defaults."""
     kind = type(event)
     said = [
-        f"{one.name}={value!r}"
-        for one in fields(kind)
-        if one.name not in ("at", "writer") and (value := getattr(event, one.name)) != _default(one)
+        f"{name}={value!r}"
+        for name, default in fields_of(kind).items()
+        if name not in ("at", "writer") and (value := getattr(event, name)) != default
     ]
     return f"{position} {(event.at - BEGIN) / SECOND:g} {kind.__name__} {' '.join(said)}"
-
-
-def _default(attribute: Any) -> object:
-    default = attribute.default
-    return default.factory() if hasattr(default, "factory") else default
 
 
 def events_of(point: Point) -> Iterator[str]:

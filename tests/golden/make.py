@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 from tests.golden.answers import answers_of, keep_answers  # noqa: E402
 from tests.stores.samples import AT, KINDS, sample  # noqa: E402
 
-from poolbook.adapters.stores import open_log, verify_seal  # noqa: E402
+from poolbook.adapters.stores.opening import open_log, verify_seal  # noqa: E402
 from poolbook.adapters.stores.sqlite import open_sqlite  # noqa: E402
 from poolbook.domain.ports.log import LogError  # noqa: E402
 

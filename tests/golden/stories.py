@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from shutil import copy
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import WriterBegan
 from poolbook.domain.ports.log import Log
 

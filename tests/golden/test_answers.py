@@ -13,11 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
+from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook import Log
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.cycle import RULES
 
@@ -202,9 +203,9 @@ def test_a_difference_is_found(change: Callable[[Answers], Answers], found: list
 def test_a_difference_is_found_within_what_an_event_holds() -> None:
     match = e.Match("1.0", "slot1@h", 0.0)
     cycle = e.CycleHeld(7, "negotiated", "s-1", (match, match), ())
-    ((_, fields),) = events_of([(1, attrs.evolve(cycle, matches=(match, attrs.evolve(match, rank=2.0))))])
+    ((_, fields),) = events_of([(1, replace(cycle, matches=(match, evolve(match, rank=2.0))))])
     assert list(differences(fields, cycle)) == [".matches[1].rank is 0.0 and not 2.0"]
-    ((_, fields),) = events_of([(1, attrs.evolve(cycle, matches=(match,)))])
+    ((_, fields),) = events_of([(1, replace(cycle, matches=(match,)))])
     assert list(differences(fields, cycle)) == [".matches has 2 and not 1"]
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.stores import head_of, open_log, verify_seal
+from poolbook.adapters.stores.fast_head import head_of
+from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.condor_files.importing.result import ImportResult, Options
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Event, SourceFound, SourceRead
 from poolbook.domain.ports.log import Log
 

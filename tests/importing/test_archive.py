@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools.job_selection import holds
 from poolbook.adapters.runtime.views import views_current
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context, parse
 from poolbook.domain.events import AdsKept

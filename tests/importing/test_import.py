@@ -13,7 +13,7 @@ from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.condor_files.importing.folders import family_of
 from poolbook.adapters.condor_files.importing.time_zones import zone_of
 from poolbook.adapters.runtime.open_pool import open_pool_log
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import AdsKept, JobsLogged, SourceFound, SourceGap, SourceRead, SourceRefused
 from poolbook.domain.ports.log import Log, LogError, LogUnavailable
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.condor_files.importing.session import import_pool
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.replay.forensics.audit.examine import examine
 

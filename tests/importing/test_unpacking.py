@@ -14,7 +14,7 @@ import pytest
 from poolbook.adapters.condor_files.importing import content
 from poolbook.adapters.condor_files.importing.content import head_of, length_of, most_of, open_content, read_exactly
 from poolbook.adapters.condor_files.importing.driver import Importer
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 
 from ..together import together
 from .folders import UTC, entry, imported

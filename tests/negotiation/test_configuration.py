@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook import Pool
 from poolbook.adapters.library.pool_administration import Configured
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.decide import Refusal
@@ -208,7 +208,7 @@ def test_who_was_left_out_of_the_account_before_another_half_life_is_found_by_th
     pool.advance(HOUR)
     pool.handle(s.ConfigurePool(pool.id(), {"PRIORITY_HALFLIFE": "60"}))
     log = [
-        evolve(event, priorities={"idle@x": 49.0}) if isinstance(event, e.PrioritiesUpdated) else event
+        replace(event, priorities={"idle@x": 49.0}) if isinstance(event, e.PrioritiesUpdated) else event
         for event in pool.events()
     ]
     assert [one.rule for one in validate(iter(enumerate(log, 1)))] == ["priority"]

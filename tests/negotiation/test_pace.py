@@ -6,7 +6,7 @@ import pytest
 
 from poolbook import Pool
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.scenario import read as read_play

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.simulation import PlayEvent, ScenarioMachines, Simulation, play
 from poolbook.adapters.simulation.runner import lines
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.replay.scenario import PlayError, read
 from poolbook.replay.validation import examine
 

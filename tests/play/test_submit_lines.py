@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.adapters.simulation import PlayEvent, ScenarioMachines, Simulation, StepWarning, play
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.state.proc_ads import Variants
 from poolbook.replay.scenario import PlayError, read

@@ -18,7 +18,7 @@ from attrs import evolve
 
 from poolbook.adapters.simulation import FailedExpectation, PlayEvent, ScenarioMachines, Simulation, play
 from poolbook.adapters.simulation.runner import lines
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
 from poolbook.domain.ports.log import Log
 from poolbook.replay.narration.causes import CAUSES

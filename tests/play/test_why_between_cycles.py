@@ -9,7 +9,7 @@ import pytest
 
 from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.replay.scenario import read
 from poolbook.replay.why.answer import why
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from attrs import asdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
@@ -120,7 +120,7 @@ def lived(
 
 def told(event: e.Event) -> dict[str, Any]:
     """An event without the id of what it follows from."""
-    found = {"event": type(event).__name__, **asdict(event)}
+    found = {"event": type(event).__name__, **structs.asdict(event)}
     del found["stimulus"]
     return found
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.stores import open_log, verify_seal
+from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.events import BackfillExecuting, BackfillExited, Event, SlotTransitioned
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state.state import State

@@ -19,7 +19,7 @@ import pytest
 from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.library.pool import Pool
 from poolbook.adapters.machine.host import host_name, user_name
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import SlotAdChanged, SlotTransitioned
 
 from .real import Folder

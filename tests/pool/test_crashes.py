@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.stores import open_log, verify_seal
 from poolbook.adapters.stores.log_paths import WriterLock
+from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.events import Event, JobExecuting, JobExited
 from poolbook.domain.fold.evolve import fold
 from poolbook.replay.validation import validate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import JobDue, JobExecuting
 from poolbook.domain.fold.evolve import fold
 from poolbook.replay.validation import validate

@@ -10,7 +10,7 @@ import pytest
 
 from poolbook import Pool
 from poolbook.adapters.machine.host import host_name
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import DefragPolled, DrainBegan
 
 from .real import Folder

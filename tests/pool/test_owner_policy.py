@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine.host import host_name
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import (
     BenchmarksRan,
     Event,

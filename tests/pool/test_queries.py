@@ -12,7 +12,7 @@ import poolbook
 from poolbook.adapters.library.log import Log
 from poolbook.adapters.library.pool import Pool
 from poolbook.adapters.runtime.queries import LogBeginsLater, NotRecorded, Queries
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.replay.forensics.daemon_tables import NotKnown
 from poolbook.replay.forensics.imported_log import IMPORTED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import EarmarkEnded, JobExecuting, JobExited
 from poolbook.replay.validation import validate
 

@@ -31,7 +31,7 @@ from poolbook import (
     Refusal,
     UnknownThingError,
 )
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted, Event
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports.log import Log as Store

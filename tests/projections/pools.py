@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.views import open_tables
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.classad import ClassAd
 from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
@@ -56,7 +56,7 @@ def told(happens: list[Make]) -> list[e.Event]:
         elif isinstance(event, e.ClaimEnded):
             if event.slot not in holders:
                 continue
-            event = evolve(event, submitter=holders.pop(event.slot))
+            event = replace(event, submitter=holders.pop(event.slot))
         events.append(event)
     return events
 

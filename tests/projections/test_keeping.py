@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.runtime.views import catch_up, open_tables, rebuild, views_current, views_path
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted
 from poolbook.domain.ports.log import Log, LogError, LogUnavailable
 from poolbook.projections.checkpoint import reach, reached
@@ -165,10 +165,10 @@ def cut(url: str) -> None:
     older = f"{url}.older"
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(older, create=True)) as copy:
         copy.append([event for _, event in log.read(0, 100)])
-    replace(url, older)
+    put_in_place(url, older)
 
 
-def replace(url: str, other: str) -> None:
+def put_in_place(url: str, other: str) -> None:
     for suffix in ("-wal", "-shm", ".head"):
         Path(url + suffix).unlink(missing_ok=True)
     os.replace(other, url)
@@ -189,7 +189,7 @@ def another(url: str) -> None:
     events = [event for _, event in busy_pool("htcondor-25").events]
     with closing(open_log(other, create=True)) as copy:
         copy.append((events + events)[:length])
-    replace(url, other)
+    put_in_place(url, other)
 
 
 def altered(url: str) -> None:
@@ -198,9 +198,9 @@ def altered(url: str) -> None:
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other, create=True)) as copy:
         events = [event for _, event in log.read()]
         at, event = next((at, event) for at, event in enumerate(events) if isinstance(event, ClusterSubmitted))
-        events[at] = evolve(event, ad={})
+        events[at] = replace(event, ad={})
         copy.append(events)
-    replace(url, other)
+    put_in_place(url, other)
 
 
 def of_another_format(url: str) -> None:

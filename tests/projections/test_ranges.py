@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.projections import queue as queue_fold
@@ -51,7 +51,7 @@ def left(*procs: tuple[int, int], source: str = "Removed") -> e.Event:
 
 def of_old(event: e.JobsTransitioned | e.JobExited) -> e.Event:
     """An event of a log of format 1: those that have come to their end have left the queue with it."""
-    return attrs.evolve(event, left=True)
+    return replace(event, left=True)
 
 
 def began(proc: int) -> e.Event:
@@ -247,7 +247,7 @@ def placed(event: e.Event) -> e.Event:
     for gap, more in event.procs:
         procs.append((at + gap, at + gap + more))
         at += gap + more + 1
-    return attrs.evolve(event, procs=tuple(procs))
+    return replace(event, procs=tuple(procs))
 
 
 def shown(cluster: _Cluster) -> list[tuple[int, int, str]]:

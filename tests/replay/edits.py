@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import attrs
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.replay.validation import Violation, examine, validate
@@ -24,18 +24,18 @@ def edited(after: After) -> Iterator[tuple[int, e.Event]]:
     keys = {str(old): str(new) for new, (old, _) in enumerate(after, 1) if old is not None and old != new}
     for position, (_, event) in enumerate(after, 1):
         if isinstance(event, _KEYED) and event.key in keys:
-            event = attrs.evolve(event, key=keys[event.key])
+            event = replace(event, key=keys[event.key])
         if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and str(event.evidence) in keys:
-            event = attrs.evolve(event, evidence=int(keys[str(event.evidence)]))
+            event = replace(event, evidence=int(keys[str(event.evidence)]))
         if isinstance(event, e.SubmissionRefused) and str(event.evidence) in keys:
-            event = attrs.evolve(event, evidence=int(keys[str(event.evidence)]))
+            event = replace(event, evidence=int(keys[str(event.evidence)]))
         if isinstance(event, e.JobsTransformed):
             moved = tuple(int(keys.get(str(place), place)) for place in event.evidence)
-            event = attrs.evolve(event, evidence=moved)
+            event = replace(event, evidence=moved)
         if isinstance(event, e.JobsEdited) and event.noted:
-            event = attrs.evolve(event, noted=tuple(int(keys.get(str(place), place)) for place in event.noted))
+            event = replace(event, noted=tuple(int(keys.get(str(place), place)) for place in event.noted))
         if isinstance(event, e.Mailed) and str(event.mail) in keys:
-            event = attrs.evolve(event, mail=int(keys[str(event.mail)]))
+            event = replace(event, mail=int(keys[str(event.mail)]))
         yield position, event
 
 
@@ -94,14 +94,14 @@ def unseen_changes(
         tried[type(event)] += 1
         if type(event) not in wanted or tried[type(event)] > most:
             continue
-        for field in attrs.fields(type(event)):
-            for value in others(getattr(event, field.name)):
-                if (type(event), field.name) in unseen or getattr(event, field.name) == value:
+        for name in event.__struct_fields__:
+            for value in others(getattr(event, name)):
+                if (type(event), name) in unseen or getattr(event, name) == value:
                     continue
                 after: After = list(enumerate(log, 1))
-                after[index] = (index + 1, attrs.evolve(event, **{field.name: value}))
+                after[index] = (index + 1, replace(event, **{name: value}))
                 if not noticed(after):
-                    unseen.add((type(event), field.name))
+                    unseen.add((type(event), name))
     return unseen
 
 
@@ -145,7 +145,7 @@ def the(log: list[e.Event], kind: type[e.Event], nth: int = 0, **values: object)
 def change(kind: type[e.Event], nth: int = 0, **values: Any) -> Edit:
     def edit(log: list[e.Event]) -> None:
         place = the(log, kind, nth)
-        log[place] = attrs.evolve(log[place], **values)
+        log[place] = replace(log[place], **values)
 
     return edit
 

@@ -12,9 +12,10 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.replay.recheck_cycles import MOST, RecheckDifference, recheck
 
@@ -185,7 +186,7 @@ def cycle(nth: int, **values: object) -> Callable[[list[e.Event]], None]:
 
     def edit(log: list[e.Event]) -> None:
         held = [event for event in log if isinstance(event, e.CycleHeld) and event.matches[1:] and event.unmatched][nth]
-        log[log.index(held)] = attrs.evolve(held, **{name: value(held) for name, value in values.items()})  # type: ignore[operator]
+        log[log.index(held)] = replace(held, **{name: value(held) for name, value in values.items()})  # type: ignore[operator]
 
     return edit
 
@@ -205,7 +206,7 @@ def priority(log: list[e.Event]) -> None:
     event = log[place]
     assert isinstance(event, e.PrioritiesUpdated)
     name = next(iter(event.priorities))
-    log[place] = attrs.evolve(event, priorities=event.priorities | {name: event.priorities[name] + 1e-9})
+    log[place] = replace(event, priorities=event.priorities | {name: event.priorities[name] + 1e-9})
 
 
 def without(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
@@ -244,14 +245,14 @@ def test_what_was_altered_is_found(story: list[e.Event], edit: Callable[[list[e.
 def test_a_settings_alteration_shows_in_what_was_decided(story: list[e.Event]) -> None:
     founded = story[0]
     assert isinstance(founded, e.PoolFounded)
-    changed = attrs.evolve(founded, settings=founded.settings | {"PREEMPTION_REQUIREMENTS": "false"})
+    changed = replace(founded, settings=founded.settings | {"PREEMPTION_REQUIREMENTS": "false"})
     found = recheck([(1, changed), *enumerate(story[1:], 2)])
     assert found.differing > 0
     assert len(found.differences) <= MOST
 
 
 def test_a_cycle_of_other_rules_is_counted_and_not_taken_again(story: list[e.Event]) -> None:
-    log = [attrs.evolve(event, rules=99) if isinstance(event, e.CycleHeld) else event for event in story]
+    log = [replace(event, rules=99) if isinstance(event, e.CycleHeld) else event for event in story]
     held = sum(isinstance(event, e.CycleHeld) for event in log)
     found = recheck(enumerate(log, 1))
     assert found.sound

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.condor_files.importing.session import import_pool
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.state_machines import HOLD_CODES
 from poolbook.domain.state_machines.hold_codes import hold_advice
 from poolbook.replay.why.answer import why

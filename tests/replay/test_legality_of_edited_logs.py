@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 
-import attrs
 import pytest
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.replay.validation import RULES, examine
@@ -253,7 +253,7 @@ def test_wherever_a_field_is_changed_it_is_noticed(dialect: str) -> None:
 def test_a_violation_names_the_thing_the_rule_and_tells_the_story() -> None:
     log = list(sound("manual"))
     index, ended = next((i, event) for i, event in enumerate(log) if isinstance(event, e.ClaimEnded))
-    log[index] = attrs.evolve(ended, usage=7)
+    log[index] = replace(ended, usage=7)
     (violation,) = examine(enumerate(log, 1)).violations
     assert violation.position == index + 1
     assert violation.thing == ended.slot

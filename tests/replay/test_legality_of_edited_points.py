@@ -6,8 +6,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import attrs
 import pytest
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.replay.validation import RULES, examine
@@ -144,7 +144,7 @@ def test_an_event_that_stands_there_twice_is_noticed(dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
 def test_a_field_that_is_changed_is_noticed(dialect: str) -> None:
-    kinds = {*OF_POINTS, e.SlotTransitioned, e.ClaimMade, e.EvaluationRecorded}
+    kinds: set[type[e.Event]] = {*OF_POINTS, e.SlotTransitioned, e.ClaimMade, e.EvaluationRecorded}
     assert unseen_changes(sound(dialect), kinds) == set(CHANGED_UNSEEN)
 
 
@@ -158,7 +158,7 @@ def move(nth: int, row: str, **values: Any) -> Edit:
         place = [
             index for index, event in enumerate(log) if isinstance(event, e.SlotTransitioned) and event.row == row
         ][nth]
-        log[place] = attrs.evolve(log[place], **values)
+        log[place] = replace(log[place], **values)
 
     return edit
 
@@ -169,7 +169,7 @@ def note(of: str, **values: Any) -> Edit:
     def edit(log: list[e.Event]) -> None:
         events = enumerate(log)
         place = next(index for index, event in events if isinstance(event, e.EvaluationRecorded) and event.name == of)
-        log[place] = attrs.evolve(log[place], **values)
+        log[place] = replace(log[place], **values)
 
     return edit
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -64,7 +64,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 def any_of(kind: type[e.Event]) -> st.SearchStrategy[e.Event]:
     """Events of a kind, with any values."""
-    fields = {field.name: VALUES[str(field.type)] for field in attrs.fields(kind)}
+    types = {name: text for base in reversed(kind.__mro__) for name, text in inspect.get_annotations(base).items()}
+    fields = {name: VALUES[types[name]] for name in kind.__struct_fields__}
     return st.fixed_dictionaries(fields).map(lambda values: kind(**values))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import attrs
 import pytest
+from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.replay.validation import examine
@@ -37,7 +37,7 @@ def edited(kind: type[e.Event], **changes: object) -> Callable[[list[e.Event]], 
     def edit(events: list[e.Event]) -> list[e.Event]:
         rows = ("complete", "requeue", "hold", "leave")
         at = next(n for n, event in enumerate(events) if type(event) is kind and getattr(event, "row", "") in rows)
-        return [*events[:at], attrs.evolve(events[at], **changes), *events[at + 1 :]]  # type: ignore[arg-type]
+        return [*events[:at], replace(events[at], **changes), *events[at + 1 :]]
 
     return edit
 
@@ -47,7 +47,7 @@ def noted(name: str, **changes: object) -> Callable[[list[e.Event]], list[e.Even
 
     def edit(events: list[e.Event]) -> list[e.Event]:
         at = next(n for n, event in enumerate(events) if isinstance(event, e.EvaluationRecorded) and event.name == name)
-        return [*events[:at], attrs.evolve(events[at], **changes), *events[at + 1 :]]  # type: ignore[arg-type]
+        return [*events[:at], replace(events[at], **changes), *events[at + 1 :]]
 
     return edit
 

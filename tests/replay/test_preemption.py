@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-import attrs
 import pytest
+from attrs import evolve
+from msgspec.structs import replace
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.replay.listing import line, members
 from poolbook.replay.validation import examine
@@ -40,7 +41,7 @@ def hand_made(**values: Any) -> Edit:
             for index, event in enumerate(log)
             if isinstance(event, e.CycleHeld) and any(match.reason for match in event.matches)
         )
-        log[place] = attrs.evolve(event, matches=(attrs.evolve(event.matches[0], **values),))
+        log[place] = replace(event, matches=(evolve(event.matches[0], **values),))
 
     return edit
 

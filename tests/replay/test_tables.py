@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.cli import queries
 from poolbook.adapters.condor_files.daemon_tables import TableReader
 from poolbook.adapters.condor_tools.options import Refusal, UsageError
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Ad, Event, PoolFounded, SourceFound, TableWritten
 from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.daemon_tables import DaemonTable, NotKnown, jobs_of, queue, tables

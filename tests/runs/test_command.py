@@ -13,7 +13,7 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.condor_files.importing.result import Options
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 
 from ..importing.folders import TRACES
 from ..replay.virtual_point import PointPool

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.log_writer import Answer
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.config import read
 from poolbook.domain.negotiator.pool_configuration import followed

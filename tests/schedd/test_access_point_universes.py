@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook import Behaviour, Pool
 from poolbook.domain.events import EvaluationRecorded, JobActivated
@@ -154,7 +154,7 @@ def test_a_job_that_began_by_another_expression_than_the_pool_s_is_found() -> No
     pool.submit(JobUniverse=LOCAL)
     begun(pool)
     edited = [
-        (place, evolve(one, expression="TotalLocalJobsRunning < 2") if isinstance(one, EvaluationRecorded) else one)
+        (place, replace(one, expression="TotalLocalJobsRunning < 2") if isinstance(one, EvaluationRecorded) else one)
         for place, one in pool.log.read()
     ]
     (found,) = examine(edited).violations

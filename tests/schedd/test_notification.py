@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack

@@ -12,7 +12,8 @@ from uuid import uuid4
 
 from attrs import frozen
 
-from poolbook.adapters.stores import Problem, open_log, verify_seal
+from poolbook.adapters.stores.opening import open_log, verify_seal
+from poolbook.adapters.stores.verification import Problem
 from poolbook.domain.ports.log import Log
 
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES", "")

@@ -6,10 +6,11 @@ import types
 from collections.abc import Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-import attrs
 from hypothesis import strategies as st
 
 from poolbook.domain.events import TOPICS, Event, SlotAdChanged, WriterBegan
+
+from ..event_fields import fields_of
 
 AT = 1_763_000_000_000_000
 """Microseconds since 1970: an instant in November 2025."""
@@ -19,7 +20,7 @@ KINDS: list[type[Event]] = [kind for kind in TOPICS.values() if kind is not Writ
 
 def sample(kind: type[Event], number: int) -> Event:
     """An event of this kind; the same for the same number."""
-    return kind(**{field.name: _filled(hint, field.name, number) for field, hint in _fields(kind)})
+    return kind(**{name: _filled(hint, name, number) for name, hint in _fields(kind)})
 
 
 def samples(count: int, first: int = 0) -> list[Event]:
@@ -51,12 +52,12 @@ def _filled(hint: Any, name: str, number: int) -> Any:
         return tuple(_filled(item, name, number + i) for i, item in enumerate(items))
     if origin in (Union, types.UnionType):
         return _filled(inner[0], name, number) if number % 2 else None
-    return hint(**{field.name: _filled(of, field.name, number) for field, of in _fields(hint)})
+    return hint(**{name: _filled(of, name, number) for name, of in _fields(hint)})
 
 
-def _fields(kind: type[Any]) -> Sequence[tuple[Any, Any]]:
+def _fields(kind: type[Any]) -> Sequence[tuple[str, Any]]:
     hints = get_type_hints(kind)
-    return [(field, hints[field.name]) for field in attrs.fields(kind)]
+    return [(name, hints[name]) for name in fields_of(kind)]
 
 
 # Hypothesis: the same, of any value that a field may have.
@@ -88,8 +89,8 @@ def _any(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def any_of(kind: type[Any]) -> st.SearchStrategy[Any]:
-    """Any object of an attrs class."""
-    return st.builds(kind, **{field.name: _any(hint) for field, hint in _fields(kind)})
+    """Any object of a class with fields."""
+    return st.builds(kind, **{name: _any(hint) for name, hint in _fields(kind)})
 
 
 any_event: st.SearchStrategy[Event] = st.one_of(*map(any_of, KINDS))

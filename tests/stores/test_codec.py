@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from attrs import frozen
 from hypothesis import given
 
 from poolbook.adapters.stores.codec import UPCASTS, Codec, Upcast
@@ -71,27 +70,24 @@ def test_what_cannot_be_read_names_its_position(topic: str, state: bytes, error:
 # Upcasting: three releases of one kind of event --------------------------------------------------
 
 
-@frozen
-class Ate0(Event):
+class Ate0(Event, frozen=True):
     """The first release's: what was eaten, as one text."""
 
-    stream = "meals"
+    stream: ClassVar[str] = "meals"
     food: str
 
 
-@frozen
-class Ate1(Event):
+class Ate1(Event, frozen=True):
     """The second's: a list."""
 
-    stream = "meals"
+    stream: ClassVar[str] = "meals"
     foods: tuple[str, ...]
 
 
-@frozen
-class Ate(Event):
+class Ate(Event, frozen=True):
     """Today's: with amounts, and with a field that has a default."""
 
-    stream = "meals"
+    stream: ClassVar[str] = "meals"
     amounts: dict[str, int]
     raw: bytes = b"\xff"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.stores import head_of, open_log, verify_seal
 from poolbook.adapters.stores import log_paths as beside
+from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.location import EXTRA, Location, locate
-from poolbook.adapters.stores.opening import mark_of
+from poolbook.adapters.stores.opening import mark_of, open_log, verify_seal
 from poolbook.domain.ports.log import Head, LogDamaged, LogError, LogNewer, LogUnavailable
 
 from ..together import together
@@ -183,7 +183,7 @@ def imported(program: str, *names: str) -> set[str]:
 
 def test_head_of_an_sqlite_log_loads_no_library_but_sqlite3(sqlite: Place) -> None:
     sqlite.open().append(samples(1))
-    program = f"from poolbook.adapters.stores import head_of\nassert head_of({sqlite.url!r})[1] == 1"
+    program = f"from poolbook.adapters.stores.fast_head import head_of\nassert head_of({sqlite.url!r})[1] == 1"
     heavy = {"attrs", "attr", "msgspec", "eventsourcing", "psycopg", "poolbook.domain.events"}
     assert imported(program, "sqlite3", *heavy) == {"sqlite3"}
 
@@ -199,7 +199,7 @@ def test_head_of_an_sqlite_log_loads_no_library_but_sqlite3(sqlite: Place) -> No
 )
 def test_a_store_does_not_load_anothers_library(tmp_path: Path, url: str, loaded: set[str]) -> None:
     program = (
-        "from poolbook.adapters.stores import open_log\nfrom poolbook.domain.ports.log import LogError\n"
+        "from poolbook.adapters.stores.opening import open_log\nfrom poolbook.domain.ports.log import LogError\n"
         f"try: open_log({url.format(folder=tmp_path)!r}, create={'nobody' not in url})\nexcept LogError: pass"
     )
     assert imported(program, "sqlite3", "psycopg") == loaded

@@ -16,7 +16,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from poolbook.adapters.runtime.views import views_path
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.ports.log import LogUnavailable
 
 from .. import forked

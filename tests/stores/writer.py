@@ -10,7 +10,7 @@ import sys
 
 from tests.stores.samples import AT, changed
 
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.ports.log import Fenced
 
 

@@ -13,7 +13,7 @@ from poolbook import Pool
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.decide import Refusal

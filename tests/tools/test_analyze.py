@@ -12,7 +12,7 @@ from poolbook.adapters.condor_tools import queue
 from poolbook.adapters.condor_tools.analyze import Judged, Slots, steps, wrapped
 from poolbook.adapters.condor_tools.autoclusters import by_their_ads
 from poolbook.adapters.condor_tools.options import UsageError
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, parse, unparse
 from poolbook.domain.negotiator.told_reasons import rejection_reason

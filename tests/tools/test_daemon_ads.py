@@ -23,7 +23,7 @@ from poolbook.adapters.condor_tools.daemon_ads import (
 from poolbook.adapters.condor_tools.status_tables import VIEWS
 from poolbook.adapters.library.pool import Pool as LivePool
 from poolbook.adapters.runtime.pool_ads import recent
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd
 from poolbook.replay.forensics.imported_log import IMPORTED

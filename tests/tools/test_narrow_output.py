@@ -9,7 +9,7 @@ import pytest
 from poolbook.adapters.cli import play as play_command
 from poolbook.adapters.cli.log_commands import why
 from poolbook.adapters.cli.run_report import ClusterResult
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted
 from poolbook.replay.outcomes import outcomes_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools.daemon_ads import Pool, negotiator_ad
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.projections.views import CycleRow
 

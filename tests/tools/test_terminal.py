@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.condor_files.importing.result import Options
 from poolbook.adapters.condor_tools.terminal import columns, folded, has_colour, painted, visible, width_of
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 
 from .. import forked
 from ..importing.folders import TRACES

@@ -11,9 +11,11 @@ from attrs import define, field
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.log_writer import Answer
-from poolbook.adapters.runtime.userlog import UserLogs, event_text, stamps
+from poolbook.adapters.runtime.userlog import event_text
+from poolbook.adapters.runtime.userlog.event_text import stamps
+from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.adapters.runtime.views import catch_up, open_tables
-from poolbook.adapters.stores import open_log
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.config import read
 from poolbook.domain.events import Event
 from poolbook.domain.negotiator.pool_configuration import followed

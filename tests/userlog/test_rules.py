@@ -11,7 +11,7 @@ from typing import Any
 import htcondor2
 import pytest
 
-from poolbook.adapters.runtime.userlog import UserLogs
+from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.adapters.runtime.userlog.logged_clusters import without
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s

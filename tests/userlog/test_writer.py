@@ -19,8 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.runtime.userlog import UserLogError, UserLogs, UserLogWriter, files, stamps, unwritable
-from poolbook.adapters.runtime.userlog.checkpoint import PROGRESS
+from poolbook.adapters.runtime.userlog import files
+from poolbook.adapters.runtime.userlog.checkpoint import PROGRESS, UserLogError
+from poolbook.adapters.runtime.userlog.event_text import stamps
+from poolbook.adapters.runtime.userlog.files import unwritable
+from poolbook.adapters.runtime.userlog.fold import UserLogs
+from poolbook.adapters.runtime.userlog.writer import UserLogWriter
 from poolbook.domain import events as e
 from poolbook.domain.events import Event
 

@@ -34,10 +34,9 @@ from ...runtime.commands import is_served, is_written
 from ...runtime.config_sources import VARIABLE, config_files, environment_settings
 from ...runtime.configuration import load
 from ...runtime.queries import Queries
-from ...stores import open_log
 from ...stores.location import Location, locate, shown
 from ...stores.log_paths import LogPaths, WriterLock, log_paths
-from ...stores.opening import check_mark, mark_of
+from ...stores.opening import check_mark, mark_of, open_log
 from .checks import Book, Facts, Machine, Program, Settings, Volume, Waiting
 
 _PER_MIB = 2**20

@@ -12,9 +12,9 @@ from ....domain.decision.draft import Refusal
 from ....domain.ports.log import AlreadyServed, Log, LogUnavailable
 from ...library.polling import looks, pauses
 from ...runtime.views import views_current
-from ...stores import open_log
 from ...stores.location import locate, shown
 from ...stores.log_paths import WriterLock
+from ...stores.opening import open_log
 from .driver import Importer, begin_import
 from .result import ImportResult, Options, Progress
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
+from msgspec.structs import replace
 
 from ....domain import events as e
 from ....domain.imported import job_event_log
@@ -235,7 +236,7 @@ def ads_of_queue(log: Log, cluster: int, at: int | None, only: int | None = None
         own = [operation for operation in event.operations if _is_of_cluster(operation[1], cluster, only)]
         told = tuple(operation for operation in own if operation[0] not in (DESTROY_AD, LOG_SEQUENCE))
         if told:
-            table.take(evolve(event, operations=told))
+            table.take(replace(event, operations=told))
         for _, key, _, _ in own:
             if key != cluster_key(cluster):
                 written[int(key.partition(".")[2])] = position, event
