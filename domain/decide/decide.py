@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 
 from ..decision.draft import Draft, Tables
 from ..events import BackfillExited, Event, JobSignalled, SlotEvent
-from ..negotiator import pool_configuration, submitter_commands
+from ..negotiator import submitter_commands
 from ..ports import stimuli as s
 from ..ports.sensor_readings import Sense, nothing
 from ..schedd import (
@@ -30,6 +30,12 @@ from ..state.state import State
 from . import founding, timers
 
 # Rules that take long to load, and that not every command or pool needs.
+
+
+def _configure_pool(draft: Draft, stimulus: s.ConfigurePool) -> None:
+    from ..negotiator.pool_configuration import configure_pool
+
+    configure_pool(draft, stimulus)
 
 
 def _submit(draft: Draft, stimulus: s.Submit) -> None:
@@ -55,7 +61,7 @@ _RULES: dict[type[s.Stimulus], Callable[..., None]] = {
     s.AddMachine: machines.add_machine,
     s.RemoveMachine: machines.remove_machine,
     s.Reconfigure: machines.reconfigure,
-    s.ConfigurePool: pool_configuration.configure_pool,
+    s.ConfigurePool: _configure_pool,
     s.Drain: draining.drain,
     s.CancelDrain: draining.cancel_drain,
     s.ShutDown: shutdown.shut_down,

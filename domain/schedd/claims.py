@@ -18,7 +18,7 @@ from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import Signature, significance, words
 from ..negotiator.idle_jobs import waiting
 from ..negotiator.job_limits import room
-from ..negotiator.matches import ReadsOfKinds, evidence, job_ad
+from ..negotiator.match_evidence import ReadsOfKinds, evidence, job_ad
 from ..startd import time_limits
 from ..startd.backfill_client import is_in_the_way
 from ..startd.claiming import HELD, accept_claim, job_gone, queue_claim, rank_of, release, wait_for_client

@@ -19,7 +19,7 @@ from ..decision.draft import Draft, Refusal, job_id
 from ..events import ClaimMade, ClaimsEarmarked, EarmarkEnded
 from ..negotiator.accounting import first_factor
 from ..negotiator.autoclusters import significance, words
-from ..negotiator.matches import job_ad
+from ..negotiator.match_evidence import job_ad
 from ..ports.stimuli import RunNow
 from ..startd.claiming import accept_claim, carve_claimable, limits_of, rank_of, release
 from ..startd.dynamic_slots import remaining, requested_resources, weight_of
