@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -9,6 +10,7 @@ from json import dumps
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..bounded_text import read_text
 from ..condor_tools.cells import Setting, date, length
 from ..condor_tools.formats import (
     ads_form,
@@ -33,10 +35,10 @@ from ..condor_tools.options import (
     parse,
     whole_number,
 )
-from ..condor_tools.userprio_records import Record, ad_of, read_file, rolled_up
-from ..condor_tools.userprio_table import DETAILS, MOST, Wanted, table
+from ..runtime.accounting_records import Record, ad_of, of_texts, rolled_up
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
 from .common import log_of, setting, shown
+from .userprio_table import DETAILS, MOST, Wanted, table
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -296,6 +298,27 @@ def slot_list(slots: Sequence[tuple[str, int]], setting: Setting) -> Iterator[st
 
 
 _SECOND = 1_000_000
+
+
+def read_file(path: str) -> list[Record]:
+    """Read the records in a file that condor_userprio -long or `poolbook userprio -long` wrote. Raise `UsageError` if
+    it cannot be read, or holds no such ads."""
+    try:
+        found = of_text(read_text(path))
+    except OSError as error:
+        raise UsageError(f"poolbook userprio -inputfile {path}: {error.strerror}") from None
+    if not any("Name" in record for record in found):
+        raise UsageError(f"poolbook userprio -inputfile {path}: no ads of submitters; `userprio -long` prints them")
+    return found
+
+
+def of_text(text: str) -> list[Record]:
+    blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
+    found = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
+    return of_texts({part[1]: part[2] for part in parts if part} for parts in found)
+
+
+_ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)
 
 
 def userprio(argv: Sequence[str]) -> int:

@@ -1,21 +1,278 @@
-"""Make the ads of a pool's own daemons and slots from its views and, for what these lack, its log."""
+"""Make the ads of a pool's own daemons, users and slots, which condor_status shows, from its views and its log.
+
+A pool is one process here, which does the work of all of HTCondor's daemons. Their ads have what the log and its views
+record, under HTCondor's names, and no attribute that nobody counts. The negotiator's ad has the statistics of the last
+cycles in the log: a cycle that decided nothing leaves no event there, and none takes any time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from datetime import tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..condor_tools import daemon_ads as tool
-from ..condor_tools.daemon_ads import defrag_ads, negotiator_ad
+from ...domain.classad import ClassAd
+from ...domain.defrag.choice import BADPUT, UNCLAIMED
+from ...domain.defrag.settings import DefragPolicy, policy_in_force
+from ...domain.state.defrag import Defrag
+from ..condor_tools.cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ...domain.ports.log import Log
     from ...projections.views import Views
 
+WINDOW = 1200
+"""Seconds of HTCondor's Recent... attributes: STATISTICS_WINDOW_SECONDS."""
+_STATES = {
+    "RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED),
+    "IdleJobs": (IDLE,),
+    "HeldJobs": (HELD,),
+}
+
+
+_APART = {"local": "Local", "scheduler": "Scheduler"}
+"""Universes whose jobs are counted apart, with what their counts' names have in them."""
+
+
+class Pool(NamedTuple):
+    """A pool at an instant: its name, the time, and since when it is served (None: it is not); in seconds."""
+
+    name: str
+    now: int
+    since: int | None
+
+
+class Count(NamedTuple):
+    """A submitter's number of jobs in a JobStatus. ``universe``: local or scheduler, whose jobs count apart; empty
+    for all others."""
+
+    submitter: str
+    owner: str
+    universe: str
+    status: int
+    jobs: int
+
+
+class Recent(NamedTuple):
+    """Job starts and completions of the last ``WINDOW`` seconds."""
+
+    started: int
+    completed: int
+
+
+def daemon_ad(kind: str, name: str, machine: str, pool: Pool) -> ClassAd:
+    from ..machine.host import CONDOR_VERSION, condor_platform
+
+    ad = ClassAd({"MyType": kind, "Name": name, "Machine": machine})
+    ad["CondorVersion"], ad["CondorPlatform"] = CONDOR_VERSION, condor_platform()
+    ad["MyCurrentTime"] = pool.now
+    if pool.since is not None:
+        ad["DaemonStartTime"] = pool.since
+    return ad
+
+
+def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = "") -> int:
+    return sum(count.jobs for count in counts if count.status in statuses and count.universe == universe)
+
+
+def _by_state(counts: list[Count]) -> dict[str, int]:
+    """Return the numbers of running, idle and held jobs. Held ones are not told apart by their universes."""
+    found = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
+    found["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _APART)
+    return found
+
+
+def _apart(counts: list[Count], prefix: str = "") -> dict[str, int]:
+    """Return the numbers of running and idle jobs of the access point's own universes."""
+    found = {}
+    for universe, name in _APART.items():
+        found[f"{prefix}{name}JobsRunning"] = _jobs(counts, _STATES["RunningJobs"], universe)
+        found[f"{prefix}{name}JobsIdle"] = _jobs(counts, (IDLE,), universe)
+    return found
+
+
+def scheduler_ad(pool: Pool, counts: list[Count], recent: Recent) -> ClassAd:
+    ad = daemon_ad("Scheduler", pool.name, pool.name, pool)
+    states = _by_state(counts)
+    ad.update({f"Total{name}": jobs for name, jobs in states.items()})
+    ad.update(_apart(counts, "Total"))
+    ad["TotalRemovedJobs"] = _jobs(counts, (REMOVED,))
+    ad["TotalJobAds"] = sum(count.jobs for count in counts)
+    ad["TotalFlockedJobs"] = 0  # there is no flocking
+    ad["ShadowsRunning"] = states["RunningJobs"]
+    ad["NumOwners"] = ad["NumUsers"] = len({count.owner for count in counts})
+    ad.update({"RecentJobsStarted": recent.started, "RecentJobsCompleted": recent.completed})
+    return ad
+
+
+def submitter_ads(pool: Pool, counts: list[Count]) -> list[ClassAd]:
+    """Return an ad for each submitter that has jobs in the queue, by name."""
+    found = []
+    for name in sorted({count.submitter for count in counts}):
+        own = [count for count in counts if count.submitter == name]
+        ad = daemon_ad("Submitter", name, pool.name, pool)
+        ad["ScheddName"] = pool.name
+        ad.update({**_by_state(own), **_apart(own), "FlockedJobs": 0})
+        found.append(ad)
+    return found
+
+
+def collector_ad(pool: Pool, counts: list[Count], slots: list[ClassAd]) -> ClassAd:
+    ad = daemon_ad("Collector", pool.name, pool.name, pool)
+    states = [text(slot, "State") for slot in slots]
+    ad.update({name: jobs for name, jobs in _by_state(counts).items() if name != "HeldJobs"})
+    ad.update({f"Hosts{state}": states.count(state) for state in ("Claimed", "Owner", "Unclaimed")})
+    ad["HostsTotal"] = ad["MachineAds"] = len(slots)
+    ad["SubmitterAds"] = len({count.submitter for count in counts})
+    return ad
+
+
+_DETECTED = ("DetectedCpus", "DetectedMemory")
+_OF_A_STARTD = ("Arch", "OpSys", "OpSysAndVer", "CondorVersion", "CondorPlatform", *_DETECTED, "DetectedGPUs",
+                "TotalCpus", "TotalMemory", "TotalGPUs")  # fmt: skip
+_IN_USE = ("Cpus", "Memory", "GPUs")
+
+
+def master_ad(pool: Pool, machine: str, own: Mapping[str, str]) -> ClassAd:
+    """Return a machine's master ad. ``own``: the texts of the machine's ad."""
+    return _with(daemon_ad("DaemonMaster", machine, machine, pool), own, _DETECTED)
+
+
+def startd_ad(pool: Pool, machine: str, own: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
+    """Return a machine's startd ad: its resources, and those in use. ``own``: the texts of the machine's ad."""
+    ad = _with(daemon_ad("StartD", machine, machine, pool), own, _OF_A_STARTD)
+    here = [slot for slot in slots if text(slot, "Machine") == machine]
+    ad["TotalSlots"] = len(here)
+    used = [slot for slot in here if "PublicClaimId" in slot]
+    for name in _IN_USE:
+        ad[f"TotalInUse{name}"] = sum(number(slot, name) or 0 for slot in used)
+    return ad
+
+
+def _with(ad: ClassAd, own: Mapping[str, str], names: Iterable[str]) -> ClassAd:
+    from ...domain.state.caches import ad_of
+
+    said = ad_of({name: own[name] for name in names if name in own})
+    for name in said:
+        ad[name] = said[name]
+    return ad
+
+
+SHOWN = 3
+"""HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH."""
+_PREFIX = "LastNegotiationCycle"
+_NO_TIME: dict[str, float] = {
+    "CpuTime": 0.0,
+    **{f"Phase{number}{what}": zero for number in range(1, 5) for what, zero in (("CpuTime", 0.0), ("Duration", 0))},
+    "PrefetchCpuTime": 0.0,
+    "PrefetchDuration": 0,
+}
+_NOBODY = ("ScheddsOutOfTime", "SubmittersFailed", "SubmittersOutOfTime")
+_COUNTED = ("SubmittersShareLimit", "SubmittersMatchLimit")
+"""Counted in the log; HTCondor's ad has the names of the first, and not the second."""
+
+
+_NO_LIMITS: Mapping[str, float] = {}
+
+
+class Cycle(Protocol):
+    """The fields of ``projections.views.CycleRow`` that are needed here."""
+
+    @property
+    def statistics(self) -> dict[str, float]: ...
+
+
+def negotiator_ad(
+    pool: Pool, cycles: Sequence[Cycle], limits: Mapping[str, float] = _NO_LIMITS, name: str = ""
+) -> ClassAd:
+    """Return the ad of a pool's negotiator, or of one of several (``name``).
+
+    :param cycles: the last cycles, the last one first; one more than is shown, for the end of the one before
+    :param limits: what is held of each concurrency limit, which HTCondor's negotiator says where it is asked for
+        priorities (Accountant::ReportLimits)
+    """
+    ad = daemon_ad("Negotiator", name or pool.name, pool.name, pool)
+    ends = [int(cycle.statistics.get("End", 0)) for cycle in cycles]
+    for back, cycle in enumerate(cycles[:SHOWN]):
+        period = ends[back] - ends[back + 1] if back + 1 < len(ends) else 0
+        for what, value in _of_cycle(cycle.statistics, period).items():
+            ad[f"{_PREFIX}{what}{back}"] = value
+    for name, units in limits.items():
+        ad[f"ConcurrencyLimit_{name.replace('.', '_')}"] = units
+    return ad
+
+
+def _of_cycle(statistics: dict[str, float], period: int) -> dict[str, float | str]:
+    found: dict[str, float | str] = {**_NO_TIME, **dict.fromkeys(_NOBODY, "")}
+    for name, value in statistics.items():
+        if name not in _COUNTED:
+            found[name] = int(value) if value == int(value) else value
+    matches, duration = statistics.get("Matches", 0), statistics.get("Duration", 0)
+    found["MatchRate"] = matches / duration if duration > 0 else 0.0
+    found["MatchRateSustained"] = matches / period if period > 0 else 0.0
+    found["Period"] = period
+    if statistics.get(_COUNTED[0], 0) == 0:
+        found[_COUNTED[0]] = ""
+    return found
+
+
+# The Defrag ad: what the state tells of all polls, under the names that the reference's daemon publishes.
+#
+# Source: ``DefragStats`` and ``Defrag::publish``. The manual's page of these attributes calls two of them otherwise:
+# AvgDrainingUnclaimedTime is AvgDrainingUnclaimed, MeanDrainedArrived is MeanDrainedArrival (a rate, machines a
+# second).
+
 _SECOND = 1_000_000
+
+
+def statistics(defrag: Defrag, policy: DefragPolicy, now: int) -> dict[str, Any]:
+    """Return the attributes at an instant in microseconds, with their values. Times are seconds."""
+    present = deepcopy(defrag)
+    present.advance(now, policy.interval)
+    lifetime = (now - defrag.since) // _SECOND
+    return {
+        "DaemonStartTime": defrag.since // _SECOND,
+        "DaemonLastReconfigTime": defrag.configured // _SECOND,
+        "UpdateSequenceNumber": 1 + (lifetime // policy.update_interval if policy.update_interval > 0 else 0),
+        "StatsLifetime": lifetime,
+        "RecentStatsLifetime": present.span.seconds,
+        "DrainSuccesses": present.successes.total,
+        "RecentDrainSuccesses": present.successes.recent,
+        "DrainFailures": present.failures.total,
+        "RecentDrainFailures": present.failures.recent,
+        "MachinesDraining": len(defrag.draining),
+        "MachinesDrainingPeak": defrag.most_draining,
+        "WholeMachines": len(defrag.whole),
+        "WholeMachinesPeak": defrag.most_whole,
+        BADPUT: defrag.costs.get(BADPUT, 0.0),
+        UNCLAIMED: defrag.costs.get(UNCLAIMED, 0.0),
+        "MeanDrainedArrival": defrag.arrivals.mean,
+        "MeanDrainedArrivalSD": defrag.arrivals.deviation,
+        "DrainedMachines": defrag.arrivals.machines,
+        "RecentDrainsList": _latest(("when", "who", "what"), defrag.drains),
+        "RecentCancelsList": _latest(("when", "who"), defrag.cancels),
+    }
+
+
+def _latest(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> list[ClassAd]:
+    return [ClassAd(dict(zip(names, record, strict=True))) for record in reversed(records)]
+
+
+def defrag_ads(pool: Pool, defrag: Defrag, settings: Mapping[str, str]) -> list[ClassAd]:
+    """Return the ad, if the pool defragments.
+
+    :param settings: the pool's settings in force
+    """
+    policy = policy_in_force(settings)
+    if policy is None:
+        return []
+
+    ad = daemon_ad("Defrag", policy.name, policy.name.rpartition("@")[2], pool)
+    ad.update(statistics(defrag, policy, pool.now * 1_000_000))
+    return [ad]
 
 
 class Source(Protocol):
@@ -46,23 +303,23 @@ class _Gathered:
         self.queries, self.views, self.now, self.timezone = queries, queries.views, now, timezone
 
     @cached_property
-    def pool(self) -> tool.Pool:
+    def pool(self) -> Pool:
         from .commands import is_served
 
         since = _since(self.queries.log) if is_served(self.queries.url) else None
-        return tool.Pool(self.views.pool().name, self.now, since)
+        return Pool(self.views.pool().name, self.now, since)
 
     @cached_property
-    def counts(self) -> list[tool.Count]:
-        return [tool.Count(*row) for row in self.views.counts()]
+    def counts(self) -> list[Count]:
+        return [Count(*row) for row in self.views.counts()]
 
     @cached_property
     def slots(self) -> list[ClassAd]:
         return list(self.views.slot_ads(self.now, self.timezone))
 
     def schedulers(self) -> list[ClassAd]:
-        lately = recent(self.queries.log, (self.now - tool.WINDOW) * _SECOND)
-        return [tool.scheduler_ad(self.pool, self.counts, lately)]
+        lately = recent(self.queries.log, (self.now - WINDOW) * _SECOND)
+        return [scheduler_ad(self.pool, self.counts, lately)]
 
     def negotiators(self) -> list[ClassAd]:
         from ...domain.state.negotiators import names, several, short
@@ -75,8 +332,7 @@ class _Gathered:
 
     def accounting(self) -> list[ClassAd]:
         from ...domain.state.negotiators import names
-        from ..condor_tools.userprio_records import ad_of
-        from .accounting_records import current_records
+        from .accounting_records import ad_of, current_records
 
         named = names(self.views.pool().settings)
         ads = [ad_of(record) for name in named for record in current_records(self.views, self.now, whose=name)]
@@ -87,11 +343,11 @@ class _Gathered:
 
 _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
     "Defrag": lambda own: defrag_ads(own.pool, *own.views.defrag()),
-    "Collector": lambda own: [tool.collector_ad(own.pool, own.counts, own.slots)],
-    "Submitter": lambda own: tool.submitter_ads(own.pool, own.counts),
-    "StartD": lambda own: [tool.startd_ad(own.pool, *machine, own.slots) for machine in own.views.machines().items()],
+    "Collector": lambda own: [collector_ad(own.pool, own.counts, own.slots)],
+    "Submitter": lambda own: submitter_ads(own.pool, own.counts),
+    "StartD": lambda own: [startd_ad(own.pool, *machine, own.slots) for machine in own.views.machines().items()],
     "Scheduler": _Gathered.schedulers,
-    "DaemonMaster": lambda own: [tool.master_ad(own.pool, *machine) for machine in own.views.machines().items()],
+    "DaemonMaster": lambda own: [master_ad(own.pool, *machine) for machine in own.views.machines().items()],
     "Negotiator": _Gathered.negotiators,
     "Machine": lambda own: own.slots,
     "Accounting": _Gathered.accounting,
@@ -105,7 +361,7 @@ def _since(log: Log) -> int | None:
     return began[-1] // _SECOND if began else None
 
 
-def recent(log: Log, since: int) -> tool.Recent:
+def recent(log: Log, since: int) -> Recent:
     """Return the job starts and completions of the log from an instant on (microseconds)."""
     from ...domain.events import JobActivated, JobExited
 
@@ -117,4 +373,4 @@ def recent(log: Log, since: int) -> tool.Recent:
     found = [event for _, event in log.read(behind) if isinstance(event, JobActivated | JobExited)]
     started = sum(isinstance(event, JobActivated) for event in found)
     completed = sum(isinstance(event, JobExited) and event.target == "Completed" for event in found)
-    return tool.Recent(started, completed)
+    return Recent(started, completed)

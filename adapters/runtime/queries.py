@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...replay.usage.evictions import Told
     from ...replay.usage.preemptions import Preemption
     from ...replay.why import Judged
-    from ..condor_tools.userprio_records import Record
+    from .accounting_records import Record
     from .archived_ads import Sieve
     from .verdicts import Verification
 
@@ -267,7 +267,7 @@ class Queries:
         from .accounting_records import current_records, past_records
 
         if self.imported:
-            from ..condor_tools.userprio_records import recorded
+            from .accounting_records import recorded
 
             found, last = recorded(self.log, at)
             return AccountantRecords(found, last if at is None else at)
@@ -299,7 +299,7 @@ class Queries:
         from ...domain.state.accounting_groups import group_names
 
         if self.imported:
-            from ..condor_tools.userprio_records import recorded, standing_of
+            from .accounting_records import recorded, standing_of
 
             records, _ = recorded(self.log)
             return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]

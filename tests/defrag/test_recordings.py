@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.condor_tools.daemon_ads import statistics
+from poolbook.adapters.runtime.pool_ads import statistics
 from poolbook.domain.defrag.candidates import SlotAd, rank_of
 from poolbook.domain.defrag.choice import Before, Cost, Decision, Habits, Spent, averages, choose, rates
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled

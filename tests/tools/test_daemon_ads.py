@@ -10,19 +10,19 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import status
 from poolbook.adapters.condor_tools.cells import HELD, IDLE, RUNNING, TRANSFERRING_OUTPUT
-from poolbook.adapters.condor_tools.daemon_ads import (
+from poolbook.adapters.condor_tools.status_tables import VIEWS
+from poolbook.adapters.library.pool import Pool as LivePool
+from poolbook.adapters.runtime.pool_ads import (
     Count,
     Pool,
     Recent,
     collector_ad,
     master_ad,
+    recent,
     scheduler_ad,
     startd_ad,
     submitter_ads,
 )
-from poolbook.adapters.condor_tools.status_tables import VIEWS
-from poolbook.adapters.library.pool import Pool as LivePool
-from poolbook.adapters.runtime.pool_ads import recent
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools.daemon_ads import Pool, negotiator_ad
+from poolbook.adapters.runtime.pool_ads import Pool, negotiator_ad
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.projections.views import CycleRow

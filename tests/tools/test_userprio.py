@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.cli import userprio
+from poolbook.adapters.cli.userprio import of_text
+from poolbook.adapters.cli.userprio_table import DETAILS
 from poolbook.adapters.condor_tools.cells import Setting
-from poolbook.adapters.condor_tools.userprio_records import of_text
-from poolbook.adapters.condor_tools.userprio_table import DETAILS
 
 from ..importing.feeding import content
 from ..together import together

@@ -11,9 +11,9 @@ from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
 from ...domain.state.accounting_groups import NO_GROUP
-from .cells import LAST_YEAR, date
-from .layout import Column, Layout, laid_out
-from .userprio_records import Record, number
+from ..condor_tools.cells import LAST_YEAR, date
+from ..condor_tools.layout import Column, Layout, laid_out
+from ..runtime.accounting_records import Record, number
 
 # -- the details ---------------------------------------------------------------------------------------------------
 
