@@ -324,13 +324,13 @@ def _make_true(found: Configuration, arguments: Arguments, url: str, folder: Pat
     from ...domain.coverage.settings import subject
     from ...domain.ports.log import LogError
     from ..runtime.history_file import begin
-    from ..runtime.views import views_current
+    from ..runtime.queries import Queries
 
     names = {name.upper() for name in arguments.words}
     if not names.isdisjoint(("HISTORY", "SPOOL", "LOCAL_DIR")) and os.access(folder, os.W_OK):
         try:
-            with views_current(url) as views:
-                begin(folder, found, views)
+            with Queries(url) as queries:
+                begin(folder, found, queries.views)
         except (LogError, OSError) as error:
             print(f"condor_config_val: the history file cannot be written: {error}", file=sys.stderr)
     for name in sorted(names):
