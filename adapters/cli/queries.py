@@ -284,7 +284,7 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
     names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
     if not names:
         return
-    from ...domain.state.job_ad import LIVED
+    from ...domain.state.lived_attributes import LIVED
     from ...domain.suggestions import did_you_mean
 
     missing = {lower: name for lower, name in names.items() if lower not in LIVED}

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from ...domain.events import Event
 from ...domain.schedd.constraints import AskedAhead, AskFirst, Patience
-from ...domain.state.job_ad import job_procs
+from ...domain.state.job_procs import job_procs
 
 MOST = 1000
 """Jobs that a decision asks one by one: some 30 ms."""

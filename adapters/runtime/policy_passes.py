@@ -20,7 +20,7 @@ from ...domain.decision.draft import context_at
 from ...domain.ports.stimuli import EvaluateJobPolicies
 from ...domain.schedd.periodic_policy import concerns
 from ...domain.schedd.policy_times import began, next_pass, running_change, waiting_change
-from ...domain.state.job_ad import job_procs
+from ...domain.state.job_procs import job_procs
 from ...domain.state.schedd_settings import MAX_INTERVAL, TIMESLICE, pace
 from ...domain.state.state import RUNS, State
 

@@ -24,7 +24,7 @@ from ...domain.startd.policy_rounds import drain_can_advance, interval, next_rou
 from ...domain.startd.settings import MICROSECONDS, setting
 from ...domain.startd.slot_policy import SlotPolicy
 from ...domain.state.caches import Caches
-from ...domain.state.job_ad import job_procs
+from ...domain.state.job_procs import job_procs
 from ...domain.state.state import Machine, State
 
 

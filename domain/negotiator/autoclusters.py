@@ -20,7 +20,7 @@ from ..classad.analysis import references_found
 from ..classad.tree import Literal
 from ..state.caches import Caches, expression
 from ..state.cluster import Cluster
-from ..state.job_ad import LIVED
+from ..state.lived_attributes import LIVED
 from ..state.proc_ads import unpack
 from ..state.state import Slot, State
 from .settings import Negotiator, settings_of

@@ -19,7 +19,7 @@ from ..decision.draft import Draft, Refusal, ranges
 from ..events import Ad, JobsEdited
 from ..ports.stimuli import Edit
 from ..state.cluster import Cluster
-from ..state.job_ad import LIVED
+from ..state.lived_attributes import LIVED
 from ..state.schedd_settings import GUARDED, IGNORE_SECURE, SYSTEM_IMMUTABLE, SYSTEM_PROTECTED, SYSTEM_SECURE
 from ..state.settings import super_users
 from .crontab import ATTRIBUTES

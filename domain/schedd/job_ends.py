@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from ..decision.draft import ranges
 from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
-from ..state.job_ad import TERMINAL, job_procs
+from ..state.job_ad import TERMINAL
+from ..state.job_procs import job_procs
 from ..state.state import State
 
 Jobs = tuple[tuple[int, Procs], ...]

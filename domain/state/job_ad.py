@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping
 
 from ..events import (
-    ClusterSubmitted,
     Event,
     JobActivated,
     JobExecuting,
@@ -23,7 +22,6 @@ from ..events import (
     JobsDeferred,
     JobsEdited,
     JobsMaterialized,
-    JobsTransformed,
     JobsTransitioned,
     JobTransferBegan,
     JobTransferEnded,
@@ -38,29 +36,6 @@ TERMINAL = frozenset({"Removed", "Completed"})
 OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 Changes = dict[str, str]
-
-_LIVED = (
-    "BytesRecvd BytesSent CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu "
-    "CumulativeRemoteUserCpu CumulativeSlotTime CumulativeSuspensionTime CurrentHosts DiskProvisioned DiskUsage "
-    "EnteredCurrentStatus ExitBySignal ExitCode ExitReason ExitSignal ExitStatus FirstJobMatchDate "
-    "GPUsProvisioned HoldReason HoldReasonCode HoldReasonSubCode ImageSize InitialJobStatus InitialWaitDuration "
-    "JobCoolDownExpiration NumJobCoolDowns "
-    "JobCurrentFinishTransferInputDate JobCurrentFinishTransferOutputDate JobCurrentStartTransferInputDate "
-    "JobCurrentStartTransferOutputDate NumInputTransferStarts NumOutputTransferStarts TransferInFinished "
-    "TransferInStarted TransferInputFileCounts TransferInputStats TransferOutFinished TransferOutStarted "
-    "TransferOutputStats TransferringInput TransferringOutput "
-    "JobCurrentStartDate JobCurrentStartExecutingDate JobLastStartDate JobMaterializeDate JobRunCount "
-    "JobStartDate JobStatus LastHoldReason LastHoldReasonCode LastHoldReasonSubCode LastJobStatus LastMatchTime "
-    "LastPublicClaimId LastReleaseReason LastRemoteHost LastRemoteWallClockTime LastSuspensionTime "
-    "LastVacateTime MachineAttrCpus0 MachineAttrSlotWeight0 MemoryProvisioned MemoryUsage NumHolds "
-    "NumHoldsByReason NumJobCompletions NumJobMatches NumJobStarts NumShadowStarts NumSystemHolds NumVacates "
-    "NumVacatesByReason NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason "
-    "RemoteHost RemoteSysCpu RemoteUserCpu RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize "
-    "ShadowBday TotalSuspensions VacateReason VacateReasonCode VacateReasonSubCode "
-)
-LIVED = frozenset(name.lower() for name in _LIVED.split())
-"""The attributes, in small letters, that a job's life changes: all that these folds and the decisions may set."""
-
 
 COOL_DOWNS = "NumJobCoolDowns"
 EXPIRATION = "JobCoolDownExpiration"
@@ -521,13 +496,3 @@ EXPANDED = "MATCH_EXP_"
 def begun(ad: Mapping[str, str]) -> dict[str, str]:
     """The ad with which a job's processes begin: what was filled in stands where it was asked for."""
     return {**ad, **{name.removeprefix(EXPANDED): text for name, text in ad.items() if name.startswith(EXPANDED)}}
-
-
-def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:
-    """The cluster and the processes that `event` is about; None if it is not about jobs."""
-    if isinstance(event, JobsTransitioned | JobsEdited | JobsDeferred | JobsMaterialized | JobsTransformed):
-        return event.cluster, event.procs
-    if isinstance(event, ClusterSubmitted):
-        return event.cluster, () if event.factory else ((0, event.count - 1),)
-    proc = getattr(event, "proc", None)
-    return None if proc is None else (event.cluster, ((proc, proc),))  # type: ignore[attr-defined]

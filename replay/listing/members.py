@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from ...domain import events as e
 from ...domain.ports.log import Log
-from ...domain.state.job_ad import job_procs
+from ...domain.state.job_procs import job_procs
 from ..narration.causes import cause_words
 from ..narration.wording import EVER, instant, iso
 from .wanted import Wanted

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from ...domain import events as e
 from ...domain.imported.job_event_log import ENTRIES
 from ...domain.imported.record_sources import KINDS as REPORT_KINDS
-from ...domain.state.job_ad import job_procs, unquoted
+from ...domain.state.job_ad import unquoted
+from ...domain.state.job_procs import job_procs
 from ...domain.state_machines import DIALECTS
 from ...domain.state_machines.drain import OPEN
 from ...domain.state_machines.job import UNSUBMITTED

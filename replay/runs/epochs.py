@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.state.job_ad import STATUS_NUMBERS, Changes, at_exit, fold_job, job_procs, quoted, seconds, whole
+from ...domain.state.job_ad import STATUS_NUMBERS, Changes, at_exit, fold_job, quoted, seconds, whole
+from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
 

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from ...domain import events as e
 from ...domain.fold.evolve import evolve
-from ...domain.state.job_ad import job_procs
+from ...domain.state.job_procs import job_procs
 from ...domain.state.state import Activation, Slot, State
 from ...domain.state_machines import (
     HTCONDOR_25,

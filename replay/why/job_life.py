@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 
 from ...domain import events as e
-from ...domain.state.job_ad import EXPIRATION, TERMINAL, Changes, fold_job, job_procs, unquoted
+from ...domain.state.job_ad import EXPIRATION, TERMINAL, Changes, fold_job, unquoted
+from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import HOLD_CODES, LEFT
 from ...domain.state_machines.hold_codes import VACATE_CODES

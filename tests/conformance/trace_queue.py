@@ -28,7 +28,8 @@ from poolbook.domain.events import Ad, JobsLogged
 from poolbook.domain.negotiator.pool_configuration import submissions
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.factories import LIMITS
-from poolbook.domain.state.job_ad import LIVED, unquoted
+from poolbook.domain.state.job_ad import unquoted
+from poolbook.domain.state.lived_attributes import LIVED
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import for_submissions
 from poolbook.domain.state.state import State

@@ -272,7 +272,7 @@ def test_what_must_always_hold_of_a_pool_holds_at_length() -> None:
 
 def test_what_a_life_changes_is_what_is_named_so() -> None:
     """`LIVED` names every attribute that a job's life sets: else jobs could be taken for alike that are not."""
-    from poolbook.domain.state.job_ad import LIVED
+    from poolbook.domain.state.lived_attributes import LIVED
 
     from .pools import JOB
 

@@ -20,7 +20,7 @@ from poolbook.domain.schedd.job_commands import selected
 from poolbook.domain.schedd.job_constraints import meeting
 from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.cluster import Cluster
-from poolbook.domain.state.job_ad import job_procs
+from poolbook.domain.state.job_procs import job_procs
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from poolbook.domain.events import JobMeasured
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.job_ad import LIVED
+from poolbook.domain.state.lived_attributes import LIVED
 from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour

@@ -297,7 +297,7 @@ def test_why_tells_of_it_in_each_of_its_steps() -> None:
     )
     assert "set apart for job 3.0" in told(pool, "slot1_2@h", whole=True)
     pool.advance(30)
-    assert "Nothing came of job 3.0 running at once: the jobs that had to go did not" in told(pool, "3.0")
+    assert "Nothing came of job 3.0 running at once: the jobs to be evicted did not" in told(pool, "3.0")
     assert now(pool, "2.1", "1.2", "1.3") == ""
     pool.advance(0)
     assert "was made for job 2.1 of what the jobs that had to go for it had held" in told(pool, "2.1")
