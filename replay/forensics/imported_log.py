@@ -111,6 +111,11 @@ class PlaceNames:
         place = place_of(stimulus)
         return "" if place is None else self.source(place.source).kind(place.source)
 
+    def machine(self, stimulus: str) -> str:
+        """Return the machine of the record's source; empty for an event of no import."""
+        place = place_of(stimulus)
+        return "" if place is None else self.source(place.source).found[place.source].machine
+
     def name(self, stimulus: str) -> str:
         """Return the place of the record for people; empty for an event of no import or an unknown source."""
         place = place_of(stimulus)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ...domain import events as e
 from ...domain.errors import PoolbookError
@@ -68,7 +68,8 @@ class UnknownThingError(PoolbookError, LookupError):
 @frozen
 class Sentence:
     """What happened at an instant (microseconds), by the event at ``position``: the code of its words (``words``), and
-    the facts in them. ``cause`` and ``stimulus`` are the event's, ``places`` the records of a real pool that say so."""
+    the facts in them. ``cause`` and ``stimulus`` are the event's, ``places`` the records of a real pool that say so.
+    ``later`` are facts that only later records have: other sentences of a life tell them, and an answer in this one."""
 
     at: int
     position: int
@@ -77,6 +78,7 @@ class Sentence:
     cause: str
     stimulus: str
     places: tuple[str, ...] = ()
+    later: dict[str, str] = field(factory=dict)
 
     @property
     def text(self) -> str:
@@ -88,6 +90,11 @@ class Sentence:
         """The sentence with its evidence, and with the places of the records that it rests on."""
         places = f" [{', '.join(self.places)}]" if self.places else ""
         return fill(WORDS[self.code], self.facts, verbose=True) + places
+
+    @property
+    def in_hindsight(self) -> Sentence:
+        """The sentence with the facts that only later records have."""
+        return evolve(self, facts=self.facts | self.later)
 
     def as_dict(self) -> dict[str, object]:
         """Give the sentence to programs."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from attrs import define, field
 
@@ -21,7 +21,8 @@ from ...domain.ports.log import Log
 from ..forensics.audit.tolerances import AFTERWARDS, SECOND, UNSAVED
 from ..forensics.imported_log import PlaceNames
 from ..narration.sentences import Told
-from ..narration.wording import EVER, instant
+from ..narration.wording import EVER
+from .run import Death
 from .slot_records import LATER, Slots, left_for
 
 _LOGS: Final = {
@@ -31,29 +32,6 @@ _LOGS: Final = {
 
 
 Heard = Callable[[], Sequence[Told]]  #: what else a daemon told, read if it is needed
-
-
-class Death(NamedTuple):
-    """A daemon's death: of which daemon, on which machine (of a starter the slot, of a shadow nothing); when it was
-    heard of last (0: that is not known) and when it was known; and the record that tells of it."""
-
-    daemon: str
-    where: str
-    since: int
-    at: int
-    how: str  #: the signal, if its parent tells
-    position: int
-    stimulus: str
-    known: str = "it began anew"  #: by what it was known
-
-    def words(self, zone: tzinfo = UTC) -> str:
-        """What happened, as the rest of a sentence."""
-        name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
-        if self.how:
-            return f"{name} died at {instant(self.at, zone)} ({self.how})"
-        if not self.since:
-            return f"{name} died before {instant(self.at, zone)}, when {self.known}"
-        return f"{name} died between {instant(self.since, zone)} and {instant(self.at, zone)}, when {self.known}"
 
 
 @define
@@ -127,9 +105,11 @@ class Deaths:
         """The deaths of a machine's master that a daemon of it found."""
         for position, event in self._daemons(machine, daemon):
             if _said(event) == "ended" and event.facts.get("orphaned"):
-                since = max((one.at for _, one in self._by_master(machine) if one.at <= event.at), default=0)
+                told = [one for _, one in self._by_master(machine) if one.at <= event.at]
+                last = max(told, key=lambda one: one.at, default=None)
+                since, heard = (0, "") if last is None else (last.at, last.stimulus)
                 known = f"its {daemon} found it gone"
-                yield Death("master", machine, since, event.at, "", position, event.stimulus, known)
+                yield Death("master", machine, since, event.at, "", position, event.stimulus, known, heard)
 
     def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
         """What a machine's master tells."""
@@ -205,9 +185,9 @@ class Deaths:
             before = [*same, *(told for told in heard_last if told[0] < position and self._same_log(told[1], event))]
             if not before or self._gap(max(before, key=lambda told: told[0])[1], event):
                 continue
-            since = max(told[1].at for told in before)
-            if since <= ended + LATER:
-                yield Death(daemon, machine, since, event.at, "", position, event.stimulus)
+            last = max((told[1] for told in before), key=lambda told: told.at)
+            if last.at <= ended + LATER:
+                yield Death(daemon, machine, last.at, event.at, "", position, event.stimulus, heard=last.stimulus)
 
     def _same_log(self, event: e.Event, other: e.Event) -> bool:
         return self.places.chain(event.stimulus) == self.places.chain(other.stimulus)

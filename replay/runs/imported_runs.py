@@ -414,8 +414,7 @@ def _explained(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     ask = partial(deaths.of_run, run.slot, run.job, run.began, run.ended, moves, hints.attended, told=hints.entries)
     death = ask() if cause.weak else None
     if death is not None:
-        words = death.words(deaths.zone)
-        known = (words, death.stimulus)
-        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=death.stimulus, death=known)
+        words, place = death.words(deaths.zone), death.stimulus
+        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=words, stimulus=place, death=death)
     said = run.said or (next(iter(reasons), "") if cause.weak else "")
     return evolve(run, outcome=run.outcome if cause.weak else EVICTED, cause=cause, said=said)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from datetime import UTC, tzinfo
 from itertools import count, takewhile
 from typing import Final, NamedTuple
 
@@ -30,6 +31,14 @@ class Next(NamedTuple):
     job: str
     user: str
     stimulus: str
+
+    @property
+    def stimuli(self) -> tuple[str, ...]:
+        return (self.stimulus,)
+
+    def words(self, _: tzinfo = UTC) -> str:
+        """Return which job it was, and whose."""
+        return f"job {self.job}{f' of {self.user}' if self.user else ''}"
 
 
 class Begun(NamedTuple):
@@ -121,9 +130,10 @@ class Slots:
                 return Begun(event.at, event.facts["job"], user, slot, position, event.stimulus)
         return None
 
-    def next_job(self, slot: str, job: str, run: list[Told]) -> Next | None:
-        """The job for which one had to go: the slot went from it to the next claim without becoming free."""
-        last = run[-1] if run else None
+    def next_job(self, slot: str, job: str, at: int, run: list[Told]) -> Next | None:
+        """The job for which one had to go at an instant: the slot went from it to the next claim without becoming
+        free."""
+        last = run[-1] if left_for(run, at) else None
         if last is None or not isinstance(last[1], e.SlotTransitioned):
             return None
         if state(last[1].source) != "Preempting" or state(last[1].target) != "Claimed":
@@ -140,10 +150,10 @@ class Slots:
                     return Next(position, event.at, event.facts["job"], user, event.stimulus)
         return None
 
-    def eviction(self, slot: str, job: str, at: int, run: list[Told]) -> tuple[dict[str, str], list[str]]:
-        """Find why a slot let a job go at an instant, as the slot's log has it, and the places of that: ``why`` in
-        plain words, ``moved`` in the startd's, the job that came ``next``. `run`: what that log has of the run."""
-        left = left_for(run, at)
+    def eviction(self, at: int, run: list[Told]) -> tuple[dict[str, str], list[str]]:
+        """Find why a slot let a job go at an instant, as the slot's log had it then, and the places of that: ``why`` in
+        plain words, ``moved`` in the startd's. `run`: what that log has of the run."""
+        left = [told for told in left_for(run, at) if told[1].at // SECOND <= at // SECOND]
         if not left:
             return {}, []
         facts: dict[str, str] = {}
@@ -153,12 +163,7 @@ class Slots:
             plain = next((words for _, reason in said if (words := meaning(reason))), "")
             went = f"the slot went to {left[-1][1].target}"
             facts |= {"why": plain, "moved": f"{went}: {texts}"} if plain else {"why": texts, "moved": went}
-        next_job = self.next_job(slot, job, run)
-        also = [event.stimulus for event, _ in said]
-        if next_job is not None:
-            facts["next"] = f"job {next_job.job}{f' of {next_job.user}' if next_job.user else ''}"
-            also.append(next_job.stimulus)
-        return facts, also
+        return facts, [event.stimulus for event, _ in said]
 
 
 def _activates(event: e.Event, job: str) -> bool:

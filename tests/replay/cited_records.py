@@ -16,7 +16,9 @@ from poolbook.replay.why import Sentence
 
 SECOND: Final = 1_000_000
 NEAR: Final = 60  #: what a sentence cites besides its own record happened at most so many seconds before or after it
-WHY: Final = 10  #: the end of a run is told at the instant when its slot was free; what it cites says why
+APART: Final = {"run_over": 10, "over_there": 10, "jobs_like_it": 600, "others_ran": 600}
+"""Codes of sentences -> how many seconds later they may be than their own record: the end of a run is told at the
+instant when its slot was free, and matches when the jobs began that were given the slots."""
 ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
 """How the last line of a record begins, in files whose records have several lines."""
 
@@ -34,8 +36,13 @@ SAYS: Final = {
     "log_started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
     "end_untold": r"^001 \({header}\.\d+\) .* Job executing on host",
     "log_matched": r"Matched {named} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
-    "log_evicted": r"^004 \({header}\.\d+\) .* Job was evicted",
-    "log_evicted_said": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
+    "log_evicted": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
+    "log_requeued": r"^004 \({header}\.\d+\) .* Job terminated and was requeued",
+    "later_next": r"{alone}: State change: claim-activation protocol successful",
+    "later_died": r"STARTING UP$|died due to signal|Starter pid \d+ died|EXITING WITH|died with signal",
+    "schedd_forgot": r"^\d\d\d \({header}\.\d+\) ",
+    "starter_saw_checkpoint": r"Process exited, pid=\d+, {how_word}",
+    "cools_down": r"JobCoolDownExpiration {cooled}$",
     "log_ended": r"^005 \({header}\.\d+\) .* Job terminated.*{how}",
     "log_held": r"^012 \({header}\.\d+\) .* Job was held\.\n\t{reason}"
     r"|Job {job} going into Hold state \(code \d+,-?\d+\): {reason}",
@@ -96,15 +103,40 @@ class Cited:
         path, kind = self._paths[name if colon else place]
         lines, first = text_of(path), int(line) - 1
         last = first
+        if kind == "queue":  # a transaction
+            last = next((number for number in range(first, len(lines)) if lines[number].startswith("106 ")), first)
+        if lines[first].endswith("STARTING UP"):  # what it says of itself
+            last = first + 12
+        while kind == "job_ads" and lines[last + 1]:
+            last += 1
         while kind in ENDS and last + 1 < len(lines) and not lines[last].startswith(ENDS[kind]):
             last += 1
         return kind, "\n".join(lines[first : last + 1])
+
+    def with_slot(self, place: str, text: str) -> str:
+        """A record, with the name of the slot for the id of its claim, which earlier lines of its file have with it."""
+        claim = re.search(r"job \S+ on (<[^>]*>#\d+#\d+)", text)
+        named = claim and self.before(place, rf"(\S+@\S+) {re.escape(claim[1])}", most=1 << 30)
+        return text.replace(claim[1], f"{named[1]} {claim[1]}") if claim and named else text
+
+    def users(self, cluster: str) -> set[str]:
+        """Whose a cluster's jobs are, as daemons have it."""
+        pattern = re.compile(rf"(?:Matched|Rejected) {cluster}\.\d+ (\S+) |for job {cluster}\.\d+ on .* for (\S+), ")
+        logs = (
+            text_of(path) for path, kind in self._paths.values() if kind in ("matchlog", "negotiatorlog", "schedlog")
+        )
+        return {user for log in logs for line in log for found in pattern.findall(line) for user in found if user}
+
+    def lines_before(self, place: str, most: int) -> str:
+        """What stands before a place in its file."""
+        name, _, line = place.rpartition(":")
+        return "\n".join(text_of(self._paths[name][0])[max(0, int(line) - 1 - most) : int(line) - 1])
 
     def before(self, place: str, pattern: str, most: int = 60) -> re.Match[str] | None:
         """The last line before a place that a pattern fits."""
         name, _, line = place.rpartition(":")
         lines = text_of(self._paths[name][0])
-        found = (re.search(pattern, lines[at]) for at in range(int(line) - 1, max(0, int(line) - most), -1))
+        found = (re.search(pattern, lines[at]) for at in range(int(line) - 1, max(-1, int(line) - 1 - most), -1))
         return next((match for match in found if match), None)
 
 
@@ -123,16 +155,16 @@ def faults(name: str, sentence: Sentence, cited: Cited) -> Iterator[str]:
         return
     own, *others = sentence.places
     kind, text = cited.record(own)
-    if kind in ("history", "epochs", "job_ads", "queue"):
+    if kind in ("history", "epochs", "job_ads", "queue") and sentence.code != "cools_down":
         if str(sentence.at // SECOND) not in text and sentence.code != "shown":
             yield f"{own} has no such instant"
         return
     pattern = expected(name, sentence)
     if pattern is None:
         yield f"nobody says what {sentence.code} must cite"
-    elif not re.search(pattern, text, re.DOTALL | re.MULTILINE):
+    elif not re.search(pattern, cited.with_slot(own, text), re.DOTALL | re.MULTILINE):
         yield f"{own} does not say {pattern}"
-    if apart(sentence.at, text) > (WHY if sentence.code in ("run_over", "over_there") else 0):
+    if apart(sentence.at, text) > APART.get(sentence.code, 0):
         yield f"{own} is of another instant than {clock(sentence.at)}"
     negotiated = cited.before(own, r"Request (\d+)\.(\d+):") if "Successfully matched" in text else None
     if negotiated and f"{int(negotiated[1])}.{int(negotiated[2])}" not in (sentence.full, name, *named_in(sentence)):
@@ -149,6 +181,14 @@ def also_says(name: str, sentence: Sentence, place: str, cited: Cited) -> Iterat
     """The same of what a sentence cites besides its own record."""
     kind, text = cited.record(place)
     slot = sentence.facts.get("slot") or name
+    heard = re.search(r"died between \S+ (\S+) and", sentence.full)
+    if heard and heard[1] in text.split("\n")[0]:
+        return  # when a daemon was heard of last
+    if sentence.code in ("jobs_like_it", "others_ran") and kind == "startlog":
+        begun = cited.before(place, r": Remote job ID is ([\d.]+)")
+        if begun is None or begun[1] not in sentence.facts["jobs"] or "claim-activation" not in text:
+            yield f"{place} starts another job than {sentence.facts['jobs']}"
+        return
     if kind == "startlog":
         daemon = re.search(r"condor_startd .* STARTING UP|Starter pid \d+ (died|exited)", text)
         if not daemon and f" {short(slot)}: " not in text:
@@ -194,10 +234,14 @@ def expected(name: str, sentence: Sentence) -> str | None:
     facts["named"] = next(iter(re.findall(r"\d+\.\d+", facts.get("other", ""))), facts.get("job", ""))
     facts["started"] = facts["ended"] = next(iter(re.findall(r"\d+\.\d+", words)), "")
     facts["user"] = words.partition(" holds it")[0]
+    facts["cooled"] = (
+        str(int(datetime.fromisoformat(facts["until"] + "+00:00").timestamp())) if sentence.code == "cools_down" else ""
+    )
     facts["starter"] = next(iter(re.findall(r"starter (\d+)", facts.get("facts", ""))), "")
-    facts["said_first"] = re.split(r" \(code | \(by ", facts.get("said", ""))[0]
+    facts["said_first"] = re.split(r" \(code | \(by ", facts.get("said", "") or facts.get("log", ""))[0]
+    facts["said_first"] = facts["said_first"].removeprefix("no reason")
     facts["how_word"] = facts.get("how", "").replace("code ", "status ")
-    if sentence.code == "starter_saw_end":
+    if sentence.code in ("starter_saw_end", "starter_saw_checkpoint"):
         facts["how_word"] = facts["how_word"].replace(" ", "=")
     facts["how"] = facts.get("how", "").replace("code ", "return value ")
     if facts.get("reason", "") in ("", "no reason given"):

@@ -22,7 +22,8 @@ from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
 
-from ..importing.folders import recorded
+from ..audit.test_honest_recordings import unpacked
+from ..importing.folders import imported, recorded
 from ..sampling import some, spread
 from ..together import together
 
@@ -150,7 +151,7 @@ def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
         "life, with where each record stands.",
         "alice@pool submitted it to access. [job.log:1]",
         "The negotiator had nothing for it, 2 times until 2026-11-20 22:36:46, the last time: no match found. "
-        "[NegotiatorLog:4, NegotiatorLog:8]",
+        "[NegotiatorLog:8, NegotiatorLog:4]",
         f"The negotiator matched it with {SLOT}. [NegotiatorLog:10]",
         f"The access point started a shadow for it (pid 4711), for {SLOT}. [SchedLog:40]",
         f"It started on {SLOT}. [job.log:3]",
@@ -325,7 +326,7 @@ def test_a_shadow_that_was_killed_is_not_explained_by_what_its_slot_did_long_aft
     )
 
 
-@together(("seconds", "told_of_slot"), [(11, False), (14, False), (15, True), (17, True), (26, True), (28, False)])
+@together(("seconds", "told_of_slot"), [(11, False), (14, False), (15, False), (17, True), (26, True), (28, False)])
 def test_an_eviction_is_explained_by_a_transition_within_seconds_of_it(seconds: int, told_of_slot: bool) -> None:
     evicted = entry(seconds, 9, 4, EVICTED)
     (text,) = [t for t in told(log_of([*LOGGED[:2], evicted, *OF_SLOT]), "1.0") if t.startswith("It was evicted")]
@@ -371,6 +372,53 @@ def test_a_shadow_that_finds_its_job_again_leaves_it_on_its_slot() -> None:
         assert not [text for text in texts if " on ." in text or "on  " in text]
 
 
+def test_an_eviction_is_from_the_slot_of_the_error_though_another_slot_was_given_in_the_same_second() -> None:
+    logged = [
+        LOGGED[0],
+        entry(17, 9, 21, "Error from starter on slot3@node:\n\tFailed to transfer files\n\tCode 13 Subcode 2"),
+        entry(17, 13, 4, "Job was evicted. Code 13 Subcode 2\n\t(0) CPU times\n\tReason: Transfer failed"),
+        LOGGED[3],
+    ]
+    for first in (7, 17):  # its shadow may begin in that second, too
+        shadows = [
+            report(first, 40, "shadow_began", source=SCHEDD, slot="slot3@node", shadow="1"),
+            report(17, 50, "shadow_began", source=SCHEDD, slot="slot2@node", shadow="2"),
+        ]
+        life = told(log_of([*logged, *shadows]), "1.0")
+        assert [text.partition(";")[0] for text in life if "was evicted" in text][-1] == (
+            "It was evicted from slot3@node"
+        )
+
+
+def packed(name: str, folder: Path) -> Log:
+    return imported(unpacked(TRACES.parent / "honest" / f"{name}.tar.xz", folder))[0]
+
+
+def test_an_exit_code_that_says_that_a_checkpoint_was_written_is_not_that_of_the_job(tmp_path: Path) -> None:
+    answer, *life = told(packed("one-25-l-transfer-checkpoint", tmp_path), "4.1")
+    assert "with code 0 (memory" in answer and "but" not in answer
+    assert [text.partition(". [")[0] for text in life if "code 85" in text] == [
+        f"It wrote a checkpoint on slot1@localhost after {ran}, and ended with code 85 to be started again"
+        for ran in ("3 s", "6 s")
+    ]
+
+
+def test_a_job_that_cools_down_is_said_to_wait_until_that_is_over(tmp_path: Path) -> None:
+    log = packed("fault-mixed-1", tmp_path)
+    for job, until in (("2.0", "22:05:38"), ("3.0", "22:06:03")):
+        answer, *life = told(log, job)
+        words = f"It cools down until 2026-11-26 {until}: no negotiation cycle considers it before then."
+        assert words in answer and "No record" not in answer
+        assert any(text.startswith(words) for text in life)
+    assert "cools down" not in told(log, "9.0")[0]  # it did so, and was considered since then
+
+
+def test_only_one_access_points_job_of_a_number_is_told_of(tmp_path: Path) -> None:
+    answer, *life = told(packed("many-01-plain", tmp_path), "2.0")
+    assert "but" not in answer
+    assert not [text for text in life if "ap2" in text]
+
+
 def test_a_match_that_led_to_another_jobs_run_or_came_after_the_start_is_not_its_cause() -> None:
     matched = report(8, 10, "matched", source=NEGOTIATOR, proc=5, slot=SLOT)
     of_other = entry(9, 11, 1, EXECUTE, proc=5)
@@ -386,7 +434,7 @@ def test_matches_by_which_jobs_like_it_ran_are_one_sentence_that_says_which() ->
     texts = told(log_of([LOGGED[0], *matched, rejected, *OF_SLOT[:2], *started]), "1.0")
     assert [text for text in texts if "gave" in text or "matched" in text] == [
         f"The negotiator gave {SLOT} for jobs like this one, 9 times until 2026-11-20 22:37:08; jobs 5.0, 6.0 ran "
-        "there. [NegotiatorLog:10, NegotiatorLog:18]"
+        "there. [NegotiatorLog:18, NegotiatorLog:10, StartLog:300, StartLog:305]"
     ]
 
 
@@ -397,7 +445,9 @@ def test_a_match_by_which_a_job_like_it_ran_on_a_slot_that_was_carved_from_it_sa
         for number, second, job in ((1, 24, "6.0"), (2, 21, "5.0"))
     ]
     (text,) = [text for text in told(log_of([LOGGED[0], matched, *ran]), "1.0") if "gave" in text]
-    assert text == f"The negotiator gave {SLOT} for jobs like this one; job 5.0 ran there. [NegotiatorLog:10]"
+    assert (
+        text == f"The negotiator gave {SLOT} for jobs like this one; job 5.0 ran there. [NegotiatorLog:10, StartLog:21]"
+    )
 
 
 def test_a_shadow_that_had_another_job_before_took_this_one_when_that_had_ended() -> None:
@@ -616,7 +666,11 @@ def test_a_real_jobs_life_has_every_run_and_ends_where_its_log_ends(trace: str) 
         assert _is_in_order(found.life)
         cluster, _, proc = job.partition(".")
         assert f"Job {job} {FARED[fared[int(cluster)].status[int(proc)]]} " in answer
-        for number, words in ((1, "It started on "), (4, "It was evicted from "), (12, "It was put on hold")):
+        for number, words in (
+            (1, "It started on "),
+            (4, ("It was evicted from ", "It ended on ")),
+            (12, "It was put on hold"),
+        ):
             assert sum(text.startswith(words) for text in life) == sum(entry[1] == number for entry in logged), job
         by_slot = BY_SLOTS.get(trace, {}).get(job)
         assert [f" {by_slot}" in text for text in life if text.startswith("Its run on ")] == [True] * bool(by_slot), job
@@ -747,7 +801,7 @@ CAUSES = {
 @pytest.mark.parametrize(("folder", "job"), CAUSES)
 def test_an_eviction_has_its_cause_and_not_the_words_of_the_protocol(folder: str, job: str) -> None:
     log, _ = recorded(TRACES.parent / folder)
-    evicted = [one for one in why(log, job).life if one.code in ("log_evicted", "log_evicted_said")]
+    evicted = [one for one in why(log, job).life if one.code == "log_evicted"]
     assert [text.partition("@localhost ")[2] for text in (one.text for one in evicted)] == CAUSES[folder, job]
     assert all("StartLog" in one.full for one in evicted if "RELEASE_CLAIM" in one.full or "PREEMPT" in one.text)
 

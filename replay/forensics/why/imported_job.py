@@ -22,6 +22,7 @@ from ...runs.imported_runs import job_runs
 from ...runs.run import RUNNING
 from ...runs.slot_records import Slots
 from ..imported_log import PlaceNames, single_entries
+from .access_points import access_points
 from .job_answer import answer_of
 from .job_history import (
     APART,
@@ -50,9 +51,14 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     time. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
     everything = list(single_entries(log.read_stream(f"cluster/{cluster}")))
+    points = access_points(everything, (cluster, proc), places)
+    if points is not None:
+        everything = [one for one in everything if points.has(one[1])]
     told = [one for one in everything if at is None or one[1].at <= at]
     records = records_of(told, proc, places)
     ads = ads_of_job(log, (cluster, proc), at, records)
+    if points is not None:
+        ads = [ad for ad in ads if points.has_ad(ad)]
     begin = last_life(records, ads, at)
     records = [record for record in records if record.at >= begin - APART]
     known = ads_of_life(ads, begin)

@@ -14,9 +14,9 @@ from .job_life import JobLife
 
 _ADVICE: Final = {"idle": "condor_analyze", "held": "hold_advice_there", "completed": "see_life", "removed": "see_life"}
 """Where a job is -> the code of what can be done."""
-_EVICTIONS: Final = frozenset({"log_evicted", "log_evicted_said", "over_there", "run_over", "shadow_left"})
+_EVICTIONS: Final = frozenset({"log_evicted", "log_requeued", "over_there", "run_over", "shadow_left"})
 """The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
-_WHY: Final = ("why", "died", "said")  #: the facts that have the cause of an eviction, the most telling first
+_WHY: Final = ("why", "died", "log", "said")  #: the facts that have the cause of an eviction, the most telling first
 _LONGEST: Final = 99  #: characters of all causes together
 _LISTED: Final = 3  #: list so many evictions one by one, more of them by their causes
 
@@ -42,7 +42,12 @@ def answer_of(life: JobLife) -> Answer:
         words = hold_advice(since.facts.get("hold_code", ""), "condor", life.name)
         about["advice"] = words if words[:2].isupper() else words[:1].lower() + words[1:]
     advice = advise(_ADVICE.get(life.status, "see_records") if life.at is None else "see_life", head, **about)
-    return answer(head, steps, advice, sorted(life.chain, key=lambda sentence: sentence.at // SECOND))
+    return answer(
+        head,
+        [step.in_hindsight for step in steps],
+        advice,
+        sorted(life.chain, key=lambda sentence: sentence.at // SECOND),
+    )
 
 
 def _evictions(life: JobLife, since: Sentence) -> list[Sentence]:
@@ -52,6 +57,7 @@ def _evictions(life: JobLife, since: Sentence) -> list[Sentence]:
     found = [one for one in found if since.at - one.at > APART]  # one at that instant is that step itself
     if not found:
         return []
+    found = [one.in_hindsight for one in found]
     causes = [next((text for name in _WHY if (text := one.facts.get(name, ""))), "no record says why") for one in found]
     short = _LONGEST // min(len(set(causes)), _LISTED)
     if len(found) == 1:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import tzinfo
 from typing import Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...narration.sentences import Sentence, Told
-from ...narration.wording import EVER, interval
+from ...narration.wording import interval
 from ...runs.causes import UNKNOWN
-from ...runs.daemon_deaths import Death, Deaths
-from ...runs.run import COMPLETED, EVICTED, JobRun
-from ...runs.slot_records import Slots, ended_by_protocol
+from ...runs.daemon_deaths import Deaths
+from ...runs.run import COMPLETED, EVICTED, Death, JobRun
+from ...runs.slot_records import Next, Slots, ended_by_protocol
 from ..imported_log import PlaceNames
 from .job_history import SECOND, JobAd, Record
 from .match_runs import Matches, MatchesOfSlots
 from .record_words import ad_ending, ending, preempted
 
+Fact = str | Death | Next | None  #: what a sentence says; of a death or the next job, it depends on when it was known
+_LATER: Final = {"died": "later_died", "next": "later_next"}  #: the sentences of facts that only later records tell
 RUNS: Final = ("running", "suspended")  #: where a job is while it is on a slot
 BEGUN, OVER = "begun_there", "over_there"
 """What the records are called that stand for the beginning and the end of a run that its own records do not have."""
@@ -57,7 +60,7 @@ class JobLife:
     refused: Sentence | None = None  #: what the negotiator said of it since it last changed its status
     cools: Sentence | None = None  #: until when it cools down
     given: int = 0  #: the second in which it was given a slot last
-    told: set[int] = field(factory=set)  #: the matches that were told
+    told: set[int] = field(factory=set)  #: the positions of the matches, deaths and next jobs that were told
     called: str = ""  #: whose it is, as the negotiator or the access point calls the user
     submitted: bool = False
     last: int = 0  #: the instant of the last record
@@ -66,33 +69,49 @@ class JobLife:
     def name(self) -> str:
         return f"{self.job[0]}.{self.job[1]}"
 
-    def say(self, record: Record, code: str, *also: str, **facts: str) -> Sentence:
+    def say(self, record: Record, code: str, *also: str, cause: str = "reported", **facts: Fact) -> Sentence:
         """Add the sentence of a record."""
-        cause = record.event.cause
         return self.tell(record.at, record.position, record.event.stimulus, code, *also, cause=cause, **facts)
 
     def tell(
-        self, at: int, position: int, stimulus: str, code: str, *also: str, cause: str = "reported", **facts: str
+        self, at: int, position: int, stimulus: str, code: str, *also: str, cause: str = "reported", **facts: Fact
     ) -> Sentence:
-        """Add a sentence; `also`: other records' places that it rests on."""
-        sentence = self.sentence(at, position, stimulus, code, *also, cause=cause, **facts)
-        self.chain.append(sentence)
+        """Add a sentence; `also`: other records' places that it rests on. A fact may be a death or the next job: one
+        that only a later record tells is told by a sentence of its own."""
+        said = {name: fact for name, fact in facts.items() if isinstance(fact, str)}
+        later: dict[str, str] = {}
+        others: list[Sentence] = []
+        for name, fact in facts.items():
+            if fact is None or isinstance(fact, str):
+                continue
+            known = {name: fact.words(self.zone)}
+            if "reason" in said:  # it says less than the death of a daemon
+                known |= {"said": said["reason"], "reason": ""}
+            if fact.at // SECOND <= at // SECOND:
+                said, also = said | known, (*also, *fact.stimuli)
+                continue
+            later |= known
+            if fact.position not in self.told:
+                self.told.add(fact.position)
+                told = {"slot": said.get("slot", self.slot), name: known[name]}
+                others.append(self.sentence(fact.at, fact.position, fact.stimulus, _LATER[name], *fact.stimuli, **told))
+        sentence = evolve(self.sentence(at, position, stimulus, code, *also, **said), cause=cause, later=later)
+        self.chain += [sentence, *others]
         return sentence
 
-    def sentence(
-        self, at: int, position: int, stimulus: str, code: str, *also: str, cause: str = "reported", **facts: str
-    ) -> Sentence:
+    def sentence(self, at: int, position: int, stimulus: str, code: str, *also: str, **facts: str) -> Sentence:
         names = tuple(dict.fromkeys(filter(None, map(self.places.name, (stimulus, *also)))))
         plain = {name: text.rstrip(".") for name, text in facts.items()}
-        return Sentence(at, position, code, plain, cause, stimulus, names)
+        return Sentence(at, position, code, plain, "reported", stimulus, names)
 
     def becomes(self, status: str, sentence: Sentence) -> None:
         """Say where it is from here on, and which sentence says so."""
         self.status, self.since, self.refused, self.lost = status, sentence, None, None
 
-    def user(self) -> str:
-        """Whose it is: as the ads say, else as daemons call the user."""
-        return next((user for ad in self.ads if (user := ad.text("User") or ad.text("Owner"))), self.called)
+    def user(self) -> tuple[str, list[str]]:
+        """Whose it is: as the ads say, with the place of that, else as daemons call the user."""
+        told = ((user, [ad.stimulus]) for ad in self.ads if (user := ad.text("User") or ad.text("Owner")))
+        return next(told, (self.called or "Somebody", []))
 
     def tell_match_of(self, slot: str, at: int) -> None:
         """Tell of the match that led to a run on a slot, unless that was told."""
@@ -130,45 +149,42 @@ class JobLife:
         """Return True if the job's own log has the end of a run."""
         return run is not None and not self.own.isdisjoint(run.ends)
 
-    def why(self, run: JobRun | None, at: int = EVER) -> tuple[dict[str, str], list[str]]:
+    def why(self, run: JobRun | None, at: int) -> tuple[dict[str, Fact], list[str]]:
         """Return the facts of why a run ended, by an instant, and the places of the records that say so."""
         if run is None or run.outcome == COMPLETED:
             return {}, []
         moves = self.slots.run(run.slot, self.name, run.began) if run.slot else []
-        facts, also = self.slots.eviction(run.slot, self.name, min(run.ended, at), moves)
+        said, also = self.slots.eviction(min(run.ended, at), moves)
+        facts: dict[str, Fact] = {**said, "next": self.slots.next_job(run.slot, self.name, run.ended, moves)}
         if not run.cause.weak and run.death is None and ended_by_protocol(moves, run.ended):
             facts.pop("why", None)  # its log has the cause, its slot's that the access point ended it
-        if run.death is not None:
-            return facts | {"died": run.death[0]}, [*also, run.death[1]]
-        return facts, also
+        facts["died"] = run.death
+        return {name: fact for name, fact in facts.items() if fact is not None}, also
 
-    def cause(self, run: JobRun | None, facts: dict[str, str]) -> dict[str, str]:
+    def cause(self, run: JobRun | None, facts: Mapping[str, Fact]) -> dict[str, str]:
         """Return the cause of a run's end for a sentence that has no other facts of why."""
         known = run is None or run.cause is UNKNOWN or run.said or not facts.keys().isdisjoint(("why", "next", "died"))
         return {} if known or run is None else {"why": run.cause.words}
 
-    def died(self, at: int) -> tuple[str, list[str]]:
-        """Return the words and the place of the daemon's death by which the connection to it was lost, if one was."""
+    def died(self, at: int) -> Death | None:
+        """Return the daemon's death by which the connection to it was lost, if one was."""
         if not self.began:
-            return "", []
-        return self.named(self.deaths.of_run(self.slot, self.name, self.began, at, self.run, self.attended))
+            return None
+        return self.deaths.of_run(self.slot, self.name, self.began, at, self.run, self.attended)
 
-    def schedd_died(self, at: int) -> tuple[str, list[str]]:
+    def schedd_died(self, at: int) -> Death | None:
         """The same of the schedd, which was there again by an instant."""
         since = max(self.began, self.attended)
-        return self.named(self.deaths.of_schedd(self.name, since, at) if since else None)
-
-    def named(self, death: Death | None) -> tuple[str, list[str]]:
-        return (death.words(self.zone), [death.stimulus]) if death is not None else ("", [])
+        return self.deaths.of_schedd(self.name, since, at) if since else None
 
     def after(self, at: int) -> str:
         """How long it had run at an instant; empty if it did not run, or that is not known."""
         return interval(max(0, at - self.began)) if self.began and self.status in RUNS else ""
 
-    def say_of(self, run: JobRun | None, record: Record, code: str, *also: str, **facts: str) -> Sentence:
+    def say_of(self, run: JobRun | None, record: Record, code: str, *also: str, **facts: Fact) -> Sentence:
         """Add the sentence of a record by which a run ends; it has the run's cause."""
         cause = run.cause.name if run is not None and run.outcome == EVICTED else record.event.cause
-        return self.tell(record.at, record.position, record.event.stimulus, code, *also, cause=cause, **facts)
+        return self.say(record, code, *also, cause=cause, **facts)
 
     def say_end(self, record: Record, code: str, **facts: str) -> Sentence:
         """Add the sentence of a step of the job that ends its run, if it is on a slot."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from datetime import tzinfo
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
 from attrs import define
 
@@ -198,23 +198,36 @@ def run_after(slots: Slots, facts: dict[str, str], at: int) -> Begun | None:
     return slots.job_after(facts.get("slot", ""), at - APART, at + SOON)
 
 
-def unled_matches(
-    records: Sequence[Record], slots: Slots, zone: tzinfo
-) -> Iterator[tuple[str, dict[str, str], list[Record]]]:
-    """Sort matches of a job that led to no run of its cluster by who ran there, each sort with the code and the facts
-    of its sentence: the negotiator names one job for all of a
-    user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
-    ran: dict[str, list[tuple[Record, str]]] = {}
+class Unled(NamedTuple):
+    """Matches of a job that led to no run of its cluster, with the code and the facts of their sentence, and the runs
+    that began there."""
+
+    code: str
+    facts: dict[str, str]
+    records: list[Record]
+    begun: list[Begun]
+
+
+def unled_matches(records: Sequence[Record], slots: Slots, zone: tzinfo) -> Iterator[Unled]:
+    """Sort matches of a job that led to no run of its cluster by who ran there: the negotiator names one job for all of
+    a user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
+    ran: dict[str, list[tuple[Record, Begun | None]]] = {}
     for record in records:
         begun = run_after(slots, record.facts, record.at)
         user = record.facts.get("user", "")
         others = begun is not None and "" not in (user, begun.user) and user != begun.user
         case = "nothing_ran" if begun is None else "others_ran" if others else "jobs_like_it"
-        ran.setdefault(case, []).append((record, "" if begun is None else begun.job + others * f" of {begun.user}"))
+        ran.setdefault(case, []).append((record, begun))
     for case in _UNLED:
         if case in ran:
             given = [record for record, _ in ran[case]]
-            yield case, _unled(given, list(dict.fromkeys(job for _, job in ran[case])), zone), given
+            firsts: dict[str, Begun] = {}
+            for _, begun in ran[case]:
+                if begun is not None:
+                    firsts.setdefault(begun.job, begun)
+            runs = [*firsts.values()]
+            names = [begun.job + (case == "others_ran") * f" of {begun.user}" for begun in runs]
+            yield Unled(case, _unled(given, names, zone), given, runs[:_MOST])
 
 
 _UNLED = ("jobs_like_it", "others_ran", "nothing_ran")  #: who ran where a match led to no run of the cluster

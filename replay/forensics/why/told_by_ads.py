@@ -16,8 +16,7 @@ STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 def read_ads(life: JobLife) -> None:
     submitted = next((ad for ad in life.ads if ad.when("QDate")), None)
     if not life.submitted and submitted is not None:
-        user = life.user() or "Somebody"
-        sentence = _ad_says(life, submitted, submitted.when("QDate"), "log_submitted", user=user)
+        sentence = _ad_says(life, submitted, submitted.when("QDate"), "log_submitted", user=life.user()[0])
         if not life.status:
             life.becomes("idle", sentence)
     if not life.began and not life.logged:

@@ -10,7 +10,7 @@ from ...runs.daemon_deaths import killed
 from ...runs.run import EVICTED
 from . import record_words as tables
 from .job_history import BEGIN, SECOND, Record
-from .job_life import BEGUN, OVER, JobLife
+from .job_life import BEGUN, OVER, Fact, JobLife
 from .match_runs import run_after, unled_matches
 
 
@@ -54,8 +54,11 @@ def _tell_unled(life: JobLife) -> None:
         life.told.add(match.position)
         life.tell_match(match)
     unled = [match for match in unled if match not in own]
-    for code, facts, records in unled_matches(unled, life.slots, life.zone):
-        life.say(records[0], code, records[-1].event.stimulus, **facts)
+    for sort in unled_matches(unled, life.slots, life.zone):
+        last, begun = sort.records[-1], sort.begun
+        at = max([last.at, *(one.at for one in begun)])  # those who ran there began later
+        stimuli = (sort.records[0].event.stimulus, last.event.stimulus, *(one.stimulus for one in begun))
+        life.tell(at, last.position, last.event.stimulus, sort.code, *stimuli, **sort.facts)
 
 
 def _ran_by(life: JobLife, match: Record) -> bool:
@@ -74,18 +77,13 @@ def on_begun_there(life: JobLife, record: Record) -> None:
 def on_over_there(life: JobLife, record: Record) -> None:
     """The end of a run of which its own records tell nothing, and perhaps no record does."""
     run = next(run for run in life.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
-    why, also = life.why(run)
+    why, also = life.why(run, record.at)
     evicted = run.outcome == EVICTED
     if not run.ends:
-        sentence = life.say_of(run, record, "end_untold", *also, slot=run.slot or life.slot, died=why.get("died", ""))
+        sentence = life.say_of(run, record, "end_untold", *also, slot=run.slot or life.slot, died=why.get("died"))
     else:
-        facts = {
-            "ran": interval(run.lasted),
-            "did": "was ended" if evicted else "ended",
-            "slot": run.slot or life.slot,
-            **why,
-        }
-        facts |= life.cause(run, why)
+        facts: dict[str, Fact] = {"ran": interval(run.lasted), "did": "was ended" if evicted else "ended"}
+        facts |= {"slot": run.slot or life.slot, **why, **life.cause(run, why)}
         sentence = life.say_of(run, record, life.over, *also, **facts)
     if life.lost is None:  # else its access point waits for it yet
         life.becomes("idle" if evicted else "", sentence)
@@ -103,9 +101,10 @@ def _tell_rejections(life: JobLife) -> None:
     first, last = life.rejected[0], life.rejected[-1]
     why = last.facts.get("words", "") or "no reason given"
     count = len(life.rejected)
-    times = f"{counted(count, 'time')} until {instant(last.at, life.zone)}" if count > 1 else ""
+    since, until = instant(first.at, life.zone), instant(last.at, life.zone)
+    times = f"{counted(count, 'time')} from {since} until {until}" if count > 1 else ""
     life.rejected = []
-    life.refused = life.say(first, "nothing_for_it", last.event.stimulus, times=times, reason=why)
+    life.refused = life.say(last, "nothing_for_it", first.event.stimulus, times=times, reason=why)
 
 
 def on_shadow(life: JobLife, record: Record) -> None:
@@ -136,7 +135,7 @@ def on_shadow_gone(life: JobLife, record: Record) -> None:
     slot = run.slot if run is not None else life.slot
     ran = life.after(record.at) if slot == life.slot else ""
     why, also = life.why(run, record.at) if became in ("", "idle") else ({}, [])
-    facts = {"did": did, "ran": ran, "number": number, "words": words, "slot": slot, **why}
+    facts: dict[str, Fact] = {"did": did, "ran": ran, "number": number, "words": words, "slot": slot, **why}
     sentence = life.say_of(run, record, "shadow_gone", *also, **facts)
     if became != life.status:
         life.becomes(became, sentence)
@@ -153,8 +152,8 @@ def on_evicting(life: JobLife, record: Record) -> None:
     """What becomes of it is not said: it may be held, or removed."""
     run = life.ended_by(record)
     if not life.is_logged(run):
-        why, also = life.why(run)
-        facts = {"slot": record.facts.get("slot", ""), "ran": life.after(record.at), **why}
+        why, also = life.why(run, record.at)
+        facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": life.after(record.at), **why}
         life.becomes("", life.say_of(run, record, "shadow_left", *also, **facts))
 
 

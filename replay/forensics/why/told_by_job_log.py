@@ -37,14 +37,14 @@ def tell_forgotten(life: JobLife, record: Record) -> None:
     assert life.since is not None
     death = life.deaths.forgetting(life.name, life.since.at, record.at)
     if death is not None:
-        words, also = life.named(death)
-        life.say(record, "schedd_forgot", *also, status=life.status, died=words)
+        life.say(record, "schedd_forgot", status=life.status, died=death)
 
 
 def on_submitted(life: JobLife, record: Record) -> None:
     host = host_of(record.facts.get("host", ""))
     life.submitted = True
-    life.becomes("idle", life.say(record, "log_submitted", user=life.user() or "Somebody", host=host))
+    user, also = life.user()
+    life.becomes("idle", life.say(record, "log_submitted", *also, user=user, host=host))
 
 
 def on_begun(life: JobLife, record: Record) -> None:
@@ -58,18 +58,15 @@ def on_begun(life: JobLife, record: Record) -> None:
 def on_evicted(life: JobLife, record: Record) -> None:
     facts, run = record.facts, life.ended_by(record)
     failed, life.failed = life.failed, ""  # the access point may have given it another slot in the same second
-    why, also = life.why(run)
+    why, also = life.why(run, record.at)
     why |= life.cause(run, why)
     said, known = facts.get("reason", ""), not why.keys().isdisjoint(("why", "next", "died"))
     code = code_words(facts.get("reason_code", ""))
-    if known and said.startswith(tables.SAYS_NOTHING):
-        said = ""
-    elif said or code:
-        said = f"{said or 'no reason'}{f' ({code})' if code else ''}"
-    told = "log_evicted" if known or not said else "log_evicted_said"
+    if (said or code) and not (known and said.startswith(tables.SAYS_NOTHING)):
+        why["said" if known else "log"] = f"{said or 'no reason'}{f' ({code})' if code else ''}"
     slot = (run.slot if run is not None else "") or failed or life.slot or "its slot"
-    sentence = life.say_of(run, record, told, *also, slot=slot, ran=life.after(record.at), said=said, **why)
-    life.becomes("idle", sentence)
+    told = "log_requeued" if facts.get("requeued") == "true" else "log_evicted"
+    life.becomes("idle", life.say_of(run, record, told, *also, slot=slot, ran=life.after(record.at), **why))
 
 
 def on_ended(life: JobLife, record: Record) -> None:
@@ -150,17 +147,18 @@ def on_exception(life: JobLife, record: Record) -> None:
 def _gave_up(life: JobLife, record: Record, code: str) -> None:
     """Tell that its shadow ended its run; the daemon that died says more than what the shadow wrote."""
     run, reason = life.ended_by(record), record.facts.get("reason", "")
-    why, also = life.why(run)
-    facts = {"ran": life.after(record.at), **_reasons(why.get("died", ""), reason)}
-    life.becomes("idle", life.say_of(run, record, code, *also if "died" in why else (), **facts))
+    why, also = life.why(run, record.at)
+    told = also if "died" in why else []
+    facts = {"ran": life.after(record.at), "reason": reason}
+    life.becomes("idle", life.say_of(run, record, code, *told, died=why.get("died"), **facts))
 
 
 def on_disconnected(life: JobLife, record: Record) -> None:
     reason = record.facts.get("reason", "")
     life.slot = record.facts.get("slot", "") or life.slot
     schedd = reason.startswith(SCHEDD_DIED)
-    died, also = life.schedd_died(record.at) if schedd else life.died(record.at)
-    sentence = life.say(record, "shadow_lost", *also, slot=life.slot or "its slot", **_reasons(died, reason))
+    died = life.schedd_died(record.at) if schedd else life.died(record.at)
+    sentence = life.say(record, "shadow_lost", slot=life.slot or "its slot", died=died, reason=reason)
     life.lost = life.lost or sentence
 
 
@@ -180,11 +178,6 @@ def tell_gap(life: JobLife, position: int, gap: e.SourceGap) -> None:
     if life.chain and at <= life.last:
         until = instant(gap.until, life.zone) if gap.until else ""
         life.tell(at, position, gap.stimulus, "records_missing", until=until, words=gap.words)
-
-
-def _reasons(died: str, reason: str) -> dict[str, str]:
-    """Give the facts of why a shadow lost its job: the daemon that died says more than what the shadow wrote."""
-    return {"died": died, "said": reason} if died else {"reason": reason}
 
 
 def capital(text: str) -> str:
