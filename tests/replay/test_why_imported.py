@@ -150,7 +150,8 @@ def test_a_jobs_life_is_told_from_all_that_its_pool_wrote() -> None:
         "the negotiator gave the slot to a user with a better priority. `poolbook why -verbose 1.0` tells the whole "
         "life, with where each record stands.",
         "alice@pool submitted it to access. [job.log:1]",
-        "The negotiator had nothing for it, 2 times until 2026-11-20 22:36:46, the last time: no match found. "
+        "The negotiator had nothing for it, 2 times from 2026-11-20 22:36:45 until 2026-11-20 22:36:46, the last time: "
+        "no match found. "
         "[NegotiatorLog:8, NegotiatorLog:4]",
         f"The negotiator matched it with {SLOT}. [NegotiatorLog:10]",
         f"The access point started a shadow for it (pid 4711), for {SLOT}. [SchedLog:40]",
