@@ -77,7 +77,9 @@ def _unfounded(name: str, sentence: Sentence, before: Sequence[Sentence], text: 
         if match[1] not in text and str(int(datetime.fromisoformat(f"{match[0]}+00:00").timestamp())) not in text:
             yield f"{match[0]} is not in its records"
     ran = _AFTER.search(said)
-    if ran and not any(_agree(sentence.at, one.at, ran[1]) for one in before if one.code in _BEGIN):
+    if ran and not any(
+        _agree(sentence.at, one.at, ran[1]) for one in (*before, sentence) if one.code in _BEGIN or one is sentence
+    ):
         yield f"nothing began {ran[1].strip()} before"
     for pattern in (_INSTANT, *_DERIVED):
         said = pattern.sub(" ", said)

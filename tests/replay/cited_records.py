@@ -22,6 +22,8 @@ instant when its slot was free, and matches when the jobs began that were given 
 ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
 """How the last line of a record begins, in files whose records have several lines."""
 
+_BEGUN: Final = r"claim-activation protocol successful|Started shadow for job {job} |Job executing on host"
+"""What is cited of a run that ended with the death of a daemon, of which a later record tells."""
 _MOVED: Final = r"{alone}: Changing (state|activity|state and activity): "
 _OVER: Final = (
     r"{alone}(\[{job}\])?: Received final job ClassAd|Starter pid \d+ (exited|died)|condor_startd .*STARTING UP"
@@ -62,9 +64,9 @@ SAYS: Final = {
     "shadow_began": r"Started shadow for job {job} on {slot} ?.*\(shadow pid = {pid}\)"
     r"|Shadow pid {pid} switching to job {job}\.",
     "shadow_goes_on": r"Shadow pid {pid} switching to job {job}\.",
-    "shadow_gone": r"Shadow pid \d+ (for job {job} exited with status|died with signal)",
-    "run_over": rf"{_MOVED}|{_OVER}",
-    "over_there": rf"{_MOVED}|{_OVER}",
+    "shadow_gone": r"Shadow pid \d+ (for job {job} (exited with status|reports job exit reason)|died with signal)",
+    "run_over": rf"{_MOVED}|{_OVER}|{_BEGUN}",
+    "over_there": rf"{_MOVED}|{_OVER}|{_BEGUN}",
     "started_there": r"{alone}: State change: claim-activation protocol successful",
     "records_missing": "",
     "shadow_saw_end": r"\({job}\) \(\d+\): Job {job} terminated: (exited with|killed by) {how_word}",
@@ -155,7 +157,7 @@ def faults(name: str, sentence: Sentence, cited: Cited) -> Iterator[str]:
         return
     own, *others = sentence.places
     kind, text = cited.record(own)
-    if kind in ("history", "epochs", "job_ads", "queue") and sentence.code != "cools_down":
+    if kind in ("history", "epochs", "startd_history", "job_ads", "queue") and sentence.code != "cools_down":
         if str(sentence.at // SECOND) not in text and sentence.code != "shown":
             yield f"{own} has no such instant"
         return
@@ -164,7 +166,7 @@ def faults(name: str, sentence: Sentence, cited: Cited) -> Iterator[str]:
         yield f"nobody says what {sentence.code} must cite"
     elif not re.search(pattern, cited.with_slot(own, text), re.DOTALL | re.MULTILINE):
         yield f"{own} does not say {pattern}"
-    if apart(sentence.at, text) > APART.get(sentence.code, 0):
+    if "died" not in sentence.full + str(sentence.later) and apart(sentence.at, text) > APART.get(sentence.code, 0):
         yield f"{own} is of another instant than {clock(sentence.at)}"
     negotiated = cited.before(own, r"Request (\d+)\.(\d+):") if "Successfully matched" in text else None
     if negotiated and f"{int(negotiated[1])}.{int(negotiated[2])}" not in (sentence.full, name, *named_in(sentence)):

@@ -7,6 +7,7 @@ from attrs import define
 from ....domain import events as e
 from ....domain.imported import job_event_log
 from ...narration.sentences import Told
+from ...runs.run import JobRun
 from ..imported_log import PlaceNames
 from .job_history import Job, JobAd
 from .record_words import host_of
@@ -32,6 +33,10 @@ class AccessPoints:
             return event.facts.get("slot", "") in self.slots
         source = event.facts.get("source", "")
         return self._is_chosen(host_of(source) if source else self.places.machine(event.stimulus))
+
+    def has_run(self, run: JobRun) -> bool:
+        machines = {self.places.machine(place) for place in (run.stimulus, run.begun, *run.ends)}
+        return self.chosen in machines or machines.isdisjoint(self.chains.values())
 
     def has_ad(self, ad: JobAd) -> bool:
         return self._is_chosen(ad.text("GlobalJobId").partition("#")[0].rpartition("@")[2])

@@ -73,6 +73,7 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     life = JobLife(job, places, slots, Matches(told), others, deaths, known, [], own, seen, bool(logged), at, zone)
     life.called = Matches(everything).user if at is not None else life.matches.user
     found = job_runs(log, cluster, proc, at, zone)
+    found = [run for run in found if points is None or points.has_run(run)]
     own_runs = [run for run in found if not run.user or same_user(run.user, life.users())]
     life.runs = sorted((run for run in own_runs if run.ended >= begin - APART), key=lambda run: run.began)
     for record in among(records, untold_steps(life, records)):
@@ -110,7 +111,7 @@ def untold_steps(life: JobLife, records: Sequence[Record]) -> Iterator[Record]:
             yield _step(life, BEGUN, run.began, run.begun, run.slot)
         known = not told.isdisjoint(run.ends) or any(abs(at - run.ended) <= CLOSE for at in seen)
         if (run.slot or run.begun in told) and run.outcome != RUNNING and not known:
-            place = run.stimulus if run.death is None else next(iter(run.ends), "")
+            place = run.stimulus if run.death is None else run.begun  # what tells the end by a death is later than it
             place = place if run.ends else later.begun if later is not None else run.begun
             yield _step(life, OVER, run.ended, place, run.slot)
 

@@ -135,6 +135,8 @@ def on_shadow_gone(life: JobLife, record: Record) -> None:
     slot = run.slot if run is not None else life.slot
     ran = life.after(record.at) if slot == life.slot else ""
     why, also = life.why(run, record.at) if became in ("", "idle") else ({}, [])
+    if did == "died":
+        why.pop("died", None)
     facts: dict[str, Fact] = {"did": did, "ran": ran, "number": number, "words": words, "slot": slot, **why}
     sentence = life.say_of(run, record, "shadow_gone", *also, **facts)
     if became != life.status:
