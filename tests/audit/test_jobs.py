@@ -268,7 +268,7 @@ def test_the_entries_of_a_cluster_are_of_no_job() -> None:
 class TestOfSlots:
     def test_a_slot_with_two_jobs_at_once_is_found_where_the_second_begins(self) -> None:
         first = entry(0, 0) + entry(0, 1, "2.0") + entry(1, 10)
-        text = first + entry(1, 30, "2.0") + entry(5, 60)
+        text = first + entry(1, 30, "2.0") + entry(5, 331)
         audit = judged(text)
         assert rules(audit.violations) == [("slot_twice", "1.log", line_of(text, 4))]
         assert audit.violations[0].thing == "slot1@h"
@@ -277,6 +277,12 @@ class TestOfSlots:
                 rf"job {job}, which began (there )?by 1.log:{line_of(text, begun)}\b", audit.violations[0].words
             )
         assert any(f"[1.log:{line_of(text, 5)}]" in line for line in audit.violations[0].story)
+
+    def test_an_end_up_to_five_minutes_late_is_noted_since_a_shadow_may_stand_still(self) -> None:
+        text = entry(0, 0) + entry(0, 1, "2.0") + entry(1, 10) + entry(1, 30, "2.0") + entry(5, 330)
+        audit = judged(text)
+        assert rules(audit.violations) == []
+        assert rules(audit.noted) == [("slot_twice", "1.log", line_of(text, 4))]
 
     @pytest.mark.parametrize(
         "story",
@@ -458,7 +464,7 @@ def test_a_beginning_in_a_real_log_that_is_put_on_a_slot_in_use_is_found() -> No
     (begin,) = (i for i, part in enumerate(parts) if part.startswith("001 (005.000.000)"))
     other = parts[begin].replace("001 (005.000.000)", "001 (006.000.000)").replace("22:33:59", "22:34:02")
     planted = "\n...\n".join([*parts[: begin + 1], other, *parts[begin + 1 :]])
-    assert ("slot_twice", "1.log", line_of(planted, begin + 2)) in rules(judged(planted).violations)
+    assert ("slot_twice", "1.log", line_of(planted, begin + 2)) in rules(judged(planted).noted)
 
 
 QUEUE = (

@@ -109,7 +109,7 @@ CHANGES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "claim": ({"claim": "9"},),
     "placed": ({"placed": 2060}, {"placed": 1940}),
     "began": ({"began": 2160}, {"began": 2080}),
-    "stopped": ({"stopped1": 560}, {"stopped1": 440}),
+    "stopped": ({"stopped1": 900}, {"stopped1": 120}),
     "exit": ({"exit": "code 3"}, {"exit": "signal 9"}),
     "run_user_cpu": ({"run_user_cpu": 350}, {"run_user_cpu": 250}),
     "run_system_cpu": ({"run_system_cpu": 70}, {"run_system_cpu": 0}),

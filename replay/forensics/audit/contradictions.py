@@ -49,6 +49,10 @@ DONE_AGAIN: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held",
 """The rules that a schedd breaks which does something again."""
 KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds"})
 """The facts that a schedd may forget, and has otherwise then."""
+TIMED_BY_SCHEDDS: Final = frozenset({"ended", "run_wall", "stopped", "wall", "wall_runs"})
+"""The facts on which sources differ where a schedd stood still: a shadow waits for it between ad and log, and it learns
+of ends late."""
+ENDS: Final = frozenset({4, 5})
 LOSS: Final = ": the schedd had died, and lost the end of its job_queue.log"
 CLAIMED: Final = "Claimed"
 UNKNOWN_STATUS: Final = "of unknown status"
@@ -95,7 +99,7 @@ class FactAuditor:
         elif began:
             away = self._absences if span.over else self._deaths
             away.setdefault(letter, []).append((span.last, event.at))
-        span.begun = span.begun or (began and span.first == event.at)
+        span.silent(event.at)
         span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
         span.last = max(span.last, event.at)
 
@@ -265,6 +269,8 @@ class FactAuditor:
         left_out = COUNTED_BY_SHADOWS if life.reconnected else frozenset()
         if forgotten := self._forgotten(life):
             left_out |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
+        if self._stood_still(life):
+            left_out |= TIMED_BY_SCHEDDS
         if (hidden := [one.hold_hidden for one in life.accounts if one.entries]) and all(hidden):
             left_out |= {"hold", "holds"}
         said = [said for account in life.accounts for said in account.said]
@@ -284,6 +290,13 @@ class FactAuditor:
         deaths = self._deaths.get("D", [])
         happened = [place.at for one in life.accounts for _, place, _ in one.entries] if deaths else ()
         return any(since - UNSAVED <= at <= until for at in happened for since, until in deaths)
+
+    def _stood_still(self, life: RecordedJob) -> bool:
+        """Return True if a schedd wrote nothing while a run of a job ended: it may have stood still, or its log lacks
+        that time."""
+        spans = [span for span in self._spans.values() if span.letter == "D"]
+        ends = {place.at for one in life.accounts for number, place, _ in one.entries if number in ENDS}
+        return any(not span.tells_of(at) for span in spans for at in ends)
 
     def _excuse(self) -> None:
         """Move to the repeated records what is there twice, legally: an end that a shadow wrote once more, and what a

@@ -32,7 +32,7 @@ from .entry_rules import (
 )
 from .log_parts import Parts
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
-from .tolerances import MINUTE
+from .tolerances import LINGERING, MINUTE
 
 OVERLAP: Final = 2_000_000
 """How long two jobs may seem to share a slot, in microseconds: their shadows write with delays."""
@@ -280,7 +280,10 @@ class EventLogAuditor:
         )
         story = (*self._story(life), self.sources.told(at, stimulus, f"{its}: {words_of(1)}"))
         found = AuditFinding(life.slot, "slot_twice", words, at, file, line, story)
-        chain.found.setdefault(chain.parts.current, []).append((self.audit.violations, found))
+        findings = (
+            self.audit.violations if event.at - at > LINGERING else self.audit.noted
+        )  # its shadow may stand still
+        chain.found.setdefault(chain.parts.current, []).append((findings, found))
 
     def _compare_ends(self) -> None:
         """Report the jobs whose end one log lacks and another source has."""

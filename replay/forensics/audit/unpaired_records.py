@@ -24,7 +24,7 @@ from ..sources import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
-from .tolerances import ANY, LINGERING, MINUTE, NEAR, SECOND
+from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, SECOND
 
 AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
 GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks
@@ -100,8 +100,18 @@ class FileSpan:
     letter: str
     first: int
     last: int
-    begun: bool = False  #: it tells of its daemon's beginning
     over: bool = False  #: its daemon has ended
+    silences: list[tuple[int, int]] = field(factory=list)  #: the times in which it tells of nothing
+
+    def silent(self, until: int) -> None:
+        """Note the time since the last record, if that is long."""
+        if until - self.last > 2 * FAR:
+            self.silences.append((self.last, until))
+
+    def tells_of(self, at: int) -> bool:
+        """Return True if the file has records around an instant, so that its daemon did not stand still then."""
+        within = self.first - NEAR < at < self.last + NEAR
+        return within and not any(since + NEAR < at < until - NEAR for since, until in self.silences)
 
 
 @define
