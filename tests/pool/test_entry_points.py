@@ -1,0 +1,158 @@
+"""Property: whatever door a command comes by (the command line, the socket, `Pool`, `AsyncPool`), it is the same class,
+for which the pool has one rule."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+
+import pytest
+
+from poolbook import AsyncPool, Pool, Refusal
+from poolbook.adapters.cli.main import main
+from poolbook.adapters.runtime import log_writer
+from poolbook.adapters.runtime.command_codec import COMMANDS
+from poolbook.adapters.runtime.commands import ask
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.requests import Refused
+from poolbook.domain.decide import decide
+from poolbook.domain.ports import stimuli as s
+
+ALICE = "alice@pool"
+JOBS = {"selection": {"clusters": [1]}}
+
+
+class Doors(NamedTuple):
+    """How a command is given: the words of the command line, the fields of a request, and the call of a method (none:
+    a program has no such method)."""
+
+    words: str
+    fields: dict[str, Any]
+    method: str = ""
+    arguments: tuple[Any, ...] = ()
+    named: dict[str, Any] = {}  # noqa: RUF012
+
+
+DOORS = {
+    s.Submit: Doors(
+        "submit job.sub", {"cluster": 0, "ad": {}, "count": 1, "columns": []}, "submit", ("executable = a\nqueue",)
+    ),
+    s.Hold: Doors("hold 1", JOBS, "hold", (1,)),
+    s.Release: Doors("release 1", JOBS, "release", (1,)),
+    s.ReleaseSpooled: Doors("", JOBS),
+    s.Remove: Doors("rm 1", JOBS, "remove", (1,)),
+    s.RemoveNow: Doors("rm -forcex 1", JOBS),
+    s.Vacate: Doors("vacate 1", JOBS, "vacate", (1,)),
+    s.Suspend: Doors("suspend 1", JOBS, "suspend", (1,)),
+    s.Continue: Doors("continue 1", JOBS, "resume", (1,)),
+    s.RunNow: Doors("condor_now 1.0 2.0", {"job": [1, 0], "victims": [[2, 0]]}, "run_now", ("1.0", "2.0")),
+    s.Edit: Doors("prio -p 5 1", {**JOBS, "changes": {"JobPrio": "5"}}, "prio", (1,), {"value": 5}),
+    s.VacateSlot: Doors("vacate slot1@m", {"slot": "slot1@m"}, "vacate_slot", ("slot1@m",)),
+    s.SuspendClaim: Doors("suspend slot1@m", {"slot": "slot1@m"}, "suspend_slot", ("slot1@m",)),
+    s.ContinueClaim: Doors("continue slot1@m", {"slot": "slot1@m"}, "resume_slot", ("slot1@m",)),
+    s.Drain: Doors("drain m", {"machine": "m"}, "drain", ("m",)),
+    s.CancelDrain: Doors("drain -cancel m", {"machine": "m"}, "cancel_drain", ("m",)),
+    s.ShutDown: Doors("off m", {"machine": "m"}, "shut_down", ("m",)),
+    s.SetSubmitter: Doors(
+        f"userprio -setprio {ALICE} 5",
+        {"submitter": ALICE, "name": "priority", "value": 5.0},
+        "set_priority",
+        (ALICE, 5),
+    ),
+    s.ResetUsage: Doors(f"userprio -resetusage {ALICE}", {"submitters": [ALICE]}, "reset_usage", (ALICE,)),
+    s.DeleteSubmitter: Doors(f"userprio -delete {ALICE}", {"submitter": ALICE}, "delete_submitter", (ALICE,)),
+}
+
+
+@pytest.fixture
+def decided(monkeypatch: pytest.MonkeyPatch) -> list[type[s.Stimulus]]:
+    """The classes of the commands that come to be decided, refused or not."""
+    found: list[type[s.Stimulus]] = []
+
+    def noted(state: Any, stimulus: s.Stimulus, *more: Any) -> Any:
+        if isinstance(stimulus, s.Command):
+            found.append(type(stimulus))
+        return decide(state, stimulus, *more)
+
+    monkeypatch.setattr(log_writer, "decide", noted)
+    return found
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """A pool that this process serves, and a function that makes a client's call of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("POOLBOOK_LOG", str(tmp_path / "pool.db"))
+    (tmp_path / "job.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
+    with Pool.open(tmp_path / "pool.db", execute=True) as pool:
+
+        def called(call: Callable[[], object]) -> None:
+            client = Thread(target=call)
+            client.start()
+            while client.is_alive():
+                pool.advance(0.01)
+
+        yield called
+
+
+def requested(kind: str, **fields: Any) -> None:
+    with suppress(Refused):
+        ask("pool.db", {"kind": kind, **fields})
+
+
+def test_every_command_of_a_client_has_its_doors() -> None:
+    assert {kind.__name__ for kind in DOORS} == set(COMMANDS)
+
+
+def test_a_command_line_and_a_request_are_the_same_command(
+    decided: list[type[s.Stimulus]], served: Callable[[Callable[[], object]], None]
+) -> None:
+    for kind, doors in DOORS.items():
+        served(lambda kind=kind, doors=doors: requested(kind.__name__, **doors.fields))  # type: ignore[misc]
+        assert decided == [kind], doors
+        decided.clear()
+        if doors.words:
+            served(lambda doors=doors: main(doors.words.split()))  # type: ignore[misc]
+            assert decided == [kind], doors.words
+            decided.clear()
+
+
+def test_a_method_of_a_pool_and_of_its_counterpart_for_asyncio_are_the_same_command(
+    decided: list[type[s.Stimulus]],
+) -> None:
+    async def awaited(doors: Doors) -> None:
+        async with AsyncPool.open() as pool:
+            with suppress(Refusal):
+                await getattr(pool, doors.method)(*doors.arguments, **doors.named)
+
+    for kind, doors in DOORS.items():
+        if doors.method:
+            with Pool.open() as pool, suppress(Refusal):
+                getattr(pool, doors.method)(*doors.arguments, **doors.named)
+            assert decided == [kind], doors.method
+            decided.clear()
+            asyncio.run(awaited(doors))
+            assert decided == [kind], doors.method
+            decided.clear()
+
+
+def test_a_cycle_is_started_by_one_function(
+    monkeypatch: pytest.MonkeyPatch, served: Callable[[Callable[[], object]], None]
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(Engine, "reschedule", lambda self, negotiator="": found.append(negotiator))
+
+    async def awaited() -> None:
+        async with AsyncPool.open() as pool:
+            await pool.negotiate(negotiator="d")
+
+    served(lambda: main(["reschedule", "-name", "a"]))
+    served(lambda: requested("Reschedule", name="b"))
+    with Pool.open() as pool:
+        pool.negotiate(negotiator="c")
+    asyncio.run(awaited())
+    assert found == ["a", "b", "c", "d"]
