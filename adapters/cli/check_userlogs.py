@@ -11,22 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ...domain.imported.job_event_log import ENTRIES
 from ..bounded_text import read_text
 from ..condor_tools.job_log_entries import LogEntry, UnreadableEntry, take_entries
 from ..condor_tools.tool_options import ToolEnded, usage_of
 
-_NAMES: Final = (
-    "SUBMIT", "EXECUTE", "EXECUTABLE_ERROR", "CHECKPOINTED", "JOB_EVICTED", "JOB_TERMINATED", "IMAGE_SIZE",
-    "SHADOW_EXCEPTION", "GENERIC", "JOB_ABORTED", "JOB_SUSPENDED", "JOB_UNSUSPENDED", "JOB_HELD",
-    "JOB_RELEASED", "NODE_EXECUTE", "NODE_TERMINATED", "POST_SCRIPT_TERMINATED", "GLOBUS_SUBMIT",
-    "GLOBUS_SUBMIT_FAILED", "GLOBUS_RESOURCE_UP", "GLOBUS_RESOURCE_DOWN", "REMOTE_ERROR", "JOB_DISCONNECTED",
-    "JOB_RECONNECTED", "JOB_RECONNECT_FAILED", "GRID_RESOURCE_UP", "GRID_RESOURCE_DOWN", "GRID_SUBMIT",
-    "JOB_AD_INFORMATION", "JOB_STATUS_UNKNOWN", "JOB_STATUS_KNOWN", "JOB_STAGE_IN", "JOB_STAGE_OUT",
-    "ATTRIBUTE_UPDATE", "PRESKIP", "CLUSTER_SUBMIT", "CLUSTER_REMOVE", "FACTORY_PAUSED", "FACTORY_RESUMED",
-    "NONE", "FILE_TRANSFER", "RESERVE_SPACE", "RELEASE_SPACE", "FILE_COMPLETE", "FILE_USED", "FILE_REMOVED",
-    "DATAFLOW_JOB_SKIPPED", "COMMON_FILES",
-)  # fmt: skip
-"""The events' names, by their numbers."""
 _SUBMIT, _EXECUTE, _ERROR, _TERMINATED, _ABORTED, _HELD = 0, 1, 2, 5, 9, 12
 _ENDS: Final = (_ERROR, _TERMINATED, _ABORTED)
 _LONGEST: Final = 1024  #: letters of the final list of faults, at least
@@ -42,7 +31,7 @@ def check_userlogs(argv: Sequence[str]) -> int:
         job = "({}.{}.{})".format(*entry.job)
         submitted[job] += entry.number == _SUBMIT
         ended[job] += entry.number in _ENDS
-        print(f"Log event: ULOG_{_NAMES[entry.number]} {job}{_details(entry)}")
+        print(f"Log event: ULOG_{ENTRIES[entry.number].name} {job}{_details(entry)}")
         if entry.number in (_SUBMIT, *_ENDS):
             total = sum(submitted.values())
             print(f" Total submitted: {total}; net submitted: {total - sum(ended.values())}\n")

@@ -56,12 +56,14 @@ COMMANDS: dict[str, Entry] = {
     "config": Entry("config", "config", "show settings, where they are set, and their values"),
     "views": Entry("log_commands", "views", "rebuild the tables that q, status and history read"),
     "doctor": Entry("doctor", "doctor", "check this machine, its configuration and its log for problems"),
-    "doc": Entry("doc", "doc", "the pages of the documentation, and the examples"),
+    "doc": Entry("documentation", "doc", "the pages of the documentation, and the examples"),
     "wait": Entry("wait", "wait", "wait until jobs have ended, by their job event log"),
     "tools-path": Entry("tools", "tools_path", "print a folder with HTCondor's own names of the commands, for PATH"),
     "shell": Entry("tools", "shell", "start a pool, and print what puts HTCondor's names on a shell's PATH"),
-    "completion": Entry("completion", "completion", "print a shell script that completes commands, options and files"),
-    "man": Entry("completion", "man", "the manual's page of a command"),
+    "completion": Entry(
+        "documentation", "completion", "print a shell script that completes commands, options and files"
+    ),
+    "man": Entry("documentation", "man", "the manual's page of a command"),
 }
 
 TOOLS: dict[str, Entry] = {
@@ -79,7 +81,7 @@ TOOLS: dict[str, Entry] = {
     "submit": Entry("submit", "condor_submit", "queue the jobs of a submit file, in the words of HTCondor's tool"),
     "tail": Entry("tail", "tail", "the end of what a job at work has written"),
     "transfer_data": Entry("transfer_data", "transfer_data", "fetch the output of jobs that were submitted remotely"),
-    "version": Entry("condor_version", "condor_version", "the version of HTCondor whose behaviour is followed"),
+    "version": Entry("tools", "condor_version", "the version of HTCondor whose behaviour is followed"),
     "wait": Entry("wait", "condor_wait", "wait until jobs have ended, in the words of HTCondor's tool"),
     "watch_q": Entry("watch_q", "watch_q", "follow jobs by their job event logs"),
     "who": Entry("who", "who", "the jobs that run on this machine, with their processes"),

@@ -1,4 +1,5 @@
-"""``poolbook tools-path, shell``: HTCondor's names for programs that call its tools.
+"""``poolbook tools-path, shell``: HTCondor's names for programs that call its tools; condor_version for those that look
+for a version.
 
 A tool is a symbolic link to the command, which goes by the name under which it was called (``main``).
 """
@@ -152,4 +153,31 @@ def _stop(url: str) -> int:
         if time.monotonic() > until:
             raise Refusal(f"poolbook: process {server} was told to end, and has not within {PATIENCE:.0f} s")
         time.sleep(_PAUSE)
+    return 0
+
+
+_VERSION_HELP: Final = """\
+Usage: condor_version [options]
+   If no options are specified, print the version and platform strings
+   where the tool was built.  Valid options are:
+   -help	(this message)
+   -arch	(print the ARCH string)
+   -opsys	(print the OPSYS string)
+"""
+
+
+def condor_version(argv: Sequence[str]) -> int:
+    """Print what condor_version prints, for programs that look for a version."""
+    from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
+
+    if argv[:1] == ["-help"]:
+        sys.stderr.write(_VERSION_HELP)
+        return 0
+    shown = {"-arch": architecture, "-opsys": operating_system}
+    unknown = [word for word in argv if word not in shown]
+    if unknown:
+        sys.stderr.write(f"ERROR: unrecognized argument: '{unknown[0]}'\n{_VERSION_HELP}")
+        return 1
+    lines = [shown[word]() for word in argv] or [CONDOR_VERSION, condor_platform()]
+    print("\n".join(lines))
     return 0

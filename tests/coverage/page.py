@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
-from poolbook.adapters.cli.completion import table_of, tool_of
+from poolbook.adapters.cli.documentation import table_of, tool_of
 from poolbook.adapters.cli.main import COMMANDS, TOOLS
 from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.adapters.condor_tools.tool_options import find_form

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poolbook.adapters.cli.command_names import meant
-from poolbook.adapters.cli.completion import table_of, tool_of
+from poolbook.adapters.cli.documentation import table_of, tool_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import Option, UsageError, find
 from poolbook.adapters.condor_tools.tool_options import find_form

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from poolbook.adapters.cli.command_names import meant
-from poolbook.adapters.cli.completion import table_of
+from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.domain.config import is_known, is_supported

@@ -10,9 +10,21 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.cli.checkup import CHECKS, Facts, Finding, Level, examined
-from poolbook.adapters.cli.checkup.checks import OLDEST, Book, Machine, Program, Settings, Volume, Waiting
-from poolbook.adapters.cli.checkup.gathering import granted
+from poolbook.adapters.cli.doctor.checks import (
+    CHECKS,
+    OLDEST,
+    Book,
+    Facts,
+    Finding,
+    Level,
+    Machine,
+    Program,
+    Settings,
+    Volume,
+    Waiting,
+    examined,
+)
+from poolbook.adapters.cli.doctor.gathering import granted
 
 from ..together import together
 

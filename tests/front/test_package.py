@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from poolbook.adapters.cli.doc import files
+from poolbook.adapters.cli.documentation import files
 from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.machine.host import VERSION
 

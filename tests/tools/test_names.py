@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.command_names import INSTEAD, SAME, UNSUPPORTED, WORDS, meant, unknown
-from poolbook.adapters.cli.completion import options_of, table_of
+from poolbook.adapters.cli.documentation import options_of, table_of
 from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.cli.tools import tools
 

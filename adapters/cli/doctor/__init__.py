@@ -1,4 +1,8 @@
-"""``poolbook doctor``: report what is wrong with this machine, its configuration and its log, and how to fix it."""
+"""``poolbook doctor``: report what is wrong with this machine, its configuration and its log, and how to fix it.
+
+``gathering`` reads the machine, the disk and the log, and changes none of them. It returns the `Facts`, which
+``checks`` judges, reading nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import UsageError, command_table, parse
-from .common import log_of
+from ...condor_tools.options import UsageError, command_table, parse
+from ..common import log_of
 
 if TYPE_CHECKING:
-    from .checkup import Finding
+    from .checks import Finding
 
 COMMAND = command_table("doctor")
 
@@ -25,7 +29,8 @@ def doctor(argv: Sequence[str]) -> int:
         raise UsageError(
             f"poolbook doctor: {arguments.words[0]} is no option; a log is named by -log {arguments.words[0]}"
         )
-    from .checkup import Level, examined, gathered
+    from .checks import Level, examined
+    from .gathering import gathered
 
     found = examined(gathered(log_of(arguments), arguments.values("config")))
     if arguments.has("json"):
@@ -38,7 +43,7 @@ def doctor(argv: Sequence[str]) -> int:
 
 def _told(found: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings, the worst first, each with its remedy below."""
-    from .checkup import Level
+    from .checks import Level
 
     count = Counter(one.level for one in found)
     worst = [Level.PROBLEM, Level.WARNING, Level.OK]

@@ -1,19 +1,65 @@
-"""``poolbook completion`` and ``poolbook man``: the scripts by which a shell completes commands, options and files, and
-manual pages. Both are made from the commands' option tables."""
+"""``poolbook doc, man, completion``: the pages of the documentation and the examples; manual pages, and the scripts by
+which a shell completes commands, options and files, made from the commands' option tables."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from ..condor_tools.options import Command, Help, Option, Refusal, UsageError, command_table, parse, spelling
+from ..condor_tools.terminal import folded, width_of
 from ..condor_tools.tool_options import Tool
 from .command_names import PREFIX, aliases, meant
 from .main import COMMANDS, TOOLS
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs"
+"""docs/ stands beside the rooms in a checkout and in the package."""
+CONTENTS = "README"
+
+DOC = command_table("doc")
+
+
+def files() -> Mapping[str, Path]:
+    """Return the pages by name and the examples by file name."""
+    pages = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
+    return pages | {path.name: path for path in sorted((FOLDER / "examples").iterdir()) if path.is_file()}
+
+
+def doc(argv: Sequence[str]) -> int:
+    arguments = parse(DOC, argv)
+    if len(arguments.words) > 1:
+        raise UsageError(f"poolbook doc: one page at a time, not {' and '.join(arguments.words)}")
+    path = _named(arguments.words[0] if arguments.words else CONTENTS)
+    if arguments.has("folder"):
+        print(path if arguments.words else FOLDER)
+    elif arguments.has("json"):
+        print(json.dumps({"name": path.name, "file": str(path), "text": path.read_text(encoding="utf-8")}, indent=2))
+    elif sys.stdout.isatty():
+        import pydoc
+
+        pydoc.pager(folded(path.read_text(encoding="utf-8"), width_of()))
+    else:
+        print(path.read_text(encoding="utf-8"), end="")
+    return 0
+
+
+def _named(word: str) -> Path:
+    """Return the file that a word means: ``play``, or ``docs/play.md`` as other pages write it."""
+    from ...domain.suggestions import did_you_mean
+
+    known = files()
+    name = PurePath(word).name
+    found = known.get(name) or known.get(name.removesuffix(".md"))
+    if found is None:
+        hint = did_you_mean(name, known, "`poolbook doc` lists the pages", likeness=0.5)
+        raise UsageError(f"poolbook doc: there is no page or example {word!r}; {hint}")
+    return found
+
 
 _FILES = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
 FILE_VALUES = frozenset({"<file>", "<folder>", "<url>"})
@@ -70,7 +116,6 @@ def _offers() -> dict[tuple[str, str], Sequence[str]]:
     """Return the words that a command, or an option of one, takes where they are few and known."""
     from ...domain.state_machines import DIALECTS
     from ...replay.usage.usage_sums import BY
-    from .doc import files
 
     dialects = {(name, "dialect"): tuple(DIALECTS) for name in ("play", "run", "serve")}
     return {("doc", ""): tuple(files()), ("completion", ""): _SHELLS, ("usage", "by"): BY, **dialects}
