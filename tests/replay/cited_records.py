@@ -16,7 +16,7 @@ from poolbook.replay.why import Sentence
 
 SECOND: Final = 1_000_000
 NEAR: Final = 60  #: what a sentence cites besides its own record happened at most so many seconds before or after it
-APART: Final = {"run_over": 10, "over_there": 10, "jobs_like_it": 600, "others_ran": 600}
+APART: Final = {"run_over": 60, "over_there": 60, "end_untold": 600, "jobs_like_it": 600, "others_ran": 600}
 """Codes of sentences -> how many seconds later they may be than their own record: the end of a run is told at the
 instant when its slot was free, and matches when the jobs began that were given the slots."""
 ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
@@ -36,7 +36,8 @@ _GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
 SAYS: Final = {
     "log_submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
     "log_started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
-    "end_untold": r"^001 \({header}\.\d+\) .* Job executing on host",
+    "end_untold": r"^001 \({header}\.\d+\) .* Job executing on host|Started shadow for job {job} on "
+    r"|Shadow pid \d+ switching to job {job}\.",
     "log_matched": r"Matched {named} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
     "log_evicted": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
     "log_requeued": r"^004 \({header}\.\d+\) .* Job terminated and was requeued",
@@ -64,7 +65,8 @@ SAYS: Final = {
     "shadow_began": r"Started shadow for job {job} on {slot} ?.*\(shadow pid = {pid}\)"
     r"|Shadow pid {pid} switching to job {job}\.",
     "shadow_goes_on": r"Shadow pid {pid} switching to job {job}\.",
-    "shadow_gone": r"Shadow pid \d+ (for job {job} (exited with status|reports job exit reason)|died with signal)",
+    "shadow_gone": r"Shadow pid \d+ (for job {job} (exited with status|reports job exit reason)|died with signal)"
+    r"|Failed to expand job ad when switching shadow",
     "run_over": rf"{_MOVED}|{_OVER}|{_BEGUN}",
     "over_there": rf"{_MOVED}|{_OVER}|{_BEGUN}",
     "started_there": r"{alone}: State change: claim-activation protocol successful",
@@ -74,7 +76,7 @@ SAYS: Final = {
     "shadow_requeued": r"\({job}\) \(\d+\): Job {job} is being put back in the job queue: {reason}",
     "starter_saw_end": r"Process exited, pid=\d+, {how_word}",
     # of a slot
-    "born": r"{short}: New (pS|S)lot |{short}: New machine resource",
+    "born": r"{short}: New (pS|S)lot |{short}: New machine resource|{short}: ",
     "died": r"{short}: (Slot {short} no longer needed, deleting|Changing state)",
     "log_slot_matched": r"Matched {matched} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
     "startd_began": r"\*\* condor_startd .* STARTING UP",
@@ -116,10 +118,14 @@ class Cited:
         return kind, "\n".join(lines[first : last + 1])
 
     def with_slot(self, place: str, text: str) -> str:
-        """A record, with the name of the slot for the id of its claim, which earlier lines of its file have with it."""
+        """A record, with the name of the slot for the id of its claim, which other lines of its log have with it."""
         claim = re.search(r"job \S+ on (<[^>]*>#\d+#\d+)", text)
-        named = claim and self.before(place, rf"(\S+@\S+) {re.escape(claim[1])}", most=1 << 30)
-        return text.replace(claim[1], f"{named[1]} {claim[1]}") if claim and named else text
+        if claim is None:
+            return text
+        pattern = re.compile(rf"(slot\S*@\S+) {re.escape(claim[1])}\b")
+        logs = (text_of(path) for path, kind in self._paths.values() if kind == "schedlog")
+        named = {match[1] for log in logs for line in log if (match := pattern.search(line))}
+        return "\n".join([text, *(text.replace(claim[1], f"{slot} {claim[1]}") for slot in named)])
 
     def users(self, cluster: str) -> set[str]:
         """Whose a cluster's jobs are, as daemons have it."""
@@ -183,9 +189,9 @@ def also_says(name: str, sentence: Sentence, place: str, cited: Cited) -> Iterat
     """The same of what a sentence cites besides its own record."""
     kind, text = cited.record(place)
     slot = sentence.facts.get("slot") or name
-    heard = re.search(r"died between \S+ (\S+) and", sentence.full)
-    if heard and heard[1] in text.split("\n")[0]:
-        return  # when a daemon was heard of last
+    deaths = re.findall(r" died (?:between|at) \S+ (\d\d:\d\d:\d\d)", sentence.full)
+    if any(clock in text.split("\n")[0] for clock in deaths):
+        return  # when a daemon died, or was heard of last
     if sentence.code in ("jobs_like_it", "others_ran") and kind == "startlog":
         begun = cited.before(place, r": Remote job ID is ([\d.]+)")
         if begun is None or begun[1] not in sentence.facts["jobs"] or "claim-activation" not in text:
