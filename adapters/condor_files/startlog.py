@@ -48,6 +48,8 @@ OF_THE_MACHINE = (
     "Initiating quick draining",
     "Initiating fast draining",
     "State change: received VACATE_ALL",
+    "command_coalesce_slots(): coalescing slots",
+    "command_coalesce_slots(): creating coalesced slot",
 )
 
 
@@ -220,7 +222,7 @@ class StartLogReader:
         if not 0 <= at - since <= GENERAL:
             self._general = (0, "")
             return ""
-        return words if target.startswith(LEAVING) else ""
+        return words if target.startswith(LEAVING) or words.startswith("command_coalesce_slots") else ""
 
     def _report(self, slot: _LoggedSlot, said: str, facts: dict[str, str]) -> None:
         kept = {name: without_secrets(value) for name, value in facts.items() if value}

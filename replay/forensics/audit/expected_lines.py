@@ -97,6 +97,8 @@ class LineCensus:
         self, event: e.SlotTransitioned, dynamic: bool, said: set[str], finding: Callable[[str], AuditFinding]
     ) -> None:
         """Count a transition and the words since the slot's last one; `finding` makes a finding of words."""
+        if "command_coalesce_slots" in event.reason:
+            return  # for condor_now a startd ends claims and begins one without the usual lines
         for number, words in _BEFORE.get((event.source, event.target), ()):
             if words in _NEEDS and _NEEDS[words] not in said:
                 continue
