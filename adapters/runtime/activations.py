@@ -14,7 +14,6 @@ from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import shown
 from ...domain.state.caches import ad_of
-from ...domain.state.schedd_settings import MAX_INPUT, MAX_OUTPUT
 from ..machine import execution
 from ..machine.starter import Starter
 from .containers import container_of, with_image
@@ -239,8 +238,8 @@ def file_transfer(
         preserve=job.value("PreserveRelativePaths") is True,
         brought=tuple(name for name, _ in copied if name not in streamed),
         streamed=streamed,
-        max_input_mb=_most(job, "MaxTransferInputMB", most.get(MAX_INPUT)),
-        max_output_mb=_most(job, "MaxTransferOutputMB", most.get(MAX_OUTPUT)),
+        max_input_mb=_most(job, "MaxTransferInputMB", most.get("MAX_TRANSFER_INPUT_MB")),
+        max_output_mb=_most(job, "MaxTransferOutputMB", most.get("MAX_TRANSFER_OUTPUT_MB")),
         plugins={**starter.plugins, **{method: (os.path.basename(path),) for method, path in own.items()}},
         plugin_seconds=starter.plugin_seconds,
         destination=job.text("OutputDestination"),

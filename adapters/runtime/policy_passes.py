@@ -21,7 +21,7 @@ from ...domain.ports.stimuli import EvaluateJobPolicies
 from ...domain.schedd.periodic_policy import concerns
 from ...domain.schedd.policy_times import began, next_pass, running_change, waiting_change
 from ...domain.state.job_procs import job_procs
-from ...domain.state.schedd_settings import MAX_INTERVAL, TIMESLICE, pace
+from ...domain.state.settings import number_of
 from ...domain.state.state import RUNS, State
 
 SECOND = 1_000_000
@@ -98,7 +98,10 @@ class PolicyPasses:
             return
         before = microseconds if self._length is None else self._length
         self._length = _SMOOTHING * microseconds + (1 - _SMOOTHING) * before
-        part, most = pace(state.settings, TIMESLICE), pace(state.settings, MAX_INTERVAL) * SECOND
+        part, most = (
+            number_of(state.settings, "PERIODIC_EXPR_TIMESLICE"),
+            number_of(state.settings, "MAX_PERIODIC_EXPR_INTERVAL") * SECOND,
+        )
         rest = self._length / part if part else 0.0
         self._rests_until = now + round(min(rest, most) if most else rest)
 

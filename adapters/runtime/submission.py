@@ -165,7 +165,7 @@ class Reading:
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}
         from ...domain.negotiator.pool_configuration import followed
-        from ...domain.state.schedd_settings import schedd_kind
+        from ...domain.state.settings import schedd_kind
         from .configuration import load
 
         found = followed(lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk))

@@ -89,6 +89,11 @@ class Configuration:
         key = self._key(name)
         return self._values.source(name.lower() if key is None else key)
 
+    def error(self, name: str, words: str) -> ConfigError:
+        """Return the error that a setting is wrong, with where it is set."""
+        source = self.source(name)
+        return ConfigError(words, source.file, source.line)
+
     def spelled(self, name: str) -> str:
         """Return the name under which a setting's value was found, as it was written: SLOT1_START for START."""
         key = self._key(name)

@@ -10,19 +10,18 @@ from attrs import frozen
 from ..coverage.daemons import DAEMON_LIST, daemons
 from ..coverage.daemons import DEFRAG as DAEMON
 from ..events import Ad
-from ..state.defrag_settings import DEFRAG, NAME, SCHEDULE, unfit_for_defrag
-from ..state.settings import NOTHING
+from ..state.settings import DEFRAG, NOTHING, unfit
 
 if TYPE_CHECKING:
-    from ..config import ConfigError, Configuration
+    from ..config import Configuration
 
-_ALSO: Final[dict[str, str]] = {SCHEDULE: "DEFRAG_SCHEDULE"}
+_ALSO: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SCHEDULE"}
 """The manual's name of a setting that the reference calls otherwise; the reference's counts where both are set."""
 
 
 @frozen
 class DefragPolicy:
-    """The settings in force (``domain/state/defrag_settings.py`` says what each means). Expressions are texts; an empty
+    """The settings in force (``domain/state/settings.txt`` says what each means). Expressions are texts; an empty
     one is not asked. Maxima of -1 are none."""
 
     name: str
@@ -46,7 +45,7 @@ class DefragPolicy:
 
 def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
     """Return the policy that these settings of a pool make; None: it does not defragment."""
-    name = settings.get(NAME, "").strip()
+    name = settings.get("DEFRAG_NAME", "").strip()
     if not name:
         return None
 
@@ -64,7 +63,7 @@ def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
         whole=text("DEFRAG_WHOLE_MACHINE_EXPR"),
         rank=text("DEFRAG_RANK"),
         start=text("DEFRAG_DRAINING_START_EXPR"),
-        schedule=text(SCHEDULE).capitalize(),
+        schedule=text("DEFRAG_DRAINING_SCHEDULE").capitalize(),
         most_draining=int(text("DEFRAG_MAX_CONCURRENT_DRAINING")),
         most_whole=int(text("DEFRAG_MAX_WHOLE_MACHINES")),
     )
@@ -78,9 +77,9 @@ def followed(configuration: Configuration) -> Ad:
     """
     if DAEMON not in daemons(configuration.get(DAEMON_LIST)):
         return {}
-    found = {NAME: _daemon_name(configuration)}
+    found = {"DEFRAG_NAME": _daemon_name(configuration)}
     for name, setting in DEFRAG.items():
-        if name != NAME and (text := _told(configuration, name)) != setting.default:
+        if name != "DEFRAG_NAME" and (text := _told(configuration, name)) != setting.default:
             found[name] = text or NOTHING
     return found
 
@@ -88,7 +87,7 @@ def followed(configuration: Configuration) -> Ad:
 def _daemon_name(configuration: Configuration) -> str:
     """Return the name as the reference makes it (``build_valid_daemon_name``). Unless one is set, it is that of the
     daemon in DAEMON_LIST, which HTCondor's master gives it as its local name."""
-    name, host = configuration.get(NAME).strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
+    name, host = configuration.get("DEFRAG_NAME").strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
     if name.lower() in (host.lower(), host.lower().partition(".")[0]):
         return host
     return name if "@" in name or not host else f"{name}@{host}"
@@ -98,20 +97,13 @@ def _told(configuration: Configuration, name: str) -> str:
     other = _ALSO.get(name, name)
     place = other if configuration.source(name).kind == "default" else name
     kind = DEFRAG[name].kind
-    if kind in ("whole", "limit", "rate"):
+    if kind in ("integer", "maximum", "frequency"):
         value = configuration.number(place, float(DEFRAG[name].default))
         text = repr(value).removesuffix(".0")
     else:
         text = " ".join(configuration.get(place).split())
         if kind == "schedule":
             text = text.lower() or DEFRAG[name].default
-    if wrong := unfit_for_defrag(name, text):
-        raise _error(configuration, place, wrong)
+    if wrong := unfit(name, text):
+        raise configuration.error(place, wrong)
     return text
-
-
-def _error(configuration: Configuration, name: str, words: str) -> ConfigError:
-    from ..config import ConfigError  # commands decide without a configuration, which takes long to load
-
-    where = configuration.source(name)
-    return ConfigError(words, where.file, where.line)

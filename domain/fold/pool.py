@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from .. import events as e
 from ..state.defrag import polled, switched
-from ..state.defrag_settings import DEFRAG, NAME, SCHEDULE
-from ..state.settings import as_founded
+from ..state.settings import DEFRAG, as_founded
 from ..state.slot_fold import change
 from ..state.state import State
 from ..state_machines import dialect_named
@@ -34,14 +33,15 @@ def _pool_configured(state: State, event: e.PoolConfigured) -> None:
 
 def _switch_defrag(state: State, settings: e.Ad) -> None:
     """The defragmentation may have been switched on or off, or have got another name, which is another daemon."""
-    if NAME in settings:
-        state.defrag = switched(state.defrag, bool(settings[NAME].strip()), state.at)
+    if "DEFRAG_NAME" in settings:
+        state.defrag = switched(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
     state.defrag.configured = state.at
 
 
 def _defrag_polled(state: State, event: e.DefragPolled) -> None:
     interval = state.settings.get(INTERVAL, DEFRAG[INTERVAL].default)
-    polled(state.defrag, event, int(interval), state.settings.get(SCHEDULE, DEFRAG[SCHEDULE].default))
+    schedule = state.settings.get("DEFRAG_DRAINING_SCHEDULE", DEFRAG["DEFRAG_DRAINING_SCHEDULE"].default)
+    polled(state.defrag, event, int(interval), schedule)
 
 
 def _writer(state: State, event: e.WriterBegan) -> None:

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ..concurrency_limits import Amount, in_units
 from ..events import ReachedLimit
-from ..state.schedd_settings import JOBS_RUNNING, limit
+from ..state.settings import limit
 from ..state.state import State
 
 # How many jobs run at one time at most: MAX_JOBS_RUNNING, as the schedd asks for no more.
@@ -22,7 +22,7 @@ from ..state.state import State
 
 def room(state: State) -> float:
     """How many further jobs may begin; negative: there are more than may be."""
-    most = limit(state.settings, JOBS_RUNNING)
+    most = limit(state.settings, "MAX_JOBS_RUNNING")
     if most is None:
         return inf
     clusters = state.clusters

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..config import ConfigError, Configuration
+from ..config import Configuration
 from ..coverage.daemons import DEFRAG
 from ..decision.draft import Draft, Refusal
 from ..defrag import settings as defragmentation
@@ -110,7 +110,7 @@ def submissions(configuration: Configuration) -> Ad:
             continue
         found[name] = text or NOTHING
         if wrong := unfit(name, found[name]):
-            raise ConfigError(wrong, source.file, source.line)
+            raise configuration.error(name, wrong)
     return found | _templates(configuration)
 
 

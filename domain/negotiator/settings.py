@@ -21,12 +21,12 @@ from .groups.rounds import QuotaRules
 from .groups.tree import Group, GroupTree, group_tree
 
 if TYPE_CHECKING:
-    from ..config import ConfigError, Configuration
+    from ..config import Configuration
 
 
 @frozen
 class Negotiator:
-    """The settings in force (``domain/state/settings.py`` says what each means). An expression that is not set is None;
+    """The settings in force; ``domain/state/settings.txt`` says what each means. An expression that is not set is None.
     ``own`` are the texts of the expressions that are asked about slots."""
 
     consider_preemption: bool
@@ -212,7 +212,7 @@ def _of_several(configuration: Configuration, shared: Ad) -> Ad:
     for one in named:
         found |= _of_one(configuration, one, shared)
     if words := wrong({**shared, **found}):
-        raise _error(configuration, "DAEMON_LIST", words)
+        raise configuration.error("DAEMON_LIST", words)
     return found
 
 
@@ -220,9 +220,7 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
     """What one of several negotiators has for itself. The master names it to itself, unless its arguments do."""
     words = configuration.get(f"{name}_ARGS").split()
     if words and (len(words) != 2 or words[0] not in ("-local-name", "-localname")):
-        raise _error(
-            configuration, f"{name}_ARGS", f"{name}_ARGS = {' '.join(words)}: only -local-name NAME is followed"
-        )
+        raise configuration.error(f"{name}_ARGS", f"{name}_ARGS = {' '.join(words)}: only -local-name NAME is followed")
     own = configuration.as_local(words[1] if words else name)
     texts = offered(own)
     paced = any(own.source(each).kind != "default" for each in PACE)
@@ -296,7 +294,7 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
     if wrong := unfit(name.upper(), text):
         if name.upper() in IGNORED_IF_INVALID:
             return default
-        raise _error(configuration, name, wrong)
+        raise configuration.error(name, wrong)
     return text
 
 
@@ -306,15 +304,8 @@ def _seconds(configuration: Configuration, name: str) -> str:
     if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
         least = "more than 0" if name == _INTERVAL else "0 or more"
         words = f"{name} = {_number(seconds)}: a number of seconds, {least}, is wanted"
-        raise _error(configuration, name, words)
+        raise configuration.error(name, words)
     return _number(seconds)
-
-
-def _error(configuration: Configuration, name: str, words: str) -> ConfigError:
-    from ..config import ConfigError  # commands decide without a configuration, which takes long to load
-
-    where = configuration.source(name)
-    return ConfigError(words, where.file, where.line)
 
 
 def _number(value: float) -> str:

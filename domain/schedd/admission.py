@@ -20,7 +20,6 @@ from ..ports.stimuli import Submit
 from ..state.caches import ad_of
 from ..state.job_ad import quoted, seconds
 from ..state.proc_ads import pack
-from ..state.schedd_settings import TRANSFORM
 from ..state.state import State
 from .factories import makes_factory
 from .job_edits import SECURE, guard, ignores_secure
@@ -150,7 +149,7 @@ def _of_steps(name: str, steps: Sequence[tuple[Sequence[int], Step]]) -> Transfo
 
 
 def _noted(draft: Draft, transform: str, one: Evaluation) -> int:
-    return draft.note(f"{TRANSFORM}{transform} {one.what}".rstrip(), one.text, one.value, dict(one.read))
+    return draft.note(f"JOB_TRANSFORM_{transform} {one.what}".rstrip(), one.text, one.value, dict(one.read))
 
 
 def _refuse(draft: Draft, command: Submit, number: int, refused: Refused, proc: int, words: str) -> None:

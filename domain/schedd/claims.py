@@ -31,7 +31,6 @@ from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
-from ..state.schedd_settings import GRACEFULLY
 from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
 from ..state_machines.slot_rows import BACKFILL_BUSY
@@ -243,7 +242,7 @@ def _wants_grace(draft: Draft, activation: Activation) -> bool:
     cluster = draft.state.clusters[activation.cluster]
     asked = expression(cluster.wish(activation.proc, "WantGracefulRemoval") or "undefined")
     wanted = None if asked is None else truth(asked, ad_of(cluster.attributes(activation.proc)), None, draft.context)
-    return draft.state.settings.get(GRACEFULLY, "true").lower() != "false" if wanted is None else wanted
+    return draft.state.settings.get("GRACEFULLY_REMOVE_JOBS", "true").lower() != "false" if wanted is None else wanted
 
 
 def signal(

@@ -20,7 +20,7 @@ from ..startd.evaluation import truth, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, whole
-from ..state.schedd_settings import COOL_DOWN, after_failure, least_cool_down
+from ..state.settings import seconds_of
 
 SECOND = 1_000_000
 
@@ -29,7 +29,7 @@ def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | 
     """Return the end of a run with the cool-down that follows on it; None if none does."""
     if cluster.universe == SCHEDULER_UNIVERSE:
         return _after_failure(draft, cluster, exited)
-    asked = expression(draft.state.settings.get(COOL_DOWN, "") or "undefined")
+    asked = expression(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
     if asked is None:
         return None
     ad = ad_of(at_exit(cluster.attributes(exited.proc), exited) | exited.changes)
@@ -39,14 +39,18 @@ def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | 
         return None
     if not isinstance(value, int | float) or int(value) <= 0:
         return None
-    evidence = draft.note(COOL_DOWN, unparse(asked), unparsed(value), values_read(asked, ad, None, draft.context))
-    cooled = _resting(draft, cluster, exited, max(int(value), least_cool_down(draft.state.settings)))
+    evidence = draft.note(
+        "SYSTEM_ON_VACATE_COOL_DOWN", unparse(asked), unparsed(value), values_read(asked, ad, None, draft.context)
+    )
+    cooled = _resting(
+        draft, cluster, exited, max(int(value), seconds_of(draft.state.settings, "SYSTEM_COOLDOWN_DURATION"))
+    )
     return replace(cooled, cooled=evidence) if exited.row == "requeue" else replace(cooled, evidence=evidence)
 
 
 def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:
     """Return the end of a scheduler universe job's run with the cool-down that follows on its code."""
-    seconds = after_failure(draft.state.settings)
+    seconds = seconds_of(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
     spared = expression(cluster.wish(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
         return None

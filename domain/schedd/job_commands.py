@@ -33,8 +33,7 @@ from ..ports.stimuli import (
 )
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, quoted, unquoted, whole
-from ..state.schedd_settings import MAX_RELEASES, limit
-from ..state.settings import super_users
+from ..state.settings import limit, super_users
 from ..state.state import RUNS, Slot
 from .constraints import Patience, meeting
 from .job_actions import SPOOLING, Decided, hold, release, remove
@@ -226,7 +225,7 @@ def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
 
 def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[int]:
     """Those of the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users release them."""
-    most = limit(draft.state.settings, MAX_RELEASES)
+    most = limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     if most is None or most < 0 or user in super_users(draft.state.settings):
         return []
     held = (proc for proc in procs if cluster.status_of(proc) == "Held")

@@ -20,8 +20,7 @@ from ..events import Ad, JobsEdited
 from ..ports.stimuli import Edit
 from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
-from ..state.schedd_settings import GUARDED, IGNORE_SECURE, SYSTEM_IMMUTABLE, SYSTEM_PROTECTED, SYSTEM_SECURE
-from ..state.settings import super_users
+from ..state.settings import GUARDED, super_users
 from .crontab import ATTRIBUTES
 from .factories import KEPT, PAUSED
 from .job_commands import Outcome, allowed, constraint_of, missing, outcomes_of, selected
@@ -40,9 +39,9 @@ IMMUTABLE: Final = "immutable"
 PROTECTED: Final = "protected"
 SECURE: Final = "secure"
 _LISTS: Final = {
-    IMMUTABLE: ("IMMUTABLE_JOB_ATTRS", SYSTEM_IMMUTABLE),
-    PROTECTED: ("PROTECTED_JOB_ATTRS", SYSTEM_PROTECTED),
-    SECURE: ("SECURE_JOB_ATTRS", SYSTEM_SECURE),
+    IMMUTABLE: ("IMMUTABLE_JOB_ATTRS", "SYSTEM_IMMUTABLE_JOB_ATTRS"),
+    PROTECTED: ("PROTECTED_JOB_ATTRS", "SYSTEM_PROTECTED_JOB_ATTRS"),
+    SECURE: ("SECURE_JOB_ATTRS", "SYSTEM_SECURE_JOB_ATTRS"),
 }
 _GROUP: Final = "accountinggroup"
 OWN: Final = LIVED | KEPT | {"globaljobid"}
@@ -91,7 +90,7 @@ def unsettable(settings: Mapping[str, str]) -> frozenset[str]:
 
 def ignores_secure(settings: Mapping[str, str]) -> bool:
     """Whether attempts to set secure attributes are passed over."""
-    return settings.get(IGNORE_SECURE, "true").strip().lower() != "false"
+    return settings.get("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", "true").strip().lower() != "false"
 
 
 _IDENTITY: Final = ("Owner", "User", "ClusterId")

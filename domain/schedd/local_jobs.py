@@ -24,7 +24,7 @@ from ..startd.evaluation import truth, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
-from ..state.schedd_settings import SCHEDULER_JOBS_DEFAULT, SCHEDULER_JOBS_RUNNING, STARTS, limit
+from ..state.settings import STARTS, limit
 from ..state.state import RUNS, State
 from .deferral import deferral, sleeps
 from .expansion import expanded_by
@@ -79,8 +79,7 @@ class _Gate:
         read = {universe: references_found(one, self._ad).external for universe, one in self._starts.items()}
         self._for_all = {universe: not names for universe, names in read.items()}
         """The universes of whose jobs none is read: if it is false of one, it is of all."""
-        most = limit(draft.state.settings, SCHEDULER_JOBS_RUNNING)
-        self._most_of_owner = SCHEDULER_JOBS_DEFAULT if most is None else most
+        self._most_of_owner = limit(draft.state.settings, "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") or 0
         self._of_owner: Counter[str] | None = None
 
     def let_in(self, cluster: Cluster) -> Iterator[int]:

@@ -9,7 +9,6 @@ from typing import Final
 
 from ..classad import ClassAd, Context, EvaluationError
 from ..classad.unparse import unparse_old
-from ..state.schedd_settings import ADMIN, SIGNATURE, SUPPORT
 
 _UNITS: Final = ("B ", "KB", "MB", "GB", "TB")
 _LAST_RUN: Final = re.compile(r"SizeBytesLastRun = (\d{1,18})")
@@ -68,11 +67,12 @@ def exit(ad: ClassAd, context: Context) -> Iterator[str]:
 
 def signature(settings: Mapping[str, str], pool: str) -> Iterator[str]:
     yield from ("", "")
-    if settings.get(SIGNATURE):
-        yield settings[SIGNATURE]
+    if settings.get("EMAIL_SIGNATURE"):
+        yield settings["EMAIL_SIGNATURE"]
         return
     yield "-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-="
-    yield f"Whoever runs this pool answers questions: {settings.get(SUPPORT) or settings.get(ADMIN) or f'root@{pool}'}"
+    address = settings.get("CONDOR_SUPPORT_EMAIL") or settings.get("CONDOR_ADMIN") or f"root@{pool}"
+    yield f"Whoever runs this pool answers questions: {address}"
 
 
 def _ended(ad: ClassAd, context: Context) -> str:

@@ -23,7 +23,6 @@ from ..startd.evaluation import integer
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from ..state.job_ad import unquoted
-from ..state.schedd_settings import EMAIL_DOMAIN
 from ..state.state import NOTIFICATION, RUNS
 from . import mail_text
 from .job_policy import HELD_BY_POLICY
@@ -125,7 +124,7 @@ def _addresses(draft: Draft, ad: ClassAd) -> Iterator[str]:
     names = _text(draft, ad, "NotifyUser") or _text(draft, ad, "Owner")
     settings = draft.state.settings
     if "@" not in names:
-        names = f"{names}@{settings.get(EMAIL_DOMAIN) or _text(draft, ad, 'UidDomain') or draft.state.uid_domain}"
+        names = f"{names}@{settings.get('EMAIL_DOMAIN') or _text(draft, ad, 'UidDomain') or draft.state.uid_domain}"
     yield from filter(None, names.replace(",", " ").split())
 
 

@@ -27,7 +27,7 @@ from ..startd.evaluation import integer, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, hold_reason, quoted, vacate_reason, whole
-from ..state.schedd_settings import MAX_RELEASES, NAMES, REASON, SUBCODE, limit, names_in
+from ..state.settings import limit, names_in
 from ..state.state import RUNS, State
 from ..state_machines.hold_codes import DEACTIVATED, Why
 from .constraints import meeting, meets
@@ -140,7 +140,7 @@ def questions(state: State) -> list[Question]:
 
 def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
     """The settings that have the expressions of one of the access point's policies, in the order of asking."""
-    named = [f"{policy.setting}_{name}" for name in names_in(settings, f"{policy.setting}{NAMES}")]
+    named = [f"{policy.setting}_{name}" for name in names_in(settings, f"{policy.setting}_NAMES")]
     return [name for name in (*named, policy.setting) if settings.get(name, "").strip()]
 
 
@@ -263,7 +263,7 @@ def _bearing(draft: Draft, policy: Policy, group: _Group, procs: list[int]) -> l
     procs = [proc for proc in procs if cluster.value(proc, "HoldReasonCode") != SPOOLING]
     if policy.row != "release":
         return procs
-    most = limit(draft.state.settings, MAX_RELEASES)
+    most = limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     return [
         proc
         for proc in procs
@@ -317,7 +317,7 @@ def verdict(draft: Draft, question: Question, text: str, own: str, ad: ClassAd) 
         text=text.strip() if shown is None else unparse_old(shown),
         time=in_short(limit or 0),
     )
-    reason, subcode = (_extra(draft, question, part) for part in (REASON, SUBCODE))
+    reason, subcode = (_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))
     said = None if reason is None else _value(reason, ad, draft)
     number = None if subcode is None else integer(subcode, ad, None, draft.context)
     return Verdict(said if isinstance(said, str) and said else default, number or 0, evidence)
@@ -336,7 +336,7 @@ def in_short(seconds: int) -> str:
 def _extra(draft: Draft, question: Question, part: str) -> Expression | None:
     """The expression of a policy's reason or subcode: a job's own is an attribute of its ad, PeriodicHoldReason."""
     if question.policy.attribute:
-        name = question.policy.reason if part == REASON else question.policy.subcode
+        name = question.policy.reason if part == "_REASON" else question.policy.subcode
         return expression(name) if name else None
     text = draft.state.settings.get(f"{question.name}{part}", "")
     return expression(text) if text.strip() else None
@@ -361,7 +361,9 @@ def changes(policy: Policy, found: Verdict) -> Ad:
 def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
     """Do what follows for jobs of which the policy holds: those that are alike in what it reads, at once."""
     cluster, policy, status = group.cluster, question.policy, group.status
-    reads = [one for one in (expression(text), *(_extra(draft, question, part) for part in (REASON, SUBCODE))) if one]
+    reads = [
+        one for one in (expression(text), *(_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))) if one
+    ]
     alike: dict[Verdict, list[int]] = {}
     for procs in kinds(cluster, group.procs, attributes_read(reads, cluster, group.procs[0])):
         own = cluster.wish(procs[0], policy.attribute) if policy.attribute else ""

@@ -12,37 +12,11 @@ from collections.abc import Callable, Iterator
 
 from ..classad import ClassAdSyntaxError
 from ..classad.old_form import expression_text
-from ..config import ConfigError, Configuration
+from ..config import Configuration
 from ..events import Ad
 from ..macros.macros import macros_in
 from ..state import user_maps
-from ..state.schedd_settings import (
-    COOL_DOWN,
-    FAILED,
-    GRACEFULLY,
-    GUARDED,
-    IGNORE_SECURE,
-    INTERVAL,
-    IS_WARNING,
-    LEAST_COOL_DOWN,
-    LIMITS,
-    MAX_INTERVAL,
-    MAX_RELEASES,
-    MOST_MOVED,
-    NAMES,
-    NOW_VACATE,
-    OF_MAILS,
-    PERIODIC,
-    REASON,
-    REQUIREMENT,
-    REQUIREMENTS,
-    STARTS,
-    SUBCODE,
-    TIMESLICE,
-    TRANSFORM,
-    TRANSFORMS,
-)
-from ..state.settings import NOTHING, unfit
+from ..state.settings import GUARDED, LIMITS, MOST_MOVED, NOTHING, NUMBERS, OF_MAILS, PERIODIC, STARTS, unfit
 from .job_transforms import VARIABLES, TransformError, faults
 from .submit_policy import transform_of
 
@@ -90,11 +64,6 @@ def _set_text(configuration: Configuration, name: str) -> str:
     return configuration.get(name).strip() if _given(configuration, name) else ""
 
 
-def _error(configuration: Configuration, name: str, words: str) -> ConfigError:
-    source = configuration.source(name)
-    return ConfigError(f"{name}: {words}", source.file, source.line)
-
-
 def _words(configuration: Configuration, name: str) -> list[str]:
     return list(dict.fromkeys(configuration.get(name).replace(",", " ").split()))
 
@@ -103,16 +72,16 @@ def _words(configuration: Configuration, name: str) -> list[str]:
 
 
 def _transforms(configuration: Configuration, warn: Warn) -> Ad:
-    if configuration.source(TRANSFORMS).kind == "default":
+    if configuration.source("JOB_TRANSFORM_NAMES").kind == "default":
         return {}
     found: Ad = {}
     names = []
-    for name in _words(configuration, TRANSFORMS):
-        setting = f"{TRANSFORM}{name}"
+    for name in _words(configuration, "JOB_TRANSFORM_NAMES"):
+        setting = f"JOB_TRANSFORM_{name}"
         text = (configuration.raw(setting) or "").strip()
         if name.upper() == "NAMES" or not _given(configuration, setting):
             if not text:
-                warn(f"{setting} is not defined: {TRANSFORMS} names it in vain")
+                warn(f"{setting} is not defined: JOB_TRANSFORM_NAMES names it in vain")
             continue
         try:
             for fault in faults(transform_of(name, text)):
@@ -124,7 +93,7 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
         found[setting] = text
     if names:
         found |= {f"$({name})": text for name, text in _macros(configuration, list(found.values())).items()}
-        found[TRANSFORMS] = ", ".join(names)
+        found["JOB_TRANSFORM_NAMES"] = ", ".join(names)
     return found
 
 
@@ -158,21 +127,21 @@ def _referred(text: str) -> Iterator[str]:
 def _requirements(configuration: Configuration, warn: Warn) -> Ad:
     found: Ad = {}
     names = []
-    for name in _words(configuration, REQUIREMENTS):
-        setting = f"{REQUIREMENT}{name}"
+    for name in _words(configuration, "SUBMIT_REQUIREMENT_NAMES"):
+        setting = f"SUBMIT_REQUIREMENT_{name}"
         if name == "NAMES" or not configuration.get(setting).strip():
-            warn(f"{setting} is not defined: {REQUIREMENTS} names it in vain")
+            warn(f"{setting} is not defined: SUBMIT_REQUIREMENT_NAMES names it in vain")
             continue
-        both = (setting, f"{setting}{REASON}")
+        both = (setting, f"{setting}_REASON")
         texts = {one: _valid(configuration, one, configuration.get(one), warn) for one in both}
         if not texts[setting]:
             continue
         names.append(name)
         found |= {one: expression_text(text) for one, text in texts.items() if text}
-        if configuration.boolean(f"{setting}{IS_WARNING}", False):
-            found[f"{setting}{IS_WARNING}"] = "true"
+        if configuration.boolean(f"{setting}_IS_WARNING", False):
+            found[f"{setting}_IS_WARNING"] = "true"
     if names:
-        found[REQUIREMENTS] = ", ".join(names)
+        found["SUBMIT_REQUIREMENT_NAMES"] = ", ".join(names)
     return found
 
 
@@ -182,13 +151,15 @@ def _guards(configuration: Configuration) -> Ad:
         for name in GUARDED
         if configuration.source(name).kind != "default"
     }
-    if configuration.source(IGNORE_SECURE).kind != "default":
-        found[IGNORE_SECURE] = "true" if configuration.boolean(IGNORE_SECURE, True) else "false"
+    if configuration.source("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS").kind != "default":
+        found["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = (
+            "true" if configuration.boolean("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", True) else "false"
+        )
     for name in LIMITS:
         if configuration.source(name).kind != "default" and configuration.get(name).strip():
             number = configuration.integer(name, 0)
             if number < 0:
-                raise _error(configuration, name, f"{number} is no number of jobs")
+                raise configuration.error(name, f"{name}: {number} is no number of jobs")
             found[name] = str(number)
     return found
 
@@ -206,29 +177,29 @@ def _periodic(configuration: Configuration, warn: Warn) -> Ad:
     """The policies for all jobs, as they are written: HTCondor quotes them in its reasons."""
     found: Ad = {}
     for policy in PERIODIC:
-        names = [name for name in _words(configuration, f"{policy}{NAMES}") if name.upper() != "NAMES"]
+        names = [name for name in _words(configuration, f"{policy}_NAMES") if name.upper() != "NAMES"]
         for setting in (*(f"{policy}_{name}" for name in names), policy):
             if not _given(configuration, setting) or not configuration.get(setting).strip():
                 if setting != policy:
-                    warn(f"{setting} is not defined: {policy}{NAMES} names it in vain")
+                    warn(f"{setting} is not defined: {policy}_NAMES names it in vain")
                 continue
-            for one in (setting, f"{setting}{REASON}", f"{setting}{SUBCODE}"):
+            for one in (setting, f"{setting}_REASON", f"{setting}_SUBCODE"):
                 if text := _valid(configuration, one, configuration.get(one), warn):
                     found[one] = text
                 elif one == setting:
                     break
         known = [name for name in names if f"{policy}_{name}" in found]
         if known:
-            found[f"{policy}{NAMES}"] = ", ".join(known)
-    if text := _valid(configuration, COOL_DOWN, _cool_down(configuration), warn):
-        found[COOL_DOWN] = text
+            found[f"{policy}_NAMES"] = ", ".join(known)
+    if text := _valid(configuration, "SYSTEM_ON_VACATE_COOL_DOWN", _cool_down(configuration), warn):
+        found["SYSTEM_ON_VACATE_COOL_DOWN"] = text
     return found | _periodic_pace(configuration)
 
 
 def _cool_down(configuration: Configuration) -> str:
     """What somebody has set for the cool-down; empty: nobody has. HTCondor's own template lays itself around that."""
-    text = configuration.get(COOL_DOWN).strip()
-    if _given(configuration, COOL_DOWN):
+    text = configuration.get("SYSTEM_ON_VACATE_COOL_DOWN").strip()
+    if _given(configuration, "SYSTEM_ON_VACATE_COOL_DOWN"):
         return text
     behind = text.partition(_OWN_COOL_DOWN)[2].removesuffix("))").strip()
     return "" if behind == "0" else behind
@@ -253,15 +224,16 @@ def _ignored(configuration: Configuration, name: str, kind: str, error: Exceptio
 
 def _periodic_pace(configuration: Configuration) -> Ad:
     found: Ad = {}
-    for name in (INTERVAL, MAX_INTERVAL, TIMESLICE, MAX_RELEASES, NOW_VACATE, FAILED, LEAST_COOL_DOWN):
+    for name in NUMBERS:
         text = configuration.get(name).strip()
         if configuration.source(name).kind == "default" or not text:
             continue
-        found[name] = text if name == TIMESLICE else str(configuration.integer(name, 0))
+        found[name] = text if name == "PERIODIC_EXPR_TIMESLICE" else str(configuration.integer(name, 0))
         if words := unfit(name, found[name]):
-            raise _error(configuration, name, words.partition(": ")[2])
-    if configuration.source(GRACEFULLY).kind != "default":
-        found[GRACEFULLY] = "true" if configuration.boolean(GRACEFULLY, True) else "false"
+            wanted = words.partition(": ")[2]
+            raise configuration.error(name, f"{name}: {wanted}")
+    if configuration.source("GRACEFULLY_REMOVE_JOBS").kind != "default":
+        found["GRACEFULLY_REMOVE_JOBS"] = "true" if configuration.boolean("GRACEFULLY_REMOVE_JOBS", True) else "false"
     return found
 
 
@@ -306,7 +278,7 @@ def _file(configuration: Configuration, setting: str, path: str) -> str:
         text = configuration.file(path)
     except OSError as error:
         words = f"the user map {path} cannot be read: {error.strerror or error}"
-        raise _error(configuration, setting, words) from None
+        raise configuration.error(setting, f"{setting}: {words}") from None
     return _whole(configuration, setting, text, path)
 
 
@@ -316,7 +288,7 @@ def _whole(configuration: Configuration, setting: str, text: str, path: str) -> 
         return "\n".join(_lines(text, path, configuration.file))
     except OSError as error:
         words = f"{error.filename or 'a file'}, which it includes, cannot be read: {error.strerror or error}"
-        raise _error(configuration, setting, words) from None
+        raise configuration.error(setting, f"{setting}: {words}") from None
 
 
 _INCLUDE = re.compile(r"[ \t]*@include[ \t]+(?:\"([^\"]*)\"|(\S+))\s*")

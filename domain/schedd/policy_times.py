@@ -18,7 +18,7 @@ from ..classad.time_functions import Moving
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, whole
-from ..state.schedd_settings import INTERVAL, pace
+from ..state.settings import number_of
 from ..state.state import RUNS, State
 from .periodic_policy import EVICT, Question, questions
 from .policy_kinds import attributes_read, kinds
@@ -31,7 +31,7 @@ the answer. Where there are more, all are asked in each pass: by columns that co
 
 def interval(state: State) -> int:
     """How far apart two passes are, in microseconds; 0: there are none."""
-    return round(pace(state.settings, INTERVAL)) * SECOND
+    return round(number_of(state.settings, "PERIODIC_EXPR_INTERVAL")) * SECOND
 
 
 def next_pass(state: State, after: int, since: int = 0) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from ..state.cluster import Cluster
-from ..state.schedd_settings import JOBS_MADE, JOBS_PER_OWNER, JOBS_PER_SUBMISSION, JOBS_SUBMITTED, limit
+from ..state.settings import limit
 from ..state.state import State
 
 
@@ -27,26 +27,35 @@ class Exceeded:
     def words(self) -> str:
         """What condor_submit says."""
         failed = "Failed to create proc"
-        if self.setting == JOBS_SUBMITTED and self.proc == 0:
-            failed = f"{JOBS_SUBMITTED} exceeded. Current={self.there}, Limit={self.limit}"
+        if self.setting == "MAX_JOBS_SUBMITTED" and self.proc == 0:
+            failed = f"MAX_JOBS_SUBMITTED exceeded. Current={self.there}, Limit={self.limit}"
         return f"{failed}\nNumber of submitted jobs would exceed {self.setting}"
 
 
 def exceeded(state: State, user: str, count: int) -> Exceeded | None:
     """The limit that a submission of ``count`` further jobs of a user would exceed first; None: there is none."""
     found: list[Exceeded] = []
-    for setting in (JOBS_SUBMITTED, JOBS_PER_OWNER, JOBS_PER_SUBMISSION):
+    for setting in ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION"):
         most = limit(state.settings, setting)
         if most is None:
             continue
-        there = 0 if setting == JOBS_PER_SUBMISSION else _in_the_queue(state, "" if setting == JOBS_SUBMITTED else user)
+        there = (
+            0
+            if setting == "MAX_JOBS_PER_SUBMISSION"
+            else _in_the_queue(state, "" if setting == "MAX_JOBS_SUBMITTED" else user)
+        )
         if there + count > most:
             found.append(Exceeded(setting, most, there, max(0, most - there)))
     return min(found, key=lambda one: one.proc, default=None)
 
 
-FOR_FACTORIES = (JOBS_MADE, JOBS_PER_SUBMISSION, JOBS_SUBMITTED, JOBS_PER_OWNER)
-SHARED = (JOBS_SUBMITTED, JOBS_PER_OWNER)
+FOR_FACTORIES = (
+    "MAX_MATERIALIZED_JOBS_PER_CLUSTER",
+    "MAX_JOBS_PER_SUBMISSION",
+    "MAX_JOBS_SUBMITTED",
+    "MAX_JOBS_PER_OWNER",
+)
+SHARED = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
 """The limits for which the jobs of several clusters count together."""
 
 
@@ -60,7 +69,7 @@ def _counting(state: State, cluster: Cluster, name: str) -> int:
     """How many jobs count for a limit of the cluster's."""
     if name not in SHARED:
         return cluster.live
-    return _in_the_queue(state, "" if name == JOBS_SUBMITTED else state.owner(cluster))
+    return _in_the_queue(state, "" if name == "MAX_JOBS_SUBMITTED" else state.owner(cluster))
 
 
 def _in_the_queue(state: State, owner: str) -> int:

@@ -26,7 +26,7 @@ from ..startd.dynamic_slots import remaining, requested_resources, weight_of
 from ..startd.slot_ad import UNIVERSE_VANILLA
 from ..startd.slot_resources import dynamic_name
 from ..state.cluster import Cluster
-from ..state.schedd_settings import now_vacate_timeout
+from ..state.settings import seconds_of
 from ..state.state import Earmark, Slot
 from .claim_reuse import slot_ad
 from .claims import begin, reuse_claim, signal
@@ -86,7 +86,7 @@ def run_now(draft: Draft, command: RunNow) -> None:
     for job, earmark in list(state.earmarks.items()):
         if not claims.keys().isdisjoint(earmark.claims):
             _give_up(draft, job, earmark, "now_taken")
-    until = draft.now + now_vacate_timeout(state.settings)
+    until = draft.now + seconds_of(state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000
     draft.emit(ClaimsEarmarked(*draft.why("run_now"), number, proc, claims, until))
     for run in runs:
         if run.stop != "hard":

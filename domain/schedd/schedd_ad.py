@@ -14,7 +14,7 @@ from ..classad.tree import Literal
 from ..state.caches import ad_of
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
-from ..state.schedd_settings import JOBS_RUNNING, limit
+from ..state.settings import limit
 from ..state.state import RUNS, State
 
 UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
@@ -39,7 +39,7 @@ def schedd_ad(state: State) -> ClassAd:
         found[f"Total{name}Jobs"] = sum(0 if cluster.local else cluster.counts[number] for cluster in clusters)
     found["TotalJobAds"] = sum(cluster.live for cluster in clusters)
     found["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
-    running = limit(state.settings, JOBS_RUNNING)
+    running = limit(state.settings, "MAX_JOBS_RUNNING")
     if running is not None:
         found["MaxJobsRunning"] = running
     ad = ClassAd(found)

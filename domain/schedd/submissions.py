@@ -18,7 +18,6 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds, unquoted
 from ..state.proc_ads import pack, unpack
-from ..state.schedd_settings import MAX_INPUT
 from .admission import admit
 from .crontab import ATTRIBUTES
 from .factories import LIMIT, makes_factory
@@ -99,7 +98,7 @@ _CODE = "32"  #: HoldReasonCode MaxTransferInputSizeExceeded
 
 def hold_too_large(draft: Draft, cluster: Cluster) -> None:
     """Hold those jobs of a new cluster that are idle and too large."""
-    setting = draft.state.settings.get(MAX_INPUT, "")
+    setting = draft.state.settings.get("MAX_TRANSFER_INPUT_MB", "")
     procs = [proc for proc in cluster.procs() if cluster.status_of(proc) == "Idle"]
     if not procs:
         return
@@ -118,7 +117,7 @@ def _too_large(draft: Draft, cluster: Cluster, proc: int, setting: str) -> Ad:
     limit = of_all if own is None else own
     if limit is None or limit < 0 or size is None or size <= limit:
         return {}
-    reason = f"{_SIZE} ({size}) is greater than {MAX_INPUT} ({limit}) at submit time"
+    reason = f"{_SIZE} ({size}) is greater than MAX_TRANSFER_INPUT_MB ({limit}) at submit time"
     return {"HoldReason": quoted(reason), "HoldReasonCode": _CODE, "HoldReasonSubCode": "0"}
 
 
@@ -169,7 +168,9 @@ def submit(draft: Draft, command: Submit) -> None:
     draft.emit(replace(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
-    if not factory and (MAX_INPUT in state.settings or any(name.lower() == _MOST for name in (*ad, *columns))):
+    if not factory and (
+        "MAX_TRANSFER_INPUT_MB" in state.settings or any(name.lower() == _MOST for name in (*ad, *columns))
+    ):
         hold_too_large(draft, state.clusters[number])
     if not factory and any(name.lower() in _OF_A_SCHEDULE for name in (*ad, *columns)):
         from .deferral import schedule

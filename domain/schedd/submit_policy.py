@@ -22,16 +22,7 @@ from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..events import Ad
 from ..state.caches import expression
-from ..state.schedd_settings import (
-    IS_WARNING,
-    MACRO,
-    REASON,
-    REQUIREMENT,
-    REQUIREMENTS,
-    TRANSFORM,
-    TRANSFORMS,
-    names_in,
-)
+from ..state.settings import names_in
 from .job_edits import may_be_submitted
 from .job_transforms import Applied, Evaluation, Transform, TransformError, TransformMacros, apply, read_transform
 from .submitted_job import SubmittedJob, text_in
@@ -162,12 +153,12 @@ _SCOPES = re.compile(r'"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)', re.IGNORECASE)
 
 def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
     """The policy that is in force."""
-    if TRANSFORMS not in settings and REQUIREMENTS not in settings:
+    if "JOB_TRANSFORM_NAMES" not in settings and "SUBMIT_REQUIREMENT_NAMES" not in settings:
         return _NONE
     mine = tuple(
         (name, text)
         for name, text in settings.items()
-        if name.startswith((TRANSFORM, REQUIREMENT, MACRO)) and text.strip()
+        if name.startswith(("JOB_TRANSFORM_", "SUBMIT_REQUIREMENT_", "$(")) and text.strip()
     )
     return _policy(mine)
 
@@ -176,24 +167,24 @@ def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
 def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
     given = dict(settings)
     transforms = []
-    for name in names_in(given, TRANSFORMS):
-        text = given.get(f"{TRANSFORM}{name}", "")
+    for name in names_in(given, "JOB_TRANSFORM_NAMES"):
+        text = given.get(f"JOB_TRANSFORM_{name}", "")
         if text and name.upper() != "NAMES":
             with suppress(TransformError, ClassAdSyntaxError):  # as in the reference; who configured it was told
                 transforms.append(transform_of(name, text))
-    named = [name for name in names_in(given, REQUIREMENTS) if name != "NAMES"]
+    named = [name for name in names_in(given, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
     requirements = tuple(
         Requirement(
             name,
-            _scoped(given[f"{REQUIREMENT}{name}"]),
-            _scoped(given.get(f"{REQUIREMENT}{name}{REASON}", "")),
-            given.get(f"{REQUIREMENT}{name}{IS_WARNING}", "").lower() == "true",
+            _scoped(given[f"SUBMIT_REQUIREMENT_{name}"]),
+            _scoped(given.get(f"SUBMIT_REQUIREMENT_{name}_REASON", "")),
+            given.get(f"SUBMIT_REQUIREMENT_{name}_IS_WARNING", "").lower() == "true",
         )
         for name in named
-        if f"{REQUIREMENT}{name}" in given
+        if f"SUBMIT_REQUIREMENT_{name}" in given
     )
-    macros = {name[2:-1].lower(): text for name, text in given.items() if name.startswith(MACRO)}
-    own = {name: text for name, text in given.items() if name.startswith((TRANSFORM, MACRO))}
+    macros = {name[2:-1].lower(): text for name, text in given.items() if name.startswith("$(")}
+    own = {name: text for name, text in given.items() if name.startswith(("JOB_TRANSFORM_", "$("))}
     return SubmitPolicy(tuple(transforms), requirements, macros, _words(own), _words(given))
 
 
@@ -287,7 +278,7 @@ class Judge:
         macros = TransformMacros(job, self.policy.macros, context)
         for transform in self.policy.transforms:
             if transform.is_for(job, context) and not self._apply(transform, job, macros, outcome, context):
-                outcome.refused = Refused(f"{TRANSFORM}{transform.name}", FAILED)
+                outcome.refused = Refused(f"JOB_TRANSFORM_{transform.name}", FAILED)
                 return outcome
         for step in outcome.applied:
             outcome.changes |= step.changes
@@ -314,7 +305,7 @@ class Judge:
     def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> Refused | None:
         """Why a job is refused; what it is only warned of comes to the warnings."""
         for requirement in self.policy.requirements:
-            setting = f"{REQUIREMENT}{requirement.name}"
+            setting = f"SUBMIT_REQUIREMENT_{requirement.name}"
             asked = expression(requirement.text)
             try:
                 value: object = ERROR if asked is None else asked.evaluate(self.schedd, job.ad, context)

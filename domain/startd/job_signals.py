@@ -10,7 +10,6 @@ from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobSignalled, StarterSignalled
 from ..state.job_ad import hold_reason, vacate_reason
-from ..state.schedd_settings import COOL_DOWN
 from ..state.state import RUNS, Activation, Slot
 from ..state_machines.hold_codes import Why
 from . import time_limits
@@ -85,7 +84,7 @@ def hold(draft: Draft, slot: Slot, how: str) -> bool:
     policy = policy_of(draft, slot)
     subcode = policy.number("WANT_HOLD_SUBCODE") or 0
     why = Why(HELD_BY_STARTD, round(subcode), f"Error from {slot.name}: {_reason(policy)}")
-    if cluster.transforms_itself(activation.proc) or draft.state.settings.get(COOL_DOWN):
+    if cluster.transforms_itself(activation.proc) or draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN"):
         signal_job(draft, activation, how, "held_by_machine", vacated=vacate_reason(why))
         return True
     draft.move_jobs(cluster, ranges([activation.proc]), "hold", "held_by_machine", status, hold_reason(why))

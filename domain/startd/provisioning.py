@@ -200,19 +200,15 @@ def _check_backfill(configuration: Configuration) -> None:
     system, known = configuration.get("BACKFILL_SYSTEM").upper(), " or ".join(BACKFILL_SYSTEMS)
     if system not in BACKFILL_SYSTEMS:
         named = f"{system} is no backfill system" if system else "it is not set"
-        raise _backfill_error(configuration, "BACKFILL_SYSTEM", f"{named}, and ENABLE_BACKFILL is true: set {known}")
+        words = f"BACKFILL_SYSTEM: {named}, and ENABLE_BACKFILL is true: set {known}"
+        raise configuration.error("BACKFILL_SYSTEM", words)
     for name in (f"{system}_{name}" for name in _PATHS):
         if not configuration.get(name).startswith("/"):
             words = f"{configuration.get(name) or 'it'} is no full path: the backfill client needs one"
-            raise _backfill_error(configuration, name, words)
+            raise configuration.error(name, f"{name}: {words}")
     name = f"{system}_Universe"
     if configuration.get(name, "" if system == "BOINC" else "vanilla").lower() not in _VANILLA:
-        raise _backfill_error(configuration, name, "backfill clients are of the vanilla universe: set it to vanilla")
-
-
-def _backfill_error(configuration: Configuration, name: str, words: str) -> ConfigError:
-    source = configuration.source(name)
-    return ConfigError(f"{name}: {words}", source.file, source.line)
+        raise configuration.error(name, f"{name}: backfill clients are of the vanilla universe: set it to vanilla")
 
 
 def _slots_with_settings(configuration: Configuration) -> set[int]:

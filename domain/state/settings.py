@@ -1,135 +1,71 @@
-"""The settings that decisions read, under HTCondor's names, with their defaults.
+"""The settings that decisions read, under HTCondor's names: ``settings.txt`` has their kinds, defaults and meanings.
 
-They stand in the log (``PoolFounded``, ``PoolConfigured``), so that a decision can be taken again under what was in
-force. Times are seconds.
+They are in the log (``PoolFounded``, ``PoolConfigured``), so that a decision can be taken again under what was in
+force. A transform is there as it was written, ``$(NAME)`` is what the configuration had for a macro that it refers to,
+and a user map is there with its lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from .. import concurrency_limits
 from ..classad import ClassAdSyntaxError, parse
-from .defrag_settings import DEFRAG, unfit_for_defrag
+from ..package_data import sections
 from .negotiators import NEGOTIATORS, misnamed, own_part
-from .schedd_settings import schedd_kind
 
 
 class Setting(NamedTuple):
-    default: str
-    words: str
-
-
-SETTINGS: dict[str, Setting] = {
-    "NEGOTIATOR_INTERVAL": Setting("60", "longest time between two negotiation cycles while jobs wait"),
-    "MATCH_TIMEOUT": Setting("120", "how long a matched slot waits to be claimed"),
-    "CLAIM_WORKLIFE": Setting("1200", "age at which a claim gets no further job; negative: never"),
-    "MachineMaxVacateTime": Setting("600", "how long a job that is told to end may take, at most"),
-    "KILLING_TIMEOUT": Setting("30", "how long until processes that were killed are killed again"),
-}
-
-
-class Negotiators(NamedTuple):
-    """A setting of the negotiator: ``kind`` is seconds, factor, number, whole, part (of 1), count, rate, limit, truth,
-    expression, or text."""
-
     kind: str
-    default: str
-    words: str
+    default: str = ""
+    words: str = ""
 
 
-NEGOTIATOR: Final[dict[str, Negotiators]] = {
-    name: Negotiators(*rest)
-    for name, *rest in (
-        ("PRIORITY_HALFLIFE", "seconds", "86400", "time in which a real priority moves half of its way"),
-        ("DEFAULT_PRIO_FACTOR", "factor", "1000", "the priority factor that most new submitters begin with"),
-        ("NICE_USER_PRIO_FACTOR", "factor", "1e10", "that of jobs submitted with nice_user"),
-        ("REMOTE_PRIO_FACTOR", "factor", "1e7", "that of users from other domains than ACCOUNTANT_LOCAL_DOMAIN"),
-        ("ACCOUNTANT_LOCAL_DOMAIN", "text", "", "whose users are local; empty: all are"),
-        ("NEGOTIATOR_CONSIDER_PREEMPTION", "truth", "true", "whether slots that others use are looked at"),
-        ("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", "truth", "false", "whether, while their jobs have retirement time"),
-        ("NEGOTIATOR_USE_SLOT_WEIGHTS", "truth", "true", "whether a slot counts for its SlotWeight, or for 1"),
-        ("NEGOTIATOR_IGNORE_USER_PRIORITIES", "truth", "false", "whether everybody may have everything"),
-        ("NEGOTIATOR_CROSS_SLOT_PRIOS", "truth", "false", "whether slots know of the users of their neighbours"),
-        ("NEGOTIATE_ALL_JOBS_IN_CLUSTER", "truth", "false", "whether the like of a job that got nothing are asked for"),
-        ("SIGNIFICANT_ATTRIBUTES", "text", "", "the attributes that tell jobs apart, in place of those computed"),
-        ("ADD_SIGNIFICANT_ATTRIBUTES", "text", "", "further ones"),
-        (
-            "REMOVE_SIGNIFICANT_ATTRIBUTES",
-            "text",
-            "CpusUsage,DiskUsage,GPUsUsage,MemoryUsage,ResidentSetSize",
-            "those that do not count",
-        ),
-        ("NEGOTIATOR_SLOT_CONSTRAINT", "expression", "", "which slots there are for the negotiator"),
-        ("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "expression", "", "which slots make the pie"),
-        ("NEGOTIATOR_JOB_CONSTRAINT", "expression", "", "which jobs the negotiator looks at"),
-        (
-            "NEGOTIATOR_PRE_JOB_RANK",
-            "expression",
-            "(10000000 * My.Rank) + (1000000 * (RemoteOwner =?= UNDEFINED)) - (100000 * Cpus) - Memory",
-            "of the slots that match a job, those with more go first",
-        ),
-        (
-            "NEGOTIATOR_POST_JOB_RANK",
-            "expression",
-            "(RemoteOwner =?= UNDEFINED) * (ifthenElse(isUndefined(KFlops), 1000, Kflops) - SlotID - "
-            "1.0e10*(Offline=?=True))",
-            "which of those that the job's own Rank values alike",
-        ),
-        ("PREEMPTION_REQUIREMENTS", "expression", "False", "whether a slot may change hands by priority"),
-        ("PREEMPTION_REQUIREMENTS_STABLE", "truth", "true", "whether that stays the same during a cycle"),
-        (
-            "PREEMPTION_RANK",
-            "expression",
-            "(RemoteUserPrio * 1000000) - ifThenElse(isUndefined(TotalJobRuntime), 0, TotalJobRuntime)",
-            "which of the slots that may change hands goes first",
-        ),
-        ("PREEMPTION_RANK_STABLE", "truth", "true", "whether that stays the same during a cycle"),
-        (
-            "ALLOW_PSLOT_PREEMPTION",
-            "truth",
-            "false",
-            "whether dynamic slots go for a job on the whole they are part of",
-        ),
-        ("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", "truth", "true", "whether, under htcondor-25, matches are limited so"),
-        ("MAX_CONCURRENT_UPLOADS_PER_USER", "number", "20", "matches that a submitter gets in a spin, at most"),
-        ("GROUP_NAMES", "text", "", "the accounting groups that there are"),
-        ("GROUP_ACCEPT_SURPLUS", "truth", "false", "whether groups may have what others leave"),
-        ("GROUP_AUTOREGROUP", "truth", "false", "whether submitters of groups negotiate once more, with those of none"),
-        (
-            "GROUP_SORT_EXPR",
-            "expression",
-            'ifThenElse(AccountingGroup=?="<none>",3.4e+38,'
-            "ifThenElse(GroupQuota>0,GroupResourcesInUse/GroupQuota,3.3e+38))",
-            "which group negotiates first: the smallest value",
-        ),
-        ("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS", "count", "3", "how often a cycle allocates cores to groups, at most"),
-        ("GROUP_QUOTA_ROUND_ROBIN_RATE", "rate", "1e100", "cores that a group is given at a time"),
-        ("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION", "truth", "", "whether static quotas are kept that are too much"),
-        (
-            "NEGOTIATOR_USE_WEIGHTED_DEMAND",
-            "truth",
-            "true",
-            "whether groups request cores, or as many as they have jobs",
-        ),
-        ("NEGOTIATOR_STRICT_ENFORCE_QUOTA", "truth", "true", "whether a group without surplus caps its subgroups"),
-        ("CONCURRENCY_LIMIT_DEFAULT", "limit", "2308032", "units of each limit without a setting of its own"),
-        ("CLAIM_RECYCLING_CONSIDER_LIMITS", "truth", "true", "whether claims are kept for jobs of the same limits"),
-    )
+def _rows(lines: list[str]) -> Iterator[tuple[str, Setting]]:
+    for line in lines:
+        name, *rest = line.split(" | ")
+        yield name, Setting(*(text.strip() for text in rest))
+
+
+_ROLES: Final = {one.kind: dict(_rows(one.lines)) for one in sections(get_data(__package__, "settings.txt"))}
+
+
+def defaults(role: str) -> dict[str, str]:
+    """Return the defaults of the settings in a section of the file."""
+    return {name: setting.default for name, setting in _ROLES[role].items()}
+
+
+SETTINGS: Final = _ROLES["pool"]
+NEGOTIATOR: Final = _ROLES["negotiator"]
+DEFRAG: Final = _ROLES["defrag"]
+FAMILIES: Final = {name.removesuffix("*"): setting.kind for name, setting in _ROLES["group"].items()}
+"""The kinds of the settings of which there is one for each accounting group, by how their names begin."""
+SUBMISSION: Final = defaults("submission")
+NOT_EMPTY: Final = frozenset(name for name, setting in _ROLES["submission"].items() if setting.kind == "filled")
+SUBMIT_TEMPLATE: Final = "SUBMIT_TEMPLATE_"
+PACE: Final = defaults("pace")
+GUARDED: Final = defaults("guard")
+LIMITS: Final = tuple(_ROLES["job limit"])
+OF_MAILS: Final = tuple(_ROLES["mail"])
+MOST_MOVED: Final = tuple(_ROLES["transfer"])
+NUMBERS: Final = tuple(name for name, one in _ROLES["schedd"].items() if one.kind in ("number", "part", "whole"))
+STARTS: Final = {
+    universe: (name, _ROLES["schedd"][name].default)
+    for universe, name in (("12", "START_LOCAL_UNIVERSE"), ("7", "START_SCHEDULER_UNIVERSE"))
 }
-"""What the negotiator and its accountant read of the configuration. The log has those that are not as here."""
-
-FAMILIES: Final[dict[str, str]] = {
-    "GROUP_PRIO_FACTOR_": "factor",
-    "GROUP_ACCEPT_SURPLUS_": "truth",
-    "GROUP_AUTOREGROUP_": "truth",
-    "GROUP_QUOTA_DYNAMIC_": "part",
-    "GROUP_QUOTA_": "number",
+"""For the universes whose jobs the access point runs itself: the setting that says whether another one may begin,
+and its default."""
+PERIODIC: Final = tuple(f"SYSTEM_PERIODIC_{what}" for what in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
+"""The access point's policies for all jobs: of each there may be a nameless one and named ones."""
+_SCHEDD: Final = {
+    name: setting
+    for role in ("guard", "job limit", "mail", "transfer", "schedd")
+    for name, setting in _ROLES[role].items()
 }
-"""Settings of which there is one for each accounting group, with their kinds."""
-
+_OTHERS: Final = {**_ROLES["pace"], **_ROLES["submission"], **_ROLES["template"], **DEFRAG}
 
 UID_DOMAIN: Final = "UID_DOMAIN"
 FILESYSTEM_DOMAIN: Final = "FILESYSTEM_DOMAIN"
@@ -137,68 +73,28 @@ DOMAINS: Final = (UID_DOMAIN, FILESYSTEM_DOMAIN)
 """Whose the pool's users are, and who sees the same files. A pool always has both: unless a configuration says
 otherwise, they are the domain that it was founded with."""
 
-SUBMISSION: Final[dict[str, str]] = {
-    "APPEND_RANK": "",
-    "APPEND_RANK_VANILLA": "",
-    "APPEND_REQUIREMENTS": "",
-    "APPEND_REQ_VANILLA": "",
-    "CONTAINER_SHARED_FS": "/cvmfs",
-    "DEFAULT_JOB_MAX_RETRIES": "2",
-    "DEFAULT_RANK": "",
-    "DEFAULT_RANK_VANILLA": "",
-    "DEFAULT_UNIVERSE": "vanilla",
-    "ENABLE_DEPRECATION_WARNINGS": "true",
-    "JOB_DEFAULT_LEASE_DURATION": "2400",
-    "JOB_DEFAULT_NOTIFICATION": "NEVER",
-    "JOB_DEFAULT_REQUESTCPUS": "1",
-    "JOB_DEFAULT_REQUESTDISK": "MAX({1024, (TransferInputSizeMB+1) * 1.25}) * 1024",
-    "JOB_DEFAULT_REQUESTGPUS": "",
-    "JOB_DEFAULT_REQUESTMEMORY": "128",
-    "NICE_USER_ACCOUNTING_GROUP_NAME": "nice-user",
-    "SCHEDD_INTERVAL": "300",
-    "SUBMIT_ALLOW_GETENV": "true",
-    "SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD": "false",
-    "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES": "IF_NEEDED",
-    "SUBMIT_PREVENT_MULTI_QUEUE": "false",
-    "SUBMIT_REQUEST_MISSING_UNITS": "",
-    "SUBMIT_TEMPLATE_NAMES": "",
-    "WARN_ON_UNUSED_SUBMIT_FILE_MACROS": "true",
-}
-"""All that a submission reads of a configuration, with the defaults of the manual's page "Configuration Macros" (the
-entries of condor_submit, and JOB_DEFAULT_*). An empty text unsets an entry. The log has those that the pool's
-configuration sets."""
-
-NOT_EMPTY: Final = frozenset({
-    "DEFAULT_JOB_MAX_RETRIES", "DEFAULT_UNIVERSE", "ENABLE_DEPRECATION_WARNINGS", "JOB_DEFAULT_NOTIFICATION",
-    "NICE_USER_ACCOUNTING_GROUP_NAME", "SCHEDD_INTERVAL", "SUBMIT_ALLOW_GETENV",
-    "SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD", "SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES", "SUBMIT_PREVENT_MULTI_QUEUE",
-    "WARN_ON_UNUSED_SUBMIT_FILE_MACROS",
-})  # fmt: skip
-"""Those whose default counts where they are set to nothing."""
-
-SUBMIT_TEMPLATE: Final = "SUBMIT_TEMPLATE_"
-"""How the setting of each template begins that SUBMIT_TEMPLATE_NAMES names; its name is in capitals."""
-
-PACE: Final[dict[str, str]] = {
-    "NEGOTIATOR_INTERVAL": "60",
-    "NEGOTIATOR_CYCLE_DELAY": "20",
-    "NEGOTIATOR_MIN_INTERVAL": "5",
-}
-"""When cycles are held, in seconds, with HTCondor's defaults: how far apart they are, how long after the end of one the
-next may begin, and how long after its begin. Where none of them is set, a pool holds a cycle whenever one may help; as
-soon as one of them is, the log has all three."""
-
-
 NOTHING: Final = " "
 """The text of a setting that was set to nothing, where nothing is not the default."""
 
 
+def _kind_of(name: str, table: Mapping[str, Setting]) -> str | None:
+    """The kind of a setting of a table, by its name or by the first form that has it."""
+    if name in table:
+        return table[name].kind
+    forms = ((form.partition("*"), setting) for form, setting in table.items() if "*" in form)
+    fitting = (setting.kind for (begin, _, end), setting in forms if name.startswith(begin) and name.endswith(end))
+    return next(fitting, None)
+
+
 def negotiators(name: str) -> str | None:
     """The kind of a setting of the negotiator's; None: it is none of them."""
-    if name in NEGOTIATOR:
-        return NEGOTIATOR[name].kind
-    found = next((kind for prefix, kind in FAMILIES.items() if name.startswith(prefix)), None)
+    found = _kind_of(name, NEGOTIATOR) or _kind_of(name, _ROLES["group"])
     return "limit" if found is None and concurrency_limits.named_by(name) else found
+
+
+def schedd_kind(name: str) -> str | None:
+    """The kind of a setting of the schedd's; None: it is none of them."""
+    return _kind_of(name, _SCHEDD)
 
 
 def configurable(name: str) -> str | None:
@@ -210,13 +106,30 @@ def configurable(name: str) -> str | None:
         return "number" if own in PACE else negotiators(own)
     if name in DOMAINS:
         return "domain"
-    if name in SUBMISSION or name.startswith(SUBMIT_TEMPLATE):
-        return "text"
-    if name in DEFRAG:
-        return DEFRAG[name].kind
-    if name in PACE and name not in SETTINGS:
-        return "number"
-    return negotiators(name) or schedd_kind(name)
+    if name in SETTINGS:
+        return None
+    return _kind_of(name, _OTHERS) or negotiators(name) or schedd_kind(name)
+
+
+def number_of(settings: Mapping[str, str], name: str) -> float:
+    """One of the schedd's settings that are numbers, or its default."""
+    return float(settings.get(name, _SCHEDD[name].default))
+
+
+def seconds_of(settings: Mapping[str, str], name: str) -> int:
+    """One of the schedd's settings that are whole seconds, or its default."""
+    return int(number_of(settings, name))
+
+
+def limit(settings: Mapping[str, str], name: str) -> int | None:
+    """One of ``LIMITS``, or SYSTEM_MAX_RELEASES; None: there is none."""
+    text = settings.get(name, "").strip() or _SCHEDD[name].default
+    return int(float(text)) if text else None
+
+
+def names_in(settings: Mapping[str, str], name: str) -> list[str]:
+    """The words of a list among the settings, each once."""
+    return list(dict.fromkeys(settings.get(name, "").replace(",", " ").split()))
 
 
 def as_founded(uid_domain: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -238,32 +151,55 @@ def _number(text: str) -> float | None:
     return value if abs(value) < 1e300 else None
 
 
+def _integer(text: str) -> int | None:
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 2**31 else None
+
+
+def _is_number(holds: Callable[[float], bool] = lambda value: True) -> Callable[[str], bool]:
+    return lambda text: (value := _number(text)) is not None and holds(value)
+
+
+def _is_integer(least: int) -> Callable[[str], bool]:
+    return lambda text: (value := _integer(text)) is not None and value >= least
+
+
+_DOMAIN = re.compile(r"[^\s@\"\\]+")
+_CHECKS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
+    "domain": (lambda text: _DOMAIN.fullmatch(text) is not None, "a domain is wanted, such as example.org"),
+    "truth": (lambda text: text.lower() in ("true", "false"), "true or false is wanted"),
+    "seconds": (_is_number(lambda value: value > 0), "a number of seconds, more than 0, is wanted"),
+    "factor": (_is_number(lambda value: value >= 1), "a number of at least 1 is wanted"),
+    "limit": (_is_number(), "a number is wanted"),
+    "number": (_is_number(lambda value: value >= 0), "a number, 0 or more, is wanted"),
+    "whole": (_is_number(float.is_integer), "a whole number is wanted"),
+    "part": (_is_number(lambda value: 0 <= value <= 1), "a part of the cores is wanted, from 0 to 1"),
+    "count": (_is_number(lambda value: value >= 1 and value.is_integer()), "a whole number, 1 or more, is wanted"),
+    "rate": (_is_number(lambda value: value >= 1), "a number, 1 or more, is wanted"),
+    "integer": (_is_integer(-(2**31)), "a whole number is wanted"),
+    "maximum": (_is_integer(-1), "a whole number, -1 or more, is wanted"),
+    "frequency": (_is_number(lambda value: 0 <= value < 1e9), "a number, 0 or more, is wanted"),
+    "schedule": (
+        lambda text: text.strip().lower() in ("graceful", "quick", "fast"),
+        "graceful, quick or fast is wanted",
+    ),
+}
+"""By kind: whether a text is fit, and what is said of one that is not. An expression has to be one, or empty; one of
+the kind "expression!" may not be empty. Any other text is."""
+
+
 def unfit(name: str, text: str) -> str:
     """What is wrong with the text of a setting that is ``configurable``; empty: nothing."""
-    if name in DEFRAG:
-        return unfit_for_defrag(name, text)
-    kind, number = configurable(name), _number(text)
-    if kind == "domain" and not _DOMAIN.fullmatch(text):
-        return f"{name} = {text}: a domain is wanted, such as example.org"
-    if kind == "truth" and text.lower() not in ("true", "false"):
-        return f"{name} = {text}: true or false is wanted"
-    if kind == "seconds" and (number is None or number <= 0):
-        return f"{name} = {text}: a number of seconds, more than 0, is wanted"
-    if kind == "factor" and (number is None or number < 1):
-        return f"{name} = {text}: a number of at least 1 is wanted"
-    if kind == "limit" and number is None:
-        return f"{name} = {text}: a number is wanted"
-    if kind == "number" and (number is None or number < 0):
-        return f"{name} = {text}: a number, 0 or more, is wanted"
-    if kind == "whole" and (number is None or number != int(number)):
-        return f"{name} = {text}: a whole number is wanted"
-    if kind == "part" and (number is None or not 0 <= number <= 1):
-        return f"{name} = {text}: a part of the cores is wanted, from 0 to 1"
-    if kind == "count" and (number is None or number < 1 or number != int(number)):
-        return f"{name} = {text}: a whole number, 1 or more, is wanted"
-    if kind == "rate" and (number is None or number < 1):
-        return f"{name} = {text}: a number, 1 or more, is wanted"
-    if kind == "expression" and text.strip():
+    kind = configurable(name) or ""
+    if kind in _CHECKS:
+        fits, words = _CHECKS[kind]
+        return "" if fits(text) else f"{name} = {text}: {words}"
+    if kind == "expression!" and not text.strip():
+        return f"{name} is empty: an expression is wanted"
+    if kind.startswith("expression") and text.strip():
         try:
             parse(text)
         except ClassAdSyntaxError as error:
@@ -282,7 +218,6 @@ def super_users(in_force: Mapping[str, str]) -> frozenset[str]:
     return frozenset(in_force.get(SUPER_USERS, _THE_SUPER_USERS).replace(",", " ").split())
 
 
-_DOMAIN = re.compile(r"[^\s@\"\\]+")
 _MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
 LONGEST: Final = 10**10
 """Seconds that a time may be, at most."""

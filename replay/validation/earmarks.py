@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...domain import events as e
-from ...domain.state.schedd_settings import NOW_VACATE, now_vacate_timeout
+from ...domain.state.settings import seconds_of
 from ...domain.state.state import Earmark, Slot
 from .concurrency_limits import as_its_ad_says
 from .jobs import known_cluster
@@ -18,8 +18,10 @@ def earmarked(pool: JudgedPool, event: e.ClaimsEarmarked) -> None:
         pool.report_job(*job, "earmark", "claims are kept for it, but it does not wait")
     if job in pool.state.earmarks:
         pool.report_job(*job, "earmark", "claims are kept for it already")
-    if event.until != event.at + now_vacate_timeout(pool.state.settings):
-        pool.report_job(*job, "value", f"the claims are kept for it for another time than {NOW_VACATE} says")
+    if event.until != event.at + seconds_of(pool.state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000:
+        pool.report_job(
+            *job, "value", "the claims are kept for it for another time than SCHEDD_NOW_JOB_VACATE_TIMEOUT says"
+        )
     if not event.claims:
         pool.report_job(*job, "earmark", "claims are kept for it, but none is named")
     for name, claim in event.claims.items():

@@ -14,7 +14,7 @@ from ...domain.startd.job_signals import HELD_BY_STARTD
 from ...domain.state.caches import expression
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.job_ad import EXPIRATION
-from ...domain.state.schedd_settings import COOL_DOWN, FAILED, STARTS, after_failure, least_cool_down
+from ...domain.state.settings import STARTS, seconds_of
 from ...domain.state.state import RUNS
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .judged_pool import JudgedPool, rule
@@ -205,27 +205,36 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
         _cools_down_after_failure(pool, event)
         return
     place = event.cooled if event.row == "requeue" else event.evidence
-    note, text = pool.notes.get(place), pool.state.settings.get(COOL_DOWN, "")
+    note, text = pool.notes.get(place), pool.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "")
     seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
     if event.row not in AGAIN:
         words = f"a run that is followed by {event.row} has no cool-down"
     elif note is None and place:
         words = f"its evidence is said to be {place}, where the stimulus recorded none"
     elif unparsed(text) != unparsed(text if note is None else note.expression):
-        words = f"its cool-down is by {'nothing' if note is None else note.expression}, but {COOL_DOWN} is {text}"
-    elif max(_seconds(text if note is None else note.value), least_cool_down(pool.state.settings)) != seconds:
-        words = f"it cools down for {seconds} s, but {COOL_DOWN} was {text if note is None else note.value}"
+        by = "nothing" if note is None else note.expression
+        words = f"its cool-down is by {by}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
+    elif (
+        max(_seconds(text if note is None else note.value), seconds_of(pool.state.settings, "SYSTEM_COOLDOWN_DURATION"))
+        != seconds
+    ):
+        words = (
+            f"it cools down for {seconds} s, but SYSTEM_ON_VACATE_COOL_DOWN was {text if note is None else note.value}"
+        )
     else:
         return
     pool.report_job(event.cluster, event.proc, "evidence", words)
 
 
 def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
-    seconds, right = int(event.changes[EXPIRATION]) - event.at // 1_000_000, after_failure(pool.state.settings)
+    seconds, right = (
+        int(event.changes[EXPIRATION]) - event.at // 1_000_000,
+        seconds_of(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
+    )
     if not event.code:
         pool.report_job(event.cluster, event.proc, "evidence", "a run that did not fail has no cool-down")
     elif seconds != right:
-        words = f"it cools down for {seconds} s, but {FAILED} is {right}"
+        words = f"it cools down for {seconds} s, but SCHEDULER_UNIVERSE_COOL_DOWN_DURATION is {right}"
         pool.report_job(event.cluster, event.proc, "evidence", words)
 
 

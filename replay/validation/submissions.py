@@ -15,7 +15,7 @@ from ...domain.schedd.submissions import NUMBERS_GIVEN_OUT
 from ...domain.schedd.submit_policy import Columns, decide, merged, submit_policy
 from ...domain.state.job_ad import OF_A_HOLD, unquoted
 from ...domain.state.proc_ads import unpack
-from ...domain.state.schedd_settings import LIMITS, REQUIREMENT, TRANSFORM
+from ...domain.state.settings import LIMITS
 from .judged_pool import JudgedPool, rule
 
 _NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in OF_A_HOLD)})
@@ -25,10 +25,10 @@ _NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in OF_A_HOLD)})
 @rule(e.JobsTransformed)
 def told_transformed(pool: JudgedPool, event: e.JobsTransformed) -> None:
     name = f"cluster {event.cluster}"
-    if f"{TRANSFORM}{event.transform}" not in pool.state.settings:
+    if f"JOB_TRANSFORM_{event.transform}" not in pool.state.settings:
         pool.report(name, "policy", f"{event.transform} is no transform of the settings in force")
     for position in event.evidence:
-        _noted(pool, name, position, f"{TRANSFORM}{event.transform}")
+        _noted(pool, name, position, f"JOB_TRANSFORM_{event.transform}")
     pool.transformed.setdefault(event.cluster, []).append(event)
 
 
@@ -36,7 +36,7 @@ def told_transformed(pool: JudgedPool, event: e.JobsTransformed) -> None:
 def refused(pool: JudgedPool, event: e.SubmissionRefused) -> None:
     name = f"cluster {event.cluster}"
     check_number(pool, event)
-    policy = event.setting.startswith((REQUIREMENT, TRANSFORM)) or event.setting in LIMITS
+    policy = event.setting.startswith(("SUBMIT_REQUIREMENT_", "JOB_TRANSFORM_")) or event.setting in LIMITS
     if policy and event.setting not in pool.state.settings:
         pool.report(name, "policy", f"{event.setting} is no setting in force")
     pool.turned_away += 1

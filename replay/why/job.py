@@ -11,7 +11,7 @@ import attrs
 from ...domain import events as e
 from ...domain.negotiator.unmatchable import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL
-from ...domain.state.schedd_settings import MAX_RELEASES, STARTS, limit
+from ...domain.state.settings import STARTS, limit
 from ...domain.state_machines import SlotRow
 from ...domain.state_machines.hold_codes import hold_advice
 from ..narration.defrag_words import seen as defrag_seen
@@ -155,7 +155,7 @@ def _is_over(life: JobLife) -> _Situation:
 
 def _is_held(life: JobLife) -> _Situation:
     steps = [*_why_ended(life), *_still_running(life)]
-    most, holds = limit(life.settings, MAX_RELEASES), life.ad.get("NumHolds", "")
+    most, holds = limit(life.settings, "SYSTEM_MAX_RELEASES"), life.ad.get("NumHolds", "")
     if most is not None and holds.isdecimal() and 0 <= most < int(holds):
         return _Situation("job_held", steps, "release_limit", {"holds": holds, "most": str(most)})
     advice = hold_advice(life.ad.get("HoldReasonCode", ""), "poolbook", life.name)

@@ -8,8 +8,7 @@ from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults
 from poolbook.domain.coverage.daemons import DEFRAG as DAEMON
 from poolbook.domain.defrag.settings import DefragPolicy, followed, policy_in_force
-from poolbook.domain.state.defrag_settings import DEFRAG, NAME
-from poolbook.domain.state.settings import settings
+from poolbook.domain.state.settings import DEFRAG, settings
 
 from ..together import together
 
@@ -35,7 +34,7 @@ def test_a_pool_defragments_only_with_defrag_in_its_daemon_list(text: str) -> No
 
 @together("text", ["DAEMON_LIST = master defrag", "DAEMON_LIST = DEFRAG,STARTD", "DAEMON_LIST = $(DAEMON_LIST) DEFRAG"])
 def test_it_does_however_the_list_is_written(text: str) -> None:
-    assert told(text) == {NAME: "DEFRAG@cm.example.org"}
+    assert told(text) == {"DEFRAG_NAME": "DEFRAG@cm.example.org"}
 
 
 def test_the_defaults_are_htcondors() -> None:
@@ -61,10 +60,10 @@ def test_its_name_is_made_as_the_reference_makes_it(name: str, expected: str) ->
 
 
 def test_what_equals_the_default_is_not_in_the_log() -> None:
-    assert told(LISTED + "DEFRAG_INTERVAL = 600\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 0.0\n").keys() == {NAME}
+    assert told(LISTED + "DEFRAG_INTERVAL = 600\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 0.0\n").keys() == {"DEFRAG_NAME"}
     found = told(LISTED + "DEFRAG_INTERVAL = 60\nDEFRAG_RANK = Cpus\nDEFRAG_DRAINING_MACHINES_PER_HOUR = 1.5\n")
     assert found == {
-        NAME: "DEFRAG@cm.example.org",
+        "DEFRAG_NAME": "DEFRAG@cm.example.org",
         "DEFRAG_INTERVAL": "60",
         "DEFRAG_RANK": "Cpus",
         "DEFRAG_DRAINING_MACHINES_PER_HOUR": "1.5",

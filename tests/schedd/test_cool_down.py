@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.schedd_settings import least_cool_down
+from poolbook.domain.state.settings import seconds_of
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import SECOND, Behaviour
 from poolbook.replay.why import why_job
@@ -55,7 +55,7 @@ def test_a_vacated_job_gets_no_slot_in_its_cool_down(expression: str, rests: int
 
 def test_the_shortest_cool_down_is_configured() -> None:
     pool = PolicyPool("SYSTEM_COOLDOWN_DURATION = 7\nSYSTEM_ON_VACATE_COOL_DOWN = 3")
-    assert least_cool_down(pool.engine.state.settings) == 7
+    assert seconds_of(pool.engine.state.settings, "SYSTEM_COOLDOWN_DURATION") == 7
 
 
 def test_each_interruption_counts() -> None:
