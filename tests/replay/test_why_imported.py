@@ -414,6 +414,11 @@ def test_a_job_that_cools_down_is_said_to_wait_until_that_is_over(tmp_path: Path
     assert "cools down" not in told(log, "9.0")[0]  # it did so, and was considered since then
 
 
+def test_a_run_that_ended_and_is_to_be_repeated_has_that_as_its_cause() -> None:
+    answer, *_ = told(recorded(TRACES / "13-deferral-crontab")[0], "1.0")
+    assert "3 times, last at 2026-11-20 22:46:00: at 22:44:00 because it ended, and was to run again; at" in answer
+
+
 def test_only_one_access_points_job_of_a_number_is_told_of(tmp_path: Path) -> None:
     answer, *life = told(packed("many-01-plain", tmp_path), "2.0")
     assert "but" not in answer

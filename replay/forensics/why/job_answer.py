@@ -58,7 +58,7 @@ def _evictions(life: JobLife, since: Sentence) -> list[Sentence]:
     if not found:
         return []
     found = [one.in_hindsight for one in found]
-    causes = [next((text for name in _WHY if (text := one.facts.get(name, ""))), "no record says why") for one in found]
+    causes = [_cause(one) for one in found]
     short = _LONGEST // min(len(set(causes)), _LISTED)
     if len(found) == 1:
         listed = [f"because {cut(causes[0], _LONGEST)}"]
@@ -74,6 +74,12 @@ def _evictions(life: JobLife, since: Sentence) -> list[Sentence]:
     facts = {"times": _times(len(found)), "cause" if len(listed) == 1 else "evictions": "; ".join(listed)}
     facts["last" if len(found) > 1 else "on"] = instant(found[-1].at, life.zone)
     return [life.like(found[-1], "evicted_before", **facts)]
+
+
+def _cause(eviction: Sentence) -> str:
+    if eviction.code == "log_requeued":
+        return "it ended, and was to run again"
+    return next((text for name in _WHY if (text := eviction.facts.get(name, ""))), "no record says why")
 
 
 def _times(count: int) -> str:
