@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 from ..condor_tools.job_log_entries import ABORTED, TERMINATED, LogEntry, follow
 from ..condor_tools.tool_options import ToolEnded, usage_of
+from .submit import submitted_by_tool
 
 _PAUSE: Final = 0.1  #: seconds between two looks at the job's log (condor_run's are 5 apart)
 _FILES: Final = ("run", "submit", "log", "out", "error")
@@ -40,7 +41,9 @@ def condor_run(argv: Sequence[str]) -> int:
             "queue",
         ]
         names["submit"].write_text("\n".join(lines) + "\n", errors="surrogateescape")
-        cluster = _submitted(names["submit"])
+        cluster = submitted_by_tool(str(names["submit"]))
+        if not cluster:
+            raise ToolEnded(2, "Failed to submit Condor job.\n")
         try:
             code = _waited(names["log"])
         except KeyboardInterrupt:
@@ -87,19 +90,6 @@ def _removed(paths: Iterable[Path]) -> Iterator[None]:
         for path in paths:
             with suppress(OSError):
                 path.unlink()
-
-
-def _submitted(path: Path) -> str:
-    """Submit the file and return the cluster's number. Raise ``ToolEnded`` if it is refused."""
-    from .main import main
-
-    told = io.StringIO()
-    with redirect_stdout(told):
-        code = main(["condor_submit", "-terse", str(path)])
-    found = re.match(r"(\d+)\.\d+ -", told.getvalue(), re.ASCII)
-    if code or found is None:
-        raise ToolEnded(2, "Failed to submit Condor job.\n")
-    return found[1]
 
 
 def _waited(path: Path) -> int:

@@ -7,7 +7,7 @@ import os
 import pwd
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +37,7 @@ def config(argv: Sequence[str]) -> int:
         if not arguments.words:
             return _summary(found, arguments)
         if arguments.has("macro"):
-            for word in arguments.words:
-                print(found.expanded(word))
-            return 0
+            return _macros(found, arguments)
         return _values(found, arguments)
     except ConfigError as problem:
         raise Refusal(f"poolbook config: {problem}") from None
@@ -80,8 +78,7 @@ def _pool_warnings(arguments: Arguments) -> list[str]:
 
 
 def _values(found: Configuration, arguments: Arguments) -> int:
-    how = found.raw if arguments.has("raw") else found.default if arguments.has("default") else found.get
-    missing = 0
+    how, missing = _reader(found, arguments), 0
     told = {}
     for name in arguments.words:
         value = how(name)
@@ -91,7 +88,7 @@ def _values(found: Configuration, arguments: Arguments) -> int:
         if arguments.has("json"):
             told[name] = _entry(found, name, value or "")
         elif arguments.has("verbose"):
-            print("\n".join([*_told(found, name, value or ""), ""]))
+            print("\n".join([*(_with_source(found, name, value) if found.raw(name) is not None else ()), ""]))
         elif value:
             print(value)
     if arguments.has("json"):
@@ -119,10 +116,13 @@ def _entry(found: Configuration, name: str, value: str) -> dict[str, object]:
     }
 
 
-def _told(found: Configuration, name: str, value: str) -> Iterator[str]:
+def _reader(found: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
+    """Return the function that reads a setting in the form that the options ask for."""
+    return found.raw if arguments.has("raw") else found.default if arguments.has("default") else found.get
+
+
+def _with_source(found: Configuration, name: str, value: str | None) -> Iterator[str]:
     """Yield a value, its source and its raw text as ``condor_config_val -verbose`` prints them."""
-    if found.raw(name) is None:
-        return
     if value:
         yield from setting_lines(found.spelled(name), value)
     yield from source_lines(found, name)
@@ -275,10 +275,9 @@ _DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
 
 def config_val(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
-    if arguments.has("owner"):
-        return _tool_print(user_name())
-    if arguments.has("tilde"):
-        return _tool_print(pwd.getpwnam(user_name()).pw_dir)
+    if arguments.has("owner", "tilde"):
+        print(user_name() if arguments.has("owner") else pwd.getpwnam(user_name()).pw_dir)
+        return 0
     if arguments.has("pool") and not arguments.has("name"):
         raise ToolEnded(1, "Error: you must specify -name with -pool\n")
     url = pool_log(arguments, "condor_config_val: unknown host {name}\n")
@@ -339,11 +338,6 @@ def _make_true(found: Configuration, arguments: Arguments, url: str, folder: Pat
             print(f"condor_config_val: {name}: Poolbook writes no such file ({subject(name)})", file=sys.stderr)
 
 
-def _tool_print(line: str) -> int:
-    print(line)
-    return 0
-
-
 def _sources(found: Configuration) -> list[str]:
     """Return the files that were read, each once, in the order of the settings that they end up with."""
     return list(dict.fromkeys(found.source(name).file for name in found.names() if found.source(name).line))
@@ -360,9 +354,7 @@ def _macros(found: Configuration, arguments: Arguments) -> int:
 
 
 def _tool_values(found: Configuration, arguments: Arguments) -> int:
-
-    how = found.raw if arguments.has("raw") else found.default if arguments.has("default") else found.get
-    words, missing = list(arguments.words), 0
+    how, words, missing = _reader(found, arguments), list(arguments.words), 0
     while words:
         name = words.pop(0)
         if name.lower() == "use":
@@ -381,14 +373,7 @@ def _tool_values(found: Configuration, arguments: Arguments) -> int:
     return missing
 
 
-def _with_source(found: Configuration, name: str, value: str) -> Iterator[str]:
-
-    yield from setting_lines(found.spelled(name), value)
-    yield from source_lines(found, name)
-
-
 def _template(word: str) -> None:
-
     if not word:
         print("use should be followed by a category or category:option argument", file=sys.stderr)
         return
@@ -399,7 +384,6 @@ def _template(word: str) -> None:
 
 
 def _tool_dump(found: Configuration, arguments: Arguments) -> int:
-
     print(f"# Configuration from machine: {host_name()}")
     verbose, expanded = arguments.has("verbose"), arguments.has("expanded", "evaluate")
     for pattern in arguments.words or ("",):
@@ -424,7 +408,6 @@ def _tool_dump(found: Configuration, arguments: Arguments) -> int:
 
 
 def _tool_summary(found: Configuration) -> int:
-
     print(f"# condor_config_val {version().splitlines()[0]}")
     for file in _sources(found):
         print(f"\n#\n# from {file}\n#")

@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from typing import Final, NamedTuple
 
@@ -273,16 +273,13 @@ def _deferral(text: str) -> Iterator[str]:
 
 
 def _staging(staged: Sequence[str]) -> Iterator[str]:
-    forms: dict[str, Callable[[str], list[str]]] = {
-        "stagein": lambda files: [f"transfer_input_files = {files}"],
-        "stageout": lambda files: ["when_to_transfer_output = ON_EXIT", f"transfer_output_files = {files}"],
-    }
     for text in staged:
-        name, _, files = text.partition("=")
-        if name in forms:
-            yield from forms[name](
-                ",".join(file.partition(":")[2] or file for file in files.replace("'", "").split(","))
-            )
+        name, _, listed = text.partition("=")
+        files = ",".join(file.partition(":")[2] or file for file in listed.replace("'", "").split(","))
+        if name == "stagein":
+            yield f"transfer_input_files = {files}"
+        elif name == "stageout":
+            yield from ("when_to_transfer_output = ON_EXIT", f"transfer_output_files = {files}")
 
 
 def _queue(asked: _Asked, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
@@ -306,21 +303,16 @@ def _queue(asked: _Asked, environment: Sequence[str], output: str, error: str) -
 
 def _submitted(text: str) -> str:
     """Submit a description and return the cluster's number. Raise ``ToolEnded`` if it is refused."""
-    from .main import main
+    from .submit import submitted_by_tool
 
-    told = io.StringIO()
-    with (
-        tempfile.NamedTemporaryFile("w", errors="surrogateescape", prefix="condor_qsub.") as file,
-        redirect_stdout(told),
-    ):
+    with tempfile.NamedTemporaryFile("w", errors="surrogateescape", prefix="condor_qsub.") as file:
         file.write(text)
         file.flush()
-        code = main(["condor_submit", "-terse", file.name])
-    found = re.match(r"(\d+)\.\d+ -", told.getvalue(), re.ASCII)
-    if code or found is None:
+        cluster = submitted_by_tool(file.name)
+    if not cluster:
         raise ToolEnded(1, out="Job submission failed.\n")
-    print(f"To monitor your job(s), run: condor_watch_q -clusters {found[1]}", file=sys.stderr)
-    return found[1]
+    print(f"To monitor your job(s), run: condor_watch_q -clusters {cluster}", file=sys.stderr)
+    return cluster
 
 
 def _dependencies(listed: str) -> list[str]:

@@ -5,9 +5,11 @@ Source of the tool's words: submit.cpp of the reference, and captures of what it
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 from ...domain.errors import PoolbookError
 from ..condor_tools.options import Arguments, Help, NotHere, Refusal, UsageError, parse
@@ -31,18 +33,13 @@ def submit(argv: Sequence[str]) -> int:
         if asks(arguments):
             return answered(arguments)
         done, told = queued(arguments)
-    except PoolbookError as error:
-        if not str(error).endswith(NOTHING_QUEUED):
-            raise
-        print_warnings([f"WARNING: {error}"])
-        return 0
-    except Refused as refused:
-        if str(refused).endswith(NOTHING_QUEUED):
-            print_warnings([f"WARNING: {refused}"])
+    except (PoolbookError, Refused) as error:
+        if str(error).endswith(NOTHING_QUEUED):
+            print_warnings([f"WARNING: {error}"])
             return 0
-        if not str(refused).startswith(BY_POLICY):
+        if isinstance(error, PoolbookError) or not str(error).startswith(BY_POLICY):
             raise
-        print_warnings([*refused.warnings, refused_by_policy(str(refused))])
+        print_warnings([*error.warnings, refused_by_policy(str(error))])
         return 1
     print_warnings([*done.warnings, *warned_by_policy(done.warning)])
     print(told, end="", flush=True)
@@ -58,7 +55,10 @@ def answered(arguments: Arguments) -> int:
     """Print what the command line asks for, and return the exit code."""
     log_of(arguments, *OF_POOL)
     if arguments.has("capabilities"):
-        return _capabilities()
+        from ..machine.host import host_name
+
+        print(f"Schedd {host_name()}\n Has Late Materialization enabled")
+        return 0
     from .submit_dry_run import dry_run
 
     return dry_run(arguments)
@@ -102,14 +102,6 @@ def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
     return arguments.chosen("verbose", "terse") == "verbose" or (
         not arguments.has("terse") and STANDARD_INPUT in (*arguments.words, *arguments.values("file"))
     )
-
-
-def _capabilities() -> int:
-    """Print what this schedd can do, as condor_submit prints it."""
-    from ..machine.host import host_name
-
-    print(f"Schedd {host_name()}\n Has Late Materialization enabled")
-    return 0
 
 
 def refused_by_policy(refusal: str) -> str:
@@ -219,3 +211,15 @@ def _failed(error: PoolbookError | Refused) -> str:
 def _placeless(line: str) -> str:
     """A warning without the place in the submit file, and without near names: condor_submit does not say them."""
     return _PLACE.sub(r"\1. Is it a typo?", line)
+
+
+def submitted_by_tool(path: str) -> str:
+    """Submit a file for another tool, as ``condor_submit -terse`` does, and return the cluster's number; empty if it is
+    refused, which condor_submit has explained by then."""
+    from .main import main
+
+    out = io.StringIO()
+    with redirect_stdout(out):
+        code = main(["condor_submit", "-terse", path])
+    found = re.match(r"(\d+)\.\d+ -", out.getvalue(), re.ASCII)
+    return "" if code or found is None else found[1]

@@ -75,7 +75,6 @@ def config_files(
 
 
 def _check_own(path: Path) -> None:
-
     why = why_not_own(path.absolute())
     if why:
         from ...domain.config.errors import ConfigError
