@@ -40,8 +40,7 @@ from .cells import (
 from .formats import check_expression, parsed
 from .layout import Column, Layout, unescaped
 from .options import Arguments, Refusal, UsageError
-from .status_compact import ACTIVITIES, STATES
-from .status_totals import short_platform
+from .status_totals import ACTIVITY_CODES, STATE_CODES, short_platform
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -105,7 +104,7 @@ def _items(value: Any) -> list[str] | None:
 
 
 def _state_code(ad: ClassAd, _: Setting) -> str | None:
-    state, activity = STATES.get(text(ad, "State") or ""), ACTIVITIES.get(text(ad, "Activity") or "")
+    state, activity = STATE_CODES.get(text(ad, "State") or ""), ACTIVITY_CODES.get(text(ad, "Activity") or "")
     return None if state is None and activity is None else (state or " ") + (activity or " ")
 
 

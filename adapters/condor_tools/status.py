@@ -11,10 +11,8 @@ from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed,
 from .job_selection import holds
 from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, NotHere, UsageError, command_table, last_number, line_width, parse
-from .status_compact import CONSTRAINT as COMPACT_CONSTRAINT
-from .status_compact import compact_table, compact_totals
 from .status_tables import ACTIVITY_TIME, VIEWS, WIDE_ACTIVITY_TIME
-from .status_totals import totals_lines
+from .status_totals import COMPACT_CONSTRAINT, compact_table, compact_totals, totals_lines
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression

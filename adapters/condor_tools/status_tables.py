@@ -7,9 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import Cell, Setting, date, date_of, evaluate, length, metric, number, number_of, shown, text, text_of
 from .layout import Column
-from .status_compact import ACTIVITIES as CODES
-from .status_compact import STATES
-from .status_totals import ACTIVITIES, CLAIMS, MACHINES, QUEUES, SERVERS, SLOTS, USERS, Totals, short_platform
+from .status_totals import (
+    ACTIVITIES,
+    ACTIVITY_CODES,
+    CLAIMS,
+    MACHINES,
+    QUEUES,
+    SERVERS,
+    SLOTS,
+    STATE_CODES,
+    USERS,
+    Totals,
+    short_platform,
+)
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -64,7 +74,7 @@ def _activity(ad: ClassAd, _: Setting) -> str | None:
 
 
 def _state_code(ad: ClassAd, _: Setting) -> str | None:
-    return (STATES.get(text(ad, "State") or "") or " ") + (CODES.get(text(ad, "Activity") or "") or " ")
+    return (STATE_CODES.get(text(ad, "State") or "") or " ") + (ACTIVITY_CODES.get(text(ad, "Activity") or "") or " ")
 
 
 def _gpu_memory(ad: ClassAd, _: Setting) -> str:

@@ -29,17 +29,16 @@ from ..machine.local_time import local_time
 from ..sockets import listen, make_private
 from ..stores.log_paths import WriterLock, log_paths
 from ..stores.sqlite_files import mode_like
-from .asked_ahead import MOST, RequestsAhead, Waiting
 from .command_codec import ComeBack, ReadConfiguration, Reschedule, ReserveCluster, request_of
 from .commands import is_served
 from .connections import Client, Connections, name_of
-from .description_reader import DescriptionReader, left_to_client
 from .engine import Engine
 from .job_users import rights_of
 from .local_world import LocalWorld
 from .log_writer import Answer
 from .open_pool import take_in_turn
 from .requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
+from .slow_requests import MOST, DescriptionReader, RequestsAhead, Waiting, left_to_client
 from .startd import ExecutionPoint
 from .subscribers import Subscribers
 from .view_keeper import VIEWS_EVERY

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.runtime import description_reader
+from poolbook.adapters.runtime import slow_requests
 from poolbook.adapters.runtime.commands import is_served, submit
-from poolbook.adapters.runtime.description_reader import DescriptionReader, FinishedReading
 from poolbook.adapters.runtime.requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
+from poolbook.adapters.runtime.slow_requests import DescriptionReader, FinishedReading
 
 from .. import forked
 from .real import POOLBOOK, Folder, environment
@@ -189,10 +189,10 @@ def test_only_so_many_submit_files_are_read_at_once(tmp_path: Path) -> None:
     reader = DescriptionReader(lambda: None)
     terms = Terms(1, {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here"})
     said = description(tmp_path, HELD + "queue\n")
-    begun = [reader.begin(None, said, terms) for _ in range(description_reader.MOST_AT_ONCE + 2)]
-    assert begun == [True] * description_reader.MOST_AT_ONCE + [False] * 2
+    begun = [reader.begin(None, said, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
+    assert begun == [True] * slow_requests.MOST_AT_ONCE + [False] * 2
     found: list[FinishedReading] = []
-    while len(found) < description_reader.MOST_AT_ONCE:
+    while len(found) < slow_requests.MOST_AT_ONCE:
         found += reader.finished()
     assert all(done.found is not None and done.found.request.count == 1 for done in found)
     assert reader.begin(None, said, terms)
