@@ -40,13 +40,16 @@ def print_evictions(queries: Queries, what: Wanted | None, window: Window, zone:
     except ValueError as error:
         raise UsageError(f"poolbook log -evicted: {error}") from None
     told = queries.runs(*window, zone, evicted=True)
-    runs = evictions.of(told.runs, what)
+    ended = evictions.of(told.runs, what)
+    runs = [run for run in ended if run.by_pool]
+    apart = evictions.by_cause([run for run in ended if not run.by_pool])
     place = queries.places() if queries.imported else str
     shares = evictions.by_cause(runs)
     if as_json:
         found = {
             "evictions": [evictions.as_dict(run, place(run.stimulus)) for run in runs],
             "causes": [evictions.share_as_dict(share) for share in shares],
+            "apart": [evictions.share_as_dict(share) for share in apart],
             "unknown": evictions.unknown_as_dict(told.unknown),
         }
         print(json.dumps(found, indent=2))
@@ -57,7 +60,7 @@ def print_evictions(queries: Queries, what: Wanted | None, window: Window, zone:
         for line in text_table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
             print(_fitted(line, width))
         print()
-    for line in (*_summary(runs, shares, window.words(zone)), *of_unknown(told.unknown)):
+    for line in (*_summary(runs, shares, window.words(zone)), *_apart(apart), *of_unknown(told.unknown)):
         print(folded(line, width))
     return 0
 
@@ -88,6 +91,13 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[evictions.Share], when: st
     yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost)} on slots were lost."
     rows = [(str(share.evictions), length_of(share.lost), share.cause.words) for share in shares]
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
+
+
+def _apart(shares: Sequence[evictions.Share]) -> Iterator[str]:
+    """Say what the table leaves out, if there is any."""
+    if shares:
+        counts = " and ".join(f"{share.evictions:,} {share.cause.name}" for share in shares)
+        yield f"Not counted: runs whose jobs were held or removed ({counts}; {interval(sum(s.lost for s in shares))})."
 
 
 _HEADS = ("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE", "FOR", "USED")

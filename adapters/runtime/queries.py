@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ...replay.audit_result import Audit
     from ...replay.listing import Member, Wanted
     from ...replay.narration.sentences import Answer
-    from ...replay.usage.evictions import Told
+    from ...replay.runs.of_log import Runs
     from ...replay.usage.preemptions import Preemption
     from ...replay.why import Judged
     from .accounting_records import Record
@@ -318,11 +318,11 @@ class Queries:
 
     # Steps
 
-    def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Told:
+    def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Runs:
         """Return the runs of jobs between two instants, or only those that were evicted then."""
-        from ...replay.usage.evictions import told
+        from ...replay.runs.of_log import runs_of
 
-        return told(self.log, since, until, evicted=evicted, zone=zone)
+        return runs_of(self.log, since, until, evicted=evicted, zone=zone)
 
     def preemptions(self) -> list[Preemption]:
         """Return for whom runs were evicted, whether that one used what was freed, and what was lost."""

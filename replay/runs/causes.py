@@ -139,9 +139,9 @@ def of_code(text: str, held: bool = True) -> Cause | None:
 
 
 def of_own(word: str, stimulus: str = "") -> Cause | None:
-    """The cause that an event of a pool's own log names; None if it is no cause of an eviction. A server that stops has
-    all slots and jobs vacated."""
-    cause = _OWN.get(word)
+    """The cause that an event of a pool names, of an import by its own name; None if it is no cause of an eviction. A
+    server that stops has all slots and jobs vacated."""
+    cause = _OWN.get(word) or CAUSES.get(word)
     return CAUSES["stopped"] if cause is CAUSES["vacated"] and stimulus.startswith(_STOPPING) else cause
 
 

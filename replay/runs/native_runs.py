@@ -1,4 +1,4 @@
-"""The runs that a pool's own log tells of: from a job's activation to the end of its processes.
+"""The one fold from a pool's events to its runs: from a job's activation to the end of its processes.
 
 Why a run was ended stands in the events before that: what a user did to the job, why the slot went towards its end
 since it was Busy last, what its claim was marked with and who waited for it, by which command the processes were told
@@ -15,11 +15,14 @@ from ...domain import events as e
 from ...domain.state.job_ad import unquoted
 from ..narration.wording import shortened
 from .causes import CAUSES, Cause, first, of_own
-from .run import COMPLETED, EVICTED, RUNNING, JobRun
+from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
 _FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
 """What a claim is marked with that is to end, where no transition says why."""
+
+_PLAIN = {"exited": COMPLETED, "": ENDED}
+"""The outcomes of exits that are no evictions; none is known of a run of an import whose end no record explains."""
 
 
 @define
@@ -106,8 +109,8 @@ class _Reader:
         if run is None:
             return None
         self.on.pop(event.slot, None)
-        if event.outcome == "exited":
-            return self._run(run, event.ended or event.at, COMPLETED, position, event.stimulus)
+        if event.outcome in _PLAIN:
+            return self._run(run, event.ended or event.at, _PLAIN[event.outcome], position, event.stimulus)
         cause = first([*run.of_job, of_own(event.cause, event.stimulus), *run.of_slot, *run.of_claim, *run.told])
         run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)

@@ -1,44 +1,15 @@
-"""Evictions as they are listed: each with its job, its slot, what it cost and its cause; and how many had which cause.
-
-Of a pool's own log and of an imported one the same is asked (``told``): the runs between two instants.
-"""
+"""Evictions as they are listed: each with its job, slot, cost and cause; and how many had which cause."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, tzinfo
 from typing import NamedTuple
 
-from ...domain.ports.log import Log
-from ..forensics.imported_log import is_imported
 from ..listing import Wanted
-from ..narration.wording import EVER, iso
+from ..narration.wording import iso
 from ..runs.causes import CAUSES, Cause
-from ..runs.imported_runs import ImportedRuns, Unknown
-from ..runs.native_runs import own_runs
-from ..runs.run import EVICTED, SECOND, JobRun
-
-
-class Told(NamedTuple):
-    """The runs of a log between two instants (microseconds), and what it knows of others in total only."""
-
-    runs: list[JobRun]
-    unknown: Unknown
-
-
-def told(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Told:
-    """The runs that have a part between two instants; with `evicted` those alone that were evicted then, with their
-    causes. In order of their ends. Times in words are those of `zone`."""
-    if is_imported(log):
-        imported = ImportedRuns(log, since, until, zone)
-        runs, unknown = imported.runs(), imported.unknown
-    else:
-        runs = [run for run in own_runs(log.read()) if run.began < until and run.ended >= since]
-        unknown = Unknown()
-    if evicted:
-        runs = [run for run in runs if run.outcome == EVICTED and since <= run.ended < until]
-    return Told(runs, unknown)
-
+from ..runs.imported_runs import Unknown
+from ..runs.run import SECOND, JobRun
 
 _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
 """Streams by which evictions can be asked for -> what of a run they name."""

@@ -1,12 +1,12 @@
 """For whom runs were evicted, whether that one then used what was freed, and what was lost.
 
-Of a pool's own log the events tell it: a match of a slot that somebody has names the job that it is for, a claim that
-waits does, a drain and a request whoever asked. Of an imported log it is the next run of another job on the slot.
+A match of a slot that another user has names the job that it is for, and so does a claim that waits; a drain and a
+request name who asked. Where no event names a job, as in an import, it is the next run of another job on the slot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from attrs import define, evolve, field, frozen
@@ -14,12 +14,11 @@ from attrs import define, evolve, field, frozen
 from ...domain import events as e
 from ...domain.names import SlotName
 from ...domain.ports.log import Log
-from ..forensics.imported_log import is_imported
 from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES
 from ..runs.native_runs import own_runs
-from ..runs.run import EVICTED, SECOND, JobRun
-from .evictions import told
+from ..runs.of_log import pool_events
+from ..runs.run import SECOND, JobRun
 
 _FOR_JOBS: Final = frozenset({"priority", "rank", "preempted"})
 """The causes of evictions by which another job gets the slot."""
@@ -144,7 +143,10 @@ class _Reader:
         self.begun[event.slot] = job, event.at
         for number in slot.open:
             one = self.found[number]
-            same = one.user == self.users.get(event.cluster, "")
+            user = self.users.get(event.cluster, "")
+            if not one.whom and job != one.run.job:
+                one = evolve(one, whom=job, user=user)
+            same = bool(one.whom) and one.user == user
             used = USED if one.whom == job else PARTLY if same else UNUSED
             self.found[number] = evolve(one, used=used, began=0 if used == UNUSED else event.at)
             if used != UNUSED:
@@ -209,29 +211,13 @@ WHOM: Final = {
 
 def preemptions(log: Log, since: int = 0, until: int = EVER) -> list[Preemption]:
     """Return the evictions between two instants, in the order of their ends."""
-    if is_imported(log):
-        return list(_imported(told(log, since, EVER).runs, told(log, since, until, evicted=True).runs))
-    evicted = {run.position: run for run in own_runs(log.read()) if run.outcome == EVICTED}
+    events = list(pool_events(log))
+    evicted = {run.position: run for run in own_runs(events) if run.by_pool}
     reader = _Reader()
-    reader.asked = {event.stimulus: event.user for _, event in log.read() if isinstance(event, e.RequestAnswered)}
-    for position, event in log.read():
+    reader.asked = {event.stimulus: event.user for _, event in events if isinstance(event, e.RequestAnswered)}
+    for position, event in events:
         reader.read(position, event, evicted)
     return [one for one in reader.finish() if since <= one.run.ended < until]
-
-
-def _imported(runs: Sequence[JobRun], evicted: Iterable[JobRun]) -> Iterator[Preemption]:
-    by_slot: dict[str, list[JobRun]] = {}
-    for run in sorted(runs, key=lambda one: one.began):
-        by_slot.setdefault(run.slot, []).append(run)
-    for run in evicted:
-        if run.cause.name not in _FOR_JOBS:
-            yield Preemption(run, WHOM.get(run.cause.name, ""))
-            continue
-        after = next((one for one in by_slot.get(run.slot, ()) if one.began >= run.ended and one.job != run.job), None)
-        if after is None:
-            yield Preemption(run, "", "", OPEN)
-        else:
-            yield Preemption(run, after.job, after.user, USED, after.began, after.lasted)
 
 
 class Totals(NamedTuple):

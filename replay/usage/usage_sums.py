@@ -30,8 +30,9 @@ def names(run: JobRun) -> list[str]:
 @define
 class Sum:
     """What the runs of one row used, in microseconds: in all (``used``), by runs after which their jobs were done
-    (``good``), and by runs that were evicted (``wasted``). What runs used that go on, or of whose end nobody says what
-    came of the job, is in ``used`` alone. ``evictions``: how many were evicted."""
+    (``good``), and by the others that ended (``wasted``). What runs used that go on, or of whose end no record says
+    what became of the job, is in ``used`` alone. ``evictions``: how many the pool evicted, without holds and
+    removals."""
 
     jobs: set[tuple[str, str]] = field(factory=set)
     runs: int = 0
@@ -50,7 +51,7 @@ class Sum:
             self.good += used
         elif run.outcome == EVICTED:
             self.wasted += used
-            self.evictions += since <= run.ended < until
+            self.evictions += run.by_pool and since <= run.ended < until
 
     @property
     def times(self) -> tuple[int, int, int]:

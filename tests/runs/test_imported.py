@@ -18,8 +18,10 @@ from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.listing import wanted
 from poolbook.replay.narration.wording import iso
+from poolbook.replay.runs.of_log import Runs
+from poolbook.replay.runs.of_log import runs_of as told
 from poolbook.replay.runs.run import JobRun
-from poolbook.replay.usage.evictions import Told, by_cause, of, told
+from poolbook.replay.usage.evictions import by_cause, of
 
 from ..importing.folders import TRACES, imported, recorded, write
 from ..together import together
@@ -46,7 +48,7 @@ def trace(name: str) -> Log:
 
 
 @cache
-def runs(name: str, *, evicted: bool = False) -> Told:
+def runs(name: str, *, evicted: bool = False) -> Runs:
     return told(trace(name), evicted=evicted)
 
 

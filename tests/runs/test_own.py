@@ -9,7 +9,7 @@ import pytest
 from poolbook.domain.events import JobExited
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.runs.native_runs import own_runs
-from poolbook.replay.usage.evictions import told
+from poolbook.replay.runs.of_log import runs_of as told
 
 from ..domain.preempting import contested, give
 from ..job_commands import job_command

@@ -92,12 +92,12 @@ def test_parts_of_a_slot_were_used_for_as_long_as_the_job_ran() -> None:
     pool.act("remove", "5.0", user="alice")
     pool.advance(200)
     evicted = {(job, whom, lasted) for job, whom, used, lasted, _ in told(pool)}
-    assert evicted == {("2.0", "5.0", 3), ("1.0", "5.0", 3), ("5.0", "alice", 0)}
+    assert evicted == {("2.0", "5.0", 3), ("1.0", "5.0", 3)}
 
 
 def test_of_an_eviction_for_no_job_it_is_said_who_asked() -> None:
     pool = contested("manual", Behaviour(900), Behaviour(20))
-    pool.act("hold", "1.0", user="alice")
+    pool.act("vacate", "1.0", user="alice")
     pool.advance(10)
     assert [(job, whom, used) for job, whom, used, _, _ in told(pool)] == [("1.0", "alice", "")]
 

@@ -1,0 +1,84 @@
+"""The runs of any log: of a pool's own, and of an import of HTCondor's files.
+
+An own log has a ``JobActivated`` where a run begins and a ``JobExited`` where it ends. Of an import, several records of
+several daemons report the same beginning or end, each in its own way; ``pool_events`` puts one event of these kinds in
+their place, so that one fold reads both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+from operator import attrgetter
+from typing import NamedTuple
+
+from ...domain import events as e
+from ...domain.ports.log import Log
+from ...domain.state.job_ad import quoted
+from ..forensics.imported_log import is_imported
+from ..narration.wording import EVER
+from .imported_runs import ImportedRuns, Unknown
+from .native_runs import own_runs
+from .run import COMPLETED, EVICTED, RUNNING, JobRun
+
+_OUTCOMES = {COMPLETED: "exited", EVICTED: "evicted"}
+_SHARED = (e.SlotTransitioned, e.SlotCreated, e.SlotDestroyed)
+"""What importers write as a pool does."""
+
+
+class Runs(NamedTuple):
+    """The runs of a log between two instants (microseconds), and what it knows of others in total only."""
+
+    runs: list[JobRun]
+    unknown: Unknown
+
+
+def runs_of(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Runs:
+    """Return the runs that have a part between two instants, in order of their ends; with `evicted` only those that
+    were evicted then. Times in words are those of `zone`."""
+    unknown = Unknown()
+    if is_imported(log):
+        imported = ImportedRuns(log, since, until, zone)
+        runs, unknown = imported.runs(), imported.unknown
+    else:
+        runs = [run for run in own_runs(log.read()) if run.began < until and run.ended >= since]
+    if evicted:
+        runs = [run for run in runs if run.outcome == EVICTED and since <= run.ended < until]
+    return Runs(runs, unknown)
+
+
+def pool_events(log: Log) -> Iterator[tuple[int, e.Event]]:
+    """Yield a log's events with their positions; of an import the runs and the slots in a pool's own kinds of events,
+    numbered in order of time. A run's events have the places of the records of its beginning and end."""
+    if not is_imported(log):
+        yield from log.read()
+        return
+    runs = ImportedRuns(log).runs()
+    users: dict[str, str] = {}
+    events: list[e.Event] = []
+    for run in sorted(runs, key=attrgetter("began")):
+        if users.get(run.cluster) != run.user:
+            users[run.cluster] = run.user
+            events.append(_submission(run, runs))
+        events += _events_of(run)
+    events += [event for _, event in log.read() if isinstance(event, _SHARED)]
+    yield from enumerate(sorted(events, key=attrgetter("at")), 1)
+
+
+def _submission(first: JobRun, runs: list[JobRun]) -> e.Event:
+    """Return whose a cluster is, and how many jobs it has had at least, at the beginning of its first run."""
+    count = max(int(run.job.partition(".")[2]) for run in runs if run.cluster == first.cluster) + 1
+    ad = {"User": quoted(first.user), "AcctGroup": quoted(first.group)}
+    return e.ClusterSubmitted(
+        first.began, "reported", first.begun, int(first.cluster), first.user, ad, count, (), "Idle"
+    )
+
+
+def _events_of(run: JobRun) -> Iterator[e.Event]:
+    job = int(run.cluster), int(run.job.partition(".")[2])
+    yield e.JobActivated(run.began, "reported", run.begun, *job, run.slot, "")
+    if run.outcome != RUNNING:
+        cause = run.cause.name if run.outcome == EVICTED else "reported"
+        changes = {"HoldReason": quoted(run.said)} if run.said else {}
+        outcome = _OUTCOMES.get(run.outcome, "")
+        yield e.JobExited(run.ended, cause, run.stimulus, *job, run.slot, run.begun, outcome, "", "", changes)
