@@ -36,7 +36,7 @@ _TABLE: Final = (
     Cause("drained", "the machine was drained", ("drain_command", "defrag", "draining"), (1014,)),
     Cause("shutdown", "the machine or its startd was shut down", ("shutdown", "machine_left"), (1013, 1016, 1037)),
     Cause("vacated", "somebody asked for the slot or job to be vacated", ("vacate_command", "user_vacate", "run_now"),
-          (1004, 1010, 1015)),
+          (1004, 1010, 1015, 1022)),
     Cause("stopped", "the pool was stopped"),
     Cause("policy", "the periodic_vacate of the job or of its access point was true",
           ("periodic_vacate", "system_periodic_vacate"), (1000, 1001)),
@@ -54,7 +54,7 @@ _TABLE: Final = (
     Cause("not_started", "the job could not be started", ("execution_failed",),
           (1003, 1006, 1020, 1021, 1024, *range(1026, 1037))),
     Cause("disconnected", "the connection broke and could not be made again", codes=(1008,), weak=True),
-    Cause("given_back", "the access point ended the run", ("released", "deactivated"), (1009, 1017, 1022, 1025),
+    Cause("given_back", "the access point ended the run", ("released", "deactivated"), (1009, 1017, 1025),
           weak=True),
     Cause("unknown", "no record says why", codes=(1005,), weak=True),
 )

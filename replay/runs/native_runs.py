@@ -25,6 +25,11 @@ _PLAIN = {"exited": COMPLETED, "": ENDED}
 """The outcomes of exits that are no evictions; none is known of a run of an import whose end no record explains."""
 
 
+def of_run(event: e.SlotTransitioned) -> bool:
+    """Return True if a transition says that the slot's job works, or is to end."""
+    return event.target == "Claimed/Busy" or event.target in _ENDINGS
+
+
 @define
 class _Active:
     """A run that has not ended: why it is to end, as far as that was told, by the job and by its slot."""

@@ -28,6 +28,8 @@ from ..narration.sentences import (
 from ..narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 from ..narration.wording import EVER, instant, interval, memory
 from ..narration.words import step_name
+from ..runs.native_runs import own_runs
+from ..runs.run import EVICTED
 from .deferral import sleeping
 from .job_life import BY_POLICY, JobLife
 from .limit_holders import told_limits
@@ -46,6 +48,7 @@ def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = No
     told = list(until(events, at))
     for position, event in told:
         life.context.note(position, event)
+    life.causes = {run.position: run.cause for run in own_runs(told) if run.outcome == EVICTED}
     for position, event in told:
         life.read(position, event)
     if life.submitted is None:

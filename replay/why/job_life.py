@@ -27,6 +27,7 @@ from ..narration.sentences import (
 )
 from ..narration.wording import counted, in_part, instant, interval, memory
 from ..narration.words import row_code
+from ..runs.causes import Cause
 from .rejections import Refusals, evidence_of
 from .slot import claimant
 from .submissions import transformed
@@ -73,6 +74,7 @@ class JobLife:
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
         self.earmark: Sentence | None = None
         """What was last told of claims that are kept for it, so that it runs at once: that they are, or no longer."""
+        self.causes: dict[int, Cause] = {}  #: why its runs were evicted, by the positions of their ends
         self.waits: dict[str, Sentence] = {}
         """The claims that wait for its slot to be free of it, or for a slot in its own name, as they were told of."""
 
@@ -338,7 +340,10 @@ class JobLife:
         }
         if event.row == "requeue" and "evidence" not in facts:
             facts["evidence"] = unquoted(event.changes.get("RequeueReason", ""))
-        sentence = self._say(position, event, _EXITED.get(event.cause, "exited_because"), **facts)
+        sentence = self.sentence(position, event, _EXITED.get(event.cause, "exited_because"), **facts)
+        if position in self.causes:
+            sentence = attrs.evolve(sentence, cause=self.causes[position].name)
+        self.chain.append(sentence)
         if event.row:
             self.since = sentence
         self.end = sentence if self.status in TERMINAL else None

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ...domain import events as e
 from ...domain.ports.log import Log
 from ..narration.sentences import WANTED, Told
+from ..runs.native_runs import of_run
 
 _SHARED = ("pool", "negotiator", "requests", "evidence", "defrag")
 _WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
@@ -39,13 +40,13 @@ def _of_kind(events: Iterable[Told], *kinds: type[e.Event]) -> dict[int, e.Event
 
 
 def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
-    """The transitions of a slot that its policy decided, or by which its claim began to end because somebody wanted
-    so; and who waited for it."""
+    """Return the transitions of a slot that its policy decided, or by which a run began or was to end, and why; and who
+    waited for it."""
     return {
         position: event
         for position, event in events
-        if isinstance(event, _WAITS)
-        or (isinstance(event, e.SlotTransitioned) and (event.evidence or event.cause in WANTED))
+        if isinstance(event, (*_WAITS, e.ClaimFlagged))
+        or (isinstance(event, e.SlotTransitioned) and (event.evidence or event.cause in WANTED or of_run(event)))
     }
 
 

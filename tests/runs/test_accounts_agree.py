@@ -1,0 +1,120 @@
+"""Property: whatever a real pool wrote, every command says alike how each run ended, and no account rests on a record
+that was written after the run, but for those that always are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from poolbook.domain import events as e
+from poolbook.domain.ports.log import Log
+from poolbook.replay.forensics.imported_log import PlaceNames, single_entries
+from poolbook.replay.narration.sentences import Sentence
+from poolbook.replay.runs.native_runs import own_runs
+from poolbook.replay.runs.of_log import pool_events, runs_of
+from poolbook.replay.runs.run import EVICTED, RUNNING, JobRun
+from poolbook.replay.usage.evictions import by_cause
+from poolbook.replay.usage.preemptions import preemptions
+from poolbook.replay.usage.usage_sums import sums
+from poolbook.replay.why.answer import why
+
+from ..audit.test_honest_recordings import HONEST, unpacked
+from ..importing.folders import TRACES, imported
+from ..sampling import some, spread
+
+SECOND: Final = 1_000_000
+DATA: Final = TRACES.parent
+FOLDERS: Final = [
+    folder
+    for kind in ("traces", "recordings", "runs", "points")
+    for folder in sorted((DATA / kind).iterdir())
+    if folder.is_dir()
+]
+RECORDINGS: Final = [*FOLDERS, *HONEST]
+MOST: Final = 12  #: so many jobs of a recording are asked for
+TWO_ACCESS_POINTS: Final = "many-09-two-aps.tar.xz"
+"""There two access points have jobs of the same numbers at the same time; ``why`` has one of them."""
+# What writes of a run's end after it -> how many seconds later at most.
+LATER: Final = {
+    "userlog": 60,  # the shadow writes when the starter has exited, or the lease is over
+    "eventlog": 60,
+    "schedlog": 60,  # the same of the shadow's exit
+    "startlog": 60,  # the slot is cleaned, and a startd that died is restarted
+    "death": 600,  # a death is known when the daemon is restarted
+}
+
+
+def log_of(recording: Path, folder: Path) -> Log:
+    return imported(recording if recording.is_dir() else unpacked(recording, folder))[0]
+
+
+def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
+    jobs: dict[str, list[JobRun]] = {}
+    for run in runs:
+        jobs.setdefault(run.job, []).append(run)
+    yield from spread(sorted(jobs.items()), MOST)
+
+
+def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
+    """Whether a sentence tells a run's end: at its record or instant, on its slot, with its cause."""
+    named = {name.name(place) for place in (*run.ends, run.stimulus)}
+    there = not named.isdisjoint(sentence.places) or abs(sentence.at - run.ended) <= 3 * SECOND
+    slot = not run.slot or sentence.facts.get("slot", run.slot) in ("", run.slot)
+    return there and slot and (run.outcome != EVICTED or sentence.cause == run.cause.name)
+
+
+@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_every_command_says_alike_how_each_run_ended(recording: Path, tmp_path: Path) -> None:
+    log = log_of(recording, tmp_path)
+    names, runs = PlaceNames(log), runs_of(log).runs
+    lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if recording.name != TWO_ACCESS_POINTS else {}
+    untold = [
+        (run.job, run.slot, run.outcome, run.cause.name)
+        for job, own in runs_by_job(runs)
+        for run in own
+        if job in lives and run.outcome != RUNNING and not any(tells(one, run, names) for one in lives[job])
+    ]
+    assert untold == []
+    evicted = [run for run in runs if run.by_pool]
+    listed = [run for run in runs_of(log, evicted=True).runs if run.by_pool]
+    assert listed == evicted
+    _, total = sums(runs, ["user"], 0, 1 << 62)
+    assert total.evictions == sum(share.evictions for share in by_cause(evicted)) == len(evicted)
+    ends = Counter((run.job, run.slot, run.began, run.ended, run.cause.name) for run in evicted)
+    for one in preemptions(log):
+        ends[one.run.job, one.run.slot, one.run.began, one.run.ended, one.run.cause.name] -= 1
+    if recording.name != TWO_ACCESS_POINTS:
+        assert not +ends and not -ends
+
+
+@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Path, tmp_path: Path) -> None:
+    log = log_of(recording, tmp_path)
+
+    def told(runs: list[JobRun]) -> Counter[tuple[object, ...]]:
+        ended = (run for run in runs if run.outcome != RUNNING)
+        return Counter((run.job, run.user, run.slot, run.began, run.ended, run.outcome, run.cause) for run in ended)
+
+    if recording.name != TWO_ACCESS_POINTS:
+        assert told(list(own_runs(pool_events(log)))) == told(runs_of(log).runs)
+
+
+@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_be(
+    recording: Path, tmp_path: Path
+) -> None:
+    log = log_of(recording, tmp_path)
+    names = PlaceNames(log)
+    at = {event.stimulus: event.at for _, event in single_entries(log.read()) if not isinstance(event, e.AdsKept)}
+    late = []
+    for run in runs_of(log).runs:
+        places = {place: names.kind(place) for place in (*run.ends, run.stimulus) if place}
+        places |= {run.death[1]: "death"} if run.death is not None else {}
+        for place, kind in places.items():
+            if run.outcome != RUNNING and at.get(place, 0) > run.ended + LATER.get(kind, 0) * SECOND:
+                late.append((run.job, run.slot, run.outcome, run.cause.name, kind, (at[place] - run.ended) // SECOND))
+    assert late == []

@@ -1,0 +1,85 @@
+"""Differential: one fold tells the same of a pool's own log and of an import of the job log that the same pool wrote;
+and ``why`` gives each run's end the cause that the runs have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.world import Launch
+from poolbook.replay.runs.native_runs import own_runs
+from poolbook.replay.runs.of_log import pool_events, runs_of
+from poolbook.replay.runs.run import EVICTED
+from poolbook.replay.usage.usage_sums import sums
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
+from poolbook.replay.why.answer import why
+
+from ..domain.preempting import contested, give
+from ..importing.folders import imported, write
+from ..play.test_transcripts import played
+from ..userlog.pool import JOB, Pool
+
+SECOND = 1_000_000
+STORY = {
+    "completes": lambda pool: None,
+    "is held": lambda pool: pool.act("hold", (1, 0)),
+    "is removed": lambda pool: pool.act("remove", (1, 0)),
+    "is vacated": lambda pool: pool.act("vacate", (1, 0)),
+    "loses its slot": lambda pool: pool.ask(s.VacateSlot(pool.next_id(), "root", "slot1@localhost", False)),
+}
+
+
+def told(log: Log) -> list[tuple[object, ...]]:
+    """The runs that ended, in whole seconds, as a job event log has them, by the one fold."""
+    return [
+        (run.job, run.slot, run.began // SECOND, run.ended // SECOND, run.outcome, run.cause.name)
+        for run in own_runs(pool_events(log))
+        if run.outcome != "running"
+    ]
+
+
+def behave(launch: Launch) -> Behaviour:
+    return Behaviour(30.0, grace=2.0)
+
+
+@pytest.mark.parametrize("what", STORY)
+def test_one_fold_tells_the_same_of_a_pool_and_of_the_job_log_that_it_wrote(what: str, tmp_path: Path) -> None:
+    pool = Pool(VirtualWorld(behave))
+    pool.machine("localhost", 2, Cpus="1", Memory="1024", Disk="4096")
+    pool.submit(JOB, 2)
+    pool.run(10)
+    STORY[what](pool)
+    pool.run(100)
+    write(tmp_path / "job.log", pool.log())
+    log, _ = imported(tmp_path)
+    own = told(pool.engine.log)
+    assert len(own) >= 2
+    assert told(log) == own
+    sides = [sums(runs_of(one).runs, ["slot"], 0, 1 << 62)[1] for one in (log, pool.engine.log)]
+    assert sides[0].evictions == sides[1].evictions
+    assert {(job) for job, _ in sides[0].jobs} == {(job) for job, _ in sides[1].jobs}
+
+
+def ends_of(log: Log) -> list[tuple[str, int, str]]:
+    """The evictions as ``why`` has them: job, position, cause."""
+    jobs = dict.fromkeys(run.job for run in runs_of(log).runs)
+    ends = [(job, one) for job in jobs for one in why(log, job).life if one.code in ("evicted", "exited_because")]
+    return sorted((job, one.position, one.cause) for job, one in ends)
+
+
+@pytest.mark.parametrize("name", ["better_match", "drain_with_start", "retirement", "shutdown", "vacate_and_kill"])
+def test_why_gives_the_ends_of_a_pools_runs_their_causes(name: str) -> None:
+    log = played(name, "htcondor-25")[0].log
+    expected = [(run.job, run.position, run.cause.name) for run in runs_of(log).runs if run.outcome == EVICTED]
+    assert ends_of(log) == sorted(expected)
+
+
+@pytest.mark.parametrize("reason", ["rank", "priority"])
+def test_why_gives_a_preemption_the_cause_of_its_match(reason: str) -> None:
+    pool = contested("htcondor-25")
+    give(pool, "2.0", reason=reason)
+    pool.advance(30)
+    assert [(job, cause) for job, _, cause in ends_of(pool.log)] == [("1.0", reason)]
