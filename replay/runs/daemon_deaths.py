@@ -92,11 +92,6 @@ class Deaths:
             last.append(max(self._of_few(daemon, since, EVER, heard), key=lambda death: death.at, default=None))
         return sorted((death for death in last if death is not None), key=lambda death: -death.at)
 
-    def of_master(self, slot: str, at: int) -> Death | None:
-        """The death of a slot's master for which its startd ended at about an instant."""
-        found = self._orphaned("startd", self._machine(slot))
-        return next((death for death in found if abs(death.at - at) <= LATER), None)
-
     def _masters_of(self, daemon: str, since: int) -> Iterator[Death]:
         for machine in self._machines_of(daemon):
             yield from (death for death in self._orphaned(daemon, machine) if death.at > since)

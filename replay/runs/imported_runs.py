@@ -188,7 +188,8 @@ class _Life:
             ):  # a job that is done has 005
                 ended, outcome = known[number].began if ended is None else ended, EVICTED
             if ended is None:
-                ended, outcome = left or self._hole(one), ENDED
+                known_left = left if left is not None and left >= (one.began or 0) else None
+                ended, outcome = known_left or self._hole(one), ENDED
             slot = one.facts.get("slot")
             run = JobRun(
                 name, user, group, slot.text if slot is not None else "", one.began or 0,

@@ -45,8 +45,9 @@ class _Active:
 @define
 class _Reader:
     users: dict[int, tuple[str, str]] = field(factory=dict)  #: a cluster's user and accounting group
-    active: dict[tuple[int, int], _Active] = field(factory=dict)
-    on: dict[str, tuple[int, int]] = field(factory=dict)  #: the job that runs on each slot
+    active: dict[str, _Active] = field(factory=dict)  #: by the keys of their activations
+    last_of: dict[tuple[int, int], str] = field(factory=dict)  #: the last activation of each job
+    on: dict[str, str] = field(factory=dict)  #: the last activation on each slot
     preferred: dict[str, str] = field(factory=dict)  #: why each slot was last given to somebody although another had it
     last: int = 0
 
@@ -56,8 +57,8 @@ class _Reader:
             user = unquoted(event.ad.get("User", "")) or event.submitter
             self.users[event.cluster] = user, unquoted(event.ad.get("AcctGroup", ""))
         elif isinstance(event, e.JobActivated):
-            self.active[event.cluster, event.proc] = _Active(event)
-            self.on[event.slot] = event.cluster, event.proc
+            self.active[str(position)] = _Active(event)
+            self.on[event.slot] = self.last_of[event.cluster, event.proc] = str(position)
         elif isinstance(event, e.JobExited):
             return self._exited(position, event)
         elif isinstance(event, e.SlotTransitioned):
@@ -67,7 +68,7 @@ class _Reader:
         elif isinstance(event, e.JobsTransitioned):
             self._jobs_moved(event)
         elif isinstance(event, e.JobSignalled):
-            if (run := self.active.get((event.cluster, event.proc))) is not None:
+            if (run := self.active.get(self.last_of.get((event.cluster, event.proc), ""))) is not None:
                 run.told.append(of_own(event.cause, event.stimulus))
         elif isinstance(event, e.CycleHeld):
             given = (match for match in event.matches if match.reason)
@@ -75,7 +76,7 @@ class _Reader:
         return None
 
     def _moved(self, event: e.SlotTransitioned) -> None:
-        run = self.active.get(self.on.get(event.slot, (0, 0)))
+        run = self.active.get(self.on.get(event.slot, ""))
         if run is None:
             return
         if event.target == "Claimed/Busy":  # whatever was to end it has gone away
@@ -90,7 +91,7 @@ class _Reader:
         return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
 
     def _of_claim(self, event: e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn) -> None:
-        run = self.active.get(self.on.get(event.slot, (0, 0)))
+        run = self.active.get(self.on.get(event.slot, ""))
         if run is None:
             return
         if isinstance(event, e.ClaimFlagged):
@@ -104,16 +105,16 @@ class _Reader:
         cause = of_own(event.cause, event.stimulus)
         if cause is None:
             return
-        for (cluster, proc), run in self.active.items():
+        for run in self.active.values():
+            cluster, proc = run.event.cluster, run.event.proc
             if cluster == event.cluster and any(begin <= proc <= end for begin, end in event.procs):
                 run.of_job.append(cause)
                 run.said = unquoted(event.changes.get("HoldReason", "") or event.changes.get("RemoveReason", ""))
 
     def _exited(self, position: int, event: e.JobExited) -> JobRun | None:
-        run = self.active.pop((event.cluster, event.proc), None)
+        run = self.active.pop(event.key, None)
         if run is None:
             return None
-        self.on.pop(event.slot, None)
         if event.outcome in _PLAIN:
             return self._run(run, event.ended or event.at, _PLAIN[event.outcome], position, event.stimulus)
         cause = first([*run.of_job, of_own(event.cause, event.stimulus), *run.of_slot, *run.of_claim, *run.told])

@@ -12,6 +12,8 @@ from datetime import UTC, tzinfo
 from operator import attrgetter
 from typing import NamedTuple
 
+from attrs import evolve
+
 from ...domain import events as e
 from ...domain.ports.log import Log
 from ...domain.state.job_ad import quoted
@@ -53,16 +55,20 @@ def pool_events(log: Log) -> Iterator[tuple[int, e.Event]]:
     if not is_imported(log):
         yield from log.read()
         return
-    runs = ImportedRuns(log).runs()
+    runs = sorted(ImportedRuns(log).runs(), key=attrgetter("began"))
     users: dict[str, str] = {}
-    events: list[e.Event] = []
-    for run in sorted(runs, key=attrgetter("began")):
+    told: list[tuple[e.Event, JobRun | None]] = []
+    for run in runs:
         if users.get(run.cluster) != run.user:
             users[run.cluster] = run.user
-            events.append(_submission(run, runs))
-        events += _events_of(run)
-    events += [event for _, event in log.read() if isinstance(event, _SHARED)]
-    yield from enumerate(sorted(events, key=attrgetter("at")), 1)
+            told.append((_submission(run, runs), None))
+        told += [(event, run) for event in _events_of(run)]
+    told += [(event, None) for _, event in log.read() if isinstance(event, _SHARED)]
+    keys: dict[int, str] = {}
+    for position, (event, own) in enumerate(sorted(told, key=lambda one: one[0].at), 1):
+        if isinstance(event, e.JobActivated):
+            keys[id(own)] = str(position)
+        yield position, evolve(event, key=keys[id(own)]) if isinstance(event, e.JobExited) else event
 
 
 def _submission(first: JobRun, runs: list[JobRun]) -> e.Event:
@@ -81,4 +87,5 @@ def _events_of(run: JobRun) -> Iterator[e.Event]:
         cause = run.cause.name if run.outcome == EVICTED else "reported"
         changes = {"HoldReason": quoted(run.said)} if run.said else {}
         outcome = _OUTCOMES.get(run.outcome, "")
-        yield e.JobExited(run.ended, cause, run.stimulus, *job, run.slot, run.begun, outcome, "", "", changes)
+        at = max(run.began, run.ended)
+        yield e.JobExited(at, cause, run.stimulus, *job, run.slot, "", outcome, "", "", changes, ended=run.ended)

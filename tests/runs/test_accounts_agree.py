@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -48,8 +50,13 @@ LATER: Final = {
 }
 
 
-def log_of(recording: Path, folder: Path) -> Log:
-    return imported(recording if recording.is_dir() else unpacked(recording, folder))[0]
+@cache
+def log_of(recording: Path) -> Log:
+    """The import of a recording, once for all tests."""
+    if recording.is_dir():
+        return imported(recording)[0]
+    with TemporaryDirectory() as folder:
+        return imported(unpacked(recording, Path(folder)))[0]
 
 
 def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
@@ -62,14 +69,14 @@ def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
 def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
     """Whether a sentence tells a run's end: at its record or instant, on its slot, with its cause."""
     named = {name.name(place) for place in (*run.ends, run.stimulus)}
-    there = not named.isdisjoint(sentence.places) or abs(sentence.at - run.ended) <= 3 * SECOND
+    there = not named.isdisjoint(sentence.places) or abs(sentence.at - run.ended) <= 5 * SECOND
     slot = not run.slot or sentence.facts.get("slot", run.slot) in ("", run.slot)
     return there and slot and (run.outcome != EVICTED or sentence.cause == run.cause.name)
 
 
 @pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_every_command_says_alike_how_each_run_ended(recording: Path, tmp_path: Path) -> None:
-    log = log_of(recording, tmp_path)
+def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
+    log = log_of(recording)
     names, runs = PlaceNames(log), runs_of(log).runs
     lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if recording.name != TWO_ACCESS_POINTS else {}
     untold = [
@@ -92,8 +99,8 @@ def test_every_command_says_alike_how_each_run_ended(recording: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Path, tmp_path: Path) -> None:
-    log = log_of(recording, tmp_path)
+def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Path) -> None:
+    log = log_of(recording)
 
     def told(runs: list[JobRun]) -> Counter[tuple[object, ...]]:
         ended = (run for run in runs if run.outcome != RUNNING)
@@ -104,10 +111,8 @@ def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Pa
 
 
 @pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_be(
-    recording: Path, tmp_path: Path
-) -> None:
-    log = log_of(recording, tmp_path)
+def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_be(recording: Path) -> None:
+    log = log_of(recording)
     names = PlaceNames(log)
     at = {event.stimulus: event.at for _, event in single_entries(log.read()) if not isinstance(event, e.AdsKept)}
     late = []

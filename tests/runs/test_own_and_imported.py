@@ -3,6 +3,7 @@ and ``why`` gives each run's end the cause that the runs have."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from ..play.test_transcripts import played
 from ..userlog.pool import JOB, Pool
 
 SECOND = 1_000_000
-STORY = {
+STORY: dict[str, Callable[[Pool], object]] = {
     "completes": lambda pool: None,
     "is held": lambda pool: pool.act("hold", (1, 0)),
     "is removed": lambda pool: pool.act("remove", (1, 0)),

@@ -285,15 +285,6 @@ def ends_seen(records: Iterable[Record]) -> list[Record]:
     return [one for one in records if one.what in ("terminated", "process_ended") and "told" not in one.facts]
 
 
-def is_over(records: Sequence[Record], ads: Iterable[JobAd]) -> bool:
-    """Whether a job has left the queue, by its log's last entry of how it fares, or its ad."""
-    fares = [record.what for record in records if record.what in _FARES]
-    return (bool(fares) and fares[-1] in ("5", "9")) or any(ad.has_left for ad in ads)
-
-
-_FARES: Final = frozenset({"0", BEGIN, "4", "5", "9", "12", "13"})  #: entries that tell how a job fares
-
-
 def ads_of_job(log: Log, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
     """The ads of a job up to an instant: of the history, of lists, of its runs; of one of which nothing else tells, the
     schedd's table's."""

@@ -143,7 +143,7 @@ class JobLife:
         places = {one.event.stimulus for one in (record, *record.others)}
         named = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
         near = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
-        return named or min(near, key=lambda run: abs(run.ended - record.at), default=None)
+        return named or min(near, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None)
 
     def is_logged(self, run: JobRun | None) -> bool:
         """Return True if the job's own log has the end of a run."""
