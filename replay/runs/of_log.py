@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from operator import attrgetter
 from typing import NamedTuple
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.ports.log import Log
@@ -68,7 +68,7 @@ def pool_events(log: Log) -> Iterator[tuple[int, e.Event]]:
     for position, (event, own) in enumerate(sorted(told, key=lambda one: one[0].at), 1):
         if isinstance(event, e.JobActivated):
             keys[id(own)] = str(position)
-        yield position, evolve(event, key=keys[id(own)]) if isinstance(event, e.JobExited) else event
+        yield position, replace(event, key=keys[id(own)]) if isinstance(event, e.JobExited) else event
 
 
 def _submission(first: JobRun, runs: list[JobRun]) -> e.Event:

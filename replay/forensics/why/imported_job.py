@@ -103,13 +103,13 @@ _BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing",
 def untold_steps(life: JobLife, records: Sequence[Record]) -> Iterator[Record]:
     """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
     told = {one.event.stimulus for record in records for one in (record, *record.others)}
-    seen = [one.at for one in records if one.what in _BY_SHADOW]
+    seen = [life.ended_by(one) for one in records if one.what in _BY_SHADOW]
     begun = [(one.at, one.facts.get("slot", "")) for one in records if one.what in (BEGIN, "shadow_began")]
     for run, later in zip_longest(life.runs, life.runs[1:]):
         near = range(run.began - CLOSE, max(run.began, run.ended) + CLOSE)
         if run.slot and not any(at in near and slot in ("", run.slot) for at, slot in begun):
             yield _step(life, BEGUN, run.began, run.begun, run.slot)
-        known = not told.isdisjoint(run.ends) or any(abs(at - run.ended) <= CLOSE for at in seen)
+        known = not told.isdisjoint(run.ends) or any(run is one for one in seen)
         if (run.slot or run.begun in told) and run.outcome != RUNNING and not known:
             place = run.stimulus if run.death is None else run.begun  # what tells the end by a death is later than it
             place = place if run.ends else later.begun if later is not None else run.begun
