@@ -68,7 +68,8 @@ class UnknownThingError(PoolbookError, LookupError):
 @frozen
 class Sentence:
     """What happened at an instant (microseconds), by the event at ``position``: the code of its words (``words``), and
-    the facts in them. ``cause`` and ``stimulus`` are the event's, ``places`` the records of a real pool that say so.
+    the facts in them. ``cause`` and ``stimulus`` are the event's, but the end of a run has the run's cause
+    (``runs/causes.py``); ``places`` are the records of a real pool that say so.
     ``later`` are facts that only later records have: other sentences of a life tell them, and an answer in this one."""
 
     at: int

@@ -16,6 +16,7 @@ from poolbook.domain import events as e
 from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.audit.doubted_records import DOUBTS
 from poolbook.replay.forensics.imported_log import PlaceNames, single_entries
+from poolbook.replay.forensics.why.access_points import access_points
 from poolbook.replay.narration.sentences import Sentence
 from poolbook.replay.runs.native_runs import own_runs
 from poolbook.replay.runs.of_log import pool_events, runs_of
@@ -39,8 +40,6 @@ FOLDERS: Final = [
 ]
 RECORDINGS: Final = [*FOLDERS, *HONEST]
 MOST: Final = 12  #: so many jobs of a recording are asked for
-TWO_ACCESS_POINTS: Final = frozenset({"many-08b-flocking-local-domain.tar.xz", "many-09-two-aps.tar.xz"})
-"""There two access points have jobs of the same numbers; ``why`` has one of them."""
 # What writes of a run's end after it -> how many seconds later at most.
 LATER: Final = {
     "userlog": 60,  # the shadow writes when the starter has exited, or the lease is over
@@ -67,6 +66,14 @@ def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
     yield from spread(sorted(jobs.items()), MOST)
 
 
+@cache
+def shared_numbers(log: Log) -> bool:
+    """Whether several access points have jobs of the same numbers, of which ``why`` and the events have one."""
+    jobs = [(int(run.cluster), int(run.job.partition(".")[2])) for run in runs_of(log).runs]
+    names = PlaceNames(log)
+    return any(access_points([*single_entries(log.read_stream(f"cluster/{job[0]}"))], job, names) for job in {*jobs})
+
+
 def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
     """Whether a sentence tells a run's end: at its record or instant, on its slot, with its cause."""
     named = {name.name(place) for place in (*run.ends, run.stimulus)}
@@ -79,7 +86,7 @@ def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
 def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
     log = log_of(recording)
     names, runs = PlaceNames(log), runs_of(log).runs
-    lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if recording.name not in TWO_ACCESS_POINTS else {}
+    lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if not shared_numbers(log) else {}
     untold = [
         (run.job, run.slot, run.outcome, run.cause.name)
         for job, own in runs_by_job(runs)
@@ -95,7 +102,7 @@ def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
     ends = Counter((run.job, run.slot, run.began, run.ended, run.cause.name) for run in evicted)
     for one in preemptions(log):
         ends[one.run.job, one.run.slot, one.run.began, one.run.ended, one.run.cause.name] -= 1
-    if recording.name not in TWO_ACCESS_POINTS:
+    if not shared_numbers(log):
         assert not +ends and not -ends
 
 
@@ -107,7 +114,7 @@ def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Pa
         ended = (run for run in runs if run.outcome != RUNNING)
         return Counter((run.job, run.user, run.slot, run.began, run.ended, run.outcome, run.cause) for run in ended)
 
-    if recording.name not in TWO_ACCESS_POINTS:
+    if not shared_numbers(log):
         assert told(list(own_runs(pool_events(log)))) == told(runs_of(log).runs)
 
 
