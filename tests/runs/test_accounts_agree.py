@@ -67,8 +67,9 @@ def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
 
 
 @cache
-def shared_numbers(log: Log) -> bool:
+def shared_numbers(recording: Path) -> bool:
     """Whether several access points have jobs of the same numbers, of which ``why`` and the events have one."""
+    log = log_of(recording)
     jobs = [(int(run.cluster), int(run.job.partition(".")[2])) for run in runs_of(log).runs]
     names = PlaceNames(log)
     return any(access_points([*single_entries(log.read_stream(f"cluster/{job[0]}"))], job, names) for job in {*jobs})
@@ -86,7 +87,7 @@ def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
 def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
     log = log_of(recording)
     names, runs = PlaceNames(log), runs_of(log).runs
-    lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if not shared_numbers(log) else {}
+    lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if not shared_numbers(recording) else {}
     untold = [
         (run.job, run.slot, run.outcome, run.cause.name)
         for job, own in runs_by_job(runs)
@@ -102,7 +103,7 @@ def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
     ends = Counter((run.job, run.slot, run.began, run.ended, run.cause.name) for run in evicted)
     for one in preemptions(log):
         ends[one.run.job, one.run.slot, one.run.began, one.run.ended, one.run.cause.name] -= 1
-    if not shared_numbers(log):
+    if not shared_numbers(recording):
         assert not +ends and not -ends
 
 
@@ -114,7 +115,7 @@ def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Pa
         ended = (run for run in runs if run.outcome != RUNNING)
         return Counter((run.job, run.user, run.slot, run.began, run.ended, run.outcome, run.cause) for run in ended)
 
-    if not shared_numbers(log):
+    if not shared_numbers(recording):
         assert told(list(own_runs(pool_events(log)))) == told(runs_of(log).runs)
 
 
