@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import PurePath
@@ -147,7 +147,9 @@ class FactAuditor:
                 self._accountants[source] = AccountantFold(partial(self._accounted, source))
             self._accountants[source].take(event, place.line)
 
-    def _left(self, source: int, cluster: int, proc: int, at: int, line: int, ad: Ad, final: bool) -> None:
+    def _left(
+        self, source: int, cluster: int, proc: int, at: int, line: int, ad: Mapping[str, Any], final: bool
+    ) -> None:
         place = StatementSource("Q", source, line, at)
         self._hear((cluster, proc), place, source, "final" if final else "ad", json.dumps(ad))
 
@@ -235,7 +237,7 @@ class FactAuditor:
             fold.finish()
         gaps: dict[int, list[int]] | None = None
         ended = max((self.audit.ended, *(span.last for span in self._spans.values())))
-        statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources)
+        statuses, copied = ExitStatuses(self.sources), CopiedAds(self.sources, self._deaths.get("D", []))
         away = {letter: [*self._deaths.get(letter, ()), *self._absences.get(letter, ())] for letter in _OF_DAEMONS}
         unpaired = UnpairedRecords(self.sources, self._spans, away, {}, ended)
         shown = Counter[str]()

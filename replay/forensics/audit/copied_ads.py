@@ -1,20 +1,34 @@
-"""Compare the ads of the job history with those that left job_queue.log: a schedd writes the one from the other.
+"""Compare the copies of a job's ad with job_queue.log, where the schedd writes each value first.
 
-One value that differs, in one job's ad, was changed. Where several differ, as in files of two access points, nothing is
+An ad of the history is the one that left the queue; any other copy has only values that the ad had there once. One
+value that differs, in one job's ad, was changed. Where several differ, as in files of two access points, nothing is
 told.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from attrs import define, field
 
+from ....domain.imported.record_sources import KINDS
 from ...audit_result import AuditFinding
 from ..sources import Sources
+from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .expected_lines import LEAST_OTHERS
+from .job_ad_facts import date
+from .table_folds import COPIED, ONCE, SINCE
+from .tolerances import NEAR, UNSAVED
+
+_UNLIKE: Final = {
+    "S": {"JobStartDate", "JobStatus"}, "P": {"JobStatus"}, "H": {"JobStatus"},
+}  # fmt: skip
+"""The attributes that a kind of source has otherwise: a starter has a start date of its own."""
+_EXPANDED: Final = "$$"  #: a value with this is another one at each match
 
 
 @define
@@ -22,39 +36,75 @@ class CopiedAds:
     """Takes the records of each job (``take``); then ``finish`` yields the only value that was copied wrongly."""
 
     sources: Sources
-    alike: int = 0
-    differing: list[AuditFinding] = field(factory=list)
+    deaths: Sequence[tuple[int, int]]  #: of schedds: from the last sign to the next one's beginning
+    alike: Counter[str] = field(factory=Counter)
+    differing: dict[tuple[str, str], AuditFinding] = field(factory=dict)  #: by the attribute and the copy's place
+    _keys: dict[tuple[str, str], str] = field(factory=dict)  #: under which name in ``alike`` such copies are counted
 
     def take(self, job: tuple[int, int], heard: Sequence[JobRecord]) -> None:
-        histories = [one for one in heard if one.letter == "H"]
-        queues = [one for one in heard if one.letter == "Q" and one.what == "final"]
-        if len(histories) != 1 or len(queues) != 1:
-            return
-        copy, ad = json.loads(histories[0].body), json.loads(queues[0].body)
-        if copy.get("GlobalJobId") != ad.get("GlobalJobId"):
-            return
-        names = sorted(name for name in copy.keys() & ad.keys() if not _same(copy[name], ad[name]))
-        self.alike += not names
-        self.differing += [self._finding(job, name, copy, ad, histories[0], queues[0]) for name in names]
+        ads = [(one, json.loads(one.body)) for one in heard if one.letter in "HPSAQ"]
+        tables = [ad for ad in ads if ad[0].letter == "Q"]
+        left = [ad for ad in tables if ad[0].what == "final"]
+        histories = [ad for ad in ads if ad[0].letter == "H"]
+        if len(histories) == len(left) == 1 and histories[0][1].get("GlobalJobId") == left[0][1].get("GlobalJobId"):
+            self._left(job, *histories[0], *left[0])
+        if tables and not self._forgotten(*tables[-1]):
+            for one, ad in ads:
+                if one.letter != "Q":
+                    self._once(job, one, ad, tables)
 
-    def _finding(
+    def _forgotten(self, last: JobRecord, ad: Mapping[str, str]) -> bool:
+        """Return True if a schedd died during the job's life: it lost values that others have copied."""
+        submitted = date(ad, "QDate") or 0
+        return any(submitted <= until and since - UNSAVED <= last.at for since, until in self.deaths)
+
+    def _left(
+        self, job: tuple[int, int], history: JobRecord, copy: Mapping[str, str], queue: JobRecord, ad: Mapping[str, str]
+    ) -> None:
+        names = sorted(name for name in copy.keys() & ad.keys() - {ONCE} if not _same(copy[name], ad[name]))
+        self.alike["left"] += not names
+        for name in names:
+            self._differs(job, name, history, copy[name], queue, f"was {ad[name]}", "left")
+
+    def _once(
         self,
         job: tuple[int, int],
-        name: str,
+        one: JobRecord,
         copy: Mapping[str, str],
-        ad: Mapping[str, str],
-        history: JobRecord,
-        queue: JobRecord,
-    ) -> AuditFinding:
-        places = [f"{one.source}:{one.line}" for one in (queue, history)]
-        words = f"{name} is {copy[name]} in the history, and was {ad[name]} in job_queue.log: one of them was changed"
-        file, line = self.sources.place(places[1])
-        told = zip(places, (queue.at, history.at), (ad[name], copy[name]), strict=True)
-        story = tuple(self.sources.told(at, place, f"{name} = {value}") for place, at, value in told)
-        return AuditFinding("{}.{}".format(*job), "copied", words, history.at, file, line, story)
+        tables: Sequence[tuple[JobRecord, Mapping[str, Any]]],
+    ) -> None:
+        """Compare a copy with the values that the job's ad had."""
+        of_job = [(queue, ad) for queue, ad in tables if ad.get("GlobalJobId") == copy.get("GlobalJobId")]
+        for name in sorted(copy.keys() & set(COPIED) - _UNLIKE.get(one.letter, set())):
+            known = {value for _, ad in of_job for value in ad[ONCE][name]}
+            value = copy[name] + SINCE + copy.get("EnteredCurrentStatus", "") if name == "JobStatus" else copy[name]
+            if not known or any(_EXPANDED in text for text in known):
+                continue
+            key = f"{one.letter} {name}"
+            if any(_same(value, text) for text in known):
+                self.alike[key] += 1
+            elif (date(copy, "EnteredCurrentStatus") or 0) < of_job[-1][0].at - NEAR:  # else its end may be lost
+                self._differs(job, name, one, value, of_job[-1][0], "never was so", key)
 
-    def finish(self) -> list[AuditFinding]:
-        return self.differing if len(self.differing) == 1 and self.alike >= LEAST_OTHERS else []
+    def _differs(
+        self, job: tuple[int, int], name: str, one: JobRecord, value: str, queue: JobRecord, was: str, key: str
+    ) -> None:
+        places = [f"{record.source}:{record.line}" for record in (queue, one)]
+        where = KINDS[LETTERS[one.letter]].name
+        words = f"{name} is {value} in {where}, and {was} in job_queue.log: one of them was changed"
+        file, line = self.sources.place(places[1])
+        story = (
+            self.sources.told(queue.at, places[0], f"{name} {was}"),
+            self.sources.told(one.at, places[1], f"{name} = {value}"),
+        )
+        finding = AuditFinding("{}.{}".format(*job), "copied", words, one.at, file, line, story)
+        self._keys.setdefault((name, places[1]), key)
+        self.differing.setdefault((name, places[1]), finding)
+
+    def finish(self) -> Iterator[AuditFinding]:
+        for place, finding in self.differing.items():
+            if len(self.differing) == 1 and self.alike[self._keys[place]] >= LEAST_OTHERS:
+                yield finding
 
 
 def _same(one: str, other: str) -> bool:

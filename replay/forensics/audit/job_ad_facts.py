@@ -16,15 +16,16 @@ CHECKPOINTING: Final = ("CheckpointExitCode", "SuccessCheckpointExitCode", "Want
 """One of these is in the ad of a job that writes checkpoints itself."""
 ATTRIBUTES: Final = (
     *CHECKPOINTING,
-    "AccountingGroup", "ActivationDuration", "ActivationExecutionDuration", "BytesRecvd", "BytesSent", "ClusterId",
-    "CommittedTime", "CompletionDate", "CumulativeRemoteSysCpu", "CumulativeRemoteUserCpu", "CumulativeSlotTime",
-    "DiskUsage_RAW", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal", "ExitCode", "ExitSignal",
-    "GlobalJobId", "HoldReasonCode", "JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobDuration",
-    "JobMaterializeDate", "JobStatus", "JobUniverse", "LastHoldReasonCode", "LastJobStatus", "LastPublicClaimId",
-    "LastRemoteHost", "LastRemoteWallClockTime", "MachineAttrSlotWeight0", "MemoryUsage", "NumHolds",
-    "NumHoldsByReason", "NumJobReconnects", "NumJobStarts", "NumShadowStarts", "Owner", "ProcId", "PublicClaimId",
-    "QDate", "RemoteHost", "RemoteSysCpu", "RemoteUserCpu", "RemoteWallClockTime", "ResidentSetSize_RAW", "ServerTime",
-    "TotalJobReconnectAttempts", "User", "UserLog", "VacateReasonCode",
+    "AccountingGroup", "ActivationDuration", "ActivationExecutionDuration", "Args", "BytesRecvd", "BytesSent",
+    "ClusterId", "Cmd", "CommittedTime", "CompletionDate", "CumulativeRemoteSysCpu", "CumulativeRemoteUserCpu",
+    "CumulativeSlotTime", "DiskUsage_RAW", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal",
+    "ExitCode", "ExitSignal", "GlobalJobId", "HoldReasonCode", "JobCurrentStartDate", "JobCurrentStartExecutingDate",
+    "JobDuration", "JobMaterializeDate", "JobPrio", "JobStartDate", "JobStatus", "JobUniverse", "LastHoldReasonCode",
+    "LastJobStatus", "LastPublicClaimId", "LastRemoteHost", "LastRemoteWallClockTime", "MachineAttrSlotWeight0",
+    "MemoryUsage", "NumHolds", "NumHoldsByReason", "NumJobReconnects", "NumJobStarts", "NumShadowStarts", "NumVacates",
+    "Owner", "ProcId", "PublicClaimId", "QDate", "RemoteHost", "RemoteSysCpu", "RemoteUserCpu", "RemoteWallClockTime",
+    "RequestCpus", "RequestMemory", "ResidentSetSize_RAW", "ServerTime", "TotalJobReconnectAttempts", "User", "UserLog",
+    "VacateReasonCode",
 )  # fmt: skip
 """All attributes that are read of a job's ad."""
 

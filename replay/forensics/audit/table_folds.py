@@ -3,9 +3,9 @@ change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field
 
@@ -20,21 +20,35 @@ OF_CUSTOMERS: Final = {
     "unchargedtime": "uncharged_unweighted", "beginusagetime": "used_since", "lastusagetime": "used_last",
 }  # fmt: skip
 """The facts by the attributes of the accountant's customers."""
+COPIED: Final = (
+    "Args", "Cmd", "ExitCode", "GlobalJobId", "HoldReasonCode", "JobPrio", "JobStartDate", "JobStatus", "JobUniverse",
+    "LastHoldReasonCode", "NumHolds", "NumJobStarts", "NumShadowStarts", "NumVacates", "Owner", "ProcId", "QDate",
+    "RequestCpus", "RequestMemory", "User", "UserLog",
+)  # fmt: skip
+"""The attributes whose values all copies of an ad have from job_queue.log: only the schedd sets them, or who sets them
+writes them there before."""
+STATUS: Final = ("JobStatus", "EnteredCurrentStatus")
+SINCE: Final = " since "
+"""Joins both: they change at once."""
+ONCE: Final = ""
 
 
 @define
 class JobQueueFold:
     """Folds one job_queue.log. Calls ``tell(cluster, proc, at, line, ad, final)`` for each job that leaves the queue,
-    and ``again(key, at, line)`` for both ends of one that leaves it twice."""
+    and ``again(key, at, line)`` for both ends of one that leaves it twice. The ad has under ``ONCE`` all values that
+    its ``COPIED`` attributes had."""
 
-    tell: Callable[[int, int, int, int, Ad, bool], None]
+    tell: Callable[[int, int, int, int, Mapping[str, Any], bool], None]
     again: Callable[[str, int, int], None]
     at: int = 0
     _ads: dict[str, dict[str, str]] = field(factory=dict)
     _gone: dict[str, tuple[int, int]] = field(factory=dict)
     _lines: dict[str, int] = field(factory=dict)
+    _values: dict[str, dict[str, set[str]]] = field(factory=dict)
 
     def take(self, event: e.TableWritten, line: int) -> None:
+        touched = dict[str, None]()
         for operation, key, name, text in event.operations:
             if operation == LOG_SEQUENCE:
                 self.finish()
@@ -44,13 +58,25 @@ class JobQueueFold:
                 self._gone.pop(key, None)
                 self._ads[key] = {}
                 self._lines[key] = line
+                touched[key] = None
             elif name.lower() in _ASKED and key in self._ads:
                 if operation == SET_ATTRIBUTE:
                     self._ads[key][_ASKED[name.lower()]] = text
+                    touched[key] = None
                 elif operation == DELETE_ATTRIBUTE:
                     self._delete(key, _ASKED[name.lower()])
                 self._lines[key] = line
+        for key in touched:
+            self._keep(key)
         self.at = max(self.at, event.at)
+
+    def _keep(self, key: str) -> None:
+        """Keep the values that an ad has after a transaction."""
+        ad, values = self._ads.get(key, {}), self._values.setdefault(key, {})
+        for name in ad.keys() & COPIED:
+            values.setdefault(name, set()).add(ad[name])
+        status, since = (ad.get(name, self._ads.get(_cluster_key(key), {}).get(name)) for name in STATUS)
+        values["JobStatus"] = values.get("JobStatus", set()) | {f"{status}{SINCE}{since}"}
 
     def _delete(self, key: str, name: str) -> None:
         """Delete an attribute; one that the cluster's ad has is hidden, as ClassAd::Delete hides it."""
@@ -61,7 +87,7 @@ class JobQueueFold:
     def _destroy(self, key: str, at: int, line: int) -> None:
         if key in self._ads:
             self._told(key, at, line, True)
-            del self._ads[key], self._lines[key]
+            del self._ads[key], self._lines[key], self._values[key]
             self._gone[key] = at, line
         elif key in self._gone:
             self.again(key, *self._gone[key])
@@ -74,13 +100,15 @@ class JobQueueFold:
             return
         if cluster.startswith("0") or "ClusterId" not in (whole := self._ads.get(_cluster_key(key), {}) | ad):
             return  # records of owners and the like
-        self.tell(int(cluster), int(proc), at, line, whole, final)
+        kept = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
+        values = {name: sorted(set[str]().union(*(one.get(name, ()) for one in kept))) for name in COPIED}
+        self.tell(int(cluster), int(proc), at, line, {**whole, ONCE: values}, final)
 
     def finish(self) -> None:
         """Report the jobs that the table still holds: it ends or begins anew."""
         for key in list(self._ads):
             self._told(key, self.at, self._lines[key], False)
-        for kept in (self._ads, self._lines, self._gone):
+        for kept in (self._ads, self._lines, self._gone, self._values):
             kept.clear()
 
 
