@@ -22,6 +22,7 @@ from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
 from ..sources import Sources, job_of
+from .begun_and_ended import BegunAndEnded
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .copied_ads import CopiedAds
 from .doubted_records import DOUBTS
@@ -35,11 +36,11 @@ from .scratch_db import ScratchDatabase
 from .slot_facts import ThingFacts
 from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
+from .table_steps import OF_USAGE, TableSteps
 from .tolerances import AFTERWARDS, NEAR, UNSAVED
 from .unpaired_records import Deaths, FileSpan, UnpairedRecords
-from .usage_steps import OF_USAGE, UsageSteps
 
-_OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteUser", "State")
+_OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteOwner", "RemoteUser", "State")
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched", "rejected", *OF_PROCESSES})
 """What is heard of what daemons say of jobs."""
 _OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
@@ -72,7 +73,8 @@ class FactAuditor:
     _jobs: dict[str, tuple[int, int]] = field(factory=dict)
     _slots: dict[int, set[str]] = field(factory=dict)
     _order: int = 0
-    _usage: UsageSteps = field(factory=UsageSteps)
+    _steps: TableSteps = field(factory=TableSteps)
+    _begun: BegunAndEnded = field(factory=BegunAndEnded)
     _spans: dict[int, FileSpan] = field(factory=dict)
     _deaths: Deaths = field(factory=dict)
     _absences: Deaths = field(factory=dict)  #: the same of daemons that were shut down: shadows may outlive a schedd
@@ -132,12 +134,13 @@ class FactAuditor:
             return
         place = place._replace(at=at)
         self.scratch.add_fact(slot, "state", place, f"{state}/{activity}")
-        for fact, name in (("holder", "RemoteUser"), ("job", "JobId")):
+        for fact, name in (("holder", "RemoteUser"), ("holder", "RemoteOwner"), ("job", "JobId")):
             if value := text_of(ad, name):
                 self.scratch.add_fact(slot, fact, place, value)
 
     def _written(self, event: e.TableWritten, place: StatementSource, chain: int) -> None:
         source = place.source
+        self._steps.take(str(source), event)
         if event.kind == "queue":
             if source not in self._queues:
                 self._queues[source] = JobQueueFold(partial(self._left, source), partial(self._left_again, source))
@@ -158,7 +161,7 @@ class FactAuditor:
 
     def _accounted(self, source: int, thing: str, fact: str, at: int, body: str, line: int) -> None:
         if fact in OF_USAGE:
-            self._usage.take(source, thing, fact, body, f"{source}:{line}", at)
+            self._steps.usage(source, thing, fact, body, f"{source}:{line}", at)
         if fact in FACTS:
             self.scratch.add_fact(thing, fact, StatementSource("K", source, line, at), body)
 
@@ -166,6 +169,8 @@ class FactAuditor:
         if event.said not in _OF_JOBS:
             return
         facts = event.facts
+        if event.said in ("shadow_began", "shadow_gone") and place.letter == "D":
+            self._begun.shadow(chain, event)
         if event.said == "matched" and "slot" in facts and "user" in facts:
             job = f"{event.cluster}.{event.proc}"
             self.scratch.add_fact(facts["slot"], "matched", place, facts["user"])
@@ -207,8 +212,13 @@ class FactAuditor:
     def _daemon(self, event: e.DaemonReported, place: StatementSource, chain: int) -> None:
         if event.said == "died" and event.daemon in OF_LOGS:  # its master tells: its own log need not be there
             self._deaths.setdefault(OF_LOGS[event.daemon], []).append((event.at, event.at))
-        if place.letter == "L" and event.said in ("began", "ended"):
-            self._unknown(chain, place)
+        if event.said in ("began", "ended"):
+            self._begun.forget(chain, event.said == "began")
+            if place.letter == "L":
+                self._unknown(chain, place)
+
+    def _of_cycle(self, event: e.CycleReported, place: StatementSource, chain: int) -> None:
+        self._begun.cycle(chain, event)
 
     def _unknown(self, chain: int, place: StatementSource) -> None:
         """Record that nothing is known of a startd's slots from here on."""
@@ -218,16 +228,23 @@ class FactAuditor:
 
     def _of_submitter(self, event: e.SubmitterReported, place: StatementSource, chain: int) -> None:
         if event.said == "set":
-            self._usage.set_by_hand.add(event.submitter)
+            self._steps.set_by_hand.add(event.submitter)
 
     def _gap(self, event: e.SourceGap | e.SourceRefused, place: StatementSource, chain: int) -> None:
         self.scratch.add_gap(chain, self._order)
+        self._begun.forget(chain, False)
+        self._steps.forget(str(place.source))
         for fold in (self._queues.get(place.source), self._accountants.get(place.source)):
             if fold is not None:
                 fold.finish()
         since = event.since if isinstance(event, e.SourceGap) else 0
         span = self._spans.get(chain)  # a line without a time has that of the import
         self._unknown(chain, place._replace(at=since or (event.at if span is None else span.last)))
+
+    def _ends(self, source: int) -> int:
+        """Return up to when the log of a source tells what happens; 0 if its daemon ended."""
+        span = self._spans.get(self.sources.chain(source))
+        return 0 if span is None or span.over else span.last
 
     # -- Judging -------------------------------------------------------------------------------------------------------
 
@@ -256,13 +273,13 @@ class FactAuditor:
                 self._judge(f"{cluster}.{proc}", life)
         self.audit.jobs = dict(sorted((shown + Counter(self.audit.jobs)).items()))
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
-        things = ThingFacts(spans)
+        things = ThingFacts(spans, self._ends)
         for thing, fact, rows in self.scratch.facts_by_thing():
             for stated in things.disputed(fact, rows):
                 self._accuse(thing, stated, 0)
         self.audit.violations += (*unpaired.finish(), *statuses.finish(), *copied.finish())
         self.audit.noted += unpaired.noted
-        self.audit.violations += self._usage.finish(self.sources)
+        self.audit.violations += (*self._steps.finish(self.sources), *self._begun.finish(self.sources))
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
         self._excuse()
         self.scratch.close()
@@ -351,6 +368,7 @@ _STEPS: Final[dict[type[e.Event], Any]] = {
     e.SlotCreated: FactAuditor._born,
     e.DaemonReported: FactAuditor._daemon,
     e.SubmitterReported: FactAuditor._of_submitter,
+    e.CycleReported: FactAuditor._of_cycle,
     e.SourceGap: FactAuditor._gap,
     e.SourceRefused: FactAuditor._gap,
 }

@@ -21,7 +21,7 @@ from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .expected_lines import LEAST_OTHERS
 from .job_ad_facts import date
-from .table_folds import COPIED, ONCE, SINCE
+from .table_folds import COPIED, ONCE, SINCE, SUBMITTED
 from .tolerances import NEAR, UNSAVED
 
 _UNLIKE: Final = {
@@ -46,9 +46,11 @@ class CopiedAds:
         tables = [ad for ad in ads if ad[0].letter == "Q"]
         left = [ad for ad in tables if ad[0].what == "final"]
         histories = [ad for ad in ads if ad[0].letter == "H"]
-        if len(histories) == len(left) == 1 and histories[0][1].get("GlobalJobId") == left[0][1].get("GlobalJobId"):
-            self._left(job, *histories[0], *left[0])
-        if tables and not self._forgotten(*tables[-1]):
+        certain = tables and not self._forgotten(*tables[-1])
+        for copy in histories if len(left) == 1 and (certain or len(histories) == 1) else ():
+            if copy[1].get("GlobalJobId") == left[0][1].get("GlobalJobId"):
+                self._left(job, *copy, *left[0])
+        if certain:
             for one, ad in ads:
                 if one.letter != "Q":
                     self._once(job, one, ad, tables)
@@ -80,11 +82,10 @@ class CopiedAds:
             value = copy[name] + SINCE + copy.get("EnteredCurrentStatus", "") if name == "JobStatus" else copy[name]
             if not known or any(_EXPANDED in text for text in known):
                 continue
-            key = f"{one.letter} {name}"
             if any(_same(value, text) for text in known):
-                self.alike[key] += 1
-            elif (date(copy, "EnteredCurrentStatus") or 0) < of_job[-1][0].at - NEAR:  # else its end may be lost
-                self._differs(job, name, one, value, of_job[-1][0], "never was so", key)
+                self.alike[name] += 1
+            elif name in SUBMITTED or (date(copy, "EnteredCurrentStatus") or 0) < of_job[-1][0].at - NEAR:
+                self._differs(job, name, one, value, of_job[-1][0], "never was so", name)
 
     def _differs(
         self, job: tuple[int, int], name: str, one: JobRecord, value: str, queue: JobRecord, was: str, key: str

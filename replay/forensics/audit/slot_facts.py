@@ -7,8 +7,8 @@ not. Of several tables, all must deny. docs/import.md has the rest ("What is no 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from ...narration.wording import interval
 from .compared_facts import BELIEVED, FACTS
 from .statements import Statement, StatementSource
 from .table_folds import OF_CUSTOMERS
-from .tolerances import NEAR, SECOND
+from .tolerances import SECOND
 
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
@@ -31,6 +31,7 @@ class ThingFacts:
     """Compares statements on slots and submitters."""
 
     spans: dict[int, list[tuple[int, int]]]  #: the times that each accountant's table covers, by source
+    ends: Callable[[int], int]  #: up to when the log of a source tells what happens
 
     def disputed(self, fact: str, rows: list[Any]) -> Iterator[list[Statement]]:
         """Yield the groups of statements that cannot all be true, the believed one first. `rows` are sorted by time."""
@@ -45,13 +46,12 @@ class ThingFacts:
         if _several(log):
             return
         for row in rows:
-            place = bisect_right(times, row[0])
-            if row[1] != "C" or not 0 < place < len(log):
+            begin, end = bisect_left(times, row[0] - SECOND) - 1, bisect_right(times, row[0] + SECOND)
+            if row[1] != "C" or begin < 0 or (end == len(log) and self.ends(log[-1][3]) <= row[0] + SECOND):
                 continue
-            last = _text(fact, log[place - 1])
-            quiet = row[0] - last.at > NEAR and log[place][0] - row[0] > NEAR
-            if quiet and last.text and last.denies(_text(fact, row)):
-                yield [last, _text(fact, row)]
+            then = [_text(fact, one) for one in log[begin:end] if one[2]]
+            if then and log[end - 1][2] and all(one.denies(_text(fact, row)) for one in then):
+                yield [then[-1], _text(fact, row)]
 
     @staticmethod
     def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:

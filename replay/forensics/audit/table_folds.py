@@ -20,13 +20,16 @@ OF_CUSTOMERS: Final = {
     "unchargedtime": "uncharged_unweighted", "beginusagetime": "used_since", "lastusagetime": "used_last",
 }  # fmt: skip
 """The facts by the attributes of the accountant's customers."""
-COPIED: Final = (
-    "Args", "Cmd", "ExitCode", "GlobalJobId", "HoldReasonCode", "JobPrio", "JobStartDate", "JobStatus", "JobUniverse",
-    "LastHoldReasonCode", "NumHolds", "NumJobStarts", "NumShadowStarts", "NumVacates", "Owner", "ProcId", "QDate",
-    "RequestCpus", "RequestMemory", "User", "UserLog",
+SUBMITTED: Final = (
+    "Args", "Cmd", "GlobalJobId", "JobPrio", "JobUniverse", "Owner", "ProcId", "QDate", "RequestCpus", "RequestMemory",
+    "User", "UserLog",
 )  # fmt: skip
-"""The attributes whose values all copies of an ad have from job_queue.log: only the schedd sets them, or who sets them
-writes them there before."""
+COPIED: Final = (
+    *SUBMITTED, "ExitCode", "HoldReasonCode", "JobStartDate", "JobStatus", "LastHoldReasonCode", "NumHolds",
+    "NumJobStarts", "NumShadowStarts", "NumVacates",
+)  # fmt: skip
+"""The attributes whose values all copies of an ad have from job_queue.log: only users and the schedd set them, or who
+sets them writes them there before. The first ones stay as they were submitted, but for condor_qedit and condor_prio."""
 STATUS: Final = ("JobStatus", "EnteredCurrentStatus")
 SINCE: Final = " since "
 """Joins both: they change at once."""

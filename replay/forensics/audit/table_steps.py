@@ -1,0 +1,141 @@
+"""Find a value that a daemon cannot have written into its table, by the values above and below it.
+
+The accountant's usage does not fall; who sets or resets it by hand lowers it, too, but for what follows, and the
+NegotiatorLog tells of it. A negotiator that starts again lowers it by the time that is not charged yet: that is
+negative for slots that were matched since the last update, and whose matches it has forgotten. The number of a submitter's slots, and the schedd's totals of jobs, change by one. The
+accountant gives a slot to the user whose slots it counts up in the same transaction, at a time between its updates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from attrs import define, field
+
+from ....domain import events as e
+from ....domain.imported.packed_ads import plain
+from ....domain.imported.table_operations import LOG_SEQUENCE, SET_ATTRIBUTE
+from ...audit_result import AuditFinding
+from ..sources import Sources
+from .expected_lines import LEAST_OTHERS
+
+_UNCHARGED: Final = "uncharged_"  #: before the name of a usage: what was not charged to it yet
+OF_USAGE: Final = frozenset({"usage", "unweighted", f"{_UNCHARGED}usage", f"{_UNCHARGED}unweighted"})
+COUNTED: Final = {"ResourcesUsed": (1, -1), "TotalCompletedJobs": (1,), "TotalRemovedJobs": (1,)}
+"""By how much these attributes change each time. A count may also begin again, with 0 or from there."""
+
+
+class _Step(NamedTuple):
+    amount: float
+    stimulus: str
+    at: int
+
+
+class _Given(NamedTuple):
+    """A slot that was given to a user in a transaction."""
+
+    slot: str
+    since: int
+    updated: int
+    stimulus: str
+    at: int
+
+
+@define
+class TableSteps:
+    """The steps from each value of the tables to the next one."""
+
+    set_by_hand: set[str] = field(factory=set)
+    _last: dict[tuple[int, str, str], tuple[float, _Step]] = field(factory=dict)
+    _uncharged: dict[tuple[int, str, str], float] = field(factory=dict)
+    _odd: list[tuple[str, _Step, float, float]] = field(factory=list)
+    _counts: dict[tuple[str, str, str], tuple[int, int | None]] = field(factory=dict)
+    """The last value of each count, and the one before it if the last is odd."""
+    _given: dict[str, list[_Given]] = field(factory=dict)
+    _updated: dict[str, int] = field(factory=dict)
+    _alike: Counter[str] = field(factory=Counter)
+    _misfits: list[tuple[str, str, str, str, int]] = field(factory=list)
+
+    def usage(self, source: int, submitter: str, fact: str, body: str, stimulus: str, at: int) -> None:
+        try:
+            step = _Step(float(body), stimulus, at)
+        except ValueError:
+            return
+        key = (source, submitter, fact.removeprefix(_UNCHARGED))
+        if fact.startswith(_UNCHARGED):
+            self._uncharged[key] = step.amount
+            return
+        before, last = self._last.get(key, (0.0, _Step(0.0, "", 0)))
+        if before <= step.amount < last.amount + min(0.0, self._uncharged.get(key, 0.0)) and step.amount:
+            self._odd.append((submitter, last, before, step.amount))
+            last = _Step(before, "", 0)
+        self._last[key] = last.amount, step
+
+    def forget(self, source: str) -> None:
+        """Forget a table's values: it begins anew, or records are missing."""
+        self._counts = {kept: value for kept, value in self._counts.items() if kept[0] != source}
+        self._updated.pop(source, None)
+        self._given.pop(source, None)
+
+    def take(self, source: str, event: e.TableWritten) -> None:
+        """Take a transaction."""
+        written: dict[tuple[str, str], str] = {}
+        names = {name for operation, _, name, _ in event.operations if operation == SET_ATTRIBUTE}
+        counted = len(event.operations) > 1 and ("RemoteUser" in names or event.kind == "queue")
+        for operation, key, name, text in event.operations:
+            if operation == LOG_SEQUENCE:
+                self.forget(source)
+            elif operation == SET_ATTRIBUTE:
+                written[key, name] = text
+                if name in COUNTED and text.isdecimal():
+                    self._count(source, key, name, int(text), event, counted)
+        for (key, name), text in written.items():
+            if name == "RemoteUser" and key.startswith("Resource.") and len(event.operations) > 1:
+                slot, user = key.removeprefix("Resource.").partition("@<")[0], plain(text)
+                fits = (f"Customer.{user}", "ResourcesUsed") in written
+                self._judge("user", fits, slot, f"it is given to {user}, but not counted for that user", event)
+                since = written.get((key, "StartTime"), "")
+                if since.isdecimal() and source in self._updated:
+                    given = _Given(slot, int(since), self._updated[source], event.stimulus, event.at)
+                    self._given.setdefault(source, []).append(given)
+            elif name == "LastUpdateTime" and text.isdecimal() and key.startswith("Accountant"):
+                self._update(source, int(text))
+
+    def _count(self, source: str, key: str, name: str, value: int, event: e.TableWritten, counted: bool) -> None:
+        """Compare a count with the one before; without `counted`, it may begin again from 0."""
+        last, before = self._counts.get((source, key, name), (0, None))
+        steps = COUNTED[name]
+        fits = value == 0 or value - last in steps or not (last or counted)
+        if before is not None and value in {before + one + other for one in steps for other in steps}:
+            fits = True  # the one above it was odd
+        words = f"{name} is {value} after {last}"
+        self._judge(str(steps), fits, key.partition(".")[2], words, event)
+        self._counts[source, key, name] = value, None if fits else last
+
+    def _update(self, source: str, at: int) -> None:
+        for slot, since, updated, stimulus, when in self._given.pop(source, ()):
+            words = f"it is in use since {since}, but was given to its user between {updated} and {at}"
+            self._judge("since", updated <= since <= at, slot, words, stimulus, when)
+        self._updated[source] = at
+
+    def _judge(self, what: str, fits: bool, thing: str, words: str, event: e.TableWritten | str, at: int = 0) -> None:
+        self._alike[what] += fits
+        if not fits:
+            place = (event, at) if isinstance(event, str) else (event.stimulus, event.at)
+            self._misfits.append((what, thing, words, *place))
+
+    def finish(self, sources: Sources) -> Iterator[AuditFinding]:
+        for submitter, step, before, after in self._odd:
+            if not self.set_by_hand & {submitter, "*"}:
+                words = f"its usage is {step.amount:g} s, between {before:g} s and {after:g} s: it was changed"
+                yield _finding(sources, submitter, "usage_falls", words, step.stimulus, step.at)
+        for what, thing, words, stimulus, at in self._misfits if len(self._misfits) == 1 else ():
+            if self._alike[what] >= LEAST_OTHERS:
+                yield _finding(sources, thing, "table_step", f"{words}: it was changed", stimulus, at)
+
+
+def _finding(sources: Sources, thing: str, rule: str, words: str, stimulus: str, at: int) -> AuditFinding:
+    file, line = sources.place(stimulus)
+    return AuditFinding(thing, rule, words, at, file, line, (sources.told(at, stimulus, words),))
