@@ -2,8 +2,10 @@
 
 The accountant's usage does not fall; who sets or resets it by hand lowers it, too, but for what follows, and the
 NegotiatorLog tells of it. A negotiator that starts again lowers it by the time that is not charged yet: that is
-negative for slots that were matched since the last update, and whose matches it has forgotten. The number of a submitter's slots, and the schedd's totals of jobs, change by one. The
-accountant gives a slot to the user whose slots it counts up in the same transaction, at a time between its updates.
+negative for slots that were matched since the last update, and whose matches it has forgotten.
+
+The number of a submitter's slots, and the schedd's totals of jobs, change by one. The accountant gives a slot to the
+user whose slots it counts up in the same transaction, at a time between its updates.
 """
 
 from __future__ import annotations
