@@ -18,7 +18,7 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import plain
-from ....domain.imported.table_operations import LOG_SEQUENCE, SET_ATTRIBUTE
+from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE, SET_ATTRIBUTE
 from ...audit_result import AuditFinding
 from ..sources import Sources
 from .expected_lines import LEAST_OTHERS
@@ -26,7 +26,7 @@ from .expected_lines import LEAST_OTHERS
 _UNCHARGED: Final = "uncharged_"  #: before the name of a usage: what was not charged to it yet
 OF_USAGE: Final = frozenset({"usage", "unweighted", f"{_UNCHARGED}usage", f"{_UNCHARGED}unweighted"})
 COUNTED: Final = {"ResourcesUsed": (1, -1), "TotalCompletedJobs": (1,), "TotalRemovedJobs": (1,)}
-"""By how much these attributes change each time. A count may also begin again, with 0 or from there."""
+"""By how much these attributes change each time. A count may also begin again with 0."""
 
 
 class _Step(NamedTuple):
@@ -85,7 +85,8 @@ class TableSteps:
         """Take a transaction."""
         written: dict[tuple[str, str], str] = {}
         names = {name for operation, _, name, _ in event.operations if operation == SET_ATTRIBUTE}
-        counted = len(event.operations) > 1 and ("RemoteUser" in names or event.kind == "queue")
+        gone = any(operation == DESTROY_AD for operation, *_ in event.operations)
+        counted = len(event.operations) > 1 and (gone or "RemoteUser" in names or event.kind == "queue")
         for operation, key, name, text in event.operations:
             if operation == LOG_SEQUENCE:
                 self.forget(source)
@@ -106,10 +107,10 @@ class TableSteps:
                 self._update(source, int(text))
 
     def _count(self, source: str, key: str, name: str, value: int, event: e.TableWritten, counted: bool) -> None:
-        """Compare a count with the one before; without `counted`, it may begin again from 0."""
+        """Compare a count with the one before; without `counted`, the negotiator may have counted again."""
         last, before = self._counts.get((source, key, name), (0, None))
         steps = COUNTED[name]
-        fits = value == 0 or value - last in steps or not (last or counted)
+        fits = value == 0 or value - last in steps or not counted
         if before is not None and value in {before + one + other for one in steps for other in steps}:
             fits = True  # the one above it was odd
         words = f"{name} is {value} after {last}"
