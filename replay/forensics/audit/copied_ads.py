@@ -84,7 +84,7 @@ class CopiedAds:
                 continue
             if any(_same(value, text) for text in known):
                 self.alike[name] += 1
-            elif name in SUBMITTED or (date(copy, "EnteredCurrentStatus") or 0) < of_job[-1][0].at - NEAR:
+            elif name in SUBMITTED or _since(one, copy) < of_job[-1][0].at - NEAR:
                 self._differs(job, name, one, value, of_job[-1][0], "never was so", name)
 
     def _differs(
@@ -106,6 +106,12 @@ class CopiedAds:
         for place, finding in self.differing.items():
             if len(self.differing) == 1 and self.alike[self._keys[place]] >= LEAST_OTHERS:
                 yield finding
+
+
+def _since(one: JobRecord, copy: Mapping[str, str]) -> int:
+    """Return how long a copy's values may have been the job's. What condor_q printed a schedd may still lose."""
+    lost = UNSAVED if one.letter == "A" else 0
+    return (date(copy, "EnteredCurrentStatus") or 0) + lost
 
 
 def _same(one: str, other: str) -> bool:

@@ -49,8 +49,9 @@ class ThingFacts:
             begin, end = bisect_left(times, row[0] - SECOND) - 1, bisect_right(times, row[0] + SECOND)
             if row[1] != "C" or begin < 0 or (end == len(log) and self.ends(log[-1][3]) <= row[0] + SECOND):
                 continue
-            then = [_text(fact, one) for one in log[begin:end] if one[2]]
-            if then and log[end - 1][2] and all(one.denies(_text(fact, row)) for one in then):
+            then = [_text(fact, one) for one in log[begin:end]]
+            # An ad has its job until the starter is gone, which may be later than the job's end.
+            if all(one.text and one.denies(_text(fact, row)) for one in then):
                 yield [then[-1], _text(fact, row)]
 
     @staticmethod
