@@ -43,15 +43,15 @@ def _served(command: Command, arguments: Arguments) -> str:
     return url
 
 
-def _ask(command: Command, arguments: Arguments, kind: str, machine: str, **body: object) -> dict[str, Any]:
+def _ask(command: Command, arguments: Arguments, kind: str, name: str, **body: object) -> dict[str, Any]:
     """Return the answer to a request about a machine; `NotHere` is raised if it is unknown."""
     try:
-        request = {"kind": kind, "machine": machine or host_name(), **body}
+        request = {"kind": kind, "machine": name, **body}
         answer: dict[str, Any] = ask(_served(command, arguments), request)
     except Refused as refused:
         if refused.code != NOT_FOUND:
             raise
-        raise NotHere(f"poolbook: {refused}", tools_words(machine)) from None
+        raise NotHere(f"poolbook: {refused}", tools_words(name)) from None
     return answer
 
 
@@ -118,7 +118,7 @@ def off(argv: Sequence[str]) -> int:
         raise UsageError("poolbook off: one machine at a time")
     how = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
-    answer = _ask(OFF, arguments, "ShutDown", machine, how=how)
+    answer = _ask(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=how)
     of = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}
     return _print(arguments, answer, *(line.format(**of) for line in _OFF[how]))
 
