@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from ..condor_tools.options import Command, Help, Option, Refusal, UsageError, command_table, parse, spelling
 from ..condor_tools.terminal import folded, width_of
-from ..condor_tools.tool_options import Tool
 from .command_names import PREFIX, aliases, meant
-from .main import COMMANDS, TOOLS
+from .main import COMMANDS
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 """docs/ stands beside the rooms in a checkout and in the package."""
@@ -74,15 +73,6 @@ def table_of(name: str) -> Command:
     except Help as found:
         return found.command
     raise AssertionError(f"{name} has no help")
-
-
-def tool_of(name: str) -> Tool | None:
-    """Return the table of a tool that is there under HTCondor's name; None if it has none, or there is no such tool."""
-    entry = TOOLS.get(name.removeprefix("condor_"))
-    if entry is None:
-        return None
-    found: Tool | None = getattr(import_module(f".{entry.module}", __package__), "TOOL", None)
-    return found
 
 
 def options_of(command: Command) -> Iterator[Option]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import NamedTuple
 
 from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
-from poolbook.adapters.cli.documentation import table_of, tool_of
+from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import COMMANDS, TOOLS
 from poolbook.adapters.condor_tools.options import UsageError, find
-from poolbook.adapters.condor_tools.tool_options import find_form
+from poolbook.adapters.condor_tools.tool_options import Tool, find_form
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
@@ -49,6 +50,15 @@ class Feature(NamedTuple):
     feature: str
     status: str
     note: str
+
+
+def tool_of(name: str) -> Tool | None:
+    """Return the table of a tool that is there under HTCondor's name; None if it has none, or there is no such tool."""
+    entry = TOOLS.get(name.removeprefix("condor_"))
+    if entry is None:
+        return None
+    found: Tool | None = getattr(import_module(f"poolbook.adapters.cli.{entry.module}"), "TOOL", None)
+    return found
 
 
 def names() -> list[Row]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from poolbook.adapters.cli.command_names import meant
-from poolbook.adapters.cli.documentation import table_of, tool_of
+from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import Option, UsageError, find
 from poolbook.adapters.condor_tools.tool_options import find_form
 
 from ..together import together
 from . import code
+from .page import tool_of
 
 
 def options() -> dict[str, list[str]]:
