@@ -79,20 +79,6 @@ class LogWriter:
     unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
     _refused_at: int | None = None  #: when the log did not take the last append, by the world's clock
 
-    # What an engine does besides
-
-    def _loaded(self) -> None:
-        """The state is another."""
-
-    def _decided(self, stimulus: s.Stimulus, events: Sequence[Event], now: int) -> None:
-        """These events follow from `stimulus`."""
-
-    def _go_on(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> None:
-        """`stimuli` are decided: decide what follows by itself at the same instant."""
-
-    def _appended(self, now: int, events: Sequence[Event]) -> None:
-        """These events are in the log."""
-
     # The state
 
     @property
@@ -120,7 +106,6 @@ class LogWriter:
                 gc.enable()
         self._stale = False
         self._caches = Caches()
-        self._loaded()
 
     def _tables(self) -> Tables:
         if self.tables is None:
@@ -155,21 +140,23 @@ class LogWriter:
         self._readings.clear()
         try:
             answers = self._decide_all(stimuli, now, events)
-            self._go_on(stimuli, now, events)
-            if events:
-                self.log.append(events, before)
+            self._append(events, before, now)
         except BaseException:  # a Ctrl-C, too
             self._stale = True  # the state has folded what is not in the log
             self._refused_at = self.world.now()
             self.unlogged += [one for one in stimuli if isinstance(one, _REPORTED_ONCE)]
             raise
         self._refused_at = None
-        self._appended(now, events)
         if events:
             self._unperformed.append((before, events))
         self._perform_effects()
         self._publish()
         return answers
+
+    def _append(self, events: Sequence[Event], before: int, began: int) -> None:
+        """Append what was decided at the instant `began`, behind the position `before`."""
+        if events:
+            self.log.append(events, before)
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
         """Decide about each; jobs that have come to their end leave the queue before anything else is decided than
@@ -217,7 +204,6 @@ class LogWriter:
         except AskFirst as first:
             return Answer(first=first)
         events += decided
-        self._decided(stimulus, decided, now)
         known = Answer(self.state.answers.get(stimulus.id, "null"))
         if known.text.startswith("{") and "refusal" in known.value:
             return Answer(refusal=known.value["refusal"])

@@ -27,7 +27,7 @@ from ..schedd import (
 from ..startd import backfill, claiming, draining, machines, policy_rounds, shutdown
 from ..state.caches import Caches
 from ..state.state import State
-from . import founding, timers
+from . import agenda, founding, timers
 
 # Rules that take long to load, and that not every command or pool needs.
 
@@ -147,4 +147,6 @@ def decide(
     if any(isinstance(event, SlotEvent | BackfillExited) for event in draft.events):
         shutdown.finish(draft)
         policy_rounds.publish(draft)
+    if state.agendas.are_used():
+        agenda.note(draft, stimulus)
     return draft.events

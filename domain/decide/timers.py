@@ -2,8 +2,7 @@
 
 Timers are MATCH_TIMEOUT, the lease of a claim whose holder is silent, the time to which the start of a job is deferred,
 the cool-down of a job, the time that jobs have to go for one that is to run at once, and the time that a job or a
-backfill client has to end. The rounds of the policy are no timers of the state: whoever keeps the pool holds them
-(``startd/policy_rounds.py``).
+backfill client has to end. What else is due by itself is in ``agenda``.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def _escalate(draft: Draft, activation: Activation) -> None:
     signal_job(draft, activation, "hard", "kill_timeout")
 
 
-def next_deadline(state: State) -> int | None:
+def next_timer(state: State) -> int | None:
     """The earliest instant at which a timer is due; None while none runs."""
     due = _due(state)
     return due[0][0] if due else None

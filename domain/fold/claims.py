@@ -152,6 +152,8 @@ def _claim_ended(state: State, event: e.ClaimEnded) -> None:
     state.silent_claims.pop(event.slot, None)
     state.slot_changes.append(event.slot)
     unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
+    if event.cause == "start_false":
+        state.cycles.taken_back = event.at
 
 
 def _earmarked(state: State, event: e.ClaimsEarmarked) -> None:

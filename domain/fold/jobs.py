@@ -27,6 +27,7 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
+    state.cycles.news = state.cycles.requested = state.position
 
 
 def _refused(state: State, event: e.SubmissionRefused) -> None:
@@ -55,6 +56,7 @@ def _materialized(state: State, event: e.JobsMaterialized) -> None:
     if not cluster.unmade:
         state.factories.pop(event.cluster, None)
     state.note_idle(cluster, _one(event.procs))
+    state.cycles.news = state.cycles.requested = state.position
 
 
 def _factory_moved(state: State, event: e.FactoryTransitioned) -> None:
@@ -72,6 +74,10 @@ def _jobs_moved(state: State, event: e.JobsTransitioned) -> None:
         cluster.end_all(event.procs)
         ends(state, cluster)
         return
+    if event.target == "Idle":
+        state.cycles.news = state.position
+        if event.row == "release":
+            state.cycles.requested = state.position
     cluster.edit_all(event.procs, event, event.target)
     state.note_idle(cluster, _one(event.procs))
     if event.left and event.target in TERMINAL:
@@ -88,6 +94,7 @@ def _one(procs: e.Procs) -> int:
 
 
 def _jobs_edited(state: State, event: e.JobsEdited) -> None:
+    state.cycles.news = state.position
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
     if cluster.factory is not None and event.procs[-1][1] == cluster.count - 1:
@@ -111,6 +118,7 @@ def _deferred(state: State, event: e.JobsDeferred) -> None:
 
 def _cooled_down(state: State, event: e.JobCooledDown) -> None:
     del state.cooling[event.cluster, event.proc]
+    state.cycles.news = state.position
     cluster = state.clusters.get(event.cluster)
     if cluster is not None:
         state.note_cluster(cluster)

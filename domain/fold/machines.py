@@ -11,6 +11,7 @@ from ..state.state import BackfillClient, Machine, State
 from .claims import awaited, leave_limits, leave_match_limits, unpromise
 
 MATCHED = "Matched/Idle"
+UNCLAIMED = "Unclaimed/Idle"
 PREEMPTING = "Preempting/"
 BACKFILL = "Backfill/"
 
@@ -90,6 +91,7 @@ def _born(state: State, event: e.SlotCreated) -> None:
         state.machines[event.machine].slots[event.slot] = slot
     state.slot_changes.append(event.slot)
     state.slot_ad_changes.append(event.slot)
+    state.cycles.news = state.position
 
 
 def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
@@ -99,7 +101,9 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
     state.preempting.pop(event.slot, None)
     if not event.target.startswith(BACKFILL):
         state.destined.pop(event.slot, None)
-    if event.target == MATCHED:
+    if event.target == UNCLAIMED:
+        state.cycles.news = state.position
+    elif event.target == MATCHED:
         state.matched[event.slot] = None
     elif event.target.startswith(PREEMPTING):
         state.preempting[event.slot] = None
@@ -108,8 +112,9 @@ def _slot_moved(state: State, event: e.SlotTransitioned) -> None:
 def _slot_changed(state: State, event: e.SlotAdChanged) -> None:
     slot_fold.ad_changed(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
-    if event.cause != PUBLISHED:
+    if event.cause != PUBLISHED:  # what sensors say is looked at in the next cycle that is due
         state.slot_ad_changes.append(event.slot)
+        state.cycles.news = state.position
 
 
 def _slot_died(state: State, event: e.SlotDestroyed) -> None:

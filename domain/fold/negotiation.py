@@ -30,6 +30,7 @@ def _cycle(state: State, event: e.CycleHeld) -> None:
             state.regrouped.add(match.slot)
         else:
             state.regrouped.discard(match.slot)
+    state.cycles.note_cycle(event, state.position)
     for group in event.remainders:
         state.remainders[group] = event.at
     rejections = state.rejections
@@ -61,6 +62,7 @@ def _priorities(state: State, event: e.PrioritiesUpdated) -> None:
 
 
 def _submitter_set(state: State, event: e.SubmitterSet) -> None:
+    state.cycles.news = state.position
     submitter = state.submitter(str(AccountName(event.negotiator, event.submitter)), event.factor)
     if event.until > event.at:
         submitter.leases[event.name] = event.value, event.until
@@ -80,6 +82,7 @@ def _submitter_set(state: State, event: e.SubmitterSet) -> None:
 
 
 def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
+    state.cycles.news = state.position
     for name in event.submitters:
         submitter = state.submitter(str(AccountName(event.negotiator, name)), event.factors.get(name, 0.0))
         submitter.count(event.at)
@@ -89,6 +92,7 @@ def _submitters_reset(state: State, event: e.SubmittersReset) -> None:
 
 
 def _submitter_deleted(state: State, event: e.SubmitterDeleted) -> None:
+    state.cycles.news = state.position
     account = str(AccountName(event.negotiator, event.submitter))
     gone = state.submitters.pop(account, None)
     state.note_submitter(account)

@@ -52,6 +52,7 @@ def _transfer_ended(state: State, event: e.JobTransferEnded) -> None:
 
 def _executing(state: State, event: e.JobExecuting) -> None:
     state.by_job[event.cluster, event.proc].executing = True
+    state.cycles.pause = 0
     _job_fact(state, event)
 
 
@@ -88,6 +89,7 @@ def _exited(state: State, event: e.JobExited) -> None:
         state.trim_changes()  # also where nobody decides
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
+    state.cycles.note_end(event, state.position)
     state.ending.pop(activation.key, None)
     state.deferred.pop(activation.key, None)
     slot = state.slots.get(event.slot)

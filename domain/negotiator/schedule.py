@@ -1,4 +1,4 @@
-"""When a negotiation cycle is held.
+"""When each of a pool's negotiators holds its cycles.
 
 Cycles are NEGOTIATOR_INTERVAL apart at most, as long as jobs wait or somebody's priority changes. A cycle is held
 earlier on request: of an administrator; where no pace is configured (NEGOTIATOR_CYCLE_DELAY), of whatever may make it
@@ -6,225 +6,236 @@ come to something else than the last one; where one is, of the access point, for
 wait for a while behind a cycle in which somebody had to go, and as long as the last one took. While a machine cannot
 start jobs, as with a full disk, there is none, so that what is matched is not tried again and again.
 
-All instants are microseconds of the log's time. The schedule is no part of the state: it begins anew with each process.
+When cycles were held, and what has happened since, is in the log (``state.cycles``). What no event says is remembered
+here: a cycle that came to nothing, how long the last one took, and that an administrator asks for one.
+
+All instants are microseconds of the log's time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from attrs import define
+from attrs import define, field
 
-from ..events import (
-    ClaimEnded,
-    ClusterSubmitted,
-    CycleHeld,
-    Event,
-    JobCooledDown,
-    JobExecuting,
-    JobExited,
-    JobsEdited,
-    JobsMaterialized,
-    JobsTransitioned,
-    PoolConfigured,
-    SlotAdChanged,
-    SlotCreated,
-    SlotTransitioned,
-    SubmitterEvent,
-    SubmittersReset,
-)
-from ..state.job_ad import EXPIRATION
-from ..state.slot_fold import PUBLISHED
-from ..state.state import Submitter
+from ..events import CycleHeld
+from ..state import negotiators
+from ..state.state import State, Submitter
+from .accounting import accounts_of
 
 SECOND: Final = 1_000_000
 SETTLES: Final = 5 * SECOND
 """How far the next cycle on request is from one in which somebody had to go, or whose claim its startd took back (the
 default of NEGOTIATOR_MIN_INTERVAL): who had to go waits again, and may make the other go in turn."""
-FIRST_PAUSE: Final = SECOND
-LAST_PAUSE: Final = 60 * SECOND
-"""For how long nothing is started behind a start that failed for the machine's fault: at first, and at most; it doubles
-until one succeeds."""
-_NEW = ClusterSubmitted | JobsMaterialized
-_ALWAYS_HELPS = SlotCreated | _NEW | JobsEdited | JobCooledDown | PoolConfigured | SubmitterEvent | SubmittersReset
-
-
-class Paced(Protocol):
-    """What a schedule reads of a pool (``State``)."""
-
-    @property
-    def idle(self) -> int: ...
-    @property
-    def submitters(self) -> Mapping[str, Submitter]: ...
-    @property
-    def priorities_updated_at(self) -> int: ...
-    @property
-    def settings(self) -> Mapping[str, str]: ...
-    def setting(self, name: str) -> int: ...
-
-
-def may_help(event: Event) -> bool:
-    """Return whether a cycle may come to something else since this event: jobs wait that did not, a slot may have
-    become better, or somebody may have more than before."""
-    match event:
-        case SlotTransitioned():
-            return event.target == "Unclaimed/Idle"
-        case SlotAdChanged():
-            return event.cause != PUBLISHED  # what the sensors tell is looked at in the next cycle that is due
-        case JobsTransitioned():
-            return event.target == "Idle"
-        case JobExited():
-            return event.target != "Completed"
-    return isinstance(event, _ALWAYS_HELPS)
-
-
-def is_request(event: Event) -> bool:
-    """Return whether an access point asks the negotiator for a cycle when this has happened."""
-    return isinstance(event, _NEW) or (isinstance(event, JobsTransitioned) and event.row == "release")
-
-
-def _begins_again(event: JobExited) -> bool:
-    """Return whether a job whose run has ended may be started again at once."""
-    return event.row == "evict" and EXPIRATION not in event.changes
 
 
 @define
-class CycleSchedule:
-    """The last cycle, and what has happened since."""
+class _Memory:
+    """What no event says of a negotiator's last cycle, and since."""
 
-    may_help: bool = True  #: whether a cycle may come to something else than the last one, as long as jobs wait
-    rescheduled: bool = False  #: whether somebody has asked for a cycle
-    requested: bool = False  #: whether the access point has asked for one
-    last_cycle: int = 0  #: when the last one was held
-    settles_at: int = 0  #: until when no cycle is held because something may help: in the last one somebody had to go
+    position: int = 0  #: the position of the log behind the last cycle
+    at: int = 0  #: when the last one was held
+    appended: bool = True  #: whether it is in the log
+    came_to_nothing: bool = False  #: whether it left no event
+    woken: bool = False  #: whether jobs may be matched since that could not be before
+    rescheduled: bool = False  #: whether an administrator has asked for a cycle
     rests_until: int = 0  #: until when no cycle is held on request, so that cycles do not take all the time
-    paused_until: int = 0  #: until when nothing is started, since the machine could not start a job
-    pause: int = 0  #: how long that is (0: the last start succeeded)
+
+    def follow_clock(self, now: int) -> None:
+        """Take in that the clock was set back: the log has nothing of a cycle that came to nothing since it was set
+        forward, so its time does not go on from there."""
+        if now < self.at:
+            self.at = self.rests_until = now
+
+
+@define
+class _Schedule:
+    """The cycles of one negotiator: what the state says of them, and what is remembered."""
+
+    state: State
+    settings: Mapping[str, str]  #: as this negotiator has them
+    name: str  #: as events have it
+    memory: _Memory
+    asleep: int
+
+    def due(self, now: int) -> bool:
+        """Return whether a cycle is to be held now."""
+        if paused(self.state, now) and not self.memory.rescheduled:
+            return False
+        if self._heard(now):
+            return now >= self._rests_until()
+        due = self._by_itself()
+        return due is not None and now >= due and not (self.paced() and now < self._rests_until())
+
+    def next(self, now: int) -> int | None:
+        """Return when a cycle may be due next; None: nothing is known that would make one due."""
+        if paused(self.state, now) and not self.memory.rescheduled:
+            return self.state.cycles.paused_until
+        found = []
+        due, rests = self._by_itself(), self._rests_until()
+        if due is not None:
+            found.append(max(due, rests) if self.paced() or self._heard(now) else due)
+        if self._on_request():
+            found += [each for each in (self._settles_at(), rests) if each > now]
+        return min(found, default=None)
+
+    def waits(self) -> bool:
+        """Return whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
+        one, or when things have settled."""
+        return self._may_help() and self._awake()
+
+    def rest(self, began: int, ended: int) -> None:
+        """Rest from the last cycle: for as long as it took with its append, but no longer than the interval, and for as
+        long as the configured pace says. In virtual time a cycle takes none."""
+        took = min(max(0, ended - began), self._interval())
+        self.memory.rests_until = max(ended + took, self._earliest(began, ended))
+
+    def paced(self) -> bool:
+        """Return whether somebody has said how far cycles are apart: if not, one is held whenever it may help."""
+        return "NEGOTIATOR_CYCLE_DELAY" in self.settings
+
+    def _earliest(self, began: int, ended: int) -> int:
+        """Return when the next cycle may begin at the earliest after one that began and ended then."""
+        if not self.paced():
+            return ended
+        delay, least = map(self._setting, ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
+        return max(ended + delay, began + least)
+
+    def _rests_until(self) -> int:
+        """Return until when no cycle is held on request: as far as the log says, and as is remembered."""
+        _, logged = self.state.cycles.held.get(self.name, (0, 0))
+        return max(self.memory.rests_until, self._earliest(logged, logged))
+
+    def _last(self) -> tuple[int, int]:
+        """Return the position of the log behind the last cycle, and when that was held."""
+        position, at = self.state.cycles.held.get(self.name, (0, 0))
+        return max(position, self.memory.position), max(at, self.memory.at)
+
+    def _settles_at(self) -> int:
+        cycles = self.state.cycles
+        return max(cycles.preempted.get(self.name, 0), cycles.taken_back) + SETTLES
+
+    def _may_help(self) -> bool:
+        """Return whether a cycle may come to something else than the last one: jobs wait that did not, a slot may have
+        become better, or somebody may have more than before."""
+        news = max(self.state.cycles.news, self.state.configured)
+        again = self.name in self.state.cycles.cut_short and not self.memory.came_to_nothing
+        return self.memory.woken or again or news > self._last()[0]
+
+    def _awake(self) -> bool:
+        """Return whether any job that waits could be matched now."""
+        return self.state.idle > self.asleep
+
+    def _heard(self, now: int) -> bool:
+        """Return whether there is a request that does not wait until things have settled."""
+        return self._on_request() and (self.memory.rescheduled or now >= self._settles_at())
+
+    def _on_request(self) -> bool:
+        """Return whether a cycle is to be held before it is due by itself."""
+        if self.memory.rescheduled or not self._awake():
+            return self.memory.rescheduled
+        return self.state.cycles.requested > self._last()[0] if self.paced() else self._may_help()
+
+    def _by_itself(self) -> int | None:
+        """Return when a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses
+        some. None: it is not."""
+        at = self._last()[1]
+        if self._awake():
+            return at + self._interval()
+        if any(one.slots for one in self._submitters().values()):
+            return max(at, self._accounted()) + self._interval()
+        return None
+
+    def _submitters(self) -> Mapping[str, Submitter]:
+        return accounts_of(self.state.submitters, self.name) if self._of_several() else self.state.submitters
+
+    def _accounted(self) -> int:
+        return self.state.accounted.get(self.name, 0) if self.name else self.state.priorities_updated_at
+
+    def _of_several(self) -> bool:
+        return negotiators.NEGOTIATORS in self.state.settings
+
+    def _interval(self) -> int:
+        """Return how far cycles are apart at most."""
+        return self._setting("NEGOTIATOR_INTERVAL") or SECOND
+
+    def _setting(self, name: str) -> int:
+        return round(float(self.settings[name]) * SECOND)
+
+
+@define
+class CycleSchedules:
+    """The schedules of all negotiators. There is one, with an empty name, unless the pool's configuration says
+    otherwise."""
+
     asleep: int = 0  #: how many of the jobs that wait for a slot cannot be matched before some later instant
+    _memories: dict[str, _Memory] = field(factory=dict)
+    _settings: dict[str, Mapping[str, str]] = field(factory=dict)
+    _configured: int = 0
 
     # What happens
 
-    def on_event(self, event: Event) -> None:
-        """Take in an event of the log."""
-        self.may_help = self.may_help or may_help(event)
-        self.requested = self.requested or is_request(event)
-        if isinstance(event, ClaimEnded) and event.cause == "start_false":
-            self.settles_at = event.at + SETTLES  # what is matched again at once is taken back again at once
-        if isinstance(event, JobExecuting):
-            self.pause = 0
-        elif isinstance(event, JobExited) and event.outcome == "failed" and _begins_again(event):
-            self._could_not_start(event.at)
-
-    def _could_not_start(self, at: int) -> None:
-        if at >= self.paused_until:  # else it was begun together with the one for which there is a pause
-            self.pause = min(self.pause * 2 or FIRST_PAUSE, LAST_PAUSE)
-            self.paused_until = at + self.pause
-
-    def woke(self) -> None:
+    def woke(self, state: State) -> None:
         """Take in that jobs may be matched that could not be before this instant."""
-        self.may_help = True
+        for one in self._of(state):
+            one.memory.woken = True
 
-    def _awake(self, state: Paced) -> bool:
-        """Return whether any job that waits could be matched now."""
-        return state.idle > self.asleep
+    def reschedule(self, state: State, negotiator: str = "") -> None:
+        """Let a negotiator hold a cycle as soon as that may be, whether it may help or not."""
+        for one in self._of(state):
+            if one.name == negotiator:
+                one.memory.rescheduled = True
 
-    def reschedule(self) -> None:
-        """Let a cycle be held as soon as that may be, whether it may help or not."""
-        self.rescheduled = True
-
-    def restart(self) -> None:
-        """Take any number of unknown events in."""
-        self.may_help = True
-
-    def held(self, now: int, cycle: CycleHeld | None) -> None:
+    def held(self, state: State, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
         """Take in that a cycle was held; None: it left no event. Its own events are no news to it."""
-        self.last_cycle = now
-        self.rescheduled = self.requested = False
-        # It may where somebody had as many matches as one cycle gives.
-        self.may_help = cycle is not None and cycle.statistics.get("SubmittersMatchLimit", 0) > 0
-        if cycle is not None and any(match.reason for match in cycle.matches):
-            self.settles_at = now + SETTLES
+        rests_until = self._memory(negotiator).rests_until
+        self._memories[negotiator] = _Memory(
+            state.position, now, appended=False, came_to_nothing=cycle is None, rests_until=rests_until
+        )
 
-    def rest(self, state: Paced, began: int, ended: int) -> None:
-        """Rest from the last cycle: for as long as it took with its append, but no longer than the interval, and for as
-        long as the configured pace says. In virtual time a cycle takes none."""
-        took = min(max(0, ended - began), _interval(state))
-        self.rests_until = max(ended + took, _earliest(state, began, ended))
+    def rest(self, state: State, began: int, ended: int) -> None:
+        """Take in how long the cycles took that were held at the instant ``began``, with their append."""
+        for one in self._of(state):
+            if not one.memory.appended:
+                one.memory.appended = True
+                one.rest(began, ended)
 
     # What is asked
 
-    def due(self, state: Paced, now: int) -> bool:
-        """Return whether a cycle is to be held now."""
-        self._follow_clock(now)
-        if self.paused(now) and not self.rescheduled:
-            return False
-        if self._heard(state, now):
-            return now >= self.rests_until
-        due = self._by_itself(state)
-        return due is not None and now >= due and not (_paced(state) and now < self.rests_until)
+    def due(self, state: State, now: int) -> list[str]:
+        """Return the negotiators whose cycle is to be held now, in their order."""
+        return [one.name for one in self._at(state, now) if one.due(now)]
 
-    def next(self, state: Paced, now: int) -> int | None:
-        """Return when a cycle may be due next; None: nothing is known that would make one due."""
-        self._follow_clock(now)
-        if self.paused(now) and not self.rescheduled:
-            return self.paused_until
-        found = []
-        due = self._by_itself(state)
-        if due is not None:
-            found.append(max(due, self.rests_until) if _paced(state) or self._heard(state, now) else due)
-        if self._on_request(state):
-            found += [each for each in (self.settles_at, self.rests_until) if each > now]
-        return min(found, default=None)
+    def next(self, state: State, now: int) -> int | None:
+        """Return when a cycle of any of them may be due next."""
+        found = [one.next(now) for one in self._at(state, now)]
+        return min((at for at in found if at is not None), default=None)
 
-    def _follow_clock(self, now: int) -> None:
-        """Take in that the clock was set back: the log has nothing of what was decided since it was set forward, a
-        cycle that matched nothing or what could not be appended, so its time does not go on from there."""
-        if now < self.last_cycle:
-            self.last_cycle = self.rests_until = now
-        self.settles_at = min(self.settles_at, now + SETTLES)
-        self.paused_until = min(self.paused_until, now + LAST_PAUSE)
+    def wait_for_cycle(self, state: State) -> bool:
+        """Return whether any of them is still to hold a cycle that may help."""
+        return any(one.waits() for one in self._of(state))
 
-    def paused(self, now: int) -> bool:
-        """Return whether nothing is to be started now, since the machine could not."""
-        return now < self.paused_until
+    def _memory(self, name: str) -> _Memory:
+        return self._memories.setdefault(name, _Memory())
 
-    def waits_for_cycle(self, state: Paced) -> bool:
-        """Return whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
-        one, or when things have settled."""
-        return self.may_help and self._awake(state)
+    def _at(self, state: State, now: int) -> Iterator[_Schedule]:
+        for one in self._of(state):
+            one.memory.follow_clock(now)
+            yield one
 
-    def _heard(self, state: Paced, now: int) -> bool:
-        """Return whether there is a request that does not wait until things have settled."""
-        return self._on_request(state) and (self.rescheduled or now >= self.settles_at)
-
-    def _on_request(self, state: Paced) -> bool:
-        """Return whether a cycle is to be held before it is due by itself."""
-        return self.rescheduled or (self._awake(state) and (self.requested if _paced(state) else self.may_help))
-
-    def _by_itself(self, state: Paced) -> int | None:
-        """Return when a cycle is due by itself: while jobs wait for slots, or priorities change since somebody uses
-        some. None: it is not."""
-        if self._awake(state):
-            return self.last_cycle + _interval(state)
-        if any(one.slots for one in state.submitters.values()):
-            return max(self.last_cycle, state.priorities_updated_at) + _interval(state)
-        return None
+    def _of(self, state: State) -> Iterator[_Schedule]:
+        if negotiators.NEGOTIATORS not in state.settings:
+            yield _Schedule(state, state.settings, "", self._memory(""), self.asleep)
+            return
+        if self._configured != state.configured or not self._settings:
+            self._configured = state.configured
+            named = negotiators.names(state.settings)
+            self._settings = {negotiators.short(one): negotiators.settings_for(state.settings, one) for one in named}
+        for name, settings in self._settings.items():
+            yield _Schedule(state, settings, name, self._memory(name), self.asleep)
 
 
-def _interval(state: Paced) -> int:
-    """Return how far cycles are apart at most."""
-    return state.setting("NEGOTIATOR_INTERVAL") or SECOND
-
-
-def _paced(state: Paced) -> bool:
-    """Return whether somebody has said how far cycles are apart: if not, one is held whenever it may help."""
-    return "NEGOTIATOR_CYCLE_DELAY" in state.settings
-
-
-def _earliest(state: Paced, began: int, ended: int) -> int:
-    """Return when the next cycle may begin at the earliest after one that began and ended then."""
-    if not _paced(state):
-        return ended
-    delay, least = (state.setting(name) for name in ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
-    return max(ended + delay, began + least)
+def paused(state: State, now: int) -> bool:
+    """Return whether nothing is to be started now, since the machine could not."""
+    return now < state.cycles.paused_until

@@ -6,14 +6,19 @@ asked when it has come to its end, whenever it is edited or removed since, and a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import tzinfo
+
 from ..classad import Context
+from ..classad.allowance import AHEAD, Allowance
 from ..classad.next_change import POLL, next_change
-from ..decision.draft import Draft, ranges
+from ..decision.draft import Draft, context_at, ranges
 from ..events import Procs
 from ..ports.stimuli import LeaveQueue
+from ..state.agenda import Agenda
 from ..state.caches import ad_of, expression
 from ..state.cluster import MANY_RANGES, OVER, Cluster
-from ..state.job_ad import STATUS_NAMES
+from ..state.job_ad import STATUS_NAMES, whole
 from ..state.state import State
 from .job_ends import Jobs
 from .job_policy import LEAVE, constant_wish, stays
@@ -78,3 +83,46 @@ def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int 
     if change is None:
         return None
     return now + ASKED_EVERY if change is POLL else max(now + ASKED_EVERY, change * MICROSECONDS)
+
+
+class StayingJobs:
+    """The agenda of the jobs that stay in the queue behind their end."""
+
+    def __init__(self) -> None:
+        self._agenda: Agenda[tuple[int, int]] = Agenda()
+
+    def begin(self, state: State, zone: tzinfo) -> None:
+        """Plan for a state that was folded. When each was asked last is not known: not before it came to its end."""
+        allowance = Allowance(most=AHEAD)
+        for number, procs in staying(state):
+            cluster = state.clusters[number]
+            for proc in _members(procs):
+                since = whole(cluster.value(proc, "EnteredCurrentStatus")) * MICROSECONDS
+                context = context_at(state, since, zone, allowance)
+                self._agenda.note((number, proc), asked_again(cluster, proc, since, context))
+
+    def asked(self, draft: Draft, jobs: Jobs) -> None:
+        """Plan when those of the jobs that have just been asked are asked again that are still there."""
+        context = context_at(draft.state, draft.now, draft.context.timezone, Allowance(most=AHEAD))
+        for number, procs in jobs:
+            cluster = draft.state.clusters.get(number)
+            for proc in _members(procs):
+                due = None
+                if cluster is not None and proc in cluster:
+                    due = asked_again(cluster, proc, draft.now, context)
+                self._agenda.note((number, proc), due)
+
+    def next(self) -> int | None:
+        """Return the first instant at which a job is to be asked."""
+        return self._agenda.next()
+
+    def due(self, now: int) -> Jobs:
+        """Return the jobs that are to be asked by now."""
+        found: dict[int, list[int]] = {}
+        for number, proc in self._agenda.due(now):
+            found.setdefault(number, []).append(proc)
+        return tuple((number, ranges(procs)) for number, procs in found.items())
+
+
+def _members(procs: Procs) -> Iterable[int]:
+    return (proc for first, last in procs for proc in range(first, last + 1))

@@ -1,5 +1,8 @@
 """When periodic policies are asked: in passes that are PERIODIC_EXPR_INTERVAL apart, and not before anything may have
-changed what they say.
+changed what they say. ``PolicyPasses`` is the agenda: of each cluster with a policy, when those of its jobs are asked
+that do not run, and of each job of it that runs, when that is asked. What happens to a job brings its next pass closer;
+a job that was measured, or whose processes were stopped or go on, is asked at once, as a shadow asks when it hears of
+that.
 
 The access point's passes, over jobs that do not run, are at whole multiples of the interval since the epoch; those over
 a job that runs are at whole multiples since its process began. So when they are does not depend on when the pool was
@@ -9,24 +12,39 @@ answer.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from attrs import define, field
+
+from .. import events as e
 from ..classad import Context, Expression
+from ..classad.allowance import AHEAD, Allowance
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
+from ..decision.draft import Draft, context_at
+from ..ports.stimuli import EvaluateJobPolicies
+from ..state.agenda import Agenda
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, whole
+from ..state.job_procs import job_procs
 from ..state.settings import number_of
-from ..state.state import RUNS, State
-from .periodic_policy import EVICT, Question, questions
+from ..state.state import RUNS, Activation, State
+from .periodic_policy import EVICT, Question, concerns, questions
 from .policy_kinds import attributes_read, kinds
 
 SECOND: Final = 1_000_000
 KINDS_MOST: Final = 64
 """Jobs of a cluster that differ in what is asked, at most, of each of which it is found out when the time may change
 the answer. Where there are more, all are asked in each pass: by columns that costs less."""
+Job = tuple[int, int]
+_OF_RUNS = e.JobActivated | e.JobDue | e.JobExecuting | e.JobMeasured | e.JobSignalled
+"""What happens to a job while it runs, and to no job that does not."""
+_SINCE: Final = ("JobCurrentStartDate", "EnteredCurrentStatus")
+_SMOOTHING: Final = 0.4
+"""The part of the last pass's length in the mean that counts (Timeslice::processEvent)."""
 
 
 def interval(state: State) -> int:
@@ -118,3 +136,134 @@ def _seconds(text: str) -> int:
         return int(float(text))
     except (ValueError, OverflowError):
         return 0
+
+
+@define
+class PolicyPasses:
+    """The agenda of passes. ``begin`` plans them for a state that was folded; what was asked before is not known then,
+    so all jobs with policies are asked in the next pass."""
+
+    _concerned: set[int] = field(factory=set)  #: the clusters with a policy
+    _waiting: Agenda[int] = field(factory=Agenda)  #: the jobs that do not run, by cluster
+    _running: Agenda[Job] = field(factory=Agenda)
+    _length: float | None = None  #: how long a pass takes, in microseconds (None: there was none)
+    _rests_until: int = 0  #: the instant before which no pass over jobs that do not run begins
+
+    # What happens
+
+    def begin(self, state: State, now: int) -> None:
+        """Plan everything anew."""
+        self._concerned.clear()
+        self._waiting.reset()
+        self._running.reset()
+        for number in state.clusters:
+            self._look(state, number, now)
+        for job, activation in state.by_job.items():
+            if activation.executing:
+                heard = _heard(activation, state.clusters[job[0]])
+                self._plan_run(state, job, now, at_once=heard == state.at // SECOND)
+
+    def note(self, state: State, events: Iterable[e.Event], now: int) -> None:
+        """Take in events that have been folded."""
+        for event in events:
+            if isinstance(event, e.PoolConfigured):
+                self.begin(state, now)
+            elif isinstance(event, e.ClusterSubmitted | e.JobsEdited):
+                self._look(state, event.cluster, now)
+            found = job_procs(event) if self._concerned else None
+            if found is None or found[0] not in self._concerned:
+                continue
+            number, procs = found
+            if number not in state.clusters:
+                self._forget(number)
+                continue
+            if not isinstance(event, _OF_RUNS):
+                self._waiting.note_earlier(number, next_pass(state, now))
+            for proc in running_of(state, number, procs):
+                at_once = isinstance(event, e.JobMeasured) or getattr(event, "row", "") in ("suspend", "continue")
+                self._plan_run(state, (number, proc), now, at_once)
+
+    def asked(self, draft: Draft, stimulus: EvaluateJobPolicies) -> None:
+        """Plan when the jobs that have just been asked are asked again, if nothing happens to them."""
+        state, now = draft.state, draft.now
+        context = context_at(state, now, draft.context.timezone, Allowance(most=AHEAD))
+        for number in stimulus.clusters:
+            cluster = state.clusters.get(number)
+            change = None if cluster is None else waiting_change(state, cluster, now, context)
+            self._waiting.note(number, None if change is None else next_pass(state, max(now, change - 1)))
+        for number, proc in stimulus.running:
+            cluster, activation, due = state.clusters.get(number), state.by_job.get((number, proc)), None
+            if cluster is not None and activation is not None and cluster.status_of(proc) in RUNS:
+                change = running_change(state, cluster, proc, now, context)
+                due = None if change is None else next_pass(state, max(now, change - 1), began(cluster, proc))
+            self._running.note((number, proc), due)
+
+    def took(self, state: State, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
+        """Take in how long a pass over jobs that do not run took: the next waits until passes take no more of the time
+        than PERIODIC_EXPR_TIMESLICE, MAX_PERIODIC_EXPR_INTERVAL at most."""
+        if not stimulus.clusters:
+            return
+        before = microseconds if self._length is None else self._length
+        self._length = _SMOOTHING * microseconds + (1 - _SMOOTHING) * before
+        part = number_of(state.settings, "PERIODIC_EXPR_TIMESLICE")
+        most = number_of(state.settings, "MAX_PERIODIC_EXPR_INTERVAL") * SECOND
+        rest = self._length / part if part else 0.0
+        self._rests_until = now + round(min(rest, most) if most else rest)
+
+    # What is asked
+
+    def next(self) -> int | None:
+        """Return the first instant at which a job is to be asked."""
+        waiting, running = self._waiting.next(), self._running.next()
+        if waiting is None:
+            return running
+        waiting = max(waiting, self._rests_until)
+        return waiting if running is None else min(waiting, running)
+
+    def due(self, now: int) -> EvaluateJobPolicies:
+        """Return what is to be asked by now; its id is empty."""
+        waiting = self._waiting.due(now) if now >= self._rests_until else ()
+        return EvaluateJobPolicies("", tuple(waiting), tuple(self._running.due(now)))
+
+    def _look(self, state: State, number: int, now: int) -> None:
+        cluster = state.clusters.get(number)
+        if cluster is None or not concerns(state, cluster):
+            self._forget(number)
+            return
+        self._concerned.add(number)
+        self._waiting.note_earlier(number, next_pass(state, now))
+
+    def _forget(self, number: int) -> None:
+        if number in self._concerned:
+            self._concerned.discard(number)
+            self._waiting.note(number, None)
+            for job in [job for job in self._running if job[0] == number]:
+                self._running.note(job, None)
+
+    def _plan_run(self, state: State, job: Job, now: int, at_once: bool = False) -> None:
+        number, proc = job
+        cluster, activation = state.clusters[number], state.by_job.get(job)
+        runs = activation is not None and activation.executing and cluster.status_of(proc) in RUNS
+        if not runs or cluster.local or number not in self._concerned:
+            self._running.note(job, None)
+            return
+        self._running.note_earlier(job, now if at_once else next_pass(state, now, began(cluster, proc)))
+
+
+def _heard(activation: Activation, cluster: Cluster) -> int:
+    """Return the second in which a job that runs was measured last, or its processes were stopped or went on."""
+    starts, entered = (whole(cluster.value(activation.proc, name)) for name in _SINCE)
+    return max(activation.measured // SECOND, entered if entered > starts else 0)
+
+
+def running_of(state: State, number: int, procs: e.Procs) -> list[int]:
+    """Those of the processes that run, or whose run has just ended where it is one alone. Of the processes and all runs
+    those are looked through that are fewer."""
+    if len(procs) == 1 and procs[0][0] == procs[0][1]:
+        return [procs[0][0]]
+    if sum(last - first + 1 for first, last in procs) <= len(state.by_job):
+        several = (proc for first, last in procs for proc in range(first, last + 1))
+        return [proc for proc in several if (number, proc) in state.by_job]
+    begins = [first for first, _ in procs]
+    running = (proc for one, proc in state.by_job if one == number)
+    return [proc for proc in running if (at := bisect_right(begins, proc)) and proc <= procs[at - 1][1]]

@@ -14,8 +14,10 @@ from attrs import define, field
 from ..events import Ad, GroupQuota, MailDue, Unmatched
 from ..names import AccountName
 from ..state_machines import MANUAL, Dialect, match_state
+from .agenda import Agendas
 from .caches import ChangeLog
 from .cluster import IDLE, Cluster
+from .cycles import Cycles
 from .defrag import Defrag
 from .job_ad import machine_attributes, unquoted
 from .settings import UID_DOMAIN
@@ -345,8 +347,10 @@ class State:
     """The jobs that are in a cool-down, each with its last second."""
     notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users are to be told of them
     mails: dict[int, MailDue] = field(factory=dict)  #: those that are still to be sent, by their positions
+    cycles: Cycles = field(factory=Cycles)  #: what decides when the next negotiation cycle is held
     answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
     answers_size: int = 0  #: how many characters these are
+    agendas: Agendas = field(factory=Agendas, eq=False, repr=False)  #: what is due by itself, and when
     slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots of which anything changed but that they were matched."""
     slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)

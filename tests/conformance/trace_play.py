@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.decide.timers import next_deadline
+from poolbook.domain.decide.timers import next_timer
 from poolbook.domain.events import Event, SlotDestroyed, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
@@ -85,7 +85,7 @@ class TracePlay:
             self._tell(s.EvaluatePolicies(f"round-{self.world.clock}", (self.run.machine,)), 0)
         for step in steps:
             self._take(step)
-        if (due := next_deadline(self.engine.state)) and due <= self.world.clock:
+        if (due := next_timer(self.engine.state)) and due <= self.world.clock:
             self._tell(s.FireTimers(f"tick-{self.world.clock}"), 0)
 
     def _due(self) -> bool:

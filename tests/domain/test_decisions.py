@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from poolbook.domain.decide.timers import next_deadline
+from poolbook.domain.decide.timers import next_timer
 from poolbook.domain.events import (
     CycleHeld,
     Event,
@@ -485,4 +485,4 @@ def test_in_a_log_that_does_not_say_it_the_settings_say_how_long_a_job_may_take_
     events = [replace(one, until=0) if isinstance(one, JobSignalled) else one for one in pool.events()]
     state = fold(enumerate(events, 1))
     (signal,) = [one for one in events if isinstance(one, JobSignalled)]
-    assert (signal.how, next_deadline(state)) == (how, signal.at + patience * 1_000_000)
+    assert (signal.how, next_timer(state)) == (how, signal.at + patience * 1_000_000)

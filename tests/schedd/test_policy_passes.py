@@ -6,9 +6,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.runtime.policy_passes import PolicyPasses, _few
+from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.decision.draft import ranges
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.schedd.policy_times import PolicyPasses, running_of
 from poolbook.domain.state.state import Activation, State
 from poolbook.replay.virtual_world import SECOND
 
@@ -36,11 +37,11 @@ def test_passes_that_take_long_are_further_apart(settings: dict[str, str], lengt
     pool = TestPool(settings=settings)
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
-    passes.reset(pool.state)
+    passes.begin(pool.state, now)
     asked = s.EvaluateJobPolicies("", (1,))
     for length in lengths:
         passes.took(pool.state, asked, now, length * MILLISECOND)
-    passes.asked(pool.state, asked, now, pool.engine.zone)
+    passes.asked(Draft(pool.state, "policy", now, Tables()), asked)
     pool.edit("1.0", Other="1")
     passes.note(pool.state, pool.events()[-2:], now + 1)
     due = passes.next()
@@ -54,7 +55,7 @@ def test_a_pass_over_jobs_that_run_alone_makes_nobody_wait() -> None:
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
     passes.took(pool.state, s.EvaluateJobPolicies("", (), ((1, 0),)), now, 20_000 * MILLISECOND)
-    passes.reset(pool.state)
+    passes.begin(pool.state, now)
     assert passes.next() == now + 60 * SECOND
 
 
@@ -68,7 +69,7 @@ def test_of_many_jobs_those_that_run_are_found(batch: set[int], running: set[int
         for proc in procs:
             state.by_job[number, proc] = Activation("", number, proc, "", 0)
     expected = batch if len(batch) == 1 else batch & running
-    assert sorted(_few(state, 1, ranges(sorted(batch)))) == sorted(expected)
+    assert sorted(running_of(state, 1, ranges(sorted(batch)))) == sorted(expected)
 
 
 class _Counting(dict):  # type: ignore[type-arg]
@@ -90,5 +91,5 @@ class _Counting(dict):  # type: ignore[type-arg]
 def test_a_batch_costs_no_more_than_its_jobs_and_no_more_than_the_runs(batch: int, runs: int) -> None:
     state = State()
     state.by_job = _Counting({(1, proc): Activation("", 1, proc, "", 0) for proc in range(runs)})
-    assert len(_few(state, 1, ((0, batch - 1),))) == min(batch, runs)
+    assert len(running_of(state, 1, ((0, batch - 1),))) == min(batch, runs)
     assert state.by_job.looked <= min(batch, runs)

@@ -1,24 +1,23 @@
 """Which jobs cannot be matched yet because of the time, and when the schedules of jobs are read again.
 
-Looked at anew when something happens to the jobs of a cluster, and at the instants that were found then
-(``domain/schedd/deferral``). Clusters whose Requirements do not name the clock cost one look.
+All of it follows from the jobs and the time. It is looked at anew when something happens to the jobs of a cluster, and
+at the instants that were found then (``deferral``). Clusters whose Requirements do not name the clock cost one look.
 """
 
 from __future__ import annotations
 
-import heapq
-from datetime import tzinfo
-
 from attrs import define, field
 
-from ...domain.classad import Context
-from ...domain.decision.draft import ranges
-from ...domain.events import Procs
-from ...domain.schedd.crontab import ATTRIBUTES
-from ...domain.schedd.deferral import SECOND, asleep, expiry, has_schedule, names_read, timed_parts
-from ...domain.state.caches import ad_of
-from ...domain.state.cluster import IDLE, Cluster
-from ...domain.state.state import State
+from ..classad import Context
+from ..decision.draft import ranges
+from ..decision.moment import Moment
+from ..events import Procs
+from ..state.agenda import Agenda
+from ..state.caches import ad_of
+from ..state.cluster import IDLE, Cluster
+from ..state.state import State
+from .crontab import ATTRIBUTES
+from .deferral import SECOND, asleep, expiry, has_schedule, names_read, timed_parts
 
 
 @define
@@ -33,68 +32,52 @@ class _Sleepers:
 
 
 @define
-class Deferrals:
+class SleepingJobs:
     """``follow`` brings it up to date; all else is what was found then."""
 
     asleep: int = 0  #: how many jobs that wait for a slot cannot be matched yet
     asleep_local: int = 0  #: how many jobs of the local universe cannot begin yet
     _seen: int = -1
     _clusters: dict[int, _Sleepers] = field(factory=dict)
-    _agenda: list[tuple[int, int]] = field(factory=list)
+    _agenda: Agenda[int] = field(factory=Agenda)  #: by cluster
 
-    def reset(self) -> None:
-        """Look at everything again, of another state."""
-        self._seen, self.asleep, self.asleep_local = -1, 0, 0
-        self._clusters.clear()
-        self._agenda.clear()
-
-    def follow(self, state: State, now: int, zone: tzinfo) -> bool:
-        """Take in what has changed until now. Return whether the time alone may have woken any job."""
+    def follow(self, look: Moment) -> bool:
+        """Take in what has changed until now. Return whether the time alone may have woken any job: of a state that was
+        folded, any whose Requirements name it."""
+        state, first = look.state, self._seen < 0
         changed = state.job_changes.since(self._seen)
         self._seen = state.job_changes.total
         numbers = state.clusters if changed is None else dict.fromkeys(number for number, _ in changed)
-        woken = []
-        while self._agenda and self._agenda[0][0] <= now:
-            _, number = heapq.heappop(self._agenda)
-            found = self._clusters.get(number)
-            if found is not None and found.due is not None and found.due <= now:
-                woken.append(number)
+        woken = self._agenda.take(look.now)
         for number in dict.fromkeys((*numbers, *woken)):
-            self._look(state, number, now, zone)
-        return bool(woken)
+            self._look(number, look)
+        return bool(self._clusters if first else woken)
 
     def next(self) -> int | None:
-        """The instant at which the next job wakes, or misses the time that its schedule gave it."""
-        agenda = self._agenda
-        while agenda and not self._stands(*agenda[0]):
-            heapq.heappop(agenda)
-        return agenda[0][0] if agenda else None
-
-    def _stands(self, when: int, number: int) -> bool:
-        found = self._clusters.get(number)
-        return found is not None and found.due == when
+        """Return the instant at which the next job wakes, or misses the time that its schedule gave it."""
+        return self._agenda.next()
 
     def expired(self) -> tuple[tuple[int, Procs], ...]:
-        """The jobs that have missed the time that their schedule gave them."""
+        """Return the jobs that have missed the time that their schedule gave them."""
         return tuple((number, ranges(found.expired)) for number, found in self._clusters.items() if found.expired)
 
     def scheduled(self, state: State) -> tuple[tuple[int, Procs], ...]:
-        """The clusters in which any job that waits has a schedule, with all of their processes."""
+        """Return the clusters in which any job that waits has a schedule, with all of their processes."""
         found = (number for number, each in self._clusters.items() if each.scheduled)
         return tuple((number, ((0, state.clusters[number].count - 1),)) for number in found)
 
-    def _look(self, state: State, number: int, now: int, zone: tzinfo) -> None:
+    def _look(self, number: int, look: Moment) -> None:
         before = self._clusters.pop(number, None)
         if before is not None:
             self._count(before, -1)
-        cluster = state.clusters.get(number)
+        cluster = look.state.clusters.get(number)
         if cluster is None or not _may_sleep(cluster):
+            self._agenda.note(number, None)
             return
-        found = _sleepers(cluster, now, zone)
+        found = _sleepers(cluster, look)
         self._clusters[number] = found
         self._count(found, 1)
-        if found.due is not None:
-            heapq.heappush(self._agenda, (found.due, number))
+        self._agenda.note(number, found.due)
 
     def _count(self, found: _Sleepers, times: int) -> None:
         if found.local:
@@ -118,7 +101,7 @@ def _may_sleep(cluster: Cluster) -> bool:
 _SCHEDULE = frozenset(name.lower() for name in ATTRIBUTES)
 
 
-def _sleepers(cluster: Cluster, now: int, zone: tzinfo) -> _Sleepers:
+def _sleepers(cluster: Cluster, look: Moment) -> _Sleepers:
     """Look at the idle jobs of a cluster: once at those that are alike in what matters."""
     found = _Sleepers(cluster.local)
     first = cluster.next_idle()
@@ -137,10 +120,11 @@ def _sleepers(cluster: Cluster, now: int, zone: tzinfo) -> _Sleepers:
         groups = {procs[0]: len(procs) for procs in kinds.values()}
         members = {procs[0]: iter(procs) for procs in kinds.values()}
     instants = []
-    context = Context(now=now // SECOND, seed=now // SECOND, timezone=zone)
+    now = look.now
+    context = Context(now=now // SECOND, seed=now // SECOND, timezone=look.zone)
     for proc, number in groups.items():
         ad = ads[proc] if proc in ads else ad_of(cluster.attributes(proc))
-        sleep = asleep(cluster.wish(proc, "Requirements"), ad, now, zone)
+        sleep = asleep(cluster.wish(proc, "Requirements"), ad, now, look.zone)
         if sleep is not None:
             found.asleep += number
             if sleep.until is not None:

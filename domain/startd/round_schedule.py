@@ -1,0 +1,162 @@
+"""When the policy of each machine is due.
+
+Rounds lie on a grid of each machine's own (``policy_rounds``). In the real world each of its instants is a round, since
+the sensors may say something else at any moment. In a simulated world only those are held in which a rule may hold:
+after whatever happened to a machine, ``next_policy_change`` tells for each of its slots from when on that may be. Both
+see the same: what the world says at an instant of the grid comes before its round, what the pool makes of it and what
+is asked of it then comes behind.
+
+Which rounds were held is of the process: one in which no rule holds leaves no event. A pool that is started asks all of
+its machines' policies at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from ..decision.moment import Moment
+from ..events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotTransitioned
+from ..ports.effects import BENCHMARKING
+from ..state.agenda import Agenda
+from ..state.job_procs import job_procs
+from ..state.state import Machine, State
+from .next_change import next_policy_change
+from .policy_rounds import drain_can_advance, interval, next_round
+from .settings import setting
+from .slot_policy import SlotPolicy
+
+
+@define
+class RoundSchedule:
+    """The agenda of rounds, by the machines' names."""
+
+    _agenda: Agenda[str] = field(factory=Agenda)
+    _looked: int = 0  #: the instant up to which every round that was due has been held
+    _woken_by_world: bool = False  #: whether what is decided next is what the world said at this instant
+    _held: dict[str, int] = field(factory=dict)  #: when each machine's last round was
+    _apart: dict[str, int] = field(factory=dict)  #: how far apart each machine's rounds were at the last planning
+    _horizons: dict[str, dict[str, int | None]] = field(factory=dict)
+    _stale: dict[str, set[str] | None] = field(factory=dict)
+    """The machines of which something has changed, with the slots that it changed; None: all."""
+
+    # What happens
+
+    def note(self, state: State, events: Iterable[Event]) -> None:
+        """Take in events that have been folded."""
+        for event in events:
+            if isinstance(event, SlotEvent):
+                # One slot of a machine at a time may run benchmarks.
+                alone = isinstance(event, SlotTransitioned) and BENCHMARKING in (event.source, event.target)
+                self._slot(state, event.slot, together=alone)
+            elif isinstance(event, MachineEvent):
+                self._stale[event.machine] = None
+            elif isinstance(event, ClusterEvent):
+                self._jobs(state, event)
+
+    def _jobs(self, state: State, event: ClusterEvent) -> None:
+        """Something is new of these jobs, which the policies of their slots may read."""
+        slot = getattr(event, "slot", "")
+        if slot:
+            self._slot(state, slot)
+            return
+        cluster, ranges = job_procs(event) or (0, ())
+        if sum(last - first + 1 for first, last in ranges) > len(state.activations):
+            running = [each for each in state.activations.values() if each.cluster == cluster]
+        else:
+            procs = (proc for first, last in ranges for proc in range(first, last + 1))
+            found = (state.by_job.get((cluster, proc)) for proc in procs)
+            running = [each for each in found if each is not None]
+        for activation in running:
+            if activation.slot:
+                self._slot(state, activation.slot)
+
+    def _slot(self, state: State, name: str, together: bool = False) -> None:
+        slot = state.slots.get(name)
+        machine = slot.machine if slot is not None else name.partition("@")[2]
+        known = self._stale.setdefault(machine, set())
+        if together:
+            self._stale[machine] = None
+        elif known is not None:
+            known.add(name)
+
+    def held(self, machines: Iterable[str], now: int) -> None:
+        """Take in that these machines' rounds were held."""
+        for name in machines:
+            self._held[name] = now
+            self._stale[name] = None
+
+    # What is asked
+
+    def next(self, look: Moment) -> int | None:
+        """Return the instant of the next round of any machine; None: there will be none."""
+        if look.simulated:
+            self._stale.update(dict.fromkeys(look.changed_machines()))
+        for name in look.state.machines.keys() - self._apart.keys():
+            self._stale[name] = None
+        for name in list(self._stale):
+            machine = look.state.machines.get(name)
+            self._agenda.note(name, None if machine is None else self._first(look, machine))
+            if machine is None:
+                self._apart.pop(name, None)
+                self._horizons.pop(name, None)
+        self._stale.clear()
+        return self._agenda.next()
+
+    def due(self, look: Moment) -> tuple[str, ...]:
+        """Return the machines whose round is due by now."""
+        self.next(look)
+        return tuple(self._agenda.take(look.now))
+
+    def wait_is_over(self, look: Moment, woken: bool) -> None:
+        """Take in that the pool has waited until now; ``woken``: something came in, or is due, and is decided next."""
+        self._woken_by_world = woken
+        if not woken:
+            self._looked = look.now
+
+    def due_at_once(self, look: Moment) -> tuple[str, ...]:
+        """Return the machines whose round, of the grid that was in force when this instant came, is due at this very
+        instant because of what the world has just said, as if it had been due all along."""
+        if not self._woken_by_world:
+            return ()
+        self._woken_by_world = False
+        state, now = look.state, look.now
+        for name in self._stale if look.simulated and self._looked < now else ():
+            machine = state.machines.get(name)
+            if machine is None or next_round(machine, self._apart.get(name, now), now - 1) != now:
+                continue
+            if self._held.get(name) != now and self._something(look, machine) == now:
+                self._agenda.note(name, now)
+        self._looked = now
+        return tuple(name for name in self._agenda.take(now) if name in state.machines)
+
+    def _first(self, look: Moment, machine: Machine) -> int | None:
+        """Return the first instant of the machine's grid at which something may happen."""
+        apart = self._apart[machine.name] = interval(look.state, machine)
+        last = max(self._held.get(machine.name, machine.joined), self._looked)
+        if not look.simulated:
+            return next_round(machine, apart, last)
+        earliest = self._something(look, machine)
+        return None if earliest is None else next_round(machine, apart, max(last, earliest - 1, look.now - 1))
+
+    def _something(self, look: Moment, machine: Machine) -> int | None:
+        """Return the first instant at which a round may change anything; None: there is none."""
+        return look.now if drain_can_advance(machine) else self._horizon(look, machine)
+
+    def _horizon(self, look: Moment, machine: Machine) -> int | None:
+        state = look.state
+        known = self._horizons.setdefault(machine.name, {})
+        changed = self._stale.get(machine.name)
+        readings = look.sense(machine.name)
+        shared = readings.load > readings.pool_load  # the owner's load goes where the slots' states say
+        together = shared or machine.drain is not None or bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
+        if changed is None or together:
+            known.clear()
+        context = look.context()
+        for name, slot in machine.slots.items():
+            if name not in known or (changed is not None and name in changed):
+                known[name] = next_policy_change(SlotPolicy(state, slot, look.sense, look.now, context, look.caches))
+        for name in [name for name in known if name not in machine.slots]:
+            del known[name]
+        return min((when for when in known.values() if when is not None), default=None)

@@ -1,0 +1,188 @@
+"""Property: what is due by itself is state. A copy of a state decides what the state does. A pool that is killed after
+it planned something, and folds its log again, does it at the same instant. So does a pool that looks at every round of
+its machines in place of jumping from change to change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.stores.opening import open_log
+from poolbook.domain import events as e
+from poolbook.domain.events import Event
+from poolbook.domain.ports.sensor_readings import Readings
+from poolbook.domain.state.agenda import Agenda
+from poolbook.replay.virtual_world import EPOCH, SECOND, Behaviour
+
+from .pools import TestPool
+
+NOW = EPOCH // SECOND
+INSTANTS = st.none() | st.integers(0, 9)
+OPERATIONS = st.tuples(st.sampled_from(["note", "note_earlier", "take", "due"]), st.integers(0, 4), INSTANTS)
+
+
+@given(st.lists(OPERATIONS))
+def test_an_agenda_has_the_last_instant_that_was_noted_of_each_key(
+    operations: list[tuple[str, int, int | None]],
+) -> None:
+    agenda, model = Agenda[int](), dict[int, int]()
+    for name, key, instant in operations:
+        at = instant or 0
+        if name == "note":
+            agenda.note(key, instant)
+            model.pop(key, None)
+            if instant is not None:
+                model[key] = instant
+        elif name == "note_earlier":
+            agenda.note_earlier(key, instant)
+            if instant is not None:
+                model[key] = min(instant, model.get(key, instant))
+        else:
+            expected = sorted(key for key, due in model.items() if due <= at)
+            assert getattr(agenda, name)(at) == expected
+            if name == "take":
+                model = {key: due for key, due in model.items() if due > at}
+        assert agenda.next() == min(model.values(), default=None)
+        assert set(agenda) == set(model)
+        assert copy.deepcopy(agenda).next() == agenda.next()
+
+
+# A pool that is killed in between
+
+
+def pool_of(jobs: int = 0, steady: bool = True, behave: Behaviour | None = None, **attributes: str) -> TestPool:
+    pool = TestPool(behave=lambda launch: behave or Behaviour(20.0, grace=None), steady=steady)
+    pool.machine(static=2)
+    if jobs:
+        pool.submit(jobs, **attributes)
+    return pool
+
+
+def again(pool: TestPool) -> None:
+    """Kill the pool's process; another folds the log, and the jobs run on."""
+    pool.engine = Engine(pool.log, pool.world)
+    pool.engine.load()
+
+
+def steps(pool: TestPool) -> list[Event]:
+    """Return what became of jobs and slots, without what led to each: a pool that was begun again counts anew."""
+    kinds = (
+        e.JobActivated, e.JobExited, e.JobCooledDown, e.JobsDeferred, e.JobsTransitioned, e.JobSignalled,
+        e.SlotTransitioned, e.ClaimMade, e.ClaimEnded, e.DefragPolled,
+    )  # fmt: skip
+    return [(type(one).__name__, one.at, one.cause, one.stream) for one in pool.events() if isinstance(one, kinds)]  # type: ignore[misc]
+
+
+def desktop(steady: bool) -> TestPool:
+    pool = TestPool(steady=steady)
+    pool.world.set_readings("h", Readings(last_input=EPOCH - 5 * SECOND))
+    pool.machine(static=1, Start="KeyboardIdle > 60")
+    pool.submit(1)
+    return pool
+
+
+STAYS = "time() - CompletionDate < 130"
+STORIES: dict[str, Callable[[bool], TestPool]] = {
+    "a round of a machine's policy": desktop,
+    "a job's periodic policy": lambda steady: pool_of(
+        3, steady, PeriodicHold=f"time() > {NOW + 70}", Requirements="false"
+    ),
+    "the policy of a job that runs": lambda steady: pool_of(
+        2, steady, Behaviour(900.0, grace=None), PeriodicRemove=f"time() > {NOW + 70}"
+    ),
+    "a job that stays behind its end": lambda steady: pool_of(2, steady, LeaveJobInQueue=STAYS),
+    "a job that sleeps until its time": lambda steady: pool_of(1, steady, DeferralTime=f"{NOW + 100}",
+        Requirements=f"time() >= {NOW + 70}"),
+    "a schedule": lambda steady: pool_of(1, steady, CronMinute='"*/2"', DeferralWindow="30", OnExitRemove="false"),
+    "a pause behind a start that failed": lambda steady: pool_of(3, steady, Behaviour(failure="no disk")),
+    "a time to end": lambda steady: pool_of(1, steady, Behaviour(900.0), PeriodicRemove=f"time() > {NOW + 50}"),
+    "a job of the local universe": lambda steady: pool_of(1, steady, JobUniverse="12",
+        Requirements=f"time() >= {NOW + 70}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("step", [1, 7, 23, 61])
+@pytest.mark.parametrize("story", STORIES)
+def test_a_pool_that_is_killed_between_planning_and_doing_does_it_in_time(story: str, step: int) -> None:
+    through, killed = STORIES[story](True), STORIES[story](True)
+    through.advance(360)
+    begun = killed.world.clock
+    while killed.world.clock < begun + 360 * SECOND:
+        killed.advance(min(step, 360 - (killed.world.clock - begun) // SECOND))
+        again(killed)
+    assert steps(killed) == steps(through)
+    assert len(steps(through)) > 2
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_virtual_time_does_what_every_round_does(story: str) -> None:
+    jumping, looking = STORIES[story](True), STORIES[story](False)
+    jumping.advance(360)
+    looking.advance(360)
+    assert steps(jumping) == steps(looking)
+
+
+# A copy
+
+
+ACTS = st.one_of(
+    st.tuples(st.just("wait"), st.sampled_from(["1", "19", "60", "61"])),
+    st.tuples(st.just("submit"), st.sampled_from(["1", "3"])),
+    st.tuples(
+        st.sampled_from(["hold", "release", "remove", "vacate"]), st.sampled_from(["1.0", "1.1", "2.0", "1", "2"])
+    ),
+    st.tuples(st.just("edit"), st.sampled_from(["1.0", "2.0"])),
+)
+
+
+def play(pool: TestPool, acts: list[tuple[str, str]]) -> None:
+    for name, what in acts:
+        if name == "wait":
+            pool.advance(int(what))
+        elif name == "submit":
+            pool.submit(int(what), PeriodicHold="time() - EnteredCurrentStatus > 90", LeaveJobInQueue=STAYS)
+        elif name == "edit":
+            pool.edit(what, Wanted="true")
+        else:
+            pool.act(name, what)
+
+
+def fork(pool: TestPool, copied: bool) -> TestPool:
+    """Return another pool with the same log and world; with `copied`, its state is a copy, else it folds the log."""
+    log = open_log("memory:", create=True)
+    log.append(pool.events(), 0)
+    other = copy.copy(pool)
+    other.log, other.world = log, copy.deepcopy(pool.world)
+    other.engine = Engine(log, other.world)
+    if copied:
+        other.engine._state, other.engine._stale = copy.deepcopy(pool.state), False
+        other.engine._serial = pool.engine._serial
+    return other
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(ACTS, max_size=8))
+def test_a_copy_of_a_state_decides_what_the_state_decides(acts: list[tuple[str, str]]) -> None:
+    pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
+    play(pool, acts)
+    other = fork(pool, copied=True)
+    assert other.engine.next_wake() == pool.engine.next_wake()
+    for one in (pool, other):
+        one.advance(400)
+    assert other.events() == pool.events()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(ACTS, max_size=8))
+def test_agendas_that_are_planned_of_the_log_do_what_those_do_that_were_kept(acts: list[tuple[str, str]]) -> None:
+    pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
+    play(pool, acts)
+    other = fork(pool, copied=False)
+    for one in (pool, other):
+        one.advance(400)
+    assert steps(other) == steps(pool)
