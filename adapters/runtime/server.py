@@ -260,9 +260,9 @@ class Server:
     # Serving
 
     def begin(self) -> None:
-        """Listen to clients, bring the log's subscribers up to date, recover running jobs, and start idle ones. The
-        pool's configuration is in the log by then: a client that reads it finds it there."""
-        self._listen()
+        """Bring the log's subscribers up to date, recover running jobs, start idle ones, and listen to clients: whoever
+        is let in is answered at once. The pool's configuration is in the log by then: a client that reads it finds it
+        there."""
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         self.engine.subscribe(lambda first, events: self._ahead.follow(events))
@@ -272,6 +272,7 @@ class Server:
             now = self.world.now()
             self.engine.handle([s.Ended(f"lost-{key}", key, now, lost=True) for key in self._lost])
         self.engine.recover()
+        self._listen()
 
     def _strangers(self, here: str, lost: bool) -> list[str]:
         """Return the activations that another machine or folder started and this one does not know. Raise `LogError` if
