@@ -20,6 +20,7 @@ from ..domain.state.settings import UID_DOMAIN, as_founded
 from ..domain.state.slot_attributes import SlotAd
 from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined, merged, moved
 from ..domain.state.state import Machine, Slot
+from ..domain.state_machines.slot_rows import read_pair
 from .schema import insertion
 
 _settings = msgspec.json.Decoder(dict[str, str]).decode
@@ -66,7 +67,9 @@ def _reported(position: int, event: e.SlotTransitioned) -> Slot:
     of slots whose birth it does not have."""
     name = SlotName.parse(event.slot)
     kind = "dynamic" if name.dynamic else "static"
-    return Slot(event.slot, name.machine or name.slot, kind, "", SlotAd(), event.source, 0, 0, version=position)
+    return Slot(
+        event.slot, name.machine or name.slot, kind, "", SlotAd(), read_pair(event.source), 0, 0, version=position
+    )
 
 
 class SlotsFold:

@@ -14,6 +14,7 @@ from itertools import compress
 from attrs import define, field
 
 from ..events import Ad, Event, Procs
+from ..state_machines.job import JobStatus
 from .job_ad import STATUS_NAMES, STATUS_NUMBERS, TERMINAL, Changes, fold_job
 from .proc_ads import Variants
 
@@ -105,7 +106,7 @@ class Cluster:
     def __contains__(self, proc: object) -> bool:
         return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE
 
-    def status_of(self, proc: int) -> str:
+    def status_of(self, proc: int) -> JobStatus:
         return STATUS_NAMES[self.status[proc]]
 
     def changes(self, proc: int) -> Changes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import get_args
 
 from ..events import (
     Event,
@@ -28,9 +29,10 @@ from ..events import (
 )
 from ..state_machines import HTCONDOR_25, LEFT
 from ..state_machines.hold_codes import Why, code_name
+from ..state_machines.job import JobStatus
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
-STATUS_NAMES = {number: name for name, number in STATUS_NUMBERS.items()}
+STATUS_NAMES: dict[int, JobStatus] = dict(enumerate(get_args(JobStatus), 1))
 TERMINAL = frozenset({"Removed", "Completed"})
 """Where a job is at the end of its life, until it leaves the queue."""
 OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")

@@ -10,10 +10,10 @@ from typing import Any
 
 from .. import events as e
 from ..state_machines.hold_codes import EVICTIONS
+from ..state_machines.slot_rows import BORN, read_pair
 from .slot_attributes import SlotAd
 from .state import Activation, Claim, Drain, Machine, Slot
 
-BIRTH = "Owner/Idle"
 """The state and activity in which every slot begins."""
 SUSPENDED = "Claimed/Suspended"
 PREEMPTING = "Preempting/"
@@ -110,7 +110,7 @@ MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {
 
 def created(event: e.SlotCreated, position: int) -> Slot:
     return Slot(
-        event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), BIRTH, event.at, event.at,
+        event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), BORN, event.at, event.at,
         version=position,
     )  # fmt: skip
 
@@ -133,7 +133,7 @@ def moved(slot: Slot, event: e.SlotTransitioned, position: int, user: str) -> No
         slot.entered_state = event.at
         slot.destination = ""
     slot.entered_activity = event.at
-    slot.state_activity = event.target
+    slot.state_activity = read_pair(event.target)
 
 
 def ad_changed(slot: Slot, event: e.SlotAdChanged, position: int, user: str) -> None:

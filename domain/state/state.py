@@ -14,6 +14,8 @@ from attrs import define, field
 from ..events import Ad, GroupQuota, MailDue, Unmatched
 from ..names import AccountName
 from ..state_machines import MANUAL, Dialect, match_state
+from ..state_machines.slot_rows import Activity, StateActivity
+from ..state_machines.slot_rows import State as SlotState
 from .agenda import Agendas
 from .caches import ChangeLog
 from .cluster import IDLE, Cluster
@@ -168,7 +170,7 @@ class Slot:
     kind: str  #: static, partitionable or dynamic
     parent: str  #: the slot that a dynamic one was carved from (empty: none)
     ad: SlotAd  #: its own ad, without what its claim, its machine and the time make of it
-    state_activity: str  #: its state and activity, as Claimed/Busy
+    state_activity: StateActivity  #: its state and activity, as Claimed/Busy
     entered_state: int  #: when it came to its state
     entered_activity: int  #: when it came to its activity
     claim: Claim | None = None  #: who holds it
@@ -214,12 +216,12 @@ class Slot:
         return match_state(self.state_activity, self.destination)
 
     @property
-    def state(self) -> str:
-        return self.state_activity.partition("/")[0]
+    def state(self) -> SlotState:
+        return self.state_activity.partition("/")[0]  # type: ignore[return-value]
 
     @property
-    def activity(self) -> str:
-        return self.state_activity.partition("/")[2]
+    def activity(self) -> Activity:
+        return self.state_activity.partition("/")[2]  # type: ignore[return-value]
 
 
 @define

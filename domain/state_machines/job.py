@@ -7,7 +7,7 @@ Unsubmitted and ends in Left, which no ad shows. The code of an eviction decides
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, get_args
 
 from .rows import changed, table
 
@@ -16,9 +16,10 @@ UNSUBMITTED: Final = "Unsubmitted"
 LEFT: Final = "Left"
 """Out of the queue, in the history; no status."""
 
-_STATUSES: Final = ("Idle", "Running", "Removed", "Completed", "Held", "TransferringOutput", "Suspended")
-JOB_STATUS_NUMBERS: Final = {status: number for number, status in enumerate(_STATUSES, 1)}
-"""Status -> JobStatus, as the manual lists them."""
+ManualStatus = Literal["Idle", "Running", "Removed", "Completed", "Held", "TransferringOutput", "Suspended"]
+"""The statuses in the order of their numbers (JobStatus), as the manual lists them."""
+JobStatus = Literal[ManualStatus, "Failed", "Blocked", "Preparing"]
+JOB_STATUS_NUMBERS: Final[dict[str, int]] = {name: at for at, name in enumerate(get_args(ManualStatus), 1)}
 JOB_STATUS_NUMBERS_HTCONDOR_25: Final = JOB_STATUS_NUMBERS | {"Failed": 8, "Blocked": 9, "Preparing": 10}
 
 JOB: Final = table("job")

@@ -8,7 +8,7 @@ Preempting, where WANT_VACATE chooses between two activities.
 from __future__ import annotations
 
 from string import ascii_lowercase
-from typing import Final
+from typing import Final, Literal, cast, get_args
 
 from .rows import Row, changed, table
 
@@ -24,14 +24,19 @@ BACKFILL_IDLE: Final = "Backfill/Idle"
 BACKFILL_BUSY: Final = "Backfill/Busy"
 BACKFILL_KILLING: Final = "Backfill/Killing"
 
-STATES: Final = ("Owner", "Unclaimed", "Matched", "Claimed", "Preempting", "Backfill", "Drained")
-
-STATE_ACTIVITIES: Final = (
+State = Literal["Owner", "Unclaimed", "Matched", "Claimed", "Preempting", "Backfill", "Drained"]
+Activity = Literal["Idle", "Benchmarking", "Busy", "Suspended", "Retiring", "Vacating", "Killing", "Cleaning"]
+ManualPair = Literal[
     "Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Matched/Idle", "Claimed/Idle", "Claimed/Busy",
     "Claimed/Suspended", "Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing",
     "Backfill/Idle", "Backfill/Busy", "Backfill/Killing", "Drained/Idle", "Drained/Retiring",
-)  # fmt: skip
+]  # fmt: skip
 """The manual's 15 pairs."""
+StateActivity = Literal[ManualPair, "Claimed/Cleaning", "Owner/Retiring", "Deleted"]
+"""Those of HTCondor 25, too."""
+
+STATES: Final = get_args(State)
+STATE_ACTIVITIES: Final = get_args(ManualPair)
 
 
 class SlotRow:
@@ -111,6 +116,11 @@ NUMBERED: Final = _named(table("slot"))
 DIFFERENT: Final = _named(table("slot, htcondor-25"))
 NUMBERED_HTCONDOR_25: Final = tuple(sorted(changed(NUMBERED, DIFFERENT), key=_order))
 """The manual's rows, changed where the startd of HTCondor 25 differs, and those beyond."""
+
+
+def read_pair(text: str) -> StateActivity:
+    """Return what an event names as state and activity. It is not checked: the tables judge it."""
+    return cast(StateActivity, text)
 
 
 def state(pair: str) -> str:

@@ -19,6 +19,7 @@ from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.slot_attributes import SlotAd
 from poolbook.domain.state.state import Activation, Claim, Machine, Slot, State
+from poolbook.domain.state_machines.slot_rows import read_pair
 
 from ..conformance.golden_traces import trace
 from ..conformance.trace_files import TraceFiles
@@ -60,7 +61,7 @@ def state_of(ads: list[Ad], jobs: Any, shifts: tuple[int, ...], idle_since: int)
     state = State(at=now * SECOND, machines={"h": machine})
     for ad, shift in zip(ads, shifts, strict=True):
         name, state_activity = unquoted(ad["Name"]), f"{unquoted(ad['State'])}/{unquoted(ad['Activity'])}"
-        slot = Slot(name, "h", "static", "", SlotAd(ad), state_activity, 0, 0)
+        slot = Slot(name, "h", "static", "", SlotAd(ad), read_pair(state_activity), 0, 0)
         if "JobId" in ad and "JobStart" in ad:
             began = (now - whole(ad, "TotalJobRunTime") + shift) * SECOND
             promised = 600 if ad["MachineMaxVacateTime"] == "10 * 60" else whole(ad, "MachineMaxVacateTime")

@@ -15,6 +15,7 @@ from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.slot_attributes import SlotAd
 from poolbook.domain.state.state import Claim, Drain, Machine, Slot, State
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Dialect
+from poolbook.domain.state_machines.slot_rows import read_pair
 
 from ..together import together
 
@@ -81,7 +82,17 @@ def published(
     machine = Machine("h", {}, 0, shutdown="Fast" if shutdown else "")
     if drain is not None:
         machine.drain = Drain(1, "Graceful", "Graceful", 0, start=drain)
-    slot = Slot("slot1@h", "h", "static", "", SlotAd(ad), f"{state}/Idle", 0, 0, public={"KeyboardIdle": IDLE[willing]})
+    slot = Slot(
+        "slot1@h",
+        "h",
+        "static",
+        "",
+        SlotAd(ad),
+        read_pair(f"{state}/Idle"),
+        0,
+        0,
+        public={"KeyboardIdle": IDLE[willing]},
+    )
     slot.waiting = Claim("c", "bob@h", 0, 0) if waits else None
     machine.slots[slot.name] = slot
     pool = State(dialect=dialect, machines={"h": machine}, slots={slot.name: slot})
