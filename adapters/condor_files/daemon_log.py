@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 from attrs import frozen
 
 from ...domain.events import DaemonReported, Event, JobReported
+from ...domain.names import JobId
 from .log_lines import GAP, LogLines
 from .reader import SourceFile, State, without_secrets
 
@@ -110,10 +111,10 @@ class DaemonLog:
 
     def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         """Report something of a job: the one that the message names, or `job`."""
-        cluster, _, proc = (job or said["job"]).partition(".")
+        cluster, proc = JobId.parse(job or said["job"])
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
         place = self.source.place(said.line)
-        self._events.append(JobReported(said.at, "reported", place, int(cluster), int(proc), what, facts))
+        self._events.append(JobReported(said.at, "reported", place, cluster, proc, what, facts))
 
     # -- The daemon's start and end
 

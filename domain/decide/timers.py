@@ -8,6 +8,7 @@ backfill client has to end. What else is due by itself is in ``agenda``.
 from __future__ import annotations
 
 from ..decision.draft import Draft
+from ..names import JobId
 from ..schedd import cool_down
 from ..schedd.cool_down import SECOND
 from ..schedd.deferred_starts import deferral_over
@@ -78,8 +79,7 @@ def fire_timers(draft: Draft) -> None:
         elif what == "match" and (name in state.matched or name in state.destined) and slot is not None:
             void(draft, slot, "match_timeout")
         elif what == "cool-down":
-            number, _, proc = name.partition(".")
-            cool_down.end(draft, int(number), int(proc))
+            cool_down.end(draft, *JobId.parse(name))
         elif what == "client" and name in state.clients:
             backfill_client.end(draft, state.machines[name], "kill_timeout")
         elif what == "lease" and name in state.silent_claims and slot is not None:

@@ -59,7 +59,7 @@ def note_rejections(state: State, jobs: Iterable[str]) -> None:
     """Why jobs like these got nothing is another thing than before."""
     whose: dict[str, None] = {}
     for job in jobs:
-        number = int(job.partition(".")[0])
+        number = JobId.parse(job).cluster
         state.rejection_changes.append((number, job))
         cluster = state.clusters.get(number)
         if cluster is not None:

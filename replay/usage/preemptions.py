@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from attrs import define, evolve, field, frozen
 
 from ...domain import events as e
-from ...domain.names import SlotName
+from ...domain.names import JobId, SlotName
 from ...domain.ports.log import Log
 from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES
@@ -181,8 +181,7 @@ class _Reader:
             elif used == OPEN:
                 self._slot(wanted.slot or run.slot).open.append(number)
             return
-        cluster, _, proc = run.job.partition(".")
-        whom = self.askers.get((int(cluster), int(proc)), "") or WHOM.get(run.cause.name, "")
+        whom = self.askers.get(JobId.parse(run.job), "") or WHOM.get(run.cause.name, "")
         used = NONE
         if run.cause is CAUSES["drained"]:
             who = self.drains.get(run.machine, "")

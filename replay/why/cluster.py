@@ -7,6 +7,7 @@ from datetime import tzinfo
 from itertools import zip_longest
 
 from ...domain import events as e
+from ...domain.names import JobId
 from ...domain.ports.log import Log
 from ...domain.state_machines import HTCONDOR_25
 from ..forensics.daemon_tables import NotKnown, queue
@@ -156,7 +157,7 @@ def _take_runs(log: Log, cluster: int, at: int | None, found: Outcomes, records:
     if not set(_OPEN) & set(found.status.values()):
         return
     for run in job_runs(log, cluster, None, at):
-        proc = int(run.job.partition(".")[2])
+        proc = JobId.parse(run.job).proc
         logged = [one for one in records.get(proc, ()) if isinstance(one.event, e.JobLogged)]
         runs = found.status.get(proc) in ("running", "suspended")
         last = max((one.at for one in logged if not runs or one.what == BEGIN), default=0)

@@ -13,6 +13,7 @@ from attrs import define, evolve, field
 
 from ...domain import events as e
 from ...domain.classad import ClassAdSyntaxError, parse, unparse
+from ...domain.names import JobId
 from ...domain.negotiator.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.state.proc_ads import Variants
 from ..narration.rejection_words import (
@@ -125,7 +126,7 @@ class Refusals:
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
-        significant, submitted = _significant(ad), self._submitted.get(int(job.partition(".")[0]))
+        significant, submitted = _significant(ad), self._submitted.get(JobId.parse(job).cluster)
         mine = ("", submitted.submitter if submitted is not None else "")
         found = [
             known
