@@ -25,8 +25,8 @@ from ..domain.ports.stimuli import (
 )
 from ..domain.ports.world import ClientLaunch, How, Launch, Mail
 from ..domain.state.job_ad import unquoted
+from ..domain.units import SECOND
 
-SECOND = 1_000_000
 EPOCH = 1_800_000_000 * SECOND  #: default start of a virtual clock: January 2027
 
 

@@ -58,6 +58,7 @@ OF_RECORDS = (
     "domain.ports.log",
     "domain.state_machines",
     "domain.suggestions",
+    "domain.units",
     "replay.audit_result",
     "replay.forensics",
     "replay.listing",

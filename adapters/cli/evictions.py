@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ...domain.units import SECOND
 from ...replay.narration.wording import counted, in_part, instant, interval
-from ...replay.runs.run import SECOND
 from ...replay.usage import evictions
 from ...replay.usage.run_columns import of_unknown
 from ..condor_tools.cells import length_of

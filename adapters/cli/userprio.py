@@ -10,6 +10,7 @@ from json import dumps
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...domain.units import DAY, SECOND
 from ..bounded_text import read_text
 from ..condor_tools.cells import Setting, date, length
 from ..condor_tools.formats import (
@@ -155,8 +156,6 @@ def _value(command: Command, given: Given, edit: _Edit) -> int | float:
     return value
 
 
-_DAY = 86400
-
 COMMAND = command_table("userprio")
 
 
@@ -216,7 +215,7 @@ def _since(query: Query, setting: Setting) -> float | None:
         return None
     given = query.arguments.last("activefrom", "allusers")
     if given is None:
-        return setting.now - _DAY
+        return setting.now - DAY
     day = _date(query.arguments)
     return None if day is None else day.replace(tzinfo=setting.timezone).timestamp()
 
@@ -297,9 +296,6 @@ def slot_list(slots: Sequence[tuple[str, int]], setting: Setting) -> Iterator[st
     yield f"Number of Resources Used: {len(slots)}\n"
 
 
-_SECOND = 1_000_000
-
-
 def read_file(path: str) -> list[Record]:
     """Read the records in a file that condor_userprio -long or `poolbook userprio -long` wrote. Raise `UsageError` if
     it cannot be read, or holds no such ads."""
@@ -367,13 +363,13 @@ def _answered(query: Query, queries: Queries, here: Setting) -> Iterator[str]:
         at = instant_of("userprio", query.arguments, "at", queries.log)
     whose = "" if queries.imported else queries.negotiator(query.arguments.value("name"))
     if query.holder:
-        slots = [(name, since // _SECOND) for name, since in queries.claims_of(query.holder, at)]
-        return slot_list(slots, here if at is None else here._replace(now=at // _SECOND))
+        slots = [(name, since // SECOND) for name, since in queries.claims_of(query.holder, at)]
+        return slot_list(slots, here if at is None else here._replace(now=at // SECOND))
     if queries.imported:
         found = _imported(queries, here, at)
     else:
         found = queries.accounting(here.now, at, whole=query.whole, negotiator=whose)
-    return render(found.records, query, here if found.at is None else here._replace(now=found.at // _SECOND))
+    return render(found.records, query, here if found.at is None else here._replace(now=found.at // SECOND))
 
 
 def _imported(queries: Queries, here: Setting, at: int | None) -> AccountantRecords:

@@ -11,6 +11,7 @@ from datetime import datetime, tzinfo
 from typing import Final, NamedTuple
 
 from ...domain.state.accounting_groups import NO_GROUP
+from ...domain.units import HOUR
 from ..condor_tools.cells import LAST_YEAR, date
 from ..condor_tools.layout import Column, Layout, laid_out
 from ..runtime.accounting_records import Record, number
@@ -40,7 +41,6 @@ _LEAST_NAME, _WIDEST_NAME = 10, 99
 _NEVER = -1.0
 _ENDLESS = 3.40282001e38
 _FAR = 3.4028234663852886e38
-_HOUR = 3600
 
 
 class Wanted(NamedTuple):
@@ -143,7 +143,7 @@ def _order(line: _Line, group: int, details: frozenset[str], keyed: bool) -> flo
     if "priority" in details and keyed:
         return line.number("GroupSortKey")
     if "priority" not in details and details & USAGE:
-        return line.number("WeightedAccumulatedUsage") / _HOUR
+        return line.number("WeightedAccumulatedUsage") / HOUR
     if not group:
         return _FAR
     return line.number("Priority") if "priority" in details else float(group)
@@ -381,9 +381,9 @@ COLUMNS: tuple[_Column, ...] = (
     ),
     _Column(
         "usage", 12, "Total Usage", "(wghted-hrs)",
-        lambda line, _, width: _real(line.number("WeightedAccumulatedUsage") / _HOUR, width, 2),
+        lambda line, _, width: _real(line.number("WeightedAccumulatedUsage") / HOUR, width, 2),
         lambda lines, _, width: _real(
-            sum(line.number("WeightedAccumulatedUsage") for line in lines) / _HOUR, width, 2
+            sum(line.number("WeightedAccumulatedUsage") for line in lines) / HOUR, width, 2
         ),
     ),
     _Column(

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cache
 from typing import Final, NamedTuple
 
+from ...domain.units import DAY
+
 KNOWN: Final = (
     "%m/%d/%y %H:%M:%S",
     "%m/%d %H:%M:%S",
@@ -28,7 +30,6 @@ KNOWN: Final = (
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _BACK = 60_000_000  #: a clock set back by up to this (microseconds) in the repeated hour does not begin its second pass
-_DAY = 86_400
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 # directive -> (pattern, field; "": ignored)
@@ -147,14 +148,14 @@ class LogClock:
                 continue
         if not found_ones:
             raise ValueError(f"no such time: {stamp!r}")
-        latest, earliest = (self.limit + _DAY) * 1_000_000, self.last - _DAY * 1_000_000
+        latest, earliest = (self.limit + DAY) * 1_000_000, self.last - DAY * 1_000_000
         possible = [at for at in found_ones if at <= latest] or found_ones
         return next((at for at in possible if at >= earliest), possible[0])
 
     def _years(self) -> list[int]:
         """Return the possible years of a time that lacks one, most likely first. That is the first one not before the
         time before; without that, the last one not after the file's modification."""
-        latest = datetime.fromtimestamp(max(self.limit, 0) + _DAY, self.zone).year
+        latest = datetime.fromtimestamp(max(self.limit, 0) + DAY, self.zone).year
         if not self.last:
             return [latest, *range(latest - 1, latest - 9, -1)]
         year = (datetime.fromtimestamp(self.last // 1_000_000, self.zone)).year

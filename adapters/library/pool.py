@@ -28,7 +28,8 @@ from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches, ad_of
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
-from ...replay.virtual_world import EPOCH, SECOND, Behave, Behaviour, VirtualWorld, sleeps
+from ...domain.units import SECOND
+from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, sleeps
 from ..machine.host import user_name
 from ..runtime.engine import Engine
 from ..runtime.open_pool import open_pool_log, take_in_turn

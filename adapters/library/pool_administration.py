@@ -21,7 +21,8 @@ from ...domain.state.accounting_groups import group_names
 from ...domain.state.negotiators import as_one, named, short
 from ...domain.state.state import State
 from ...domain.submit.resources import amount
-from ...replay.virtual_world import SECOND, VirtualWorld
+from ...domain.units import SECOND
+from ...replay.virtual_world import VirtualWorld
 from ..machine.detection import equipment_of, machine
 from ..machine.host import host_name
 from ..runtime.configuration import load

@@ -7,7 +7,8 @@ from calendar import timegm
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-_DAY: Final = 86_400
+from ...domain.units import DAY
+
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
@@ -22,7 +23,7 @@ class LocalTime(tzinfo):
     def _instant(self, local: datetime | None) -> int:
         """The instant of a local time: of two the one that its fold says, of none the one behind the gap."""
         wall = _wall(local or _EPOCH)
-        before, behind = (time.localtime(wall + side).tm_gmtoff for side in (-_DAY, _DAY))
+        before, behind = (time.localtime(wall + side).tm_gmtoff for side in (-DAY, DAY))
         found = sorted({wall - east for east in (before, behind) if time.localtime(wall - east).tm_gmtoff == east})
         if not found:
             return wall - before

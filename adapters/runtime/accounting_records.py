@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.negotiator.accounting import LEAST_PRIORITY, Standing, shares, standings, terms
 from ...domain.state.accounting_groups import NO_GROUP, group_names, group_of
+from ...domain.units import SECOND
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -303,9 +304,6 @@ def ad_of(record: Record) -> ClassAd:
     return ad
 
 
-_SECOND = 1_000_000
-
-
 def current_records(views: Views, now: int, *, whole: bool = True, whose: str = "") -> list[Record]:
     """Return the records as of now, in seconds; with `whole`, also fields that no table shows. ``whose``: of several
     negotiators, the one of this name."""
@@ -321,7 +319,7 @@ def current_records(views: Views, now: int, *, whole: bool = True, whose: str = 
     told: Sequence[GroupStanding] = ()
     if has_groups:
         told = _groups(pool.settings, pool.dialect, slots, views.waiting_jobs(), books, now)
-    return _records(books, as_one(pool.settings, whose), since, views.at, cycle, now * _SECOND, told)
+    return _records(books, as_one(pool.settings, whose), since, views.at, cycle, now * SECOND, told)
 
 
 def past_records(log: Log, at: int, *, whole: bool = True, whose: str = "") -> list[Record] | None:
@@ -346,7 +344,7 @@ def past_records(log: Log, at: int, *, whole: bool = True, whose: str = "") -> l
             for cluster in waiting
             if not cluster.local
         ]
-        told = _groups(state.settings, state.dialect.name, slots, jobs, books, at // _SECOND)
+        told = _groups(state.settings, state.dialect.name, slots, jobs, books, at // SECOND)
     accounted = state.accounted.get(whose, 0) if short(whose) else state.priorities_updated_at
     return _records(books, as_one(state.settings, whose), accounted or at, at, cycle, at, told)
 
@@ -404,4 +402,4 @@ def _records(
     rules = terms(settings)
     groups = Groups(group_names(settings), rules.default, told, rules.groups)
     found = standings(submitters, rules, groups.names, accounted, at, now, now)
-    return records(found, groups, accounted // _SECOND, cycle)
+    return records(found, groups, accounted // SECOND, cycle)

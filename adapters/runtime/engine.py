@@ -15,9 +15,9 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, ending
 from ...domain.schedd.policy_times import PolicyPasses
 from ...domain.state.negotiators import named, short
+from ...domain.units import SECOND
 from .log_writer import Answer, LogWriter
 
-SECOND = 1_000_000
 RETRY = SECOND  #: microseconds until what was to be done is tried again after its append has failed
 _NAMES: dict[type[s.Stimulus], str] = {
     s.FireTimers: "tick",

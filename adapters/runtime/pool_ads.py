@@ -17,6 +17,7 @@ from ...domain.classad import ClassAd
 from ...domain.defrag.choice import BADPUT, UNCLAIMED
 from ...domain.defrag.settings import DefragPolicy, policy_in_force
 from ...domain.state.defrag import Defrag
+from ...domain.units import SECOND
 from ..condor_tools.cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
 
 if TYPE_CHECKING:
@@ -225,17 +226,15 @@ def _of_cycle(statistics: dict[str, float], period: int) -> dict[str, float | st
 # AvgDrainingUnclaimedTime is AvgDrainingUnclaimed, MeanDrainedArrived is MeanDrainedArrival (a rate, machines a
 # second).
 
-_SECOND = 1_000_000
-
 
 def statistics(defrag: Defrag, policy: DefragPolicy, now: int) -> dict[str, Any]:
     """Return the attributes at an instant in microseconds, with their values. Times are seconds."""
     present = deepcopy(defrag)
     present.advance(now, policy.interval)
-    lifetime = (now - defrag.since) // _SECOND
+    lifetime = (now - defrag.since) // SECOND
     return {
-        "DaemonStartTime": defrag.since // _SECOND,
-        "DaemonLastReconfigTime": defrag.configured // _SECOND,
+        "DaemonStartTime": defrag.since // SECOND,
+        "DaemonLastReconfigTime": defrag.configured // SECOND,
         "UpdateSequenceNumber": 1 + (lifetime // policy.update_interval if policy.update_interval > 0 else 0),
         "StatsLifetime": lifetime,
         "RecentStatsLifetime": present.span.seconds,
@@ -318,7 +317,7 @@ class _Gathered:
         return list(self.views.slot_ads(self.now, self.timezone))
 
     def schedulers(self) -> list[ClassAd]:
-        lately = recent(self.queries.log, (self.now - WINDOW) * _SECOND)
+        lately = recent(self.queries.log, (self.now - WINDOW) * SECOND)
         return [scheduler_ad(self.pool, self.counts, lately)]
 
     def negotiators(self) -> list[ClassAd]:
@@ -358,7 +357,7 @@ def _since(log: Log) -> int | None:
     from ...domain.events import WriterBegan
 
     began = [event.at for _, event in log.read_stream("pool") if isinstance(event, WriterBegan)]
-    return began[-1] // _SECOND if began else None
+    return began[-1] // SECOND if began else None
 
 
 def recent(log: Log, since: int) -> Recent:

@@ -16,8 +16,9 @@ from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissi
 from ...domain.state_machines.drain import COMPLETIONS
 from ...domain.submit import Facts, NoFiles, from_mapping
 from ...domain.submit.submit_context import SubmitError
+from ...domain.units import SECOND
 from ...replay.scenario import PlayError, ScenarioStep
-from ...replay.scenario.times import SECOND, length
+from ...replay.scenario.times import length
 from ...replay.scenario.verbs import OPTIONS
 from ...replay.virtual_world import CLIENT, Behaviour, Speed
 from ..machine.host import CONDOR_VERSION

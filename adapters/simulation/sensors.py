@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from attrs import define, evolve, field
 
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
+from ...domain.units import SECOND
 from ...replay.scenario import ScenarioStep
 from ...replay.scenario.statements import NEVER
-from ...replay.scenario.times import SECOND, length
+from ...replay.scenario.times import length
 
 _IDLE = ("KeyboardIdle", "ConsoleIdle")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..units import DAY
 from .ad import ClassAd
 from .environment import Ad, Environment
 from .function_registry import Needs, eager, lazy
-from .times import DAY, Calendar, calendar, days_before, format_time, length_parts
+from .times import Calendar, calendar, days_before, format_time, length_parts
 from .tree import Literal
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, low32, to_integer, truncate32
 

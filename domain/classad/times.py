@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ..units import DAY
 from .values import AbsTime, RelTime, from_bytes, low32, to_bytes, truncate32
 
-DAY = 86400
 _DIGITS = "0123456789"
 _BLANKS = " \t\n\r\f\v"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from ..decision.draft import Draft
 from ..names import JobId
 from ..schedd import cool_down
-from ..schedd.cool_down import SECOND
 from ..schedd.deferred_starts import deferral_over
 from ..startd import backfill_client
 from ..startd.job_signals import signal_job
@@ -18,6 +17,7 @@ from ..startd.settings import duration
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, void
 from ..state.state import Activation, State
+from ..units import SECOND
 
 
 def _due(state: State) -> list[tuple[int, str, str]]:

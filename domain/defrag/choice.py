@@ -18,6 +18,7 @@ from ..startd.moment_attributes import unclaimed_in_drains
 from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
 from ..state.state import Machine, State
+from ..units import DAY, HOUR, SECOND
 from .candidates import Questions, SlotAd, number, ranked
 from .settings import DefragPolicy
 
@@ -28,7 +29,6 @@ from .settings import DefragPolicy
 # at all.
 
 BADPUT, UNCLAIMED = "AvgDrainingBadput", "AvgDrainingUnclaimed"
-SECOND = 1_000_000
 
 
 class Cost(NamedTuple):
@@ -83,8 +83,6 @@ def averages(costs: Iterable[Cost]) -> dict[str, float]:
 # So a rate is kept on the average. In the manual's dialect no hour and no day exceeds it besides, whatever was
 # reconfigured or polled late: what the settings in force allow, less what was drained in the hour and the day.
 
-HOUR: Final = 3600
-DAY: Final = 24 * HOUR
 _SLACK: Final = 0.00001
 """What the reference adds to a rate before it takes the whole machines of it."""
 

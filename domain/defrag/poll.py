@@ -25,11 +25,11 @@ from ..startd.draining import (
 )
 from ..state.caches import Caches
 from ..state.state import Machine, State
+from ..units import SECOND
 from .candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
 from .choice import Before, Chosen, Decision, Habits, Spent, choose, draining_costs
 from .settings import DefragPolicy, policy_in_force
 
-SECOND: Final = 1_000_000
 COMPLETION: Final = "resume"
 """What follows a drain when it is complete: the reference asks for DRAIN_RESUME_ON_COMPLETION."""
 

@@ -7,9 +7,8 @@ daemon polls at its start; and a pool that was down has missed its polls.
 from __future__ import annotations
 
 from ..state.state import State
+from ..units import SECOND
 from .settings import policy_in_force
-
-SECOND = 1_000_000
 
 
 def next_poll(state: State) -> int | None:

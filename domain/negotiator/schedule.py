@@ -22,9 +22,9 @@ from attrs import define, field
 from ..events import CycleHeld
 from ..state import negotiators
 from ..state.state import State, Submitter
+from ..units import SECOND
 from .accounting import accounts_of
 
-SECOND: Final = 1_000_000
 SETTLES: Final = 5 * SECOND
 """How far the next cycle on request is from one in which somebody had to go, or whose claim its startd took back (the
 default of NEGOTIATOR_MIN_INTERVAL): who had to go waits again, and may make the other go in turn."""

@@ -20,13 +20,13 @@ from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.negotiators import named, short
 from ..state.settings import super_users
 from ..state.state import Submitter
+from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
 
 NO_LIMIT: Final = -1.0
 """The ceiling of who has none."""
 LONGEST: Final = 10**10
 """Seconds that a lease or an instant may be, at most."""
-_SECOND: Final = 1_000_000
 
 
 class Grant(NamedTuple):
@@ -137,10 +137,10 @@ def _lent_until(draft: Draft, command: SetSubmitter, grant: Grant, running: int)
         raise Refusal(f"a lease of {command.duration} s: a whole number of seconds, from 1 to {LONGEST:,}, is wanted")
     if running:
         raise Refusal(
-            f"{grant.lease} for {command.submitter} is already in effect (expires at {running // _SECOND}): "
+            f"{grant.lease} for {command.submitter} is already in effect (expires at {running // SECOND}): "
             f"`poolbook userprio {grant.cancel} {command.submitter}` calls it off"
         )
-    return draft.now + command.duration * _SECOND
+    return draft.now + command.duration * SECOND
 
 
 def _cancel(draft: Draft, command: SetSubmitter, grant: Grant, running: int) -> None:

@@ -21,8 +21,7 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, whole
 from ..state.settings import seconds_of
-
-SECOND = 1_000_000
+from ..units import SECOND
 
 
 def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:

@@ -28,10 +28,10 @@ from ..startd.evaluation import integer
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
 from ..state.job_ad import DEFERRAL_TIME, quoted, whole
+from ..units import SECOND
 from .crontab import ATTRIBUTES, InvalidCronTab, crontab
 from .waiting_claims import withdraw_better_matches
 
-SECOND: Final = 1_000_000
 NO_TIME: Final = 1
 """The deferral of an activation whose DeferralTime is no time: the first instant there is, which it has missed."""
 INVALID_CRON_SETTINGS: Final = "25"

@@ -20,11 +20,11 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import MANY_RANGES, OVER, Cluster
 from ..state.job_ad import STATUS_NAMES, whole
 from ..state.state import State
+from ..units import SECOND
 from .job_ends import Jobs
 from .job_policy import LEAVE, constant_wish, stays
 
-MICROSECONDS = 1_000_000
-ASKED_EVERY = 60 * MICROSECONDS
+ASKED_EVERY = 60 * SECOND
 """How far apart two askings of one job are, if nothing happens to it: the default of PERIODIC_EXPR_INTERVAL."""
 
 
@@ -82,7 +82,7 @@ def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int 
     change = next_change(asked, ad_of(cluster.attributes(proc)), None, context)
     if change is None:
         return None
-    return now + ASKED_EVERY if change is POLL else max(now + ASKED_EVERY, change * MICROSECONDS)
+    return now + ASKED_EVERY if change is POLL else max(now + ASKED_EVERY, change * SECOND)
 
 
 class StayingJobs:
@@ -97,7 +97,7 @@ class StayingJobs:
         for number, procs in staying(state):
             cluster = state.clusters[number]
             for proc in _members(procs):
-                since = whole(cluster.value(proc, "EnteredCurrentStatus")) * MICROSECONDS
+                since = whole(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
                 context = context_at(state, since, zone, allowance)
                 self._agenda.note((number, proc), asked_again(cluster, proc, since, context))
 

@@ -32,10 +32,10 @@ from ..state.job_ad import STATUS_NUMBERS, whole
 from ..state.job_procs import job_procs
 from ..state.settings import number_of
 from ..state.state import RUNS, Activation, State
+from ..units import SECOND
 from .periodic_policy import EVICT, Question, concerns, questions
 from .policy_kinds import attributes_read, kinds
 
-SECOND: Final = 1_000_000
 KINDS_MOST: Final = 64
 """Jobs of a cluster that differ in what is asked, at most, of each of which it is found out when the time may change
 the answer. Where there are more, all are asked in each pass: by columns that costs less."""

@@ -16,8 +16,9 @@ from ..state.agenda import Agenda
 from ..state.caches import ad_of
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
+from ..units import SECOND
 from .crontab import ATTRIBUTES
-from .deferral import SECOND, asleep, expiry, has_schedule, names_read, timed_parts
+from .deferral import asleep, expiry, has_schedule, names_read, timed_parts
 
 
 @define

@@ -13,9 +13,10 @@ from ..decision.draft import Draft
 from ..events import Ad, BackfillSignalled, BackfillStarted
 from ..state.state import Machine, Slot, State
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
-from .settings import BACKFILL_SYSTEMS, MICROSECONDS, duration, setting
+from ..units import SECOND
+from .settings import BACKFILL_SYSTEMS, duration, setting
 
-STEADY: Final = 300 * MICROSECONDS
+STEADY: Final = 300 * SECOND
 """A client that has run for so long is started again at once (MASTER_RECOVER_FACTOR)."""
 _CONSTANT, _FACTOR, _CEILING = 9, 2, 3600  # seconds, its growth, seconds
 
@@ -85,4 +86,4 @@ def after_end(state: State, machine: Machine, outcome: str, now: int) -> tuple[i
     if not by_itself or not failures or not state.dialect.backs_off_backfill:
         return failures, 0
     seconds = min(_CONSTANT + _FACTOR ** min(failures, 32), _CEILING)
-    return failures, now + seconds * MICROSECONDS
+    return failures, now + seconds * SECOND

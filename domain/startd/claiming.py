@@ -35,6 +35,7 @@ from ..state.state import Slot, State
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING
+from ..units import SECOND
 from . import time_limits
 from .backfill_client import is_in_the_way
 from .draining import accepts_claims
@@ -43,7 +44,7 @@ from .evaluation import attribute_text
 from .job_signals import signal
 from .pslot_preemption import preempt_for_claim
 from .public_ad import PublishedSlots
-from .settings import MICROSECONDS, duration
+from .settings import duration
 from .slot_policy import note_evidence, policy_of
 from .slot_resources import dynamic_name
 from .transitions import (
@@ -267,8 +268,8 @@ def carve_claimable(draft: Draft, parent: Slot, name: str, job: ClassAd) -> Slot
 def _default_lease(draft: Draft, slot: Slot) -> int:
     """Return MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL, in seconds."""
     machine = draft.state.machines.get(slot.machine)
-    missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // MICROSECONDS
-    return missed * duration(draft.state, machine, "ALIVE_INTERVAL") // MICROSECONDS
+    missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // SECOND
+    return missed * duration(draft.state, machine, "ALIVE_INTERVAL") // SECOND
 
 
 def fail_claim(draft: Draft, stimulus: s.FailClaim) -> None:
@@ -363,7 +364,7 @@ def charge_badput(draft: Draft, slot: Slot) -> None:
         and "drained" in claim.marks
         and slot.machine in draft.state.machines
     ):
-        seconds = activation.ran(draft.now) // MICROSECONDS
+        seconds = activation.ran(draft.now) // SECOND
         draft.emit(DrainBadputAdded(*draft.why("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
 
 
@@ -388,7 +389,7 @@ def holder_silent(draft: Draft, stimulus: s.HolderSilent) -> None:
     slot = _slot(draft, stimulus.slot)
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed: nobody's silence matters to it")
-    until = stimulus.heard + lease_of(draft, slot) * MICROSECONDS
+    until = stimulus.heard + lease_of(draft, slot) * SECOND
     draft.emit(ClaimHolderSilent(*draft.why("unheard"), slot.name, slot.claim.id, until))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..state.state import Machine, Slot
-from .settings import MICROSECONDS
+from ..units import SECOND
 from .time_limits import SlotTerms, granted_retirement, vacate_time_within
 
 MOST: Final = 2**31 - 1
@@ -34,9 +34,9 @@ def drain_estimates(machine: Machine, terms: Callable[[Slot], SlotTerms], now: i
     runs = [_run(terms(slot), now) for slot in machine.slots.values() if slot.activation is not None]
     if not runs:
         last = max((slot.vacated for slot in machine.slots.values()), default=0)
-        idle_since = max(machine.joined, last) // MICROSECONDS
+        idle_since = max(machine.joined, last) // SECOND
         return DrainEstimates(0, idle_since, 0, idle_since)
-    second = now // MICROSECONDS
+    second = now // SECOND
     found = (
         sum(run.cores * (run.ran + run.stay) for run in runs),
         second + max(run.stay for run in runs),
@@ -60,5 +60,5 @@ def _run(asked: SlotTerms, now: int) -> _Run:
     assert activation is not None
     ran = activation.ran_seconds(now)
     left = max(0, granted_retirement(asked) - ran)
-    vacate = vacate_time_within(asked, lambda: left * MICROSECONDS) // MICROSECONDS
+    vacate = vacate_time_within(asked, lambda: left * SECOND) // SECOND
     return _Run(int(asked.slot.cores), ran, max(left, vacate), vacate)

@@ -14,9 +14,10 @@ from ..state.accounting_groups import NO_GROUP, assigned_group
 from ..state.caches import Caches
 from ..state.job_ad import unquoted
 from ..state.state import Machine, Slot, State
+from ..units import SECOND
 from .drain_estimates import DrainEstimates
 from .load import load_of
-from .settings import MICROSECONDS, duration, setting
+from .settings import duration, setting
 
 
 @define
@@ -33,7 +34,7 @@ class SlotSnapshot:
 
     @property
     def seconds(self) -> int:
-        return self.now // MICROSECONDS
+        return self.now // SECOND
 
 
 def input_idle(m: SlotSnapshot, console: bool) -> int:
@@ -49,9 +50,9 @@ def last_input(m: SlotSnapshot, console: bool) -> int:
     number = m.slot.ad.get("SlotID", "1")
     if connected and not (number.isdigit() and int(number) <= int(float(connected))):
         boost = duration(m.state, m.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
-        return (began - boost) // MICROSECONDS
+        return (began - boost) // SECOND
     last = m.readings.last_console if console else m.readings.last_input
-    return (began if last is None else last) // MICROSECONDS
+    return (began if last is None else last) // SECOND
 
 
 def latches_cpu_busy(m: SlotSnapshot) -> bool:
@@ -61,7 +62,7 @@ def latches_cpu_busy(m: SlotSnapshot) -> bool:
 
 
 def _busy_time(m: SlotSnapshot) -> int:
-    since = m.slot.busy_since // MICROSECONDS
+    since = m.slot.busy_since // SECOND
     return since if latches_cpu_busy(m) or not since else m.seconds - since
 
 
@@ -85,8 +86,8 @@ def _suspended(m: SlotSnapshot) -> Any:
     if activation is None:
         return None
     if not activation.since:
-        return activation.suspended // MICROSECONDS
-    return m.seconds - (activation.since - activation.suspended) // MICROSECONDS
+        return activation.suspended // SECOND
+    return m.seconds - (activation.since - activation.suspended) // SECOND
 
 
 def _job_id(m: SlotSnapshot) -> Any:
@@ -148,14 +149,14 @@ def _expected(m: SlotSnapshot, name: str) -> int | None:
 
 
 def _instant(at: int) -> int | None:
-    return at // MICROSECONDS if at else None
+    return at // SECOND if at else None
 
 
 def unclaimed_in_drains(m: SlotSnapshot) -> int:
     """Return TotalMachineDrainingUnclaimedTime: core-seconds that the machine's slots spent in Drained."""
     if m.machine is not None and not m.machine.drains:
         return 0
-    return int(sum(slot.drained_until(m.now) for slot in m.state.machine_slots(m.slot))) // MICROSECONDS
+    return int(sum(slot.drained_until(m.now) for slot in m.state.machine_slots(m.slot))) // SECOND
 
 
 TOTALLED = (
@@ -176,12 +177,12 @@ def total_time(m: SlotSnapshot, pair: str) -> int | None:
     if m.slot.state_activity == pair:
         return m.seconds - total_since(m.slot)
     spent = m.slot.spent.get(pair, 0)
-    return spent // MICROSECONDS if spent else None
+    return spent // SECOND if spent else None
 
 
 def total_since(slot: Slot) -> int:
     """Return the second since which the slot would be in its present pair, had it been there without a break."""
-    return (slot.entered_activity - slot.spent.get(slot.state_activity, 0)) // MICROSECONDS
+    return (slot.entered_activity - slot.spent.get(slot.state_activity, 0)) // SECOND
 
 
 Attribute = tuple[str, Callable[[SlotSnapshot], Any]]
@@ -205,8 +206,8 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         # attribute, its value (None: the slot has none now)
         ("State", lambda m: m.slot.state),
         ("Activity", lambda m: m.slot.activity),
-        ("EnteredCurrentState", lambda m: m.slot.entered_state // MICROSECONDS),
-        ("EnteredCurrentActivity", lambda m: m.slot.entered_activity // MICROSECONDS),
+        ("EnteredCurrentState", lambda m: m.slot.entered_state // SECOND),
+        ("EnteredCurrentActivity", lambda m: m.slot.entered_activity // SECOND),
         ("MyCurrentTime", lambda m: m.seconds),
         ("KeyboardIdle", lambda m: input_idle(m, console=False)),
         ("ConsoleIdle", lambda m: input_idle(m, console=True)),
@@ -218,7 +219,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("ClockDay", lambda m: (_local(m) // 86400 + 4) % 7),  # the epoch was a Thursday
         ("CpuBusyTime", _busy_time),
         ("CpuBusyValue", lambda m: int(bool(m.slot.busy_since)) if latches_cpu_busy(m) else None),
-        ("LastBenchmark", lambda m: m.machine.benchmarked // MICROSECONDS if m.machine else 0),
+        ("LastBenchmark", lambda m: m.machine.benchmarked // SECOND if m.machine else 0),
         ("Mips", lambda m: m.machine.benchmarks[0] or None if m.machine else None),
         ("KFlops", lambda m: m.machine.benchmarks[1] or None if m.machine else None),
         ("Rank", lambda m: 0.0 if m.slot.ad.spelling("rank") is None else None),
@@ -237,10 +238,10 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("JobId", _job_id),
         ("GlobalJobId", lambda m: _of_job(m, "GlobalJobId")),
         ("JobUniverse", lambda m: _of_job(m, "JobUniverse")),
-        ("JobStart", lambda m: m.slot.activation.began // MICROSECONDS if m.slot.activation else None),
+        ("JobStart", lambda m: m.slot.activation.began // SECOND if m.slot.activation else None),
         ("TotalJobRunTime", _ran),
         ("TotalJobSuspendTime", _suspended),
-        ("TotalClaimRunTime", lambda m: m.seconds - m.slot.claim.since // MICROSECONDS if m.slot.claim else None),
+        ("TotalClaimRunTime", lambda m: m.seconds - m.slot.claim.since // SECOND if m.slot.claim else None),
         ("PreemptingRank", lambda m: m.slot.waiting.rank if m.slot.waiting else None),
         ("PreemptingUser", _next_user),
         ("PreemptingOwner", _next_user),

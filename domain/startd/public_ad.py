@@ -18,11 +18,12 @@ from ..classad.tree import Literal
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..state.caches import Caches, expression
 from ..state.state import Slot, State
+from ..units import SECOND
 from . import pslot_rollup
 from .drain_estimates import DrainEstimates
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, OF_EVENTS, SlotSnapshot
-from .settings import MICROSECONDS, PRIVATE
+from .settings import PRIVATE
 from .slot_ad import attributes_of_other_slots, drain_start
 from .time_limits import retirement_left
 
@@ -178,7 +179,7 @@ class PublishedSlots:
         """Return the value of an attribute of a dynamic slot, as its parent tells it."""
         key = name.lower()
         if key == pslot_rollup.LEFT:
-            return self.retires_for(slot) // MICROSECONDS
+            return self.retires_for(slot) // SECOND
         found = self.attribute(self.snapshot(slot), key)
         if found is None and key == "name":
             return slot.name

@@ -11,6 +11,7 @@ from typing import Final
 
 from ..state.settings import defaults
 from ..state.state import Machine, State
+from ..units import SECOND
 
 BACKFILL_SYSTEMS: Final = {name: tuple(defaults(f"startd backfill {name}")) for name in ("BOINC", "EXEC")}
 """The backfill systems, each with the settings that say how its client is run."""
@@ -29,8 +30,6 @@ PRIVATE: Final = frozenset(
 )
 """The attributes that the startd keeps to itself, and others that stand in no published ad."""
 
-MICROSECONDS: Final = 1_000_000
-
 
 def setting(state: State, machine: Machine | None, name: str) -> str:
     """Return a setting of a startd: its own, else the pool's, else the default."""
@@ -46,4 +45,4 @@ def duration(state: State, machine: Machine | None, name: str) -> int:
         seconds = float(setting(state, machine, name))
     except ValueError:
         seconds = math.nan
-    return round((seconds if math.isfinite(seconds) else float(SETTINGS[name])) * MICROSECONDS)
+    return round((seconds if math.isfinite(seconds) else float(SETTINGS[name])) * SECOND)

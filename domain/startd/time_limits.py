@@ -20,7 +20,8 @@ from typing import Protocol
 
 from ..state.state import Drain, Slot, State
 from ..state_machines.drain import SCHEDULES
-from .settings import MICROSECONDS, setting
+from ..units import SECOND
+from .settings import setting
 
 FOREVER = 2**31 - 1
 """Seconds that stand for no limit."""
@@ -57,15 +58,15 @@ def retirement_left(policy: SlotTerms) -> int:
     granted = granted_retirement(policy)
     if drain is not None and drain.final:
         granted = 0
-    return max(0, granted * MICROSECONDS - activation.ran(policy.now))
+    return max(0, granted * SECOND - activation.ran(policy.now))
 
 
 def machine_vacate_time(policy: SlotTerms) -> int:
     """Return MachineMaxVacateTime now, in microseconds: the promise to a job that begins."""
     found = policy.number("MachineMaxVacateTime")
     if found is not None:
-        return max(0, found) * MICROSECONDS
-    return round(float(policy.state.settings.get("MachineMaxVacateTime", "600")) * MICROSECONDS)
+        return max(0, found) * SECOND
+    return round(float(policy.state.settings.get("MachineMaxVacateTime", "600")) * SECOND)
 
 
 def vacate_time(policy: SlotTerms) -> int:
@@ -82,7 +83,7 @@ def vacate_time_within(policy: SlotTerms, left: Callable[[], int]) -> int:
     said = next((name for name in ("JobMaxVacateTime", "KillSigTimeout") if policy.job_has(name)), "")
     if not said:
         return machine
-    own = max(0, policy.job_number(said) or 0) * MICROSECONDS  # no number counts as 0
+    own = max(0, policy.job_number(said) or 0) * SECOND  # no number counts as 0
     if own <= machine:
         return own
     return min(own, max(machine, left()))
@@ -149,7 +150,7 @@ def waits_for_activation(policy: SlotTerms) -> bool:
     claim = policy.slot.claim
     machine = policy.state.machines.get(policy.slot.machine)
     delay = float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY"))
-    return claim is not None and policy.now - claim.since < delay * MICROSECONDS
+    return claim is not None and policy.now - claim.since < delay * SECOND
 
 
 def worklife_over(policy: SlotTerms) -> bool:
@@ -157,7 +158,7 @@ def worklife_over(policy: SlotTerms) -> bool:
     claim = policy.slot.claim
     if claim is None or not claim.activations:
         return False
-    life = worklife(policy) * MICROSECONDS
+    life = worklife(policy) * SECOND
     return 0 <= life < policy.now - claim.since
 
 

@@ -8,9 +8,9 @@ from typing import Final
 from attrs import define, field
 
 from ..events import CycleHeld, JobExited
+from ..units import SECOND
 from .job_ad import EXPIRATION
 
-SECOND: Final = 1_000_000
 FIRST_PAUSE: Final = SECOND
 LAST_PAUSE: Final = 60 * SECOND
 """For how long nothing is started behind a start that failed for the machine's fault: at first, and at most; it doubles

@@ -13,9 +13,9 @@ from typing import TypeVar
 from attrs import define, field
 
 from ..events import DefragPolled
+from ..units import SECOND
 
 One = TypeVar("One")
-SECOND = 1_000_000
 WINDOW = 10
 """The length of what is Recent, in intervals between polls."""
 LATEST = 10

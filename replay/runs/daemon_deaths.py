@@ -18,7 +18,8 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
 from ...domain.ports.log import Log
-from ..forensics.audit.tolerances import AFTERWARDS, SECOND, UNSAVED
+from ...domain.units import SECOND
+from ..forensics.audit.tolerances import AFTERWARDS, UNSAVED
 from ..forensics.imported_log import PlaceNames
 from ..narration.sentences import Told
 from ..narration.wording import EVER

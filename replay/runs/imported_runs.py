@@ -18,12 +18,12 @@ from attrs import define, evolve, field
 
 from ...domain.imported.record_sources import SCHEDD_DIED, RecordPlace
 from ...domain.ports.log import Log
+from ...domain.units import SECOND
 from ..forensics.audit.compared_facts import BELIEVED
 from ..forensics.audit.event_log_facts import JobRecord
 from ..forensics.audit.job_records import accounts_of
 from ..forensics.audit.statements import JobAccount, RecordedJob, RecordedRun, Statement, recorded_jobs, runs_of
 from ..forensics.audit.statements import StatementSource as Stated
-from ..forensics.audit.tolerances import SECOND
 from ..forensics.imported_log import PlaceNames
 from ..narration.wording import EVER
 from .causes import CAUSES, Cause, first, of_code, of_reason

@@ -11,8 +11,6 @@ from ...domain.names import SlotName
 from ..narration.wording import instant
 from .causes import UNKNOWN, Cause
 
-SECOND: Final = 1_000_000
-
 COMPLETED: Final = "completed"
 EVICTED: Final = "evicted"
 RUNNING: Final = "running"

@@ -13,10 +13,10 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.ports.log import Log
 from ...domain.state_machines import state
+from ...domain.units import SECOND
 from ..narration.sentences import Told
 from .causes import first, meaning, of_reason
 
-SECOND: Final = 1_000_000
 NEAR: Final = 3 * SECOND  #: two daemons of a pool write of the same thing within this time
 LATER: Final = 2 * SECOND  #: a slot's move explains what was written of its job at most so long before it ...
 FREE: Final = 10 * SECOND  #: ... and not what was written when the slot had been free of the job for so long

@@ -17,9 +17,10 @@ from attrs import define, field
 
 from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
+from ...domain.units import SECOND
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from .statements import MOST, StatementContext, instant, steps_of
-from .times import SECOND, ScenarioCalendar, begin, is_clock, of_time, takes_two
+from .times import ScenarioCalendar, begin, is_clock, of_time, takes_two
 from .tokens import ASSIGNED, NAME, split
 from .verbs import VERBS, amount
 

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from attrs import frozen
 
-SECOND = 1_000_000
+from ...domain.units import SECOND
+
 DAY = 86_400 * SECOND
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 LONGEST = 100 * 366 * DAY  #: a century: the greatest distance of an instant from the start

@@ -10,10 +10,11 @@ from attrs import define, field, frozen
 from ...domain import events as e
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.slot_rows import BORN
+from ...domain.units import SECOND
 from ..listing import Member, members
 from ..narration.wording import counted
 from .scenario import Scenario, ScenarioStep
-from .times import SECOND, elapsed, told
+from .times import elapsed, told
 
 SHOWN = (
     e.SlotTransitioned, e.SlotDestroyed, e.ClaimQueued, e.ClaimWithdrawn, e.ClaimHolderSilent, e.DrainBegan,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ...domain.units import SECOND
 from ..listing import Wanted
 from ..narration.wording import iso
 from ..runs.causes import CAUSES, Cause
 from ..runs.imported_runs import Unknown
-from ..runs.run import SECOND, JobRun
+from ..runs.run import JobRun
 
 _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
 """Streams by which evictions can be asked for -> what of a run they name."""

@@ -14,11 +14,12 @@ from attrs import define, evolve, field, frozen
 from ...domain import events as e
 from ...domain.names import JobId, SlotName
 from ...domain.ports.log import Log
+from ...domain.units import SECOND
 from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES
 from ..runs.native_runs import own_runs
 from ..runs.of_log import pool_events
-from ..runs.run import SECOND, JobRun
+from ..runs.run import JobRun
 
 _FOR_JOBS: Final = frozenset({"priority", "rank", "preempted"})
 """The causes of evictions by which another job gets the slot."""

@@ -8,7 +8,8 @@ from typing import Final
 
 from attrs import define, field
 
-from ..runs.run import COMPLETED, EVICTED, SECOND, JobRun
+from ...domain.units import SECOND
+from ..runs.run import COMPLETED, EVICTED, JobRun
 
 _OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {
     "user": lambda run: run.user,

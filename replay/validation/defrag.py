@@ -10,11 +10,11 @@ from ...domain import events as e
 from ...domain.defrag.choice import allowed
 from ...domain.defrag.poll import COMPLETION, before, habits_of
 from ...domain.defrag.settings import DefragPolicy, policy_in_force
+from ...domain.units import SECOND
 from ..narration.defrag_words import STOPPED
 from .judged_pool import JudgedPool, rule
 
 THING = "defrag"
-SECOND = 1_000_000
 DRAINED, CANCELED = "defrag", "defrag_cancel"
 """The causes of what follows from a poll."""
 

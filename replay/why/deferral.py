@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from ...domain import events as e
 from ...domain.classad import Context
-from ...domain.schedd.deferral import SECOND, asleep, whole_of
+from ...domain.schedd.deferral import asleep, whole_of
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import DEFERRAL_TIME
+from ...domain.units import SECOND
 from ..narration.wording import instant
 
 

@@ -14,10 +14,9 @@ from ...domain.negotiator.cycle import hold
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
 from ...domain.state.state import State
+from ...domain.units import SECOND
 from ..narration.sentences import Told
 from .limit_holders import LimitHolders
-
-SECOND = 1_000_000
 
 
 class NextCycle:

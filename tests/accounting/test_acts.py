@@ -14,9 +14,9 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
 from poolbook.domain.negotiator.submitter_commands import GRANTS
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.units import SECOND
 from poolbook.replay.listing import line, members
 from poolbook.replay.validation import examine
-from poolbook.replay.virtual_world import SECOND
 
 from ..domain.pools import TestPool
 from ..together import together

@@ -14,7 +14,7 @@ from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import terms, updated
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.state import State
-from poolbook.replay.virtual_world import SECOND
+from poolbook.domain.units import SECOND
 
 from ..domain.pools import TestPool
 from ..replay.edits import found

@@ -21,7 +21,8 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 SLOTS = 100
 

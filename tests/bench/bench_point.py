@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from poolbook.domain.units import SECOND
+
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path")]
 
@@ -21,7 +23,7 @@ from poolbook.domain.ports import stimuli as s  # noqa: E402
 from poolbook.domain.ports.sensor_readings import Readings  # noqa: E402
 from poolbook.domain.ports.world import Launch  # noqa: E402
 from poolbook.domain.startd.provisioning import Equipment, Volume, offer  # noqa: E402
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld  # noqa: E402
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld  # noqa: E402
 
 AIM_ROUND, AIM_WEEK = 0.050, 60.0
 SLOTS = 1000

@@ -20,7 +20,8 @@ from poolbook.domain.events import (
 )
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log
-from poolbook.replay.virtual_world import SECOND, VirtualWorld
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import VirtualWorld
 
 SLOTS = 16
 CLUSTER = 10_000

@@ -8,7 +8,8 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log
-from poolbook.replay.virtual_world import SECOND, VirtualWorld
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import VirtualWorld
 
 from ..domain.pools import MACHINE, TestPool
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.defrag.choice import DAY, HOUR, Rates, Spent, left, rates, wanted
+from poolbook.domain.defrag.choice import Rates, Spent, left, rates, wanted
+from poolbook.domain.units import DAY, HOUR
 
 from ..together import together
 

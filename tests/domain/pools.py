@@ -12,7 +12,8 @@ from poolbook.domain.decide import Tables
 from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log
-from poolbook.replay.virtual_world import SECOND, Behave, VirtualWorld, sleeps
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behave, VirtualWorld, sleeps
 
 from ..job_commands import job_command
 

@@ -17,7 +17,8 @@ from poolbook.domain import events as e
 from poolbook.domain.events import Event
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.state.agenda import Agenda
-from poolbook.replay.virtual_world import EPOCH, SECOND, Behaviour
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import EPOCH, Behaviour
 
 from .pools import TestPool
 

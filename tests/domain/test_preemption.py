@@ -18,8 +18,9 @@ from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve, fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.state import State
+from poolbook.domain.units import SECOND
 from poolbook.replay.validation import validate
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from ..policy.points import POLICIES, Point
 from ..policy.test_machine import APART, DEEDS, LIVES, SOAK, Deed, bounds

@@ -12,9 +12,10 @@ from poolbook.domain.classad import Context, parse
 from poolbook.domain.events import CycleHeld, JobExited, JobSignalled, SlotAdChanged, SlotTransitioned
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
+from poolbook.domain.units import SECOND
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.validation import examine
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why
 
 from .pools import TestPool

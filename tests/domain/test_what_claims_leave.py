@@ -9,7 +9,8 @@ from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.state import State
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour
 
 from ..policy.points import Point
 from .pools import TestPool

@@ -22,8 +22,9 @@ from poolbook import Pool, PoolbookError
 from poolbook.domain.events import Event
 from poolbook.domain.ports.world import Launch
 from poolbook.domain.state_machines import DIALECTS
+from poolbook.domain.units import SECOND
 from poolbook.replay.recheck_cycles import recheck
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.replay.virtual_world import Behaviour
 
 from ..event_fields import fields_of
 from ..policy.cases import STORIES

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poolbook.domain.units import SECOND
 from poolbook.replay.scenario import PlayError, ScenarioStep, read
 from poolbook.replay.scenario.parser import HEADS
 from poolbook.replay.scenario.statements import OTHERS
-from poolbook.replay.scenario.times import DAYS, SECOND, elapsed, length
+from poolbook.replay.scenario.times import DAYS, elapsed, length
 from poolbook.replay.scenario.tokens import split
 from poolbook.replay.scenario.verbs import VERBS
 

@@ -21,9 +21,9 @@ from poolbook.adapters.simulation.runner import lines
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
 from poolbook.domain.ports.log import Log
+from poolbook.domain.units import SECOND
 from poolbook.replay.narration.causes import CAUSES
 from poolbook.replay.scenario import read
-from poolbook.replay.scenario.times import SECOND
 from poolbook.replay.scenario.transcript import TranscriptEntry
 from poolbook.replay.validation import examine
 from poolbook.replay.why import UnknownThingError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.ports.world import How, Launch
-from poolbook.replay.virtual_world import EPOCH, SECOND, Behaviour, Speed, VirtualWorld
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import EPOCH, Behaviour, Speed, VirtualWorld
 
 
 def world(**behaviour: float) -> VirtualWorld:

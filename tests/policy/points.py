@@ -15,7 +15,8 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.state import Slot
-from poolbook.replay.virtual_world import CLIENT, SECOND, Behaviour
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import CLIENT, Behaviour
 
 from ..domain.pools import TestPool
 

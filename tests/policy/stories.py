@@ -16,7 +16,8 @@ from attrs import Factory, frozen
 from poolbook.domain.events import Event, SlotDestroyed, SlotTransitioned
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state_machines import HTCONDOR_25
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour
 
 from .points import BEGIN, Point, at
 

@@ -21,7 +21,8 @@ from poolbook.domain.events import (
 from poolbook.domain.ports.world import ClientLaunch
 from poolbook.domain.startd.provisioning import settings
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour
 
 from ..together import together
 from .cases import EXEC, FILLED

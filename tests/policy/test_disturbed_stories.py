@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state_machines import DIALECTS
+from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
-from poolbook.replay.virtual_world import SECOND
 
 from ..domain.test_invariants import as_plain
 from .cases import STORIES

@@ -21,8 +21,9 @@ from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import slot_machine
+from poolbook.domain.units import SECOND
 from poolbook.replay.validation import validate
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.test_invariants import as_plain
 from .points import POLICIES, Point

@@ -11,7 +11,7 @@ from poolbook.domain.ports.sensor_readings import nothing
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES
 from poolbook.domain.state.caches import Caches
-from poolbook.replay.virtual_world import SECOND
+from poolbook.domain.units import SECOND
 
 OF_SLOTS = sorted(DYNAMIC_ATTRIBUTES.keys() - {"jobuniverse"})
 

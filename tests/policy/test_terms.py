@@ -14,7 +14,8 @@ from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour
 
 from .points import BEGIN, Point, at
 from .stories import Story, told

@@ -14,11 +14,12 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.units import SECOND
 from poolbook.projections.job_ads import ad_of, attributes
 from poolbook.projections.projector import apply
 from poolbook.projections.schema import TABLES, create
 from poolbook.projections.views import Views
-from poolbook.replay.virtual_world import SECOND, VirtualWorld
+from poolbook.replay.virtual_world import VirtualWorld
 
 from ..job_commands import job_command
 

@@ -20,9 +20,9 @@ from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.job_ad import STATUS_NUMBERS
 from poolbook.domain.state.state import Activation, Slot, State
+from poolbook.domain.units import SECOND
 from poolbook.projections.projector import apply
 from poolbook.projections.views import SubmitterRow, Views
-from poolbook.replay.virtual_world import SECOND
 
 from ..replay.test_legality_of_edited_points import sound
 from .pools import Pool, busy_pool, dump, folded, live_ad

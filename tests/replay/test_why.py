@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from poolbook.domain.events import Event, SlotCreated
 from poolbook.domain.state.state import State
+from poolbook.domain.units import SECOND
 from poolbook.replay.narration.sentences import MOST_LINES
-from poolbook.replay.virtual_world import EPOCH, SECOND
+from poolbook.replay.virtual_world import EPOCH
 from poolbook.replay.why import UnknownThingError, job_events, slot_events, tell, why_job, why_slot
 from poolbook.replay.why.answer import why
 

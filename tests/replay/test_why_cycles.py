@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.replay.virtual_world import EPOCH, SECOND
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import EPOCH
 from poolbook.replay.why import job_events, why_job
 from poolbook.replay.why.answer import why
 

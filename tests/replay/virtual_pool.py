@@ -12,7 +12,8 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.world import Launch
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld, sleeps
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld, sleeps
 
 from ..job_commands import job_command
 

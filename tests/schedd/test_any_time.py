@@ -13,8 +13,9 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain.events import JobActivated, JobDue, JobExecuting, JobExited, JobsTransitioned
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
-from poolbook.replay.virtual_world import SECOND, Behaviour
+from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import JOB, TestPool
 from ..domain.test_invariants import as_plain

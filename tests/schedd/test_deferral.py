@@ -14,8 +14,9 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain.events import JobDue, JobsDeferred, JobSignalled
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.submit.submit_context import SubmitError
+from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
-from poolbook.replay.virtual_world import EPOCH, SECOND
+from poolbook.replay.virtual_world import EPOCH
 
 from ..domain.pools import JOB, TestPool
 from ..projections.pools import folded

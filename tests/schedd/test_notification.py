@@ -9,8 +9,9 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 from poolbook.replay.why import why_job
 
 from ..domain.pools import JOB, TestPool

@@ -11,7 +11,7 @@ from poolbook.domain.decision.draft import ranges
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.policy_times import PolicyPasses, running_of
 from poolbook.domain.state.state import Activation, State
-from poolbook.replay.virtual_world import SECOND
+from poolbook.domain.units import SECOND
 
 from ..domain.pools import TestPool
 from ..together import together

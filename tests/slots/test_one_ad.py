@@ -17,8 +17,8 @@ from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state_machines import DIALECTS
+from poolbook.domain.units import SECOND
 from poolbook.projections.views import Views
-from poolbook.replay.virtual_world import SECOND
 
 from ..policy.points import POLICIES, Point, at
 from ..projections.pools import busy_pool, folded

@@ -21,8 +21,9 @@ from poolbook.domain.events import Event
 from poolbook.domain.negotiator.pool_configuration import followed
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.units import SECOND
 from poolbook.projections.views import Views
-from poolbook.replay.virtual_world import SECOND, VirtualWorld
+from poolbook.replay.virtual_world import VirtualWorld
 
 from ..job_commands import job_command
 from ..schedd.policy_pool import TextFiles

@@ -15,7 +15,8 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.world import Launch
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.submit import Facts, parse_submit
-from poolbook.replay.virtual_world import SECOND, Behave, Behaviour, VirtualWorld
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behave, Behaviour, VirtualWorld
 
 from ..job_commands import job_command
 from .pool import Pool, events_of

@@ -8,7 +8,8 @@ import re
 from pathlib import Path
 
 from poolbook.domain.ports import stimuli as s
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from ..job_commands import job_command
 from .pool import JOB, Pool, events_of

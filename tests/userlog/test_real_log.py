@@ -17,7 +17,8 @@ from poolbook.adapters.runtime.userlog.event_text import Resource
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.world import ClientLaunch, Launch
 from poolbook.domain.submit import Facts, NoFiles, parse_submit
-from poolbook.replay.virtual_world import SECOND, Behaviour, VirtualWorld
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from ..together import together
 from .pool import DATA, Pool, events_of

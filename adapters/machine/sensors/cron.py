@@ -23,9 +23,9 @@ from ....domain.config import ConfigError, Configuration
 from ....domain.coverage.machine_attributes import ability
 from ....domain.events import Ad
 from ....domain.submit.quoting import in_new_syntax, unquoted
+from ....domain.units import SECOND
 from .children import Child, Unwatch, Watch
 
-SECOND = 1_000_000
 MODES = {"periodic": "Periodic", "waitforexit": "WaitForExit", "oneshot": "OneShot", "ondemand": "OnDemand"}
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"([0-9]+)\s*([smh]?)", re.IGNORECASE | re.ASCII)

@@ -16,7 +16,6 @@ from pathlib import Path
 _UTMP = struct.Struct("=hxxi32s4s32s256shhiii4i20x")
 """One record of glibc's utmp: its kind, the process, the line; the rest is skipped."""
 _USER_PROCESS = 7
-MICROSECONDS = 1_000_000
 
 
 def logged_in(utmp: Path) -> list[str] | None:

@@ -9,10 +9,10 @@ from attrs import define, field, frozen
 from ....domain.events import Ad, JobExited
 from ....domain.state.job_ad import began_in_vain, unquoted
 from ....domain.state_machines.hold_codes import Why
+from ....domain.units import SECOND
 from .event_text import Numbers, Resource, megabytes, number, resources
 from .logged_clusters import LoggedCluster
 
-MICROSECONDS = 1_000_000
 COMMON = {"Cpus": "", "Disk": "", "GPUs": "0", "Memory": ""}
 """Resources that every slot has, with the text for a slot that does not mention them."""
 
@@ -84,11 +84,11 @@ def table(run: Run, cluster: LoggedCluster, exit: JobExited) -> str:
     no CPU usage. A job of the local universe has none."""
     if not run.place.machine:
         return ""
-    ended = exit.at // MICROSECONDS
-    busy = ended - run.activated // MICROSECONDS
-    executed = None if run.executing is None else ended - run.executing // MICROSECONDS
+    ended = exit.at // SECOND
+    busy = ended - run.activated // SECOND
+    executed = None if run.executing is None else ended - run.executing // SECOND
     resident = max(run.resident, exit.resident)
-    cpu = (exit.user_cpu + exit.system_cpu) / MICROSECONDS
+    cpu = (exit.user_cpu + exit.system_cpu) / SECOND
     usage = {
         "Cpus": number(round(cpu / executed, 2)) if executed else "",
         "Disk": str(exit.disk or run.disk or "") or _literal(cluster.value(exit.proc, "DiskUsage")),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from ...names import AccountName
 from ...state.accounting_groups import NO_GROUP, group_among, group_names, group_of, innermost
 from ...state.negotiators import as_one
+from ...units import SECOND
 
 if TYPE_CHECKING:  # a short command reads priorities without the whole of a pool
     from ...state.state import State, Submitter
@@ -26,7 +27,6 @@ LEAST_PRIORITY: Final = 0.5
 LEAST_FACTOR: Final = 1.0
 """The reference takes no smaller factor: one that is less is not set at all."""
 _THOUSANDTHS: Final = 1000
-_SECOND: Final = 1_000_000
 Record = TypeVar("Record")
 NICE: Final = "nice-user"
 
@@ -69,7 +69,7 @@ def terms(settings: Mapping[str, str]) -> Terms:
     prefix = "GROUP_PRIO_FACTOR_"
     groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
     return Terms(
-        float(settings.get("PRIORITY_HALFLIFE") or 86400) * _SECOND,
+        float(settings.get("PRIORITY_HALFLIFE") or 86400) * SECOND,
         float(settings.get("DEFAULT_PRIO_FACTOR") or 1000),
         float(settings.get("NICE_USER_PRIO_FACTOR") or 1e10),
         float(settings.get("REMOTE_PRIO_FACTOR") or 1e7),
@@ -280,10 +280,10 @@ def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now
         ceiling(book, now),
         book.slots,
         book.weighted_in_use / _THOUSANDTHS,
-        (book.weighted_usage + (at - book.counted) * book.weighted_in_use) / _THOUSANDTHS / _SECOND,
-        (book.unweighted_usage + (at - book.counted) * book.slots) / _SECOND,
-        book.begin / _SECOND,
-        (max(book.last, at) if book.slots else book.last) / _SECOND,
+        (book.weighted_usage + (at - book.counted) * book.weighted_in_use) / _THOUSANDTHS / SECOND,
+        (book.unweighted_usage + (at - book.counted) * book.slots) / SECOND,
+        book.begin / SECOND,
+        (max(book.last, at) if book.slots else book.last) / SECOND,
     )
 
 

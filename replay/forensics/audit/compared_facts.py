@@ -14,8 +14,9 @@ from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from ....domain.imported.record_sources import KINDS
+from ....domain.units import SECOND
 from ...narration.tables import tables
-from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, ROUNDED, SECOND
+from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, ROUNDED
 
 
 class FactSource(NamedTuple):

@@ -11,10 +11,11 @@ from attrs import define, field
 
 from ....domain.imported import job_event_log
 from ....domain.state_machines.hold_codes import FIRST_VACATE_CODE
+from ....domain.units import SECOND
 from ...narration.wording import instant
 from .compared_facts import FACTS
 from .statements import JobAccount, RecordedRun, Statement, StatementSource
-from .tolerances import ANY, LEASE, NEAR, SECOND
+from .tolerances import ANY, LEASE, NEAR
 
 
 class JobRecord(NamedTuple):

@@ -12,11 +12,12 @@ from typing import Final, NamedTuple
 
 from attrs import define, field
 
+from ....domain.units import SECOND
 from ...audit_result import AuditFinding
 from ..sources import Sources
 from .event_log_facts import JobRecord
 from .expected_lines import LEAST_OTHERS
-from .tolerances import FAR, SECOND
+from .tolerances import FAR
 
 
 class StatusRule(NamedTuple):

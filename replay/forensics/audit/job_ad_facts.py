@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import Final
 
 from ....domain.imported.packed_ads import plain
+from ....domain.units import SECOND
 from .statements import JobAccount, RecordedRun, Statement, StatementSource
-from .tolerances import ANY, LINGERING, NEAR, ROUNDED, SECOND
+from .tolerances import ANY, LINGERING, NEAR, ROUNDED
 
 CHECKPOINTING: Final = ("CheckpointExitCode", "SuccessCheckpointExitCode", "WantFTOnCheckpoint")
 """One of these is in the ad of a job that writes checkpoints itself."""

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from attrs import define
 
+from ....domain.units import SECOND
 from ...narration.wording import interval
 from .compared_facts import BELIEVED, FACTS
 from .statements import Statement, StatementSource
 from .table_folds import OF_CUSTOMERS
-from .tolerances import SECOND
 
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})

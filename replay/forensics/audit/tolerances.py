@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from ....domain.units import SECOND
+
 ANY: Final = 1 << 62  #: no bound
-SECOND: Final = 1_000_000
 ROUNDED: Final = SECOND // 100  #: lost by printing a number
 NEAR: Final = 2 * SECOND  #: between the daemons of one machine: each writes whole seconds, at its own moment
 FAR: Final = 5 * SECOND  #: between the clocks of two machines, with the time of a message

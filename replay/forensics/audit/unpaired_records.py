@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple
 from attrs import define, field
 
 from ....domain.imported.record_sources import KINDS, NOT_SWITCHED
+from ....domain.units import SECOND
 from ...audit_result import AuditFinding
 from ..sources import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
-from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, SECOND
+from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR
 
 AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
 GOES_ON: Final = 5 * SECOND  #: how long records must go on behind one that a file lacks

@@ -17,6 +17,7 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.ports.log import Log
 from ....domain.state_machines import DELETED, state
+from ....domain.units import SECOND
 from ...listing import transition
 from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, advise, answer, explaining
 from ...narration.wording import instant
@@ -24,7 +25,6 @@ from ...narration.words import row_code
 from ...runs.causes import cause_of_move, meaning
 from ...runs.slot_records import Slots
 from ..imported_log import PlaceNames
-from .job_history import SECOND
 from .match_runs import MatchesOfSlots
 from .record_words import host_of, preempted
 from .unknown_thing import unknown_slot

@@ -6,10 +6,11 @@ from collections import Counter
 from typing import Final
 
 from ....domain.state_machines.hold_codes import hold_advice
+from ....domain.units import SECOND
 from ...narration.sentences import Answer, Sentence, advise, answer
 from ...narration.templates import cut
 from ...narration.wording import instant, memory
-from .job_history import APART, SECOND, Record
+from .job_history import APART, Record
 from .job_life import JobLife
 
 _ADVICE: Final = {"idle": "condor_analyze", "held": "hold_advice_there", "completed": "see_life", "removed": "see_life"}

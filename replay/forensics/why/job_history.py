@@ -22,11 +22,11 @@ from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE
 from ....domain.ports.log import Log
 from ....domain.state_machines import HTCONDOR_25
+from ....domain.units import SECOND
 from ...narration.sentences import Told
 from ..daemon_tables import DaemonTable, cluster_key, jobs_of
 from ..imported_log import PlaceNames
 
-SECOND: Final = 1_000_000
 APART: Final = 2 * SECOND  #: records of the same thing are no further apart, from whichever source
 BEFORE: Final = 60 * SECOND  #: the queue may have known a job so long before its log's first entry was written
 ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})  #: entries after which a job that ran does not run

@@ -8,6 +8,7 @@ from typing import Final
 
 from attrs import define, evolve, field
 
+from ....domain.units import SECOND
 from ...narration.sentences import Sentence, Told
 from ...narration.wording import interval
 from ...runs.causes import UNKNOWN
@@ -15,7 +16,7 @@ from ...runs.daemon_deaths import Deaths
 from ...runs.run import COMPLETED, EVICTED, Death, JobRun
 from ...runs.slot_records import Next, Slots, ended_by_protocol
 from ..imported_log import PlaceNames
-from .job_history import SECOND, JobAd, Record
+from .job_history import JobAd, Record
 from .match_runs import Matches, MatchesOfSlots
 from .record_words import ad_ending, ending, preempted
 

@@ -16,11 +16,12 @@ from attrs import define
 from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.ports.log import Log
+from ....domain.units import SECOND
 from ...narration.sentences import Told
 from ...narration.wording import counted, instant
 from ...runs.slot_records import NEAR, Begun, Slots
 from ..imported_log import PlaceNames, records_between, single_entries
-from .job_history import APART, ENDS, SECOND, Record, once, record_of
+from .job_history import APART, ENDS, Record, once, record_of
 from .record_words import preempted
 
 SOON: Final = 600 * SECOND  #: a match is no older than this when the run begins to which it led

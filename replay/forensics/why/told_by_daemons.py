@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from ....domain.units import SECOND
 from ...narration.wording import counted, instant, interval
 from ...runs.daemon_deaths import killed
 from ...runs.run import EVICTED
 from . import record_words as tables
-from .job_history import BEGIN, SECOND, Record
+from .job_history import BEGIN, Record
 from .job_life import BEGUN, OVER, Fact, JobLife
 from .match_runs import run_after, unled_matches
 

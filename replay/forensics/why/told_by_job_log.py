@@ -8,11 +8,12 @@ from typing import Final
 from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.imported.record_sources import SCHEDD_DIED
+from ....domain.units import SECOND
 from ...narration.wording import instant
 from ...runs.causes import meaning
 from ...runs.slot_records import NEAR, moves, moves_from
 from . import record_words as tables
-from .job_history import BEGIN, ERROR, SECOND, Record
+from .job_history import BEGIN, ERROR, Record
 from .job_life import JobLife
 from .record_words import ad_ending, code_words, disagreement, ending, host_of, usage
 
