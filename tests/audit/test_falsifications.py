@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +16,33 @@ from poolbook.replay.forensics.audit.rules import RULES
 
 from ..importing.folders import recorded
 from ..sampling import some, spread, thorough
-from .falsifications import KINDS, falsified, read
+from .falsifications import KINDS, Falsification, Files, falsified, read
 from .find_falsifications import findings
+from .test_honest_recordings import unpacked
 
 RECORDINGS: Final = Path(__file__).resolve().parent.parent / "data" / "recordings"
-MANY: Final = max(60, int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 40)
-SHARE: Final = 0.98
-"""Of the lies, how many are found at least."""
+UNPACKED: Final = ("mixed-20", "one-25-i-dag", "one-25-k-defrag-whole")
+SEED: Final = 7
+OFTEN, OFTEN_OF_ALL = 0.9, 0.85
+"""Of the lies of a kind, and of all, how many are found at least."""
+WEAK: Final = {
+    "the shadow's exit status": 3, "the last 005 is missing in the user's log": 1,
+    "a 005 is missing in the EventLog": 2, "a 001 is missing in the user's log": 2,
+    "a 012 is missing in the EventLog": 2, "a reason in other words in the StartLog": 3,
+    "another eviction reason in the StartLog": 3, "an eviction reason is deleted from the StartLog": 3,
+    "a 004 is missing in the EventLog": 3, "a 009 is missing in the user's log": 2,
+    "a 009 is missing in the EventLog": 3, "a 000 is missing in the user's log": 0,
+    "the claim's number in the StartLog": 0, "the job's number in the history": 3, "usage in Accountantnew.log": 3,
+    "since when a slot is used in Accountantnew.log": 3, "the slots in use in Accountantnew.log": 3,
+    "the total of jobs in job_queue.log": 3, "a rejection is deleted from MatchLog": 3,
+    "JobStartDate in epoch_history": 3, "JobStartDate in startd_history": 0, "JobStartDate in a printed queue": 1,
+    "NumHolds in startd_history": 2, "NumHolds in a printed queue": 1, "HoldReasonCode in a printed queue": 0,
+    "JobStatus in a printed queue": 0, "NumJobStarts in a printed queue": 0, "Args in a printed queue": 1,
+    "RemoteOwner of a printed slot": 1, "RemoteUser of a printed slot": 1, "State of a printed slot": 1,
+    "Activity of a printed slot": 2, "JobId of a printed slot": 1, "a job is missing in the user's log": 1,
+    "a job is missing in the EventLog": 3,
+}  # fmt: skip
+"""The kinds of which fewer are found, and how many at least of those in all four recordings, one in each."""
 
 FOUND_BY: Final = {
     "a job is dropped from the history": ("displaced", "an ad was taken out"),
@@ -59,6 +79,20 @@ FOUND_BY: Final = {
     "the CPU time in the history": ("copied", "RemoteUserCpu is 1.0 in the job history, and was 0.0"),
     "the wall clock in the history": ("copied", "RemoteWallClockTime is 5.0 in the job history, and was 4.000000"),
     "the owner in startd_history": ("user", "mallory, says the startd's history"),
+    "the job's number in the history": ("displaced", "a value was changed"),
+    "the user of a slot in Accountantnew.log": ("table_step", "it is given to mallory@localhost, but not counted"),
+    "since when a slot is used in Accountantnew.log": ("table_step", "but was given to its user between"),
+    "the total of jobs in job_queue.log": ("table_step", "TotalCompletedJobs is 2 after 0"),
+    "the shadow's pid at its start": ("begun", "its shadow 24514 exited, and 24515 had been started"),
+    "the shadow's pid at its exit": ("begun", "its shadow 24516 exited, and 24515 had been started"),
+    "a cycle's start is deleted": ("begun", "a negotiation cycle ended that did not begin"),
+    "a cycle's end is deleted": ("begun", "a negotiation cycle began, and the one before it did not end"),
+    "a rejection is deleted from MatchLog": ("unpaired", "a rejection submitter limit exceeded is told by Negotiator"),
+    "a rejection's reason in MatchLog": ("unpaired", "submitter limit exceeded, says NegotiatorLog; no match found"),
+    "NumHolds in epoch_history": ("holds", "2, says the epoch history"),
+    "Cmd in startd_history": ("copied", 'Cmd is "/bin/true" in the startd\'s history, and never was so'),
+    "a job is 2 minutes later in the user's log": ("unpaired", "an entry 000: the pool-wide EventLog has it 120 s"),
+    "a job is missing in the EventLog": ("unpaired", "an entry 001 is told by a user's job event log"),
     "usage in Accountantnew.log": ("usage_falls", "its usage is 1001 s, between 0 s and 3 s"),
     "a line of StartLog moved by -20 s": ("backwards", "it lies 20 s before the record above it"),
     "a line of MatchLog moved by an hour": ("unpaired", "NegotiatorLog has it 3600 s before MatchLog"),
@@ -142,29 +176,41 @@ def test_each_kind_of_lie_has_its_rule() -> None:
 
 @pytest.mark.parametrize("of_a_rule", thorough(1))
 def test_a_lie_is_found_by_its_rule(of_a_rule: int) -> None:
-    """Of so many kinds of lie for each rule."""
+    """Of so many kinds of lie for each rule. A file that lacks its first record may have been cut: so one of three."""
     files, tried = read(RECORDINGS / "busy"), Counter[str]()
-    for lie in falsified(files, 1):
-        if lie.kind not in FOUND_BY:
-            continue
-        rule, words = FOUND_BY[lie.kind]
+    for kind, (rule, words) in FOUND_BY.items():
         tried[rule] += 1
         if tried[rule] <= of_a_rule:
-            found = findings({**files, lie.file: lie.text(files)})
-            assert any(one.rule == rule and words in one.words for one in found), (
-                lie.kind,
-                lie.file,
-                lie.line(files),
-                found,
-            )
-    assert tried.keys() == {rule for rule, _ in FOUND_BY.values()}
+            lies = [lie for lie in falsified(files, 3, kinds=kind) if lie.kind == kind]
+            found = [findings({**files, lie.file: lie.text(files)}) for lie in lies[:1]]
+            if len(lies) > 1 and not any(rule == one.rule for one in found[0]):
+                found += [findings({**files, lie.file: lie.text(files)}) for lie in lies[1:]]
+            assert any(one.rule == rule and words in one.words for each in found for one in each), (kind, found)
+
+
+def test_of_many_lies_about_one_pool_few_are_missed() -> None:
+    files = read(RECORDINGS / "busy")
+    lies = spread((lie for lie in falsified(files, 1, SEED) if lie.kind not in WEAK), 24)
+    missed = [(kind, file) for kind, file, _ in missed_lies(files, lies)]
+    assert len(missed) <= (1 - OFTEN) * len(lies), missed
 
 
 @pytest.mark.soak
-def test_of_many_lies_few_are_missed() -> None:
-    files = read(RECORDINGS / "busy")
-    lies = spread(falsified(files, 5), MANY)
-    missed = [
-        (lie.kind, lie.file, lie.line(files)) for lie in lies if not findings({**files, lie.file: lie.text(files)})
-    ]
-    assert len(missed) <= (1 - SHARE) * len(lies), missed
+def test_of_each_kind_of_lie_about_four_pools_nine_of_ten_are_found(tmp_path: Path) -> None:
+    pools = [read(RECORDINGS / "busy")]
+    pools += [read(unpacked(RECORDINGS.parent / "honest" / f"{name}.tar.xz", tmp_path / name)) for name in UNPACKED]
+    told, missed = Counter[str](), Counter[str]()
+    for files in pools:
+        lies = list(falsified(files, 1, SEED))
+        told.update(lie.kind for lie in lies)
+        missed.update(kind for kind, _, _ in missed_lies(files, lies))
+    assert told.keys() == KINDS.keys()
+    few = {kind: f"{told[kind] - number} of {told[kind]}" for kind, number in missed.items()}
+    for kind, number in missed.items():
+        least = WEAK.get(kind, OFTEN * told[kind])
+        assert told[kind] - number >= least, few
+    assert missed.total() <= (1 - OFTEN_OF_ALL) * told.total(), few
+
+
+def missed_lies(files: Files, lies: Iterable[Falsification]) -> list[Falsification]:
+    return [lie for lie in lies if not findings({**files, lie.file: lie.text(files)})]
