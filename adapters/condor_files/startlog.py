@@ -213,16 +213,15 @@ class StartLogReader:
         self._slots[name] = _LoggedSlot(name if "@" in name else f"{name}@{self.machine}", pair)
 
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
-        """Return the reason of a transition: what was said before it."""
-        if slot.reasons:
-            said = " / ".join(words for _, _, words in slot.reasons)
-            slot.reasons = []
-            return said
+        """Return the reason of a transition: what was said before it, of the slot and then of the whole machine."""
+        last = max((at for _, at, _ in slot.reasons), default=0)
+        said, slot.reasons = [words for _, _, words in slot.reasons], []
         since, words = self._general
         if not 0 <= at - since <= GENERAL:
             self._general = (0, "")
-            return ""
-        return words if target.startswith(LEAVING) or words.startswith("command_coalesce_slots") else ""
+        elif last < since and (target.startswith(LEAVING) or words.startswith("command_coalesce_slots")):
+            said.append(words)
+        return " / ".join(said)
 
     def _report(self, slot: _LoggedSlot, said: str, facts: dict[str, str]) -> None:
         kept = {name: without_secrets(value) for name, value in facts.items() if value}

@@ -42,8 +42,8 @@ UNITS: Final[dict[str, str]] = {
 }
 
 AMOUNTS: Final[dict[str, int]] = {
-    "1": 1, "1s": SECOND, "5min": 5 * MINUTE, "rounded": ROUNDED, "near": NEAR, "far": FAR, "lingering": LINGERING,
-    "any": ANY,
+    "1": 1, "1s": SECOND, "1min": MINUTE, "5min": 5 * MINUTE, "rounded": ROUNDED, "near": NEAR, "far": FAR,
+    "lingering": LINGERING, "any": ANY,
 }  # fmt: skip
 """How the data file names the bounds of a range."""
 

@@ -58,7 +58,7 @@ class ExitStatuses:
     def take(self, job: tuple[int, int], heard: Sequence[JobRecord]) -> None:
         begun: dict[tuple[int, str], int] = {}
         entries = [one for one in heard if one.letter in "UE"]
-        starts = [one.at for one in heard if one.letter == "D" and one.what == "shadow_began"]
+        starts = [one for one in heard if one.letter == "D" and one.what == "shadow_began"]
         for one in heard:
             if one.letter != "D" or one.what not in ("shadow_began", "shadow_gone"):
                 continue
@@ -69,7 +69,8 @@ class ExitStatuses:
             elif (since := begun.pop(shadow, None)) is not None:
                 status = facts.get("status") or facts.get("reason", "")
                 since = max(since + SECOND * (status == _NOT_STARTED), one.at - FAR)
-                until = min((at for at in starts if at > one.at), default=one.at + FAR + 1)
+                next_starts = [its.at for its in starts if (its.at, its.line) > (one.at, one.line)]
+                until = min(next_starts, default=one.at + FAR + 1)
                 run = [entry for entry in entries if since <= entry.at <= one.at + FAR and entry.at < until]
                 self._judge(job, one, status, run)
 

@@ -398,6 +398,7 @@ def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[To
         found.setdefault((name, one.letter), {}).setdefault(one.chain, []).append(told)
 
     starts: dict[tuple[int, str], Told] = {}
+    killed: list[tuple[int, int]] = []
     for one in heard:
         if one.letter in "UE":
             if (number := int(one.what)) in ENTRIES:
@@ -422,12 +423,17 @@ def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[To
             if how in SPAWNED and start is not None:  # a shadow that was killed may have been so at once
                 began = found["began", "D"][one.chain]
                 began[began.index(start)] = start._replace(must=True)
+            if how.startswith("signal") and start is not None:
+                killed.append((start.at, one.at))
         elif one.letter == "P":
             _of_epoch(one, facts, add)
         elif one.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
             add("ran", one, at)
         elif one.letter == "H" or (one.what == "final" and whole(facts, "JobStatus") in (REMOVED, COMPLETED)):
             add("left", one, one.at)
+    for told in (told for letter in "UE" for told in found.get(("entry", letter), {}).values()):
+        # A shadow writes an entry into one log after the other: it may have been killed in between.
+        told[:] = [one._replace(must=not any(a <= one.at <= b for a, b in killed)) for one in told]
     return found
 
 
