@@ -193,7 +193,11 @@ def epochs(t: Truth) -> str:
 
 def startd_history(t: Truth) -> str:
     found = ""
-    for ad, placed, ended in ((_first_run(t), t.placed1, t.evicted), (_second_run(t), t.placed, t.ended + t.over)):
+    runs = (
+        (_first_run(t), t.placed1, t.began1, t.evicted),
+        (_second_run(t), t.placed, t.began, t.ended + t.over),
+    )
+    for ad, placed, began, ended in runs:
         at, wall = BEGIN + ended, float(ended - placed)
         over = {
             "JobState": "Exited",
@@ -201,6 +205,7 @@ def startd_history(t: Truth) -> str:
             "RemoteWallClockTime": wall,
             "CompletionDate": at,
             "JobStatus": 4,
+            "JobStartDate": BEGIN + began,
         }
         stale = {"JobCurrentStartExecutingDate": BEGIN + t.began1}
         found += _text(ad | over | stale) + (

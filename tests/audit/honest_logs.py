@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .truth import BEGIN, SAMPLED, SCHEDD, STARTD, Truth, daemon_time, iso
+from .truth import BEGIN, SAMPLED, SCHEDD, STARTD, Truth, claim_id, daemon_time, iso
 
 
 def _cpu(seconds: int) -> str:
@@ -75,9 +75,9 @@ def start_log(t: Truth) -> str:
             (-89, f"{slot}: State change: IS_OWNER is false."),
             (-89, f"{slot}: Changing state: Owner -> Unclaimed"),
         ]
-    rows += _run_on("slot1", t.user, "7.0", t.placed1 - 5, t.placed1, t.evicted)
+    rows += _run_on("slot1", t.user, "1", "7.0", t.placed1 - 5, t.placed1, t.evicted)
     slot = t.slot.partition("@")[0]
-    rows += _run_on(slot, t.user, t.runs, min(1990, t.placed - 5), t.placed, t.ended)
+    rows += _run_on(slot, t.user, t.claim, t.runs, min(1990, t.placed - 5), t.placed, t.ended)
     if t.state == "Claimed/Suspended":
         rows += [
             (SAMPLED - 50, f"{slot}: State change: SUSPEND is TRUE"),
@@ -88,8 +88,9 @@ def start_log(t: Truth) -> str:
     return _lines(rows)
 
 
-def _run_on(slot: str, user: str, job: str, claimed: int, placed: int, ended: int) -> list[tuple[int, str]]:
+def _run_on(slot: str, user: str, claim: str, job: str, claimed: int, placed: int, ended: int) -> list[tuple[int, str]]:
     return [
+        (claimed, f"{slot}: Received ClaimId from schedd ({claim_id(claim)})"),
         (claimed, f"{slot}: Request accepted."),
         (claimed, f"{slot}: Remote owner is {user}"),
         (claimed, f"{slot}: State change: claiming protocol successful"),

@@ -23,24 +23,21 @@ from .test_honest_recordings import unpacked
 RECORDINGS: Final = Path(__file__).resolve().parent.parent / "data" / "recordings"
 UNPACKED: Final = ("mixed-20", "one-25-i-dag", "one-25-k-defrag-whole")
 SEED: Final = 7
-OFTEN, OFTEN_OF_ALL = 0.9, 0.85
+OFTEN, OFTEN_OF_ALL = 0.9, 0.91
 """Of the lies of a kind, and of all, how many are found at least."""
 WEAK: Final = {
     "the shadow's exit status": 3, "the last 005 is missing in the user's log": 1,
-    "a 005 is missing in the EventLog": 2, "a 001 is missing in the user's log": 2,
-    "a 012 is missing in the EventLog": 2, "a reason in other words in the StartLog": 3,
-    "another eviction reason in the StartLog": 3, "an eviction reason is deleted from the StartLog": 3,
-    "a 004 is missing in the EventLog": 3, "a 009 is missing in the user's log": 2,
-    "a 009 is missing in the EventLog": 3, "a 000 is missing in the user's log": 0,
-    "the claim's number in the StartLog": 0, "the job's number in the history": 3, "usage in Accountantnew.log": 3,
+    "a 005 is missing in the EventLog": 2, "a 012 is missing in the EventLog": 2,
+    "a reason in other words in the StartLog": 3, "another eviction reason in the StartLog": 3,
+    "an eviction reason is deleted from the StartLog": 3, "a 009 is missing in the user's log": 2,
+    "a 009 is missing in the EventLog": 3, "a 000 is missing in the user's log": 1,
+    "usage in Accountantnew.log": 3,
     "since when a slot is used in Accountantnew.log": 3, "the slots in use in Accountantnew.log": 3,
-    "the total of jobs in job_queue.log": 3, "a rejection is deleted from MatchLog": 3,
-    "JobStartDate in epoch_history": 3, "JobStartDate in startd_history": 0, "JobStartDate in a printed queue": 1,
-    "NumHolds in startd_history": 2, "NumHolds in a printed queue": 1, "HoldReasonCode in a printed queue": 0,
-    "JobStatus in a printed queue": 0, "NumJobStarts in a printed queue": 0, "Args in a printed queue": 1,
-    "RemoteOwner of a printed slot": 1, "RemoteUser of a printed slot": 1, "State of a printed slot": 1,
-    "Activity of a printed slot": 2, "JobId of a printed slot": 1, "a job is missing in the user's log": 1,
-    "a job is missing in the EventLog": 3,
+    "JobStartDate in epoch_history": 3,
+    "JobStartDate in a printed queue": 2, "NumHolds in a printed queue": 1, "HoldReasonCode in a printed queue": 0,
+    "JobStatus in a printed queue": 2, "NumJobStarts in a printed queue": 0, "RemoteOwner of a printed slot": 2,
+    "RemoteUser of a printed slot": 2, "State of a printed slot": 1, "Activity of a printed slot": 2,
+    "JobId of a printed slot": 2, "a job is missing in the user's log": 3, "a job is missing in the EventLog": 3,
 }  # fmt: skip
 """The kinds of which fewer are found, and how many at least of those in all four recordings, one in each."""
 
@@ -74,6 +71,8 @@ FOUND_BY: Final = {
     "a transition is duplicated": ("chain", "a line was taken out or changed"),
     "a transition stands under another slot": ("unborn", "this startd did not tell of its beginning"),
     "a transition ends elsewhere": ("row", "no rule leads from Owner/Idle to Killing/Idle"),
+    "the claim's number in the StartLog": ("claim", "says StartLog"),
+    "JobStartDate in startd_history": ("began", "says the startd's history"),
     "the job's owner in the history": ("user", "mallory, says the job history"),
     "the job's exit code in the history": ("copied", "ExitCode is 1 in the job history, and was 0"),
     "the CPU time in the history": ("copied", "RemoteUserCpu is 1.0 in the job history, and was 0.0"),

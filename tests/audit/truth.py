@@ -108,7 +108,7 @@ CHANGES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "slot": ({"slot": "slot9@node"},),
     "claim": ({"claim": "9"},),
     "placed": ({"placed": 2060}, {"placed": 1940}),
-    "began": ({"began": 2160}, {"began": 2080}),
+    "began": ({"began": 2160}, {"began": 2080}, {"began": 2600}),
     "stopped": ({"stopped1": 900}, {"stopped1": 120}),
     "exit": ({"exit": "code 3"}, {"exit": "signal 9"}),
     "run_user_cpu": ({"run_user_cpu": 350}, {"run_user_cpu": 250}),

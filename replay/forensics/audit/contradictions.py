@@ -33,7 +33,7 @@ from .exit_statuses import ExitStatuses
 from .job_ad_facts import ATTRIBUTES, STATUSES, Ad, date, text_of, whole
 from .job_records import OF_PROCESSES, accounts_of
 from .scratch_db import ScratchDatabase
-from .slot_facts import ThingFacts
+from .slot_facts import NONE, ThingFacts
 from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
 from .table_steps import OF_USAGE, TableSteps
@@ -71,6 +71,8 @@ class FactAuditor:
     _accountants: dict[int, AccountantFold] = field(factory=dict)
     _owners: dict[str, str] = field(factory=dict)
     _jobs: dict[str, tuple[int, int]] = field(factory=dict)
+    _asked: dict[str, str] = field(factory=dict)  #: the claim for which a slot was asked last
+    _claims: dict[str, str] = field(factory=dict)  #: the claim of a slot's owner
     _slots: dict[int, set[str]] = field(factory=dict)
     _order: int = 0
     _steps: TableSteps = field(factory=TableSteps)
@@ -182,31 +184,40 @@ class FactAuditor:
         if place.letter != "L":
             return
         slot, facts = event.slot, event.facts
-        if event.said == "owner" and "user" in facts:
+        if event.said == "requested":
+            self._asked[slot] = facts.get("claim", "")
+        elif event.said == "owner" and "user" in facts:
             self._owners[slot] = facts["user"]
+            self._claims[slot] = self._asked.pop(slot, "")
             self.scratch.add_fact(slot, "holder", place, facts["user"])
         elif event.said == "activated" and (job := job_of(facts.get("job", ""))) is not None:
             self._jobs[slot] = job
             self.scratch.add_fact(slot, "job", place, facts["job"])
-            body = json.dumps({"slot": slot, "user": self._owners.get(slot, "")})
+            body = json.dumps({"slot": slot, "user": self._owners.get(slot, ""), "claim": self._claims.get(slot, "")})
             self._hear(job, place, chain, "activated", body)
         elif event.said in ("job_over", "starter_gone") and (job := self._jobs.pop(slot, None)) is not None:
-            self.scratch.add_fact(slot, "job", place, "")
+            self.scratch.add_fact(slot, "job", place, NONE)
             self._hear(job, place, chain, "over", json.dumps({"slot": slot}))
 
     def _moved(self, event: e.SlotTransitioned, place: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
         self.scratch.add_fact(event.slot, "state", place, event.target)
+        if event.target.startswith(CLAIMED) and event.slot not in self._owners:
+            self.scratch.add_fact(event.slot, "holder", place, "")
         if event.source.startswith((CLAIMED, "Preempting")) and not event.target.startswith((CLAIMED, "Preempting")):
-            self._forget(event.slot, place)
+            self._forget(event.slot, place, NONE)
 
-    def _forget(self, slot: str, place: StatementSource) -> None:
+    def _forget(self, slot: str, place: StatementSource, body: str) -> None:
+        """Record that a slot has no job and holder, or that they are unknown ("")."""
+        self._claims.pop(slot, None)
         for fact, known in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
-            if known is not None:
-                self.scratch.add_fact(slot, fact, place._replace(letter="L"), "")
+            if known is not None or not body:
+                self.scratch.add_fact(slot, fact, place._replace(letter="L"), body)
 
     def _born(self, event: e.SlotCreated, place: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
+        self._forget(event.slot, place, NONE)
+        self._asked[event.slot] = self._asked.pop(event.parent, "")
         self.scratch.add_fact(event.slot, "state", place, "Owner/Idle")
 
     def _daemon(self, event: e.DaemonReported, place: StatementSource, chain: int) -> None:
@@ -223,7 +234,7 @@ class FactAuditor:
     def _unknown(self, chain: int, place: StatementSource) -> None:
         """Record that nothing is known of a startd's slots from here on."""
         for slot in sorted(self._slots.pop(chain, ())):
-            self._forget(slot, place)
+            self._forget(slot, place, "")
             self.scratch.add_fact(slot, "state", place._replace(letter="L"), "")
 
     def _of_submitter(self, event: e.SubmitterReported, place: StatementSource, chain: int) -> None:
@@ -260,13 +271,12 @@ class FactAuditor:
         shown = Counter[str]()
         for cluster, proc, heard in self.scratch.records_by_job(ATTRIBUTES):
             shown.update(_shown_status(heard))
-            if len({one.letter for one in heard}) == 1:
+            if len({one.letter for one in heard}) == 1 and not _misnumbered(f"#{cluster}.{proc}#", heard):
                 continue
             if gaps is None:
                 gaps = unpaired.gaps = self.scratch.gaps_by_chain()
             lives = list(recorded_jobs(accounts_of(heard, gaps)))
-            counted = not any(life.reconnected for life in lives)
-            unpaired.take((cluster, proc), heard, counted)
+            unpaired.take((cluster, proc), heard)
             statuses.take((cluster, proc), heard)
             copied.take((cluster, proc), heard)
             for life in lives:
@@ -277,7 +287,9 @@ class FactAuditor:
         for thing, fact, rows in self.scratch.facts_by_thing():
             for stated in things.disputed(fact, rows):
                 self._accuse(thing, stated, 0)
-        self.audit.violations += (*unpaired.finish(), *statuses.finish(), *copied.finish())
+        counted = {found.thing for found in self.audit.contradictions if found.fact in ("starts", "holds")}
+        self.audit.violations += (one for one in unpaired.finish() if one.thing not in counted)
+        self.audit.violations += (*statuses.finish(), *copied.finish())
         self.audit.noted += unpaired.noted
         self.audit.violations += (*self._steps.finish(self.sources), *self._begun.finish(self.sources))
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
@@ -356,6 +368,11 @@ def _shown_status(heard: Sequence[JobRecord]) -> Iterator[str]:
     if not any(one.letter in "UEH" for one in heard):
         ads = [json.loads(one.body) for one in heard if one.letter in "QA"]
         yield STATUSES.get(whole(ads[-1], "JobStatus") or 0, UNKNOWN_STATUS) if ads else UNKNOWN_STATUS
+
+
+def _misnumbered(number: str, heard: Sequence[JobRecord]) -> bool:
+    """Return True if an ad lacks its job's number in its GlobalJobId."""
+    return any(one.letter in "HPSA" and "GlobalJobId" in one.body and number not in one.body for one in heard)
 
 
 _STEPS: Final[dict[type[e.Event], Any]] = {

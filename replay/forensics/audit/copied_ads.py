@@ -28,7 +28,7 @@ _UNLIKE: Final = {
     "S": {"JobStartDate", "JobStatus"}, "P": {"JobStatus"}, "H": {"JobStatus"},
 }  # fmt: skip
 """The attributes that a kind of source has otherwise: a starter has a start date of its own."""
-_EXPANDED: Final = "$$"  #: a value with this is another one at each match
+_EXPANDED: Final = "$$"  #: a value with this is another one at each match, in what shadows and starters write
 
 
 @define
@@ -80,11 +80,11 @@ class CopiedAds:
         for name in sorted(copy.keys() & set(COPIED) - _UNLIKE.get(one.letter, set())):
             known = {value for _, ad in of_job for value in ad[ONCE][name]}
             value = copy[name] + SINCE + copy.get("EnteredCurrentStatus", "") if name == "JobStatus" else copy[name]
-            if not known or any(_EXPANDED in text for text in known):
+            if not known or (one.letter in "PS" and any(_EXPANDED in text for text in known)):
                 continue
             if any(_same(value, text) for text in known):
                 self.alike[name] += 1
-            elif name in SUBMITTED or _since(one, copy) < of_job[-1][0].at - NEAR:
+            elif name in SUBMITTED or _kept(one, copy, [queue.at for queue, _ in of_job]):
                 self._differs(job, name, one, value, of_job[-1][0], "never was so", name)
 
     def _differs(
@@ -104,14 +104,17 @@ class CopiedAds:
 
     def finish(self) -> Iterator[AuditFinding]:
         for place, finding in self.differing.items():
-            if len(self.differing) == 1 and self.alike[self._keys[place]] >= LEAST_OTHERS:
+            alike = self.alike[self._keys[place]] and self.alike.total()
+            if len(self.differing) == 1 and alike >= LEAST_OTHERS:
                 yield finding
 
 
-def _since(one: JobRecord, copy: Mapping[str, str]) -> int:
-    """Return how long a copy's values may have been the job's. What condor_q printed a schedd may still lose."""
-    lost = UNSAVED if one.letter == "A" else 0
-    return (date(copy, "EnteredCurrentStatus") or 0) + lost
+def _kept(one: JobRecord, copy: Mapping[str, str], ends: Sequence[int]) -> bool:
+    """Return True if job_queue.log has a copy's values: it goes on behind them. A schedd that is killed loses what it
+    wrote last; `ends` are those of the job's parts of the table."""
+    at = date(copy, "ServerTime" if one.letter == "A" else "EnteredCurrentStatus") or 0
+    lost = one.letter == "A" and any(end <= at + NEAR and at < end + UNSAVED for end in ends[:-1])
+    return not lost and at < ends[-1] - NEAR
 
 
 def _same(one: str, other: str) -> bool:

@@ -261,8 +261,10 @@ def _where(place: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> Non
     slot, claim = ("RemoteHost", "PublicClaimId") if now else ("LastRemoteHost", "LastPublicClaimId")
     run.said.append(place.measures("placed", placed))
     for fact, name in (("slot", slot), ("claim", claim)):
-        if found := text_of(ad, name):
+        if found := text_of(ad, name).removesuffix("#..."):
             run.said.append(place.says(fact, found))
+    if place.letter == "S" and (started := date(ad, "JobStartDate")) is not None:
+        run.said.append(place.measures("began", started))
     began = date(ad, "JobCurrentStartExecutingDate")
     # A starter's ad has the value of the run before, and so has the job's until the program runs.
     soonest = placed + 1 if now and place.letter != "P" else placed

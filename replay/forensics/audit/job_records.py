@@ -77,6 +77,8 @@ def _reported(place: StatementSource, one: JobRecord, shadows: dict[str, JobAcco
         run = RecordedRun(placed=one.at, said=[place.measures("placed", one.at)])
         if facts.get("slot"):
             run.said.append(place.says("slot", facts["slot"]))
+        if facts.get("claim"):
+            run.said.append(place.says("claim", facts["claim"]))
         account.runs.append(run)
 
 

@@ -118,13 +118,15 @@ class ScratchDatabase:
 
     def records_by_job(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[JobRecord]]]:
         """Yield the records of each job number that two kinds of sources have, or that neither a job event log nor a
-        history has; ads with the attributes `names`."""
+        history has, or whose ad in the history has another one; ads with the attributes `names`."""
         self._flush_all()
         self._db.executescript("""
             create temp table wanted as select cluster, proc from
-                (select cluster, proc, letter from heard union all select cluster, proc, letter from numbers)
+                (select cluster, proc, letter, '' job from heard
+                 union all select cluster, proc, letter, job from numbers)
                 where cluster > 0 and proc >= 0 group by cluster, proc
-                having min(letter) <> max(letter) or max(letter in ('U', 'E', 'H')) = 0;
+                having min(letter) <> max(letter) or max(letter in ('U', 'E', 'H')) = 0
+                    or max(instr(nullif(job, ''), '#' || cluster || '.' || proc || '#') = 0);
             create unique index wanted_by_job on wanted (cluster, proc);
         """)
         self._unpack(names)

@@ -20,6 +20,7 @@ from .compared_facts import BELIEVED, FACTS
 from .statements import Statement, StatementSource
 from .table_folds import OF_CUSTOMERS
 
+NONE: Final = "none"  #: the job or the holder of a slot that has none; "" if that is unknown
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 
@@ -49,8 +50,9 @@ class ThingFacts:
             begin, end = bisect_left(times, row[0] - SECOND) - 1, bisect_right(times, row[0] + SECOND)
             if row[1] != "C" or begin < 0 or (end == len(log) and self.ends(log[-1][3]) <= row[0] + SECOND):
                 continue
+            while begin > 0 and log[begin][2] == NONE:
+                begin -= 1  # an ad has its job until the starter is gone, which may be later than the job's end
             then = [_text(fact, one) for one in log[begin:end]]
-            # An ad has its job until the starter is gone, which may be later than the job's end.
             if all(one.text and one.denies(_text(fact, row)) for one in then):
                 yield [then[-1], _text(fact, row)]
 

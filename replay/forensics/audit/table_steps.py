@@ -114,7 +114,7 @@ class TableSteps:
         if before is not None and value in {before + one + other for one in steps for other in steps}:
             fits = True  # the one above it was odd
         words = f"{name} is {value} after {last}"
-        self._judge(str(steps), fits, key.partition(".")[2], words, event)
+        self._judge("count", fits, key.partition(".")[2], words, event)
         self._counts[source, key, name] = value, None if fits else last
 
     def _update(self, source: str, at: int) -> None:

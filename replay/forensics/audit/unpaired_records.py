@@ -12,7 +12,6 @@ is left out, and so is the end of a log that may have been copied before the oth
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -130,30 +129,25 @@ class UnpairedRecords:
     noted: list[AuditFinding] = field(factory=list)
     _paired: dict[tuple[int, int], tuple[_Position, _Position]] = field(factory=dict)
     """The first and the last record of a file that another one has, too, by both chains."""
-    _users: dict[str, dict[Job, tuple[set[int], Told]]] = field(factory=dict)
-    """The jobs of each user's log, by its path: the chains that have them, and how the EventLog begins."""
+    _users: dict[str, dict[Job, tuple[set[int], list[Told]]]] = field(factory=dict)
+    """The jobs of each user's log, by its path: the chains that have them, and what the EventLog has of them."""
     _matches: dict[tuple[int, bool], list[tuple[int, Job, str]]] = field(factory=dict)
     """The matches of a NegotiatorLog: with the line that it writes into the MatchLog, too, and without."""
 
-    def take(self, job: Job, heard: Sequence[JobRecord], counted: bool) -> None:
-        """Take the records of a job; `counted` tells whether the audit of facts compares how often it was started."""
+    def take(self, job: Job, heard: Sequence[JobRecord]) -> None:
         for one in heard:
             if one.letter == "N" and one.what == "matched":
                 worded = "startd" in json.loads(one.body)
                 self._matches.setdefault((one.chain, worded), []).append((one.at, job, f"{one.source}:{one.line}"))
-        compared = {"1", "12"} if counted else {"12"}
-        told, counts = _told(heard), dict[int, Counter[str]]()
-        for one in heard:
-            if one.letter in "UE":
-                counts.setdefault(one.chain, Counter()).update([one.what] if one.what in compared else [])
+        told = _told(heard)
         for name, rule in PAIRS.items():
             for letter in (rule.first, rule.second):
                 self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
-            self._pair(name, rule, job, told, counts)
+            self._pair(name, rule, job, told)
         log = next(
             (path for one in heard if one.letter in "HQ" and (path := text_of(json.loads(one.body), "UserLog"))), ""
         )
-        pool_wide = [entries[0] for entries in told.get(("entry", "E"), {}).values()]
+        pool_wide = list(told.get(("entry", "E"), {}).values())
         if log and len(pool_wide) == 1:
             self._users.setdefault(log, {})[job] = {one.chain for one in heard if one.letter == "U"}, pool_wide[0]
 
@@ -163,11 +157,8 @@ class UnpairedRecords:
         rule: PairRule,
         job: Job,
         told: Mapping[tuple[str, str], dict[int, list[Told]]],
-        counts: Mapping[int, Counter[str]],
     ) -> None:
         mine, theirs = told.get((name, rule.first), {}), told.get((name, rule.second), {})
-        if name == "entry" and len({tuple(sorted(began.items())) for began in counts.values()}) > 1:
-            return  # the audit of facts has that one of the logs lacks a start or a hold, and what belongs to it
         if name == "entry" and not theirs:
             return  # a job need not have a log of its own
         for chain in mine or {0: []}:
@@ -232,8 +223,9 @@ class UnpairedRecords:
                 lacking = [(job, told) for job, (chains, told) in jobs.items() if chain not in chains]
                 if len(lacking) == 1 and len(jobs) > AGREED:
                     job, told = lacking[0]
-                    alone = Alone(rule, job, told, rule.first, whole=True)
-                    self.alone.setdefault(("entry", told.chain, chain), []).append(alone)
+                    entries = [Alone(rule, job, one, rule.first, whole=True) for one in told]
+                    inside = [one for one in entries if not self._may_be_cut(one, chain)]
+                    self.alone.setdefault(("entry", told[0].chain, chain), []).append([*inside, *entries][0])
 
     def _unworded(self) -> Iterator[AuditFinding]:
         """Yield the only match that the NegotiatorLog tells without the line of it, which all others have."""
@@ -257,7 +249,7 @@ class UnpairedRecords:
         if span is not None and span.first < at < span.last:
             return False
         first, last = self._paired.get((alone.told.chain, lacking), ((at, 0), (at, 0)))
-        if alone.letter in "MN":  # the negotiator writes both of its logs in the same order
+        if alone.letter in "EMNU":  # a daemon writes both of its logs in the same order
             return not first < _position(alone.told) < last
         return not first[0] < at < last[0]
 
@@ -273,7 +265,8 @@ class UnpairedRecords:
                 return False  # a daemon that died kept the other one waiting
             return rule is not PAIRS["entry"]  # the audit of facts has these
         stays = LEAVING if rule is PAIRS["ended"] and alone.letter == "P" else 0
-        if not rule.required[0 if alone.letter == rule.first else 1] or at + max(stays, GOES_ON) > self.ended:
+        behind = 0 if alone.letter in "MN" else GOES_ON  # one daemon writes both, line by line
+        if not rule.required[0 if alone.letter == rule.first else 1] or at + max(stays, behind) > self.ended:
             return False
         deaths = (death for letter in rule.daemons for death in self.deaths.get(letter, ()))
         return not any(since - max(stays, DYING) <= at <= until + DYING for since, until in deaths)
