@@ -201,9 +201,10 @@ TOOLS = (
 class MixedPool:
     """One real pool, and what a seed makes of it."""
 
-    def __init__(self, folder: Path, script: str, seed: int) -> None:
+    def __init__(self, folder: Path, script: str, seed: int, freezes: bool) -> None:
         self.folder, self.script, self.root = folder, script, folder / "root"
         self.random, self.jobs, self.done = random.Random(seed), 0, [f"seed {seed}"]
+        self.freezes = freezes
         self.frozen: list[tuple[float, int]] = []
 
     def call(self, *words: str, limit: float = 60) -> str:
@@ -242,7 +243,7 @@ class MixedPool:
             self.send(pid, signal.SIGKILL)
 
     def freeze(self, name: str, seconds: int) -> None:
-        pids = self.processes(name)
+        pids = self.processes(name) if self.freezes else []
         for pid in self.random.sample(pids, min(1, len(pids))):
             self.note(f"{name} stands still for {seconds} s")
             self.send(pid, signal.SIGSTOP)
@@ -354,8 +355,8 @@ class MixedPool:
                 (to / name).write_text(text)
 
 
-def record(folder: Path, script: str, seed: int, to: Path) -> None:
-    pool = MixedPool(folder, script, seed)
+def record(folder: Path, script: str, seed: int, to: Path, freezes: bool) -> None:
+    pool = MixedPool(folder, script, seed, freezes)
     choose = pool.random
     to.mkdir(parents=True)
     config = to / "mixed.conf"
@@ -409,13 +410,14 @@ def main(words: Sequence[str], tell: Callable[[str], None] = print) -> int:
     options.add_argument("-pool", type=Path, required=True)
     options.add_argument("-script", required=True)
     options.add_argument("-to", type=Path, required=True)
+    options.add_argument("-no-freeze", action="store_true", help="kill daemons, but let none stand still")
     options.add_argument("seeds", type=int, nargs="+")
     given = options.parse_args(words)
     sound = 0
     for seed in given.seeds:
         folder = given.to / f"mixed-{seed}"
         shutil.rmtree(folder, ignore_errors=True)
-        record(given.pool.resolve(), given.script, seed, folder)
+        record(given.pool.resolve(), given.script, seed, folder, not given.no_freeze)
         with tarfile.open(given.to / f"mixed-{seed}.tar.xz", "w:xz") as packed:
             packed.add(folder, folder.name)
         findings = audited(folder)
