@@ -26,13 +26,13 @@ def _machines(pool: Pool, machines: int = 4, cores: int = 4, static: int = 4) ->
 
 def _like(pool: Pool) -> None:
     _machines(pool)
-    pool.submit(JOB, count=200)
+    pool.submit(JOB, count=80)
     pool.run()
 
 
 def _own(pool: Pool) -> None:
     _machines(pool)
-    for number in range(100):
+    for number in range(40):
         pool.submit({**JOB, "request_memory": 10 + number % 20, "arguments": f"{number}"})
     pool.run()
 
@@ -40,29 +40,29 @@ def _own(pool: Pool) -> None:
 def _users(pool: Pool) -> None:
     _machines(pool)
     for number in range(20):
-        pool.submit(JOB, count=10, user=f"user{number}")
+        pool.submit(JOB, count=4, user=f"user{number}")
     pool.run()
 
 
 def _carved(pool: Pool) -> None:
     _machines(pool, machines=2, cores=16, static=0)
     for cores in (1, 2, 4):
-        pool.submit({**JOB, "request_cpus": cores}, count=30)
+        pool.submit({**JOB, "request_cpus": cores}, count=10)
     pool.run()
 
 
 def _limited(pool: Pool) -> None:
     _machines(pool, static=0)
     for number in range(2):
-        pool.submit({**JOB, "concurrency_limits": "license"}, count=30, user=f"user{number}")
-        pool.submit(JOB, count=30, user=f"user{number}")
+        pool.submit({**JOB, "concurrency_limits": "license"}, count=10, user=f"user{number}")
+        pool.submit(JOB, count=10, user=f"user{number}")
     pool.run()
 
 
 def _desktop(pool: Pool) -> None:
     _machines(pool, static=0)
-    pool.submit(JOB, count=60)
-    for minute in range(40):
+    pool.submit(JOB, count=30)
+    for minute in range(20):
         pool.read(f"m{minute % 4}", KeyboardIdle=0 if minute % 3 else 2_000)
         pool.advance(60)
     for number in range(4):
@@ -77,7 +77,7 @@ def _policies(pool: Pool) -> None:
         "periodic_release": "NumHolds < 3",
         "on_exit_remove": "NumJobStarts > 1",
     }
-    pool.submit({**JOB, **policy}, count=50)
+    pool.submit({**JOB, **policy}, count=20)
     pool.advance(7_200)
     pool.remove(constraint="true")
     pool.run()
@@ -85,18 +85,18 @@ def _policies(pool: Pool) -> None:
 
 def _commands(pool: Pool) -> None:
     _machines(pool)
-    cluster = str(pool.submit({**JOB, "hold": "true"}, count=200))
+    cluster = str(pool.submit({**JOB, "hold": "true"}, count=80))
     pool.edit(cluster, JobPrio=5)
     pool.release(cluster)
     pool.hold(cluster, reason="for now")
-    pool.remove(constraint="ProcId < 100")
+    pool.remove(constraint="ProcId < 40")
     pool.remove(cluster)
     pool.run()
 
 
 def _drained(pool: Pool) -> None:
     _machines(pool)
-    pool.submit(JOB, count=60)
+    pool.submit(JOB, count=30)
     pool.advance(70)
     for number in range(4):
         pool.drain(f"m{number}", schedule="Fast")
@@ -117,14 +117,14 @@ WANT_VACATE = true
 """
 
 WORKLOADS: Final = {
-    "200 jobs of one kind": Workload(200, _like),
-    "200 jobs of one kind, as HTCondor 25": Workload(200, _like, "htcondor-25"),
-    "100 clusters of twenty kinds": Workload(100, _own),
-    "20 users with ten jobs each": Workload(200, _users),
-    "90 jobs in dynamic slots": Workload(90, _carved, "htcondor-25"),
-    "120 jobs, half of them limited": Workload(120, _limited, config="NUM_SLOTS = 4\nLICENSE_LIMIT = 5"),
-    "60 jobs on desktops": Workload(60, _desktop, config=DESKTOP),
-    "50 jobs that policy holds and releases": Workload(50, _policies),
-    "commands over 200 jobs": Workload(200, _commands),
-    "60 jobs on machines that drain": Workload(60, _drained),
+    "80 jobs of one kind": Workload(80, _like),
+    "80 jobs of one kind, as HTCondor 25": Workload(80, _like, "htcondor-25"),
+    "40 clusters of twenty kinds": Workload(40, _own),
+    "20 users with four jobs each": Workload(80, _users),
+    "30 jobs in dynamic slots": Workload(30, _carved, "htcondor-25"),
+    "40 jobs, half of them limited": Workload(40, _limited, config="NUM_SLOTS = 4\nLICENSE_LIMIT = 5"),
+    "30 jobs on desktops": Workload(30, _desktop, config=DESKTOP),
+    "20 jobs that policy holds and releases": Workload(20, _policies),
+    "commands over 80 jobs": Workload(80, _commands),
+    "30 jobs on machines that drain": Workload(30, _drained),
 }
