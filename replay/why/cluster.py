@@ -153,7 +153,8 @@ def _take(found: Outcomes, proc: int, record: Record) -> None:
 
 
 def _take_runs(log: Log, cluster: int, at: int | None, found: Outcomes, records: dict[int, list[Record]]) -> None:
-    """Take the runs of which the jobs' own logs do not have the beginning or the end."""
+    """Take the runs of which the jobs' own logs do not have the beginning or the end. A job with such a log runs from
+    the entry of its beginning, and not from when its shadow was started."""
     if not set(_OPEN) & set(found.status.values()):
         return
     for run in job_runs(log, cluster, None, at):
@@ -161,6 +162,9 @@ def _take_runs(log: Log, cluster: int, at: int | None, found: Outcomes, records:
         logged = [one for one in records.get(proc, ()) if isinstance(one.event, e.JobLogged)]
         runs = found.status.get(proc) in ("running", "suspended")
         last = max((one.at for one in logged if not runs or one.what == BEGIN), default=0)
+        starting = any(one.what == "shadow_began" and one.at == run.began for one in records.get(proc, ()))
+        if logged and starting and run.outcome == RUNNING:
+            continue
         if found.status.get(proc, UNTOLD) in _OPEN and (run.ended >= last if runs else run.began > last):
             found.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNTOLD))
 

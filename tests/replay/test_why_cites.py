@@ -20,7 +20,7 @@ from .cited_facts import wrong
 from .cited_records import Cited, faults
 from .test_why_answers import FOLDERS, things
 
-MOST = 6
+MOST = 3
 """So many jobs and slots of a folder are asked for: of all folders more than 100."""
 RECORDINGS = sorted(folder for folder in (TRACES.parent / "recordings").iterdir() if folder.is_dir())
 
@@ -44,7 +44,7 @@ def test_each_sentence_says_what_the_records_say_that_it_cites(folder: Path, mos
     assert told_wrongly(recorded(folder)[0], most) == []
 
 
-@pytest.mark.parametrize("recording", some(HONEST, 5), ids=lambda path: path.name)
+@pytest.mark.parametrize("recording", some(HONEST, 3), ids=lambda path: path.name)
 @pytest.mark.parametrize("most", thorough(MOST))
 def test_each_sentence_on_a_pool_with_faults_says_what_its_records_say(
     recording: Path, most: int, tmp_path: Path
