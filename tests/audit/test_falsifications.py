@@ -23,6 +23,8 @@ from .test_honest_recordings import unpacked
 RECORDINGS: Final = Path(__file__).resolve().parent.parent / "data" / "recordings"
 UNPACKED: Final = ("mixed-20", "one-25-i-dag", "one-25-k-defrag-whole")
 SEED: Final = 7
+ABSENT: Final = {"HoldReasonCode in the history", "HoldReasonCode in startd_history"}
+"""The kinds of which the four recordings have no place."""
 OFTEN, OFTEN_OF_ALL = 0.9, 0.91
 """Of the lies of a kind, and of all, how many are found at least."""
 WEAK: Final = {
@@ -203,7 +205,7 @@ def test_of_each_kind_of_lie_about_four_pools_nine_of_ten_are_found(tmp_path: Pa
         lies = list(falsified(files, 1, SEED))
         told.update(lie.kind for lie in lies)
         missed.update(kind for kind, _, _ in missed_lies(files, lies))
-    assert told.keys() == KINDS.keys()
+    assert told.keys() == KINDS.keys() - ABSENT
     few = {kind: f"{told[kind] - number} of {told[kind]}" for kind, number in missed.items()}
     for kind, number in missed.items():
         least = WEAK.get(kind, OFTEN * told[kind])
