@@ -35,6 +35,7 @@ class _Active:
     """A run that has not ended: why it is to end, as far as that was told, by the job and by its slot."""
 
     event: e.JobActivated
+    user: tuple[str, str]  #: the cluster's user and accounting group then
     of_job: list[Cause | None] = field(factory=list)
     of_slot: list[Cause | None] = field(factory=list)
     of_claim: list[Cause | None] = field(factory=list)
@@ -57,7 +58,7 @@ class _Reader:
             user = unquoted(event.ad.get("User", "")) or event.submitter
             self.users[event.cluster] = user, unquoted(event.ad.get("AcctGroup", ""))
         elif isinstance(event, e.JobActivated):
-            self.active[str(position)] = _Active(event)
+            self.active[str(position)] = _Active(event, self.users.get(event.cluster, ("", "")))
             self.on[event.slot] = self.last_of[event.cluster, event.proc] = str(position)
         elif isinstance(event, e.JobExited):
             return self._exited(position, event)
@@ -125,9 +126,8 @@ class _Reader:
         self, run: _Active, ended: int, outcome: str, position: int, stimulus: str, cause: Cause = CAUSES["unknown"]
     ) -> JobRun:
         event = run.event
-        user, group = self.users.get(event.cluster, ("", ""))
         return JobRun(
-            f"{event.cluster}.{event.proc}", user, group, event.slot, event.at, ended, outcome, cause,
+            f"{event.cluster}.{event.proc}", *run.user, event.slot, event.at, ended, outcome, cause,
             shortened(run.said), position, stimulus,
         )  # fmt: skip
 

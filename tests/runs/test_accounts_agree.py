@@ -14,13 +14,17 @@ import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.ports.log import Log
+from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.forensics.audit.doubted_records import DOUBTS
+from poolbook.replay.forensics.daemon_tables import NotKnown, queue
 from poolbook.replay.forensics.imported_log import PlaceNames, single_entries
 from poolbook.replay.forensics.why.access_points import access_points
+from poolbook.replay.forensics.why.job_history import ads_of_cluster
 from poolbook.replay.narration.sentences import Sentence
+from poolbook.replay.runs.causes import CAUSES
 from poolbook.replay.runs.native_runs import own_runs
 from poolbook.replay.runs.of_log import pool_events, runs_of
-from poolbook.replay.runs.run import EVICTED, RUNNING, JobRun
+from poolbook.replay.runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from poolbook.replay.usage.evictions import by_cause
 from poolbook.replay.usage.preemptions import preemptions
 from poolbook.replay.usage.usage_sums import sums
@@ -48,6 +52,17 @@ LATER: Final = {
     "startlog": 60,  # the slot is cleaned, and a startd that died is restarted
     "death": 600,  # a death is known when the daemon is restarted
 }
+SHOWN: Final = (
+    "JobStatus", "EnteredCurrentStatus", "RemoteHost", "LastRemoteHost", "RemoveReason", "HoldReason",
+)  # fmt: skip
+ENDED_BY: Final = {"1": (EVICTED,), "3": (EVICTED,), "4": (COMPLETED,), "5": (EVICTED,)}
+"""The status of a job that is not running -> how its last run ended."""
+NEAR: Final = 5 * SECOND
+TWO_REASONS: Final = {
+    ("mixed-2.tar.xz", "7.0"),  # its access point lost the connection as the user held it
+    ("one-25-i-dag.tar.xz", "10.0"),  # DAGMan and the schedd both removed it
+}
+"""The jobs of recordings of which HTCondor wrote one reason into the log and another one into the ad."""
 
 
 @cache
@@ -140,3 +155,71 @@ def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_b
             if run.outcome != RUNNING and at.get(place, 0) > run.ended + LATER.get(kind, 0) * SECOND:
                 late.append((run.job, run.slot, run.outcome, run.cause.name, kind, (at[place] - run.ended) // SECOND))
     assert late == []
+
+
+def ads_of_jobs(log: Log, runs: list[JobRun]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the jobs that ran with their ads, as ``history`` prints them, else as ``q`` does."""
+    left = set()
+    for cluster in {run.cluster for run in runs}:
+        for proc, ad in ads_of_cluster(log, "history", int(cluster)):
+            left.add(job := f"{cluster}.{proc}")
+            yield job, {name: ad.text(name) for name in SHOWN}
+    try:
+        listed = queue(log).jobs
+    except NotKnown:
+        return
+    for one in listed:
+        if (job := f"{one['ClusterId']}.{one['ProcId']}") not in left:
+            yield job, {name: unquoted(one.get(name, "")) for name in SHOWN}
+
+
+def misfits(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
+    """Yield what a job's ad says otherwise of its last run than the runs do, as it was when it got its status."""
+    status, since = ad["JobStatus"], int(ad["EnteredCurrentStatus"]) * SECOND
+    began = [run for run in runs if run.began <= since + NEAR]
+    if not began:
+        return
+    run, host = began[-1], ad["RemoteHost"] or ad["LastRemoteHost"]
+    if host and run.slot and host not in (run.slot, *(one.slot for one in runs if one.began >= run.began - NEAR)):
+        yield f"it ran on {host}, and not on {run.slot}"
+    goes_on = run.ended > since + NEAR or run.outcome == RUNNING
+    if goes_on and status in ENDED_BY and run.ended > since + LATER["userlog"] * SECOND:
+        yield f"its status is {status}, and its run goes on"
+    if not goes_on and status == "2" and run.ended < since - NEAR:
+        yield "it is running, and its run is over"
+    later = status in ("1", "5") and since > run.ended + NEAR  # it was run again, as by a schedd that forgot its end
+    if status in ENDED_BY and not later and run.outcome not in (*ENDED_BY[status], RUNNING, ENDED):
+        yield f"its status is {status}, and its run {run.outcome}"
+    reason = {"3": ("removed", "RemoveReason"), "5": ("held", "HoldReason")}.get(status)
+    ended = (EVICTED, reason[0]) if reason is not None else ("", "")
+    if reason is not None and (run.outcome, run.cause.name) == ended and run.said.rstrip(".") not in ad[reason[1]]:
+        yield f"the reason is {ad[reason[1]]}, and not {run.said}"
+
+
+@pytest.mark.parametrize("recording", some(RECORDINGS, 24), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_the_ads_of_q_and_history_say_of_a_jobs_last_run_what_the_runs_say(recording: Path) -> None:
+    log = log_of(recording)
+    runs: dict[str, list[JobRun]] = {}
+    for run in sorted(runs_of(log).runs, key=lambda run: run.began):
+        runs.setdefault(run.job, []).append(run)
+    ads = [] if shared_numbers(recording) else ads_of_jobs(log, [one[-1] for one in runs.values()])
+    found = [(job, fault) for job, ad in ads if job in runs for fault in misfits(ad, runs[job])]
+    assert [fault for job, fault in found if (recording.name, job) not in TWO_REASONS] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "faults"),
+    [
+        ({}, 0),
+        ({"RemoteHost": "slot9@h"}, 1),
+        ({"JobStatus": "4"}, 1),
+        ({"JobStatus": "2", "EnteredCurrentStatus": "99"}, 1),
+        ({"EnteredCurrentStatus": "20", "JobStatus": "1"}, 0),
+        ({"RemoveReason": "another"}, 1),
+    ],
+)
+def test_an_ad_that_says_otherwise_is_found(changed: dict[str, str], faults: int) -> None:
+    removed = CAUSES["removed"]
+    run = JobRun("1.0", "alice", "", "slot1@h", 10 * SECOND, 30 * SECOND, EVICTED, removed, "via condor_rm")
+    ad = dict.fromkeys(SHOWN, "") | {"JobStatus": "3", "EnteredCurrentStatus": "30", "LastRemoteHost": "slot1@h"}
+    assert len([*misfits(ad | {"RemoveReason": "via condor_rm"} | changed, [run])]) == faults

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.runtime.views import catch_up, open_tables
+from poolbook.domain.classad.values import UNDEFINED
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Log
 from poolbook.domain.ports.world import Launch
+from poolbook.projections.views import Views
 from poolbook.replay.runs.native_runs import own_runs
 from poolbook.replay.runs.of_log import pool_events, runs_of
-from poolbook.replay.runs.run import EVICTED
+from poolbook.replay.runs.run import EVICTED, JobRun
 from poolbook.replay.usage.usage_sums import sums
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 from poolbook.replay.why.answer import why
@@ -22,6 +25,7 @@ from ..domain.preempting import contested, give
 from ..importing.folders import imported, write
 from ..play.test_transcripts import played
 from ..userlog.pool import JOB, Pool
+from .test_accounts_agree import SHOWN, misfits
 
 SECOND = 1_000_000
 STORY: dict[str, Callable[[Pool], object]] = {
@@ -84,3 +88,22 @@ def test_why_gives_a_preemption_the_cause_of_its_match(reason: str) -> None:
     give(pool, "2.0", reason=reason)
     pool.advance(30)
     assert [(job, cause) for job, _, cause in ends_of(pool.log)] == [("1.0", reason)]
+
+
+@pytest.mark.parametrize("name", ["better_match", "drain_with_start", "retirement", "shutdown", "vacate_and_kill"])
+def test_q_and_history_of_a_pool_say_of_a_jobs_last_run_what_the_runs_say(name: str) -> None:
+    log = played(name, "htcondor-25")[0].log
+    connection = open_tables(None)
+    catch_up(log, connection)
+    runs: dict[str, list[JobRun]] = {}
+    for run in sorted(runs_of(log).runs, key=lambda run: run.began):
+        runs.setdefault(run.job, []).append(run)
+    with Views(connection) as views:
+        ads = {
+            f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}": {
+                name: "" if (value := ad.eval(name)) is UNDEFINED else str(value) for name in SHOWN
+            }
+            for ad in (*views.history_ads(), *views.ads())
+        }
+    assert ads.keys() >= runs.keys()
+    assert [(job, fault) for job in runs for fault in misfits(ads[job], runs[job])] == []
