@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from attrs import define, field
 
+from ....domain.imported.record_sources import NOT_STARTED
 from ....domain.units import SECOND
 from ...audit_result import AuditFinding
 from ..sources import Sources
@@ -21,28 +22,31 @@ from .tolerances import FAR
 
 
 class StatusRule(NamedTuple):
-    """What a shadow's status means, and the entries of which its run's end has one."""
+    """What a shadow's status means, where its job is then, and the entries of which its run's end has one: nothing is
+    known of a status without entries."""
 
     words: str
-    entries: frozenset[int]
+    became: str
+    entries: frozenset[int] = frozenset()
 
 
 REQUEUED: Final = "requeued"  #: the word of an entry 004 of a job that ended by itself
 _REQUEUED: Final = -4  #: an entry 004 that has it
 _DONE: Final = frozenset({5, 9, 12, _REQUEUED})
+_STOPPED: Final = frozenset({4, 9, 12, 13, 21, 22, 24})
 STATUSES: Final = {
-    "100": StatusRule("its job ended", _DONE),
-    "101": StatusRule("its job wrote a checkpoint", frozenset({3})),
-    "102": StatusRule("its job was stopped", frozenset({4, 9, 12, 13, 21, 22, 24})),
-    "103": StatusRule("its job dumped core", frozenset({5, _REQUEUED})),
-    "107": StatusRule("its job is to run again", frozenset({4, 9, 12, 13, 21, 22, 24})),
-    "108": StatusRule("its job was not started", frozenset({7, 9, 12, 21, 22, 24})),
-    "112": StatusRule("its job is to be held", frozenset({12})),
-    "113": StatusRule("its job is to be removed", frozenset({9})),
-    "115": StatusRule("its job ended, and the claim closes", _DONE),
-    "116": StatusRule("it could not connect to its job again", frozenset({24})),
-}  # fmt: skip
-_NOT_STARTED: Final = "108"  #: the end of the run before it may stand in the same second
+    "4": StatusRule("it gave up", "idle"),
+    "100": StatusRule("the job has ended", "completed", _DONE),
+    "101": StatusRule("the job wrote a checkpoint", "", frozenset({3})),
+    "102": StatusRule("the job was killed", "", _STOPPED),
+    "103": StatusRule("the job ended by a signal", "completed", frozenset({5, _REQUEUED})),
+    "107": StatusRule("the job is to run again", "idle", _STOPPED),
+    NOT_STARTED: StatusRule("the job could not be started", "idle", frozenset({7, 9, 12, 21, 22, 24})),
+    "112": StatusRule("the job is to be held", "held", frozenset({12})),
+    "113": StatusRule("the job is to be removed", "removed", frozenset({9})),
+    "115": StatusRule("the job has ended, and its claim ends", "completed", _DONE),
+    "116": StatusRule("the job was not found again", "idle", frozenset({24})),
+}
 _ENDS: Final = frozenset({"4", "5"})
 """The entries that tell how a run ended."""
 
@@ -68,7 +72,8 @@ class ExitStatuses:
                 begun[shadow] = one.at
             elif (since := begun.pop(shadow, None)) is not None:
                 status = facts.get("status") or facts.get("reason", "")
-                since = max(since + SECOND * (status == _NOT_STARTED), one.at - FAR)
+                # the end of the run before one that was not started may stand in the same second
+                since = max(since + SECOND * (status == NOT_STARTED), one.at - FAR)
                 next_starts = [its.at for its in starts if (its.at, its.line) > (one.at, one.line)]
                 until = min(next_starts, default=one.at + FAR + 1)
                 run = [entry for entry in entries if since <= entry.at <= one.at + FAR and entry.at < until]
@@ -78,7 +83,7 @@ class ExitStatuses:
         """Compare an exit with the entries of its run's end."""
         rule = STATUSES.get(status)
         ends = [entry for entry in run if entry.what in _ENDS]
-        if rule is None or not ends:
+        if rule is None or not rule.entries or not ends:
             return
         told = {int(entry.what) for entry in run}
         if any(entry.what == "4" and REQUEUED in entry.body for entry in ends):

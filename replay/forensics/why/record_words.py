@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ....domain.imported.record_sources import KINDS, NOT_STARTED
+from ....domain.imported.record_sources import KINDS
 from ....domain.state_machines import HOLD_CODES, VACATE_CODES
 from ...narration.wording import interval, memory
 from ..imported_log import PlaceNames
@@ -19,19 +19,6 @@ OVER = ("completed", "removed")
 SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
 # Sources that list the queue as it stood -> how a sentence says so.
 LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
-# What a shadow's exit status says (condor_includes/exit.h): where the job is then, and in words.
-SHADOW_STATUS = {
-    "4": ("idle", "it gave up"),
-    "100": ("completed", "the job has ended"),
-    "102": ("", "the job was killed"),
-    "103": ("completed", "the job ended by a signal"),
-    "107": ("idle", "the job is to run again"),
-    NOT_STARTED: ("idle", "the job could not be started"),
-    "112": ("held", "the job is to be held"),
-    "113": ("removed", "the job is to be removed"),
-    "115": ("completed", "the job has ended, and its claim ends"),
-    "116": ("idle", "the job was not found again"),
-}
 SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})  #: entries that say nothing about why a job is where it is
 
 

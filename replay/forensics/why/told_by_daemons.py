@@ -9,6 +9,7 @@ from ....domain.units import SECOND
 from ...narration.wording import counted, instant, interval
 from ...runs.daemon_deaths import killed
 from ...runs.run import EVICTED
+from ..audit.exit_statuses import STATUSES, StatusRule
 from . import record_words as tables
 from .job_history import BEGIN, Record
 from .job_life import BEGUN, OVER, Fact, JobLife
@@ -128,7 +129,8 @@ def on_shadow_gone(life: JobLife, record: Record) -> None:
     if life.is_logged(run):
         return
     status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
-    became, words = tables.SHADOW_STATUS.get(status or reason, ("", ""))
+    rule = STATUSES.get(status or reason, StatusRule("", ""))
+    became, words = rule.became, rule.words
     number = f"with status {status}" if status else f"for reason {reason}" if reason else ""
     did = "ended"
     if signal := killed(record.event):
