@@ -48,7 +48,7 @@ OF_LOGS: Final = {"schedd": "D", "startd": "L", "negotiator": "N"}
 """The daemons of whose deaths a master may tell, and the letters of their logs."""
 DONE_AGAIN: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held", "history_twice", "not_held"})
 """The rules that a schedd breaks which does something again."""
-KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds"})
+KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds", "submitted"})
 """The facts that a schedd may forget, and has otherwise then."""
 TIMED_BY_SCHEDDS: Final = frozenset({"ended", "run_wall", "stopped", "wall", "wall_runs"})
 """The facts on which sources differ where a schedd stood still: a shadow waits for it between ad and log, and it learns

@@ -25,8 +25,8 @@ ATTRIBUTES: Final = (
     "LastJobStatus", "LastPublicClaimId", "LastRemoteHost", "LastRemoteWallClockTime", "MachineAttrSlotWeight0",
     "MemoryUsage", "NumHolds", "NumHoldsByReason", "NumJobReconnects", "NumJobStarts", "NumShadowStarts", "NumVacates",
     "Owner", "ProcId", "PublicClaimId", "QDate", "RemoteHost", "RemoteSysCpu", "RemoteUserCpu", "RemoteWallClockTime",
-    "RequestCpus", "RequestMemory", "ResidentSetSize_RAW", "ServerTime", "TotalJobReconnectAttempts", "User", "UserLog",
-    "VacateReasonCode",
+    "RequestCpus", "RequestMemory", "ResidentSetSize_RAW", "ServerTime", "StageInStart", "TotalJobReconnectAttempts",
+    "User", "UserLog", "VacateReasonCode",
 )  # fmt: skip
 """All attributes that are read of a job's ad."""
 

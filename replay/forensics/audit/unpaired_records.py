@@ -140,13 +140,14 @@ class UnpairedRecords:
                 worded = "startd" in json.loads(one.body)
                 self._matches.setdefault((one.chain, worded), []).append((one.at, job, f"{one.source}:{one.line}"))
         told = _told(heard)
+        ads = [json.loads(one.body) for one in heard if one.letter in "HQ"]
+        if any("StageInStart" in ad for ad in ads):
+            told = {key: found for key, found in told.items() if key[0] != "entry"}  # its log goes on in the spool
         for name, rule in PAIRS.items():
             for letter in (rule.first, rule.second):
                 self._chains.setdefault(letter, set()).update(told.get((name, letter), ()))
             self._pair(name, rule, job, told)
-        log = next(
-            (path for one in heard if one.letter in "HQ" and (path := text_of(json.loads(one.body), "UserLog"))), ""
-        )
+        log = next((path for ad in ads if (path := text_of(ad, "UserLog"))), "")
         pool_wide = list(told.get(("entry", "E"), {}).values())
         if log and len(pool_wide) == 1:
             self._users.setdefault(log, {})[job] = {one.chain for one in heard if one.letter == "U"}, pool_wide[0]
