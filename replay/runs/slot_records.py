@@ -76,7 +76,8 @@ class Slots:
         near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
         begin = next((at for at in near if _activates(records[at][1], job)), None)
         if begin is None:
-            begin = next((at for at in near if _gets_busy(records[at][1])), None)
+            busy_moves = (at for at in near if _gets_busy(records[at][1]))
+            begin = next((at for at in busy_moves if not _is_other(records[max(0, at - 1)][1], job)), None)
         if begin is None:
             return []
         found: list[Told] = []
@@ -168,6 +169,11 @@ class Slots:
 
 def _activates(event: e.Event, job: str) -> bool:
     return isinstance(event, e.SlotReported) and event.said == "activated" and event.facts.get("job") == job
+
+
+def _is_other(before: e.Event, job: str) -> bool:
+    """Return True if a slot becomes busy with another job, by the record before that move."""
+    return isinstance(before, e.SlotReported) and before.said == "activated" and not _activates(before, job)
 
 
 def _preempts(event: e.Event) -> bool:

@@ -22,7 +22,10 @@ instant when its slot was free, and matches when the jobs began that were given 
 ENDS: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
 """How the last line of a record begins, in files whose records have several lines."""
 
-_BEGUN: Final = r"claim-activation protocol successful|Started shadow for job {job} |Job executing on host"
+_BEGUN: Final = (
+    r"claim-activation protocol successful|Started shadow for job {job} |Job executing on host"
+    r"|Shadow pid \d+ switching to job {job}\."
+)
 """What is cited of a run that ended with the death of a daemon, of which a later record tells."""
 _MOVED: Final = r"{alone}: Changing (state|activity|state and activity): "
 _OVER: Final = (
@@ -136,16 +139,29 @@ class Cited:
         return {user for log in logs for line in log for found in pattern.findall(line) for user in found if user}
 
     def lines_before(self, place: str, most: int) -> str:
-        """What stands before a place in its file."""
-        name, _, line = place.rpartition(":")
-        return "\n".join(text_of(self._paths[name][0])[max(0, int(line) - 1 - most) : int(line) - 1])
+        """What stands before a place in its log."""
+        return "\n".join(self._lines_to(place)[-1 - most : -1])
 
     def before(self, place: str, pattern: str, most: int = 60) -> re.Match[str] | None:
         """The last line before a place that a pattern fits."""
-        name, _, line = place.rpartition(":")
-        lines = text_of(self._paths[name][0])
-        found = (re.search(pattern, lines[at]) for at in range(int(line) - 1, max(-1, int(line) - 1 - most), -1))
+        found = (re.search(pattern, line) for line in reversed(self._lines_to(place)[-most:]))
         return next((match for match in found if match), None)
+
+    def _lines_to(self, place: str) -> list[str]:
+        """The lines of a log up to a place, those of the file before its own included if the log was rotated there."""
+        name, _, line = place.rpartition(":")
+        path = self._paths[name][0]
+        own = text_of(path)
+        rotated = re.search(r"Now in new log file .*/([^/]+)$", own[0])
+        if rotated is None:
+            return own[: int(line)]
+        of_log = re.compile(rf"{re.escape(rotated[1])}(\.old|\.\d{{8}}T\d{{6}})?(\.gz)?")
+        files = sorted(file for file in Path(path).parent.iterdir() if of_log.fullmatch(file.name))
+        current = Path(path).with_name(rotated[1])
+        in_time = [*(str(file) for file in files if file != current), str(current)]
+        before = in_time[: in_time.index(path)][-1:] if path in in_time else []
+        # The last line of a file is empty, behind its last end of line.
+        return [*(line for file in before for line in text_of(file)[:-1]), *own[: int(line)]]
 
 
 @cache
@@ -272,7 +288,8 @@ def moved(name: str, sentence: Sentence) -> str:
         rf"activity: {source[1]} -> {target[1]}",
         rf"activity: {source[0]}/{source[1]} -> {target[0]}/{target[1]}",
     ]
-    return rf" {re.escape(short(name))}: Changing (state |state and )?({'|'.join(pairs)})"
+    # A startd that failed to claim a slot "reverts" it to where it was (revert() in ResState.cpp).
+    return rf" {re.escape(short(name))}: (?:Changing|Reverting) (state |state and )?({'|'.join(pairs)})"
 
 
 def pattern_key(sentence: Sentence) -> str:

@@ -18,6 +18,7 @@ from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.domain.ports.log import Log
 from poolbook.replay.forensics.imported_log import IMPORTED, PlaceNames, shortest_tails
 from poolbook.replay.listing import entries, line, wanted
+from poolbook.replay.runs.slot_records import Slots
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
@@ -29,7 +30,7 @@ from ..together import together
 
 SECOND = 1_000_000
 BEGIN = 1_795_214_200 * SECOND  # 2026-11-20 22:36:40
-USER, GLOBAL, STARTD, NEGOTIATOR, SCHEDD, HISTORY, QUEUE = range(1, 8)
+USER, GLOBAL, STARTD, NEGOTIATOR, SCHEDD, HISTORY, QUEUE, SHADOW = range(1, 9)
 SOURCES = {
     USER: ("/home/alice/job.log", "userlog"),
     GLOBAL: ("/var/log/condor/EventLog", "eventlog"),
@@ -38,6 +39,7 @@ SOURCES = {
     SCHEDD: ("/var/log/condor/SchedLog", "schedlog"),
     HISTORY: ("/var/lib/condor/spool/history", "history"),
     QUEUE: ("/var/lib/condor/spool/job_queue.log", "queue"),
+    SHADOW: ("/var/log/condor/ShadowLog", "shadowlog"),
 }
 SLOT = "slot1@node"
 
@@ -354,6 +356,26 @@ def test_a_shadow_that_begins_and_ends_within_a_second_ends_after_it_began_and_o
         f"The access point started a shadow for it (pid 4712), for {other}. [SchedLog:60]",
         "Its shadow ended with status 108: the job could not be started. [SchedLog:61]",
     ]
+
+
+def test_an_eviction_in_the_second_in_which_its_shadow_began_comes_after_that_beginning() -> None:
+    events = [
+        LOGGED[0],
+        REPORTED[3],
+        entry(7, 9, 4, EVICTED),
+        report(7, 5, "evicting", source=SHADOW, slot=SLOT, shadow="4711"),
+        report(7, 50, "shadow_gone", source=SCHEDD, shadow="4711", status="107"),
+    ]
+    assert [text.partition(";")[0] for text in told(log_of(events), "1.0")[-2:]] == [
+        f"The access point started a shadow for it (pid 4711), for {SLOT}. [SchedLog:40]",
+        f"It was evicted from {SLOT}",
+    ]
+
+
+def test_what_a_slot_does_with_another_job_is_no_record_of_a_run() -> None:
+    slots = Slots(log_of(OF_SLOT))
+    assert slots.run(SLOT, "1.0", BEGIN + 7 * SECOND)
+    assert slots.run(SLOT, "1.7", BEGIN + 7 * SECOND) == []
 
 
 def test_a_shadow_that_finds_its_job_again_leaves_it_on_its_slot() -> None:

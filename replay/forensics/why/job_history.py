@@ -8,7 +8,7 @@ second are put where they can only have been: a match before the run that it led
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -168,16 +168,24 @@ def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Recor
 
 def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
     """Reports in order of time, those of one second in the order of their causes: what one source says stays in the
-    source's order, and of what several say next, that which ends a run comes first."""
+    source's order, and of what several say next, that which ends a run comes first. What a shadow says waits for its
+    beginning, which another daemon writes."""
     for _, alike in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
         sources: dict[str, deque[Record]] = {}
         for report in sorted(alike, key=lambda report: (report.at, report.position)):
             sources.setdefault(report.event.stimulus.partition(":")[0], deque()).append(report)
         while sources:
-            name = min(sources, key=lambda name: _RANKS.get(sources[name][0].what, 0))
+            name = min(sources, key=lambda name: (_awaits_shadow(name, sources), _RANKS.get(sources[name][0].what, 0)))
             yield sources[name].popleft()
             if not sources[name]:
                 del sources[name]
+
+
+def _awaits_shadow(name: str, sources: Mapping[str, Iterable[Record]]) -> bool:
+    """Return True if another source has yet to report that the shadow began of which this source reports next."""
+    shadow = next(iter(sources[name])).facts.get("shadow", "")
+    later = (report for other, reports in sources.items() if other != name for report in reports)
+    return bool(shadow) and any(one.what == "shadow_began" and one.facts.get("shadow") == shadow for one in later)
 
 
 _RANKS: Final = {
