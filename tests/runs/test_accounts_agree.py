@@ -192,7 +192,9 @@ def misfits(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
         yield f"its status is {status}, and its run {run.outcome}"
     reason = {"3": ("removed", "RemoveReason"), "5": ("held", "HoldReason")}.get(status)
     ended = (EVICTED, reason[0]) if reason is not None else ("", "")
-    if reason is not None and (run.outcome, run.cause.name) == ended and run.said.rstrip(".") not in ad[reason[1]]:
+    if later or reason is None:  # a job that is held again has the later reason in its ad
+        return
+    if (run.outcome, run.cause.name) == ended and run.said.rstrip(".") not in ad[reason[1]]:
         yield f"the reason is {ad[reason[1]]}, and not {run.said}"
 
 
