@@ -15,6 +15,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ...domain import events as e
+from ...domain.names import JobId
 from ...domain.ports.log import Log
 from ...domain.state.job_ad import quoted
 from ..forensics.imported_log import is_imported
@@ -73,7 +74,7 @@ def pool_events(log: Log) -> Iterator[tuple[int, e.Event]]:
 
 def _submission(first: JobRun, runs: list[JobRun]) -> e.Event:
     """Return whose a cluster is, and how many jobs it has had at least, at the beginning of its first run."""
-    count = max(int(run.job.partition(".")[2]) for run in runs if run.cluster == first.cluster) + 1
+    count = max(JobId.parse(run.job).proc for run in runs if run.cluster == first.cluster) + 1
     ad = {"User": quoted(first.user), "AcctGroup": quoted(first.group)}
     return e.ClusterSubmitted(
         first.began, "reported", first.begun, int(first.cluster), first.user, ad, count, (), "Idle"
@@ -81,7 +82,7 @@ def _submission(first: JobRun, runs: list[JobRun]) -> e.Event:
 
 
 def _events_of(run: JobRun) -> Iterator[e.Event]:
-    job = int(run.cluster), int(run.job.partition(".")[2])
+    job = JobId.parse(run.job)
     yield e.JobActivated(run.began, "reported", run.begun, *job, run.slot, "")
     if run.outcome != RUNNING:
         cause = run.cause.name if run.outcome == EVICTED else "reported"

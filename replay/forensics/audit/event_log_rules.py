@@ -284,9 +284,8 @@ class EventLogAuditor:
         )
         story = (*self._story(life), self.sources.told(at, stimulus, f"{its}: {words_of(1)}"))
         found = AuditFinding(life.slot, "slot_twice", words, at, file, line, story)
-        findings = (
-            self.audit.violations if event.at - at > LINGERING else self.audit.noted
-        )  # its shadow may stand still
+        # A shadow that stands still logs the end late: until then the slot's next job seems to run beside it.
+        findings = self.audit.violations if event.at - at > LINGERING else self.audit.noted
         chain.found.setdefault(chain.parts.current, []).append((findings, found))
 
     def _compare_ends(self) -> None:

@@ -10,7 +10,6 @@ user whose slots it counts up in the same transaction, at a time between its upd
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -21,7 +20,7 @@ from ....domain.imported.packed_ads import plain
 from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE, SET_ATTRIBUTE
 from ...audit_result import AuditFinding
 from ..sources import Sources
-from .expected_lines import LEAST_OTHERS
+from .misfits import Misfits, finding_of_record
 
 _UNCHARGED: Final = "uncharged_"  #: before the name of a usage: what was not charged to it yet
 OF_USAGE: Final = frozenset({"usage", "unweighted", f"{_UNCHARGED}usage", f"{_UNCHARGED}unweighted"})
@@ -57,8 +56,7 @@ class TableSteps:
     """The last value of each count, and the one before it if the last is odd."""
     _given: dict[str, list[_Given]] = field(factory=dict)
     _updated: dict[str, int] = field(factory=dict)
-    _alike: Counter[str] = field(factory=Counter)
-    _misfits: list[tuple[str, str, str, str, int]] = field(factory=list)
+    _misfits: Misfits = field(factory=Misfits)
 
     def usage(self, source: int, submitter: str, fact: str, body: str, stimulus: str, at: int) -> None:
         try:
@@ -76,7 +74,7 @@ class TableSteps:
         self._last[key] = last.amount, step
 
     def forget(self, source: str) -> None:
-        """Forget a table's values: it begins anew, or records are missing."""
+        """Forget a table's values: it begins again, or records are missing."""
         self._counts = {kept: value for kept, value in self._counts.items() if kept[0] != source}
         self._updated.pop(source, None)
         self._given.pop(source, None)
@@ -98,7 +96,8 @@ class TableSteps:
             if name == "RemoteUser" and key.startswith("Resource.") and len(event.operations) > 1:
                 slot, user = key.removeprefix("Resource.").partition("@<")[0], plain(text)
                 fits = (f"Customer.{user}", "ResourcesUsed") in written
-                self._judge("user", fits, slot, f"it is given to {user}, but not counted for that user", event)
+                words = f"it is given to {user}, but not counted for that user"
+                self._misfits.judge("user", fits, slot, words, event.stimulus, event.at)
                 since = written.get((key, "StartTime"), "")
                 if since.isdecimal() and source in self._updated:
                     given = _Given(slot, int(since), self._updated[source], event.stimulus, event.at)
@@ -114,31 +113,18 @@ class TableSteps:
         if before is not None and value in {before + one + other for one in steps for other in steps}:
             fits = True  # the one above it was odd
         words = f"{name} is {value} after {last}"
-        self._judge("count", fits, key.partition(".")[2], words, event)
+        self._misfits.judge("count", fits, key.partition(".")[2], words, event.stimulus, event.at)
         self._counts[source, key, name] = value, None if fits else last
 
     def _update(self, source: str, at: int) -> None:
         for slot, since, updated, stimulus, when in self._given.pop(source, ()):
             words = f"it is in use since {since}, but was given to its user between {updated} and {at}"
-            self._judge("since", updated <= since <= at, slot, words, stimulus, when)
+            self._misfits.judge("since", updated <= since <= at, slot, words, stimulus, when)
         self._updated[source] = at
-
-    def _judge(self, what: str, fits: bool, thing: str, words: str, event: e.TableWritten | str, at: int = 0) -> None:
-        self._alike[what] += fits
-        if not fits:
-            place = (event, at) if isinstance(event, str) else (event.stimulus, event.at)
-            self._misfits.append((what, thing, words, *place))
 
     def finish(self, sources: Sources) -> Iterator[AuditFinding]:
         for submitter, step, before, after in self._odd:
             if not self.set_by_hand & {submitter, "*"}:
                 words = f"its usage is {step.amount:g} s, between {before:g} s and {after:g} s: it was changed"
-                yield _finding(sources, submitter, "usage_falls", words, step.stimulus, step.at)
-        for what, thing, words, stimulus, at in self._misfits if len(self._misfits) == 1 else ():
-            if self._alike[what] >= LEAST_OTHERS:
-                yield _finding(sources, thing, "table_step", f"{words}: it was changed", stimulus, at)
-
-
-def _finding(sources: Sources, thing: str, rule: str, words: str, stimulus: str, at: int) -> AuditFinding:
-    file, line = sources.place(stimulus)
-    return AuditFinding(thing, rule, words, at, file, line, (sources.told(at, stimulus, words),))
+                yield finding_of_record(sources, submitter, "usage_falls", words, step.stimulus, step.at)
+        yield from self._misfits.only(sources, "table_step", "it was changed")
