@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .cells import HELD, Setting, date_of, hold_reason, job_id, number, shown, text_of
+from .cells import HELD, Setting, job_id, number, shown
 from .formats import attribute_list, bare_json, old_lines, whole_ads
 from .job_selection import Selection, chosen_jobs
 from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, UsageError
-from .print_format import read_format
+from .print_format import own_table
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -25,17 +25,6 @@ Signature = tuple[tuple[str, str], ...]
 Signing = Callable[[Mapping[str, str]], Signature]
 """Returns what counts of a job's ad, whose attributes are given as texts."""
 
-_TABLE = """SELECT
-   AutoClusterId AS '   ID'    WIDTH 5 PRINTF %5d
-   JobCount      AS COUNT      WIDTH 5 PRINTF %5d
-   JobUniverse   AS UNIVERSE   WIDTH -8 PRINTAS JOB_UNIVERSE OR ??
-   RequestCPUs   AS CPUS       WIDTH 4 PRINTF %4d OR ??
-   RequestMemory AS MEMORY     WIDTH 6 PRINTF %6d OR ??
-   RequestDisk   AS '    DISK' WIDTH 8 PRINTF %8d OR ??
-   Requirements  AS REQUIREMENTS PRINTF %r
-SUMMARY NONE
-"""
-"""condor_q's own: autoclusterNormal_PrintFormat of its queue.cpp."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -71,7 +60,7 @@ def table(jobs: Iterable[ClassAd], query: Query, setting: Setting, signing: Sign
     elif query.layout is not None:
         yield from lines(query.layout, found, setting)
     else:
-        columns = read_format(_TABLE, "autoclusters").layout.columns
+        columns = own_table("q", "autocluster").layout.columns
         yield from lines(Layout(with_appended(columns, query.more), trimmed=True), found, setting)
 
 
@@ -136,20 +125,13 @@ def _ids(jobs: Sequence[ClassAd]) -> str:
 
 def hold_code_table(jobs: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
     """Yield the heading and a line for each code and subcode."""
+    from ...domain.classad import ClassAd
+
     kinds: dict[tuple[Any, Any], list[ClassAd]] = {}
     for ad in sorted(jobs, key=_order):
         kinds.setdefault((number(ad, "HoldReasonCode"), number(ad, "HoldReasonSubCode")), []).append(ad)
-    counts = {id(ads[0]): len(ads) for ads in kinds.values()}
-    columns = (
-        Column("OWNER", text_of("Owner"), -14, missing="??"),
-        Column("CODE", "HoldReasonCode", form="%4d", missing="?"),
-        Column("/SUB", "HoldReasonSubCode", form="/%-3d", missing=" ", joined=True),
-        Column("   COUNT ", lambda ad, _: f"{counts[id(ad)]:9d}"),
-        Column("OLDEST_JOB_ID", job_id),
-        Column("HELD_SINCE", date_of("EnteredCurrentStatus"), 11, missing="??"),
-        Column("HOLD_REASON", hold_reason, 0),
-    )
-    return lines(Layout(columns), [ads[0] for ads in kinds.values()], setting)
+    rows = [ClassAd({**ads[0], "JobCount": len(ads)}) for ads in kinds.values()]
+    return lines(own_table("q", "hold-codes").layout, rows, setting)
 
 
 def _order(ad: ClassAd) -> tuple[str, str, int, int]:

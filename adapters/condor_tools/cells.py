@@ -128,26 +128,6 @@ def date(seconds: float, zone: tzinfo) -> str:
     return f"{at.month:2d}/{at.day:<2d} {at.hour:02d}:{at.minute:02d}"
 
 
-def number_of(name: str, shown: Callable[[float], str]) -> Cell:
-    def cell(ad: ClassAd, _: Setting) -> str | None:
-        value = number(ad, name)
-        return None if value is None else shown(value)
-
-    return cell
-
-
-def date_of(name: str) -> Cell:
-    def cell(ad: ClassAd, setting: Setting) -> str | None:
-        seconds = number(ad, name)
-        return None if seconds is None else date(seconds, setting.timezone)
-
-    return cell
-
-
-def text_of(name: str) -> Cell:
-    return lambda ad, _: text(ad, name)
-
-
 def hold_reason(ad: ClassAd, _: object = None) -> str | None:
     """Return why a job is held; of an endless expression the beginning."""
     from ...replay.narration.wording import in_part
@@ -163,6 +143,28 @@ def metric(size: float) -> str:
         size /= 1024
         units.pop(0)
     return f"{size:.1f} {units[0]}"
+
+
+# -- slots ---------------------------------------------------------------------------------------------------------
+
+STATE_CODES = {
+    "Owner": "O", "Unclaimed": "U", "Matched": "M", "Claimed": "C", "Preempting": "P", "Shutdown": "S", "Delete": "X",
+    "Backfill": "F", "Drained": "D",
+}  # fmt: skip
+ACTIVITY_CODES = {
+    "Idle": "i", "Busy": "b", "Retiring": "r", "Vacating": "v", "Suspended": "s", "Benchmarking": "e", "Killing": "k",
+    "Cleaning": "c",
+}  # fmt: skip
+"""The letters of the column ST: the state's and the activity's; ``*`` if the slots differ."""
+_ARCHITECTURES = {"X86_64": "x64", "X86": "x86"}
+
+
+def short_platform(ad: ClassAd, _: Any = None) -> str | None:
+    """Return the platform in short: x64/Debian13."""
+    system = text(ad, "OpSys")
+    name = text(ad, "OpSysShortName" if system == "WINDOWS" else "OpSysAndVer")
+    arch = text(ad, "Arch") or ""
+    return None if name is None else f"{_ARCHITECTURES.get(arch, arch)}/{name}"
 
 
 # -- jobs ----------------------------------------------------------------------------------------------------------

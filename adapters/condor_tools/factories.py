@@ -10,28 +10,13 @@ from ...domain.state.job_ad import quoted
 from .cells import HELD, IDLE, RUNNING, Setting
 from .formats import attribute_list, bare_json, whole_ads
 from .layout import Layout, lines, with_appended
-from .print_format import read_format
+from .print_format import own_table
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ...projections.views import FactoryRow
     from .queue import Query
 
-_TABLE = """SELECT
-   ClusterId     AS ' ID'  NOSUFFIX  WIDTH 5 PRINTF '%4d.'
-   ProcId        AS ' '    NOPREFIX  WIDTH 3 PRINTF '%-3d'
-   Owner         AS  OWNER           WIDTH -14 PRINTAS OWNER OR ??
-   QDate         AS '  SUBMITTED'    WIDTH 11 PRINTAS QDATE
-   JobMaterializeLimit AS ' LIMIT' WIDTH 6 PRINTF %6d
-   JobsPresent   AS 'PRESNT' WIDTH 6 PRINTF %6d
-   JobsRunning   AS '  RUN ' WIDTH 6 PRINTF %6d
-   JobsIdle      AS '  IDLE' WIDTH 6 PRINTF %6d
-   JobsHeld      AS '  HOLD' WIDTH 6 PRINTF %6d
-   JobMaterializeNextProcId AS 'NEXTID' WIDTH 6 PRINTF %6d
-   JobMaterializePaused?:JobFactoryPaused AS MODE PRINTAS JOB_FACTORY_MODE OR _
-   JobMaterializeDigestFile?:"" AS DIGEST
-"""
-"""condor_q's own: jobFactory_PrintFormat of its queue.cpp. A factory here has no digest."""
 _MODES = {"Paused": 1, "Removed": 3}
 _ALL_MADE = 2
 
@@ -65,6 +50,6 @@ def table(found: Sequence[ClassAd], query: Query, here: Setting) -> Iterator[str
         return
     layout = query.layout
     if layout is None:
-        columns = read_format(_TABLE, "factories").layout.columns
+        columns = own_table("q", "factory").layout.columns
         layout = Layout(with_appended(columns, query.more), trimmed=True)
     yield from lines(layout, found, here)

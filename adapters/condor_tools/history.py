@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_text import read_input, read_text
-from .cells import Setting, date_of, description, job_id, job_status, text_of
+from .cells import Setting
 from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
 from .job_selection import Selection, holds, read_job_id, select
-from .layout import Column, Layout, lines
+from .layout import Layout, lines
 from .options import Arguments, Refusal, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from .print_format import Format
 
 COMMAND = command_table("history")
-
-TABLE = (
-    Column(" ID         ", job_id, -12, grow=True),
-    Column("OWNER", text_of("Owner"), -14, missing="??"),
-    Column("  SUBMITTED", date_of("QDate"), 11, missing="??"),
-    Column("  RUN_TIME  ", "RemoteWallClockTime ?: (RemoteUserCpu ?: 0)", 12, "%T"),
-    Column("ST", job_status),
-    Column("  COMPLETED", date_of("CompletionDate"), 11),
-    Column("CMD", description, 0),
-)
 
 
 class Query(NamedTuple):
@@ -104,8 +94,11 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
     elif query.layout is not None:
         yield from lines(query.layout._replace(streamed=True), jobs, setting)
     else:
+        from .print_format import own_table
+
         fitted = setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
-        yield from lines(Layout(TABLE, streamed=True, limit=fitted.longest), jobs, setting)
+        table = own_table("history", "jobs").layout
+        yield from lines(table._replace(streamed=True, limit=fitted.longest), jobs, setting)
 
 
 def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[ClassAd]:

@@ -134,10 +134,15 @@ class Arguments(NamedTuple):
         return [given.values[0] for given in self.every(name)]
 
 
+def data_text(folder: str, name: str) -> str:
+    """Return the text of a data file of these tools."""
+    with open(os.path.join(os.path.dirname(__file__), folder, f"{name}.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
 def sections(name: str) -> dict[str, list[str]]:
     """Return the rows of a data file's sections, by their headings."""
-    with open(os.path.join(os.path.dirname(__file__), "commands", f"{name}.txt"), encoding="utf-8") as file:
-        blocks = file.read().replace("\n    ", " ").strip().split("\n\n")
+    blocks = data_text("commands", name).replace("\n    ", " ").strip().split("\n\n")
     return {heading: rows for heading, *rows in (block.split("\n") for block in blocks)}
 
 

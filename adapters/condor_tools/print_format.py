@@ -16,31 +16,35 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..bounded_text import read_input, read_text
 from .cells import (
+    ACTIVITY_CODES,
+    STATE_CODES,
     UNIVERSES,
     Cell,
     Setting,
     date,
     description,
     evaluate,
+    flag,
+    hold_reason,
     job_id,
     job_status,
     length,
     memory_usage,
     metric,
     number,
+    short_platform,
     shown,
     text,
-    text_of,
     wall_time,
 )
 from .formats import check_expression, parsed
 from .layout import Column, Layout, unescaped
-from .options import Arguments, Refusal, UsageError
-from .status_totals import ACTIVITY_CODES, STATE_CODES, short_platform
+from .options import Arguments, Refusal, UsageError, data_text
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -80,12 +84,27 @@ def _run_time(_: Any, ad: ClassAd, setting: Setting) -> str | None:
     return None if seconds is None else length(seconds)
 
 
+def _clock(ad: ClassAd, *names: str) -> float | None:
+    """Return an ad's own time: the first of these attributes that it has."""
+    return next((time for time in (number(ad, name) for name in names) if time is not None), None)
+
+
 def _since(write: Callable[[float, float], float], *clocks: str) -> Written:
     """Write a length of time that ends at the ad's own clock."""
 
     def written(value: Any, ad: ClassAd, _: Setting) -> str | None:
-        now = next((time for time in (number(ad, clock) for clock in clocks) if time is not None), None)
+        now = _clock(ad, *clocks)
         return None if now is None else length(write(now, value if isinstance(value, int | float) else 0))
+
+    return written
+
+
+def _until_now(*clocks: str) -> Written:
+    """Write the time from an instant to the ad's own clock, or to now if it has none."""
+
+    def written(value: Any, ad: ClassAd, setting: Setting) -> str | None:
+        at = _clock(ad, *clocks)
+        return length(max(0, (setting.now if at is None else at) - value)) if isinstance(value, int | float) else None
 
     return written
 
@@ -121,6 +140,29 @@ def _version(value: Any, *_: Any) -> str | None:
     return words[1] if len(words) > 1 else None
 
 
+def _package(value: Any, *_: Any) -> str | None:
+    """Return the version with what follows its date: ``25.14.1.PackageID:``."""
+    words = value.split() if isinstance(value, str) else []
+    if len(words) < 2:
+        return None
+    dated = 3 if len(words) > 2 and words[2].count("-") == 2 else 5
+    build = words[dated] if len(words) > dated else "$"
+    return words[1] + ("." + build.partition("-")[0] if build != "$" else "")
+
+
+def _activity(value: Any, ad: ClassAd, _: Setting) -> str:
+    if not isinstance(value, str):
+        return "??"
+    return "OCU" if value == "Idle" and number(ad, "OCU") else value
+
+
+def transfer(ad: ClassAd, _: Setting | None = None) -> str:
+    """Return which files of a job move, as -io shows it; empty if none do."""
+    parts = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
+    going = [word for name, word in parts if flag(ad, name)]
+    return " transfer=" + ",".join(going) if going else ""
+
+
 def _condor_platform(value: Any, *_: Any) -> str | None:
     words = value.split() if isinstance(value, str) else []
     if len(words) < 2:
@@ -139,7 +181,7 @@ def _command(_: Any, ad: ClassAd, setting: Setting) -> str | None:
 
 _FACTORY_MODES = {-1: "Errs", 0: "Norm", 1: "Held", 2: "Done", 3: "Gone"}
 
-_OWNER = Function(_of_ad(text_of("Owner")))
+_OWNER = Function(lambda _, ad, __: text(ad, "Owner"))
 _DATE = _of_number(lambda seconds, setting: date(seconds, setting.timezone))
 _TIME = _of_number(lambda seconds, _: length(seconds))
 
@@ -175,6 +217,19 @@ FUNCTIONS: dict[str, Function] = {
     "TIME": Function(_TIME, late=True),
     "UNIQUE": Function(_of_items(lambda items: ", ".join(sorted(set(items))))),
 }
+
+_OWN: dict[str, Function] = {
+    "activity": Function(_activity),
+    "bytes": Function(_readable(1)),
+    "hold_reason": Function(_of_ad(hold_reason)),
+    "megabytes": Function(_of_number(lambda size, _: metric(size * 1024 * 1024))),
+    "since": Function(_until_now("LastHeardFrom")),
+    "since_activity": Function(_until_now("MyCurrentTime", "LastHeardFrom")),
+    "string": Function(lambda value, *_: value if isinstance(value, str) else None),
+    "transfer": Function(_of_ad(transfer)),
+    "version": Function(_package),
+}
+"""Functions of the tools' own tables, which no print format can name."""
 
 NOT_FOLLOWED: dict[str, str] = {
     **dict.fromkeys(("GRID_JOB_ID", "GRID_RESOURCE", "GRID_STATUS"), "there are no grid jobs"),
@@ -246,6 +301,27 @@ def read_format(text: str, name: str, *, cut: bool = True) -> Format:
     return _Reader(name, cut).read(text)
 
 
+class OwnTable(NamedTuple):
+    """A table of a tool's own: the MyType of its ads (empty for all), and its columns as a print format."""
+
+    kind: str
+    text: str
+
+
+@cache
+def own_tables(tool: str) -> dict[str, OwnTable]:
+    """Return the tables that a tool prints by itself, by the names of their views."""
+    blocks = (block.partition("\n") for block in data_text("tables", tool).strip().split("\n\n"))
+    heads = ((head.partition(" "), text) for head, _, text in blocks)
+    return {view: OwnTable(kind, text) for (view, _, kind), text in heads}
+
+
+@cache
+def own_table(tool: str, view: str) -> Format:
+    """Return one of these tables."""
+    return _Reader(view, False, FUNCTIONS | _OWN).read(own_tables(tool)[view].text)
+
+
 _FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
 """How values are printed, by the letter after ``-aaf:``."""
 
@@ -269,8 +345,8 @@ def appended(arguments: Arguments) -> tuple[Column, ...]:
 
 
 class _Reader:
-    def __init__(self, name: str, cut: bool) -> None:
-        self.name, self.cut = name, cut
+    def __init__(self, name: str, cut: bool, functions: Mapping[str, Function] = FUNCTIONS) -> None:
+        self.name, self.cut, self.functions = name, cut, functions
         self.columns: list[Column] = []
         self.separators: dict[str, str] = {"before": " "}
         self.label: str | None = None
@@ -374,9 +450,9 @@ class _Reader:
     def _function(self, name: str) -> Function | None:
         if name in NOT_FOLLOWED:
             raise self._wrong(f"PRINTAS {name} is not followed: {NOT_FOLLOWED[name]}")
-        if name and name not in FUNCTIONS:
+        if name and name not in self.functions:
             self.complaints.append(f"Unknown argument {name} for PRINTAS")
-        return FUNCTIONS.get(name)
+        return self.functions.get(name)
 
 
 def _joined(text: str) -> Iterator[str]:

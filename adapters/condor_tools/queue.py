@@ -14,24 +14,13 @@ from .cells import (
     RUNNING,
     SUSPENDED,
     TRANSFERRING_OUTPUT,
-    UNIVERSES,
-    Cell,
     Setting,
-    date_of,
-    description,
     evaluate,
-    flag,
-    hold_reason,
-    job_status,
     length,
     memory,
-    memory_usage,
-    metric,
     number,
-    number_of,
     shown,
     text,
-    text_of,
     wall_time,
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
@@ -53,76 +42,8 @@ OF_THE_PAST = (
 
 COMMAND = command_table("q")
 
-# -- columns -------------------------------------------------------------------------------------------------------
-
-
-def _time(current: bool) -> Cell:
-    def run_time(ad: ClassAd, setting: Setting) -> str | None:
-        seconds = wall_time(ad, setting, current)
-        return None if seconds is None else length(seconds)
-
-    return run_time
-
-
-def _bytes(*names: str) -> Cell:
-    def cell(ad: ClassAd, _: Setting) -> str | None:
-        sizes = [number(ad, name) for name in names]
-        return metric(sum(size or 0 for size in sizes)) if None not in sizes else "        "
-
-    return cell
-
-
-def _transfer(ad: ClassAd, _: Setting) -> str:
-    parts = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
-    going = [word for name, word in parts if flag(ad, name)]
-    return " transfer=" + ",".join(going) if going else ""
-
-
-def _owner(heading: str, width: int) -> Column:
-    return Column(heading, text_of("Owner"), -width, missing="??")
-
-
-_SUBMITTED = Column("  SUBMITTED", date_of("QDate"), 11, missing="??")
-_RUN_TIME = Column("    RUN_TIME", _time(False), 12, missing="??")
-_CPU_TIME = Column("    CPU_TIME", number_of("RemoteUserCpu", length), 12)
-_STATUS = Column("ST", job_status)
-_COMMAND = (
-    _STATUS,
-    Column("PRI", "JobPrio"),
-    Column("SIZE", memory_usage, 4),
-    Column("CMD", description, 0),
-)
-
-VIEWS: dict[str, tuple[Column, ...]] = {
-    "jobs": (_owner("OWNER", 14), _SUBMITTED, _RUN_TIME, *_COMMAND),
-    "dag": (_owner("OWNER/NODENAME", 17), _SUBMITTED, _RUN_TIME, *_COMMAND),
-    "run": (_owner("OWNER", 14), _SUBMITTED, _RUN_TIME, Column("HOST(S)", text_of("RemoteHost"), 0, missing="??")),
-    "hold": (
-        _owner("OWNER", 14),
-        Column("HELD_SINCE", date_of("EnteredCurrentStatus"), 11, missing="??"),
-        Column("CODE", "HoldReasonCode", form="%4d", missing="?"),
-        Column("/SUB", "HoldReasonSubCode", form="/%-3d", missing=" ", joined=True),
-        Column("HOLD_REASON", hold_reason, 0),
-    ),
-    "idle": (
-        _owner("OWNER", 14),
-        Column("UNIVERSE ", number_of("JobUniverse", lambda which: UNIVERSES.get(int(which), "Unknown"))),
-        Column("CPUS", "RequestCpus", form="%4d"),
-        Column("MEMORY", "RequestMemory", form="%6d"),
-        Column("STARTS", "NumShadowStarts ?: 0", form="%6d"),
-        Column("LAST_HOST", "LastRemoteHost", 0),
-    ),
-    "io": (
-        _owner("OWNER", 14),
-        Column("RUNS", "NumJobStarts", form="%4d", missing="?"),
-        _STATUS,
-        Column(" INPUT", _bytes("BytesRecvd"), missing="??"),
-        Column(" OUTPUT", _bytes("BytesSent"), missing="??"),
-        Column(" RATE", _bytes("BytesRecvd", "BytesSent"), 10, missing="??"),
-        Column("MISC", _transfer),
-    ),
-}
-"""The tables of one line per job, without the job's id, with which each begins."""
+VIEWS = ("jobs", "dag", "run", "hold", "idle", "io")
+"""The tables of one line per job."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
 EMPTY = {
@@ -272,7 +193,7 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
     if arguments.has(*ANALYSES):
         return "analysis"
     if arguments.has("hold-codes"):
-        return "hold codes"
+        return "hold-codes"
     if arguments.has(*GROUPINGS):
         return "groups"
     if chosen := arguments.chosen(*EMPTY):
@@ -354,7 +275,7 @@ def render(
     elif query.view in ("long", "json", "jsonl", "xml"):
         bare = bare_json(query.arguments)
         yield from whole_ads(query.view, jobs, attribute_list(query.arguments), bare=bare)
-    elif query.view == "hold codes":
+    elif query.view == "hold-codes":
         from . import autoclusters
 
         yield from title(setting)
@@ -407,7 +328,9 @@ def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[Class
     if query.statuses is not None:
         jobs = [ad for ad in jobs if number(ad, "JobStatus") in query.statuses]
     if query.arguments.has("io"):
-        jobs = [ad for ad in jobs if _transfer(ad, setting)]
+        from .print_format import transfer
+
+        jobs = [ad for ad in jobs if transfer(ad)]
     return jobs[: query.limit]
 
 
@@ -440,9 +363,20 @@ def _width(query: Query, setting: Setting) -> Setting:
     return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
 
 
+def _current(ad: ClassAd, setting: Setting) -> str | None:
+    seconds = wall_time(ad, setting, current=True)
+    return None if seconds is None else length(seconds)
+
+
+_CURRENT = Column("    RUN_TIME", _current, 12, missing="??")
+_CPU_TIME = Column("    CPU_TIME", "RemoteUserCpu", 12, "%T")
+
+
 def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
     """Yield a table of one line per job. Ids, owners and sizes get more room only if the usual one is too small."""
-    columns = list(VIEWS[query.view])
+    from .print_format import own_table
+
+    columns = list(own_table("q", query.view).layout.columns)
     if query.view == "dag":
         jobs, columns[0] = job_selection.tree(jobs, columns[0], setting.width)
     most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
@@ -452,16 +386,13 @@ def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]
     if cluster > 4 or proc > 3 or max(names, default=0) > 14:
         sizes = [memory(ad) or 0.0 for ad in jobs]
         widest = len(f"{max(sizes):.1f}")
-        columns = [
-            column._replace(width=max(4, widest)) if column.value is memory_usage else column for column in columns
-        ]
+        columns = [column._replace(width=max(4, widest)) if column.heading == "SIZE" else column for column in columns]
         if setting.width is not None:
             room = 14 + setting.width - 80
             columns[0] = columns[0]._replace(width=-max(abs(columns[0].width or 0), min(max(names), room)))
-    if query.arguments.has("cputime"):
-        columns = [_CPU_TIME if column is _RUN_TIME else column for column in columns]
-    elif query.arguments.has("currentrun"):
-        columns = [column._replace(value=_time(True)) if column is _RUN_TIME else column for column in columns]
+    if query.arguments.has("cputime", "currentrun"):
+        own = _CPU_TIME if query.arguments.has("cputime") else _CURRENT
+        columns = [own if column.heading == _CURRENT.heading else column for column in columns]
     ids = (
         Column(" ID", "ClusterId", cluster + 1, form=f"%{cluster}d."),
         Column(" ", "ProcId", -proc, form=f"%-{proc}d", joined=True),

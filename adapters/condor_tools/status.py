@@ -11,14 +11,15 @@ from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed,
 from .job_selection import holds
 from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, NotHere, UsageError, command_table, last_number, line_width, parse
-from .status_tables import ACTIVITY_TIME, VIEWS, WIDE_ACTIVITY_TIME
-from .status_totals import COMPACT_CONSTRAINT, compact_table, compact_totals, totals_lines
+from .print_format import own_table, own_tables
+from .status_totals import COMPACT_CONSTRAINT, TOTALS, compact_table, compact_totals, totals_lines
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
     from .print_format import Format
 
 COMMAND = command_table("status")
+VIEWS = own_tables("status")
 
 # -- the query -----------------------------------------------------------------------------------------------------
 
@@ -58,9 +59,9 @@ def read(argv: Sequence[str]) -> Query:
         raise UsageError(f"poolbook status: -compact has no columns for -{view}: leave one of them out")
     constraints = arguments.values("constraint")
     # With -totals the machine's slots are not taken together, but are those that -compact would show.
-    constraints += [VIEWS[view].constraint, COMPACT_CONSTRAINT if compacted else ""]
+    constraints += [COMPACT_CONSTRAINT] if compacted else []
     form = _print_format(arguments)
-    where = () if form is None or form.where is None else (form.where,)
+    where = [each.where for each in (own_table("status", view), form) if each is not None and each.where is not None]
     layout, more = custom_layout(arguments) if form is None else form.layout, _appended(arguments, compacted)
     if more and form is not None:
         layout = form.layout._replace(columns=with_appended(form.layout.columns, more))
@@ -68,7 +69,7 @@ def read(argv: Sequence[str]) -> Query:
         arguments,
         view,
         compacted,
-        (*(parsed("-constraint", constraint) for constraint in constraints if constraint), *where),
+        (*(parsed("-constraint", constraint) for constraint in constraints), *where),
         _order(arguments),
         last_number(COMMAND, arguments, "limit", least=1),
         layout,
@@ -146,11 +147,12 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
 
 
 def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
-    view = VIEWS[query.view]
-    columns = view.columns
+    columns = own_table("status", query.view).layout.columns
     wide = query.arguments.last("wide")
     if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
-        columns = tuple(WIDE_ACTIVITY_TIME if column is ACTIVITY_TIME else column for column in columns)
+        *before, last = columns
+        if last.joined:  # the time in an activity, which is glued to the column before it
+            columns = (*before, last._replace(heading="ActivityTime", joined=False))
     table = Layout(with_appended(columns, query.more), limit=None if query.more else setting.longest)
     heading, *rows = lines(table, asked, setting)
     yield heading + "\n"
@@ -159,12 +161,12 @@ def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str
 
 
 def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[str]:
-    view = VIEWS[query.view]
     wide = query.arguments.last("wide")
-    width = None if query.more or (wide is not None and wide.qualifier is None) else view.keys
+    of_longest = query.more or query.view == "submitters" or (wide is not None and wide.qualifier is None)
+    width = None if of_longest else 14
     if compact:
         yield from ("\n", *compact_totals(asked, width))
-    elif (totals := view.totals) is not None:
+    elif (totals := TOTALS.get(query.view)) is not None:
         yield from ("\n", *totals_lines(totals, ((totals.key(ad), totals.sums(ad)) for ad in asked), width))
 
 

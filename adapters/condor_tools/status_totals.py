@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import Setting, evaluate, flag, number, text
+from .cells import ACTIVITY_CODES, STATE_CODES, Setting, evaluate, flag, number, short_platform, text
 from .layout import Column, Layout, laid_out
 
 if TYPE_CHECKING:
@@ -192,30 +192,16 @@ def _show_machine(sums: Mapping[str, float]) -> list[str]:
     return [*whole("Machines", *_MACHINE)(sums), *shares]
 
 
-_ARCHITECTURES = {"X86_64": "x64", "X86": "x86"}
-
-
-def short_platform(ad: ClassAd, _: Any = None) -> str | None:
-    """Return the platform in short: x64/Debian13."""
-    system = text(ad, "OpSys")
-    name = text(ad, "OpSysShortName" if system == "WINDOWS" else "OpSysAndVer")
-    arch = text(ad, "Arch") or ""
-    return None if name is None else f"{_ARCHITECTURES.get(arch, arch)}/{name}"
-
-
 _MACHINES = tuple((name, 8) for name in ("Machines", *_MACHINE, "Memory%", "BkMem%"))
 MACHINES = Totals(_MACHINES, short_platform, _machine, _show_machine)
 
+TOTALS = {
+    **dict.fromkeys(("slots", "avail", "absent", "offline", "java", "vm"), SLOTS),
+    **dict.fromkeys(("gpus", "state"), ACTIVITIES),
+    "claimed": CLAIMS, "server": SERVERS, "startd": MACHINES, "schedd": QUEUES, "submitters": USERS,
+}  # fmt: skip
+"""The totals under each table."""
 
-STATE_CODES = {
-    "Owner": "O", "Unclaimed": "U", "Matched": "M", "Claimed": "C", "Preempting": "P", "Shutdown": "S", "Delete": "X",
-    "Backfill": "F", "Drained": "D",
-}  # fmt: skip
-ACTIVITY_CODES = {
-    "Idle": "i", "Busy": "b", "Retiring": "r", "Vacating": "v", "Suspended": "s", "Benchmarking": "e", "Killing": "k",
-    "Cleaning": "c",
-}  # fmt: skip
-"""The letters of the column ST: the state's and the activity's; ``*`` if the slots differ."""
 
 COMPACT_CONSTRAINT = "PartitionableSlot =?= true || DynamicSlot =!= true"
 """The ads for the lines: a partitionable slot stands for its dynamic slots, too."""

@@ -8,11 +8,10 @@ reference, and what they printed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from .options import MANY, Arguments, Given, UsageError
+from .options import MANY, Arguments, Given, UsageError, data_text
 
 
 class ToolEnded(Exception):
@@ -60,8 +59,7 @@ class Tool(NamedTuple):
 
 def usage_of(tool: str) -> str:
     """Return what a tool prints as its help."""
-    with open(os.path.join(os.path.dirname(__file__), "usages", f"{tool}.txt"), encoding="utf-8") as file:
-        return file.read()
+    return data_text("usages", tool)
 
 
 def read(tool: Tool, argv: Sequence[str]) -> Arguments:

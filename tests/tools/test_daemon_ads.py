@@ -10,7 +10,7 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import status
 from poolbook.adapters.condor_tools.cells import HELD, IDLE, RUNNING, TRANSFERRING_OUTPUT
-from poolbook.adapters.condor_tools.status_tables import VIEWS
+from poolbook.adapters.condor_tools.status import VIEWS
 from poolbook.adapters.library.pool import Pool as LivePool
 from poolbook.adapters.runtime.pool_ads import (
     Count,
