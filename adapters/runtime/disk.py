@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from ...domain.classad.argument_syntax import QuotingError, split
-from ...domain.submit.quoting import in_new_syntax, unquoted
+from ...domain.classad.argument_syntax import QuotingError, in_new_syntax, split, unquoted
 from ..bounded_text import output_of, read_input, read_text
 
 _LONGEST_RUN = 60  # seconds that an included command may take; HTCondor waits forever

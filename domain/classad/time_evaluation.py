@@ -13,11 +13,11 @@ from typing import Any
 from .ad import ClassAd
 from .context import Context
 from .environment import ENTERING, MAX_DEPTH, Environment, Evaluator, lookup
+from .next_change import sees_the_clock
 from .operator_compilers import NOT_CONSTANT, constant_value
 from .operators import BINARY, UNARY
 from .scalar import evaluate_in
 from .survey import LEAVERS, chain, survey
-from .time_dependence import sees_the_clock
 from .time_functions import END, TIME_FUNCTIONS, ConstantUntil, Moving, StepFunction, limited
 from .time_operators import combined, condition, negated
 from .tree import (

@@ -5,9 +5,9 @@ Nothing here reads a pool's files, runs a command, asks the time or draws random
 disk, a mapping of detected names for the machine, a seed for chance.
 """
 
+from .checks import similar_setting
 from .configuration import Configuration
 from .errors import ConfigError, ConfigWarning, Source
-from .misspelled import similar_setting
 from .reader import Files
 from .sources import NoFiles, read
 from .unsupported import UnsupportedSetting, is_known, is_limit, is_supported

@@ -8,18 +8,17 @@ Source: the manual's page "Introduction to Configuration"; HTCondor decides the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from ..macros import includes
 from ..macros.conditions import Conditions
 from ..macros.errors import MacroError
-from ..macros.includes import included
-from ..macros.lines import Lines
+from ..macros.lines import IncludedFiles, Lines, included
 from ..macros.macros import VALID_NAME
+from ..macros.templates import expanded, named
+from ..suggestions import did_you_mean
 from .errors import ConfigError, Source
 from .tables import Template, defaults, templates
-from .templates import expanded_lines, used_templates
 from .values import Values
 
 MAX_DEPTH = 20
@@ -29,7 +28,7 @@ _OPERATOR = re.compile(r"([^=:@+]*)(=|:|@=|\+(?:([,;|&*])\3?)?=)")
 _DIRECTIVES = ("include", "use", "error", "warning")
 
 
-class Files(includes.Files, Protocol):
+class Files(IncludedFiles, Protocol):
     """The view of the disk, and of what commands print, that a configuration needs."""
 
     def listing(self, path: str) -> list[str]:
@@ -202,3 +201,29 @@ class _InTemplate:
 
 
 _Place = _InFile | _InTemplate
+
+
+# Find the templates that ``use CATEGORY : NAME, NAME(argument, ...)`` names, and put their arguments in
+# (``macros.templates``).
+
+
+def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
+    """Yield the named templates with their arguments; raise ConfigError for an unknown one, with the near ones."""
+    if not category:
+        raise ConfigError(f"use : {text}: a category is wanted before the colon, as in use POLICY : Desktop")
+    known = templates()
+    mine = {name: template for (kind, name), template in known.items() if kind == category.lower()}
+    if not mine:
+        kinds = ", ".join(sorted({kind.upper() for kind, _ in known}))
+        raise ConfigError(f"use {category} : {text}: there is no such category of templates; there are {kinds}")
+    for name, arguments in named(category, text):
+        template = mine.get(name.lower())
+        if template is None:
+            listed = f"`poolbook config use {category}` lists them"
+            hint = did_you_mean(name, (one.name for one in mine.values()), listed, likeness=0.5)
+            raise ConfigError(f"use {category} : {name}: there is no such template; {hint}")
+        yield template, arguments
+
+
+def expanded_lines(template: Template, arguments: str) -> list[str]:
+    return expanded(f"use {template.category} : {template.name}", "\n".join(template.lines), arguments)

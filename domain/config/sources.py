@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..macros.errors import MacroError
 from ..macros.macros import CircleError
+from .checks import misspelled, policy_errors
 from .configuration import Configuration
 from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
-from .misspelled import misspelled
 from .param_info import PREDEFINED, is_expression
-from .policy_errors import policy_errors
 from .reader import ConfigConditions, Files, Reader
 from .tables import defaults, templates
 from .unsupported import warning

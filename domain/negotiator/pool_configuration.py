@@ -17,7 +17,7 @@ from ..ports.stimuli import ConfigurePool
 from ..state.negotiators import own_part, wrong
 from ..state.settings import DOMAINS, NOTHING, SETTINGS, SUBMISSION, SUBMIT_TEMPLATE, SUPER_USERS, settings, unfit
 from ..state.state import State
-from ..submit.templates import NAMES as TEMPLATE_NAMES
+from ..submit.submit_context import NAMES as TEMPLATE_NAMES
 from . import settings as negotiation
 from .accounting import accounts_of, terms_of, updated
 

@@ -16,15 +16,13 @@ from attrs import define
 
 from ..macros.conditions import Conditions
 from ..macros.errors import MacroError
-from ..macros.includes import included
-from ..macros.lines import Lines
+from ..macros.lines import Lines, included
 from ..macros.macros import VALID_NAME, Definition, Macros
 from ..macros.templates import expanded, named
 from .items import Matching, Sources
 from .job import truth_of
 from .queue import Items, arguments_of, read_queue
-from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
-from .templates import template_text, there_are
+from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError, template_text, there_are
 
 MAX_INCLUDES = 20
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from .. import concurrency_limits
-from ..classad import ClassAd
+from ..classad import ClassAd, argument_syntax
 from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.old_form import expression_text, literal, literal_string, read_expression, string_text
 from ..macros.functions import whole_number
-from . import containers, quoting
+from . import containers
 from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, Command, Kind
 from .job import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
 from .submit_context import SubmitError
@@ -98,10 +98,10 @@ def _arguments(job: Job) -> None:
             job.set_string("Arguments", join(["-c", script]))
         elif value is None:
             job.made["Arguments"] = '""'
-        elif command == "arguments2" or quoting.in_new_syntax(value):
-            job.set_string("Arguments", join(split(quoting.unquoted(value))))
+        elif command == "arguments2" or argument_syntax.in_new_syntax(value):
+            job.set_string("Arguments", join(split(argument_syntax.unquoted(value))))
         else:
-            job.set_string("Args", quoting.old_arguments(value))
+            job.set_string("Args", argument_syntax.old_arguments(value))
     except QuotingError as problem:
         raise job.wrong(command, str(problem)) from None
 
@@ -111,7 +111,7 @@ def _environment(job: Job) -> None:
     both_forms = job.boolean("allow_environment_v1")
     value = job.value(command)
     old_only = value is not None and new is None
-    old_form = old_only and job.value("env") is not None and not quoting.in_new_syntax(job.values["env"])
+    old_form = old_only and job.value("env") is not None and not argument_syntax.in_new_syntax(job.values["env"])
     if new is not None:
         if value is not None and not both_forms:
             rule = "environment2 is given too; leave one out, or add allow_environment_v1 = true"
@@ -119,28 +119,28 @@ def _environment(job: Job) -> None:
         command, value = "environment2", new
     wanted = job.value("getenv", "get_env")
     try:
-        own = quoting.environment_of(value) if value is not None else {}
+        own = argument_syntax.environment_of(value) if value is not None else {}
     except QuotingError as problem:
         raise job.wrong(command, str(problem)) from None
     if wanted is not None and (everything := truth_of(wanted)) is not False:
         if everything and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":
             raise job.wrong("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables wanted")
         patterns = "" if everything else wanted
-        found = quoting.imported(patterns, job.facts.environment)
+        found = argument_syntax.imported(patterns, job.facts.environment)
         if old_only:  # HTCondor leaves out what the old syntax cannot express, even beside the new one
             found = {name: text for name, text in found.items() if ";" not in text}
         _warn_of_secrets(job, patterns, found)
         own = {**found, **own}
     if old_form:
-        job.set_string("Env", quoting.old_environment_text(own))
+        job.set_string("Env", argument_syntax.old_environment_text(own))
         job.made["EnvDelim"] = '";"'
     else:
-        job.set_string("Environment", quoting.environment_text(own))
+        job.set_string("Environment", argument_syntax.environment_text(own))
 
 
 def _warn_of_secrets(job: Job, patterns: str, found: Mapping[str, str]) -> None:
     """Warn of what is copied that hardly anybody means: HTCondor copies it, into the ad that all may read."""
-    secrets = quoting.unnamed_secrets(patterns, found)
+    secrets = argument_syntax.unnamed_secrets(patterns, found)
     if not secrets and patterns.strip(",; ") not in ("", "*"):
         return
     more = " and others like it" if len(secrets) > 3 else ""

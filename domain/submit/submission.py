@@ -15,8 +15,8 @@ from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
 from ..macros.macros import Definition, Macros
 from ..suggestions import close_names
+from .build import NAME as JOB_SET
 from .build import Batch, Builder, known_commands
-from .jobset import NAME as JOB_SET
 from .queue import Items, arguments_of
 from .reader import Reader
 from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError

@@ -3,8 +3,8 @@ page), and what the user is warned of."""
 
 from __future__ import annotations
 
+from poolbook.domain.classad.argument_syntax import imported
 from poolbook.domain.submit import parse_submit
-from poolbook.domain.submit.quoting import imported
 
 from ..together import together
 from .world import Disk, facts
