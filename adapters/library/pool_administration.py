@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...domain.config import Configuration, ConfigWarning
-from ...domain.coverage.machine_attributes import ability
+from ...domain.coverage.attributes import ability
 from ...domain.decide import Refusal
 from ...domain.events import Ad
 from ...domain.negotiator.accounting import Standing, accounts_of, standings, terms

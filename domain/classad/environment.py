@@ -58,7 +58,7 @@ lists made of lists   ``Environment.unfold`` pays for the nodes that the text of
 references            ``analysis._Search`` follows a name once in each ad, and pays for each reference
 simplification        ``simplify.Known`` rewrites a name once, gives up after ``MOST_REWRITTEN``, folds small constants
                       only, and pays for folding
-over time             ``time_evaluation`` follows a name once and pays for it; ``time_dependence`` looks at a name once
+over time             ``time_evaluation`` follows a name once and pays for it; ``sees_the_clock`` looks at a name once
 in columns            ``columnar`` evaluates a name once, gives up after ``MOST_ENTERED``; then ``scalar`` takes over,
                       with one budget for all slots (``Columnar.in_slot``); ``plans`` inlines ``_MOST_INLINED`` names
 parsing, compiling,   linear in the text, of which ``tokens.MAX_TOKENS`` bounds the length

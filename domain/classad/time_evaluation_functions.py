@@ -8,11 +8,10 @@ from .ad import ClassAd
 from .context import Context
 from .environment import Environment, Evaluator
 from .function_registry import FUNCTIONS, Function, Needs
-from .next_change import OF_NOW
 from .node_compilers import bind
 from .operator_compilers import constant_value
 from .syntax import ClassAdSyntaxError, parse_evaluated
-from .time_evaluation import MOST_ENTERED, RULES, Unknown, choice, compile_over_time, opaque, time_evaluator_of
+from .time_evaluation import MOST_ENTERED, OF_NOW, RULES, Unknown, choice, compile_over_time, opaque, time_evaluator_of
 from .time_functions import (
     END,
     TIME_FUNCTIONS,

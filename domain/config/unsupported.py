@@ -12,10 +12,9 @@ from functools import lru_cache
 
 from attrs import frozen
 
+from ..coverage.attributes import ability, unadvertised
 from ..coverage.daemons import DAEMON_LIST, is_followed
-from ..coverage.machine_attributes import ability, unadvertised
-from ..coverage.patterns import Names
-from ..coverage.settings import LIMIT_SUFFIX, follower, macros, subject, unenforced
+from ..coverage.settings import LIMIT_SUFFIX, Names, follower, macros, subject, unenforced
 from ..macros.errors import MacroError
 from ..macros.macros import Definition
 from .errors import Source

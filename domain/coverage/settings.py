@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import cache
 from pkgutil import get_data
-from typing import Final, Literal
+from typing import Final, Generic, Literal, TypeVar
 
 from ..package_data import Section, names_of, sections
-from .patterns import Names
 
 Kind = Literal["followed", "macro", "unenforced", "subject"]
 
@@ -50,3 +51,37 @@ def unenforced(name: str) -> str | None:
 def subject(name: str) -> str:
     """Return what HTCondor does by a setting that is not followed here."""
     return _about("subject").get(name) or OTHER_SUBJECT
+
+
+# Find values by names with a part that a site chooses, such as ``GROUP_QUOTA_<groupname>``, without case.
+
+T = TypeVar("T")
+
+_PART = re.compile("<[^>]*>")
+_DAEMONS = (
+    "c_gahp|collector|credd|dagman|defrag|gangliad|gridmanager|had|job_router|kbdd|librarian|master|negotiator|"
+    "placementd|preen|procd|replication|rooster|schedd|shadow|shared_port|startd|starter|submit|tool|transferer|vm_gahp"
+)
+_PARTS = {"<N>": "[0-9]+", "<SUBSYS>": f"(?:{_DAEMONS})"}
+
+
+def _regex(pattern: str) -> str:
+    """Return a pattern as a regular expression: ``<N>`` is a number, ``<SUBSYS>`` a daemon, any other part whatever."""
+    pieces = (re.escape(piece.lower()) for piece in _PART.split(pattern))
+    parts = [_PARTS.get(part, ".+") for part in _PART.findall(pattern)]
+    return "".join(piece + part for piece, part in zip(pieces, [*parts, ""], strict=True))
+
+
+class Names(Generic[T]):
+    """A value for each name. A full name goes before the patterns, which are tried in the order given."""
+
+    def __init__(self, table: Mapping[str, T]) -> None:
+        self._names = {name.lower(): value for name, value in table.items() if "<" not in name}
+        self._patterns = [(re.compile(_regex(name)), value) for name, value in table.items() if "<" in name]
+
+    def get(self, name: str) -> T | None:
+        """Return the value of a name; None where the table has none."""
+        key = name.lower()
+        if key in self._names:
+            return self._names[key]
+        return next((value for pattern, value in self._patterns if pattern.fullmatch(key)), None)

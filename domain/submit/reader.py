@@ -1,6 +1,6 @@
 """Read a description: its lines become definitions and queue statements.
 
-A line is a condition (see ``conditions``), ``include : FILE`` (see ``macros.includes``), ``use CATEGORY : NAME`` (see
+A line is a condition (see ``conditions``), ``include : FILE`` (see ``macros.lines``), ``use CATEGORY : NAME`` (see
 ``templates``), ``warning : ...``, ``error : ...``, a queue statement, or a definition: ``name = value``,
 ``name += more`` after a blank, ``name @=tag`` with lines up to ``@tag``, ``+Attribute = expression``. Source: as
 ``config.reader``'s, and the manual's page "Submitting a Job".

@@ -1,6 +1,6 @@
 """Warn a user of commands that nothing here acts on yet, in one message.
 
-``coverage.job_attributes`` lists those attributes, and ``coverage.machine_attributes`` the slot attributes that no slot
+``coverage.attributes`` lists those attributes, and the slot attributes that no slot
 has. The ad counts: a command that changes nothing is not reported.
 """
 
@@ -15,8 +15,7 @@ from ..classad.analysis import clauses, references_found
 from ..classad.old_form import expression_text
 from ..classad.syntax_errors import cause, fault
 from ..classad.tree import Attribute, Parentheses
-from ..coverage.job_attributes import attributes, commands, unwritten
-from ..coverage.machine_attributes import unadvertised
+from ..coverage.attributes import attributes, commands, unadvertised, unwritten
 from .build import Batch
 from .commands import SIMPLE
 from .eviction import BODY, RETRIES

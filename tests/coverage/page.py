@@ -16,10 +16,8 @@ from poolbook.adapters.condor_tools.tool_options import Tool, find_form
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
-from poolbook.domain.coverage.job_attributes import attributes, commands
-from poolbook.domain.coverage.machine_attributes import ability, unadvertised
-from poolbook.domain.coverage.patterns import Names
-from poolbook.domain.coverage.settings import follower, rows, subject, unenforced
+from poolbook.domain.coverage.attributes import ability, attributes, commands, unadvertised
+from poolbook.domain.coverage.settings import Names, follower, rows, subject, unenforced
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
 from poolbook.domain.submit.unsupported import COMMANDS_OF, is_read

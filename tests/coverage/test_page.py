@@ -9,7 +9,7 @@ from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.domain.config import is_known, is_supported
-from poolbook.domain.coverage.job_attributes import attributes
+from poolbook.domain.coverage.attributes import attributes
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.unsupported import COMMANDS_OF
 

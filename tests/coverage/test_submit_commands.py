@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.domain.coverage.job_attributes import attributes, commands
+from poolbook.domain.coverage.attributes import attributes, commands
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.commands import REFUSED
 from poolbook.domain.submit.requirements import REQUIREMENTS

@@ -20,7 +20,7 @@ from attrs import define, field, frozen
 from ....domain.classad import ClassAd, ClassAdSyntaxError, unparse
 from ....domain.classad.argument_syntax import QuotingError, in_new_syntax, split, unquoted
 from ....domain.config import ConfigError, Configuration
-from ....domain.coverage.machine_attributes import ability
+from ....domain.coverage.attributes import ability
 from ....domain.events import Ad
 from ....domain.units import SECOND
 from .children import Child, Unwatch, Watch
