@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
-from ..condor_tools.tool_options import Form, Tool, ToolEnded, read, version
+from ..condor_tools.tool_options import Tool, ToolEnded, read, version
 from ..machine.host import host_name, user_name
 from .common import pool_log
 
@@ -231,41 +231,8 @@ def print_template(words: Sequence[str]) -> int:
     return 0
 
 
-_FILES = "nothing is configured but by files: change the file, then condor_reconfig"
 TOOL = Tool(
     "config_val",
-    {
-        "name": Form(1, 1),
-        "address": Form(1, 1, instead="a log is one pool, which POOLBOOK_LOG names"),
-        "pool": Form(1, 1),
-        "local-name": Form(2, 1),
-        "subsystem": Form(3, 1),
-        "owner": Form(1),
-        "tilde": Form(1),
-        **{daemon: Form(least) for daemon, least in (("master", 2), ("schedd", 2), ("startd", 2), ("collector", 3),
-                                                      ("negotiator", 3))},
-        **{edit: Form(least, 1, instead=_FILES) for edit, least in (("set", 2), ("unset", 3), ("rset", 3),
-                                                                    ("runset", 5))},
-        "mixedcase": Form(2),
-        "diagnostic": Form(4, instead="-verbose says where a value comes from"),
-        "raw": Form(3),
-        "default": Form(3),
-        "config": Form(2),
-        "verbose": Form(1),
-        "dump": Form(1),
-        "trace": Form(2, instead="-verbose says where a value comes from"),
-        "expanded": Form(2),
-        "macro": Form(3, colon=True),
-        "evaluate": Form(2),
-        "unused": Form(4, instead="docs/coverage.md has who follows which"),
-        "used": Form(2, instead="docs/coverage.md has who follows which"),
-        "summary": Form(3, colon=True),
-        "writeconfig": Form(3, 1, colon=True, instead="-summary prints what differs from the defaults"),
-        "root-config": Form(4, 1),
-        "debug": Form(2, colon=True, instead="-verbose says where a value comes from"),
-        "help": Form(2),
-        "version": Form(3),
-    },
     lacking="{option} requires an argument\n",
     unknown="{option} is not a valid argument\n{usage}",
     helped=1,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..condor_tools.tool_options import Tool, ToolEnded, read
 from ..runtime.commands import ask
 from ..runtime.requests import Refused
 from .common import pool_log
@@ -14,11 +14,6 @@ from .common import pool_log
 _USAGE: Final = "{usage}"
 TOOL = Tool(
     "now",
-    {
-        "help": Form(4),
-        **{name: form._replace(least=len(name)) for name, form in POOL.items()},
-        "flags": Form(5, 1),
-    },
     lacking=_USAGE,
     helped=1,
     words_end_it=True,

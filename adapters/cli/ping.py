@@ -11,29 +11,12 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..condor_tools.tool_options import Tool, ToolEnded, read
 from ..machine.host import CONDOR_VERSION, user_name
 from .common import pool_log
 
-_DEBUG = POOL["debug"]
 TOOL = Tool(
     "ping",
-    {
-        "help": Form(1),
-        "quiet": Form(1),
-        "table": Form(2),
-        "verbose": Form(1, colon=True),
-        "version": Form(4),
-        "pool": Form(2, 1),
-        "name": Form(2, 1),
-        "address": Form(2, 1, instead="a log is one pool, which POOLBOOK_LOG names"),
-        "subsystem": Form(3, 1),
-        "type": Form(2, 1),
-        "config": Form(2, 1, instead="no configuration says who may do what: QUEUE_SUPER_USERS of the log does"),
-        "debug": _DEBUG._replace(least=2),
-        **{name: Form(least, values, colon=True, instead="-table and -verbose print what there is")
-           for name, least, values in (("long", 1, 0), ("format", 1, 2), ("autoformat", 5, 0), ("af", 2, 0))},
-    },
     lacking="ERROR: {option} needs an argument\n",
     unknown="ERROR: Unrecognized argument {option}\n",
     help_out=True,

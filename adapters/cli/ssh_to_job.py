@@ -18,27 +18,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
-from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..condor_tools.tool_options import Tool, ToolEnded, read
 from .common import job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
     from ..runtime.queries import Run
 
-_NO_SSH: Final = "jobs run on this machine: the shell is started in the job's directory, without ssh"
 TOOL = Tool(
     "ssh_to_job",
-    {
-        "help": Form(1),
-        **POOL,
-        "auto-retry": Form(1),
-        "remove-on-interrupt": Form(1),
-        "shells": Form(2, 1),
-        "ssh": Form(1, 1, instead=_NO_SSH),
-        "keygen-options": Form(1, 1, instead=_NO_SSH),
-        "proxy": Form(2, 1, instead=_NO_SSH),
-        "X": Form(1),
-        "x": Form(1),
-    },
     lacking="{option} requires an argument",
     unknown="Unrecognized argument: {option}\n",
     wrong=2,

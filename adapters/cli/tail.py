@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..condor_tools.options import Arguments
-from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..condor_tools.tool_options import Tool, ToolEnded, read
 from ..machine.execution.supervisor.sandbox import STREAMS
 from .common import job_id, looked_up, pool_log
 
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
 TOOL = Tool(
     "tail",
-    {
-        "help": Form(4),
-        "version": Form(7),
-        **{name: form._replace(least=len(name)) for name, form in POOL.items()},
-        "maxbytes": Form(8, 1),
-        "auto-retry": Form(10),
-        "follow": Form(6),
-        "f": Form(1),
-        "no-stdout": Form(9),
-        "stderr": Form(6),
-    },
     lacking="{option} requires an argument.\n\n{usage}",
 )
 _BYTES: Final = 1024  #: of all files together, unless -maxbytes says otherwise

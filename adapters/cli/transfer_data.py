@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...domain.ports.log import LogMissing
 from ..condor_tools.job_selection import chosen_jobs, select
 from ..condor_tools.options import Arguments, UsageError
-from ..condor_tools.tool_options import POOL, Form, Tool, ToolEnded, read
+from ..condor_tools.tool_options import Tool, ToolEnded, read
 from ..runtime.commands import change_jobs
 from ..runtime.requests import Refused
 from ..runtime.spooled_files import fetch
@@ -27,14 +27,6 @@ COMPLETED = 4  #: JobStatus
 
 TOOL = Tool(
     "transfer_data",
-    {
-        "help": Form(1),
-        "version": Form(1),
-        **POOL,
-        "constraint": Form(1, 1),
-        "addr": Form(2, 1),
-        "all": Form(1),
-    },
     lacking="condor_transfer_data: {option} requires another argument\n",
     unknown="Unrecognized option: {option}\n{usage}",
 )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ..condor_tools.job_log_entries import LogEntry, UnreadableEntry, take_entries
-from ..condor_tools.options import MANY, Arguments
-from ..condor_tools.tool_options import Form, Tool, ToolEnded, read, usage_of
+from ..condor_tools.options import Arguments
+from ..condor_tools.tool_options import Tool, ToolEnded, read, usage_of
 from ..machine.host import user_name
 from . import watch_q as watched
 from .common import pool_log, setting
@@ -155,36 +155,8 @@ def short_path(path: str) -> str:
     return min(forms, key=len)
 
 
-_SWITCHES: Final = ("table", "progress", "row-progress", "summary", "updated-at", "refresh", "color", "abbreviate",
-                    "exit-on-key-press", "display-exited", "decay-start-at-read")  # fmt: skip
-_NOT_HERE: Final = {
-    "color": "the table has no colours",
-    "abbreviate": "paths are printed in full",
-    "exit-on-key-press": "Ctrl-C ends it",
-    "decay-start-at-read": "-no-display-exited leaves out what has left the queue at once",
-    "exited-row-decay": "-no-display-exited leaves out what has left the queue at once",
-    "debug": "the server's log says what it does",
-}
 TOOL = Tool(
     "watch_q",
-    {
-        "help": Form(1),
-        "users": Form(1, MANY),
-        "clusters": Form(2, MANY),
-        "larger-than": Form(1, 1),
-        "files": Form(1, MANY),
-        "batches": Form(1, MANY),
-        "collector": Form(3, 1),
-        "schedd": Form(2, 1),
-        "interval": Form(1, 1),
-        "exit": Form(4, 1),
-        "groupby": Form(1, 1),
-        "summary-type": Form(8, 1),
-        **{name: Form(len(name), instead=_NOT_HERE.get(name, "")) for name in _SWITCHES},
-        **{f"no-{name}": Form(len(name) + 3) for name in _SWITCHES},
-        "exited-row-decay": Form(16, 1, instead=_NOT_HERE["exited-row-decay"]),
-        "debug": Form(1, instead=_NOT_HERE["debug"]),
-    },
     lacking="condor_watch_q: error: argument {option}: expected at least one argument\n",
     wrong=2,
     help_out=True,

@@ -10,35 +10,16 @@ from typing import TYPE_CHECKING
 from ..condor_tools.cells import length, number, text
 from ..condor_tools.formats import custom_layout, long_text
 from ..condor_tools.layout import lines
-from ..condor_tools.options import MANY, UsageError
-from ..condor_tools.tool_options import Form, Tool, ToolEnded, read
+from ..condor_tools.options import UsageError
+from ..condor_tools.tool_options import Tool, ToolEnded, read
 from .common import default_log, job_id, setting
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ..runtime.queries import Queries
 
-_ONE_POOL = "the jobs of the pool are shown that POOLBOOK_LOG names, or pool.db"
-_LOG = "`poolbook log` tells what happens, and `condor_status -any` shows the daemons' ads"
 TOOL = Tool(
     "who",
-    {
-        "help": Form(1),
-        "af": Form(2, MANY, colon=True),
-        "autoformat": Form(5, MANY, colon=True),
-        "format": Form(1, 2),
-        "long": Form(1),
-        "wide": Form(1),
-        **{name: Form(least, values, instead=_ONE_POOL)
-           for name, least, values in (("address", 4, 1), ("logdir", 3, 1), ("pid", 3, 1), ("allpids", 2, 0))},
-        **{name: Form(least, values, colon=True, instead=_LOG)
-           for name, least, values in (("daemons", 3, 0), ("quickdaemons", 4, 0), ("wait-for-ready", 4, 1),
-                                       ("snapshot", 4, 0), ("statistics", 4, 1), ("verbose", 1, 0),
-                                       ("diagnostic", 4, 0))},
-        **{name: Form(least, values, colon=True, instead="-af and -format print any attribute")
-           for name, least, values in (("aaf", 3, MANY), ("print-format", 2, 1), ("banner-format", 2, 1),
-                                       ("ospool", 3, 0))},
-    },
     lacking="Error: {option} requires an argument\n",
     lacking_all="Error: Argument {option} requires at least one attribute parameter\n"
     'Use "condor_who -help" for details\n',

@@ -169,10 +169,15 @@ def command_table(name: str) -> Command:
         name,
         call.removeprefix(f"poolbook {name} "),
         "\n".join(purpose),
-        tuple(_options(parts["options:"])),
+        option_rows(parts["options:"]),
         tuple(map(pair, parts.get("examples:", ()))),
         tuple(map(pair, parts.get("arguments:", ()))),
     )
+
+
+def option_rows(rows: Iterable[str]) -> tuple[Option, ...]:
+    """Return the options that rows of a data file describe."""
+    return tuple(_options(rows))
 
 
 def _options(rows: Iterable[str]) -> Iterator[Option]:

@@ -8,10 +8,10 @@ reference, and what they printed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from .options import MANY, Arguments, Given, UsageError, data_text
+from .options import MANY, Arguments, Given, Option, UsageError, data_text, option_rows
 
 
 class ToolEnded(Exception):
@@ -21,28 +21,10 @@ class ToolEnded(Exception):
         self.exit_code, self.err, self.out = exit_code, err, out
 
 
-class Form(NamedTuple):
-    """How an option is written."""
-
-    least: int  #: the letters of its name that are needed
-    values: int = 0  #: how many words follow; ``MANY``: all up to the next option
-    colon: bool = False  #: whether text may follow its name after a colon
-    instead: str = ""  #: for one that makes no sense here: why, and what to do instead
-
-
-POOL = {
-    "pool": Form(1, 1),
-    "name": Form(1, 1),
-    "debug": Form(1, colon=True),
-}
-"""The options of every tool that asks a schedd."""
-
-
 class Tool(NamedTuple):
     """How a tool reads its words. In the texts ``{option}`` is the word that is wrong, ``{usage}`` the tool's help."""
 
     name: str
-    options: Mapping[str, Form]
     lacking: str  #: what is said of an option without its value
     lacking_all: str = ""  #: the same of one that takes any number of values, where it is something else
     unknown: str = ""  #: what is said of an option that there is not; empty: it counts as a word
@@ -55,6 +37,19 @@ class Tool(NamedTuple):
         """Return the end by wrong usage, with these words."""
         usage = usage_of(self.name) if "{usage}" in words else ""
         return ToolEnded(self.wrong, words.format(usage=usage, **values))
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """Return its options, from its file of ``tools/``, whose rows are written as those of ``commands/``."""
+        return option_rows(data_text("tools", self.name).replace("\n    ", " ").splitlines())
+
+    def find(self, word: str) -> tuple[Option, str | None] | None:
+        """Return the option that a word means, and the text after its colon."""
+        spelled, colon, qualifier = word.lstrip("-").partition(":")
+        for option in self.options:
+            if (option.colon or not colon) and len(spelled) >= option.least and option.name.startswith(spelled):
+                return option, qualifier if colon else None
+        return None
 
 
 def usage_of(tool: str) -> str:
@@ -70,7 +65,7 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
     while at < len(argv):
         word = argv[at]
         at += 1
-        found = None if word in ("-", "--") or not word.startswith("-") else find_form(tool, word)
+        found = None if word in ("-", "--") or not word.startswith("-") else tool.find(word)
         if found is None and word.startswith("-") and tool.unknown and word != "--":
             raise tool.ended(tool.unknown, option=word)
         if found is None:
@@ -79,31 +74,23 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
                 break
             words.append(word)
             continue
-        name, form, qualifier = found
-        if name == "help":
+        option, qualifier = found
+        if option.name == "help":
             text = usage_of(tool.name)
             raise ToolEnded(tool.helped, "", text) if tool.help_out else ToolEnded(tool.helped, text)
-        if name == "version":
+        if option.name == "version":
             raise ToolEnded(0, out=version())
-        if form.instead:
-            raise ToolEnded(tool.wrong, f"condor_{tool.name}: {word} is not supported: {form.instead}\n")
-        end = at + form.values
-        if form.values == MANY:
+        if option.refused:
+            raise ToolEnded(tool.wrong, f"condor_{tool.name}: {word} is not supported: {option.refused}\n")
+        many = option.arity == MANY
+        end = at + option.arity
+        if many:
             end = next((there for there in range(at, len(argv)) if argv[there].startswith("-")), len(argv))
-        if end > len(argv) or (form.values == MANY and end == at):
-            raise tool.ended((form.values == MANY and tool.lacking_all) or tool.lacking, option=word)
-        given.append(Given(name, qualifier, tuple(argv[at:end]), word))
+        if end > len(argv) or (many and end == at):
+            raise tool.ended((many and tool.lacking_all) or tool.lacking, option=word)
+        given.append(Given(option.name, qualifier, tuple(argv[at:end]), word))
         at = end
     return Arguments(tuple(given), tuple(words))
-
-
-def find_form(tool: Tool, word: str) -> tuple[str, Form, str | None] | None:
-    """Return the option that a word means, and the text after its colon."""
-    spelled, colon, qualifier = word.lstrip("-").partition(":")
-    for name, form in tool.options.items():
-        if (form.colon or not colon) and len(spelled) >= form.least and name.startswith(spelled):
-            return name, form, qualifier if colon else None
-    return None
 
 
 def version() -> str:

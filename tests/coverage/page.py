@@ -12,7 +12,7 @@ from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
 from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import COMMANDS, TOOLS
 from poolbook.adapters.condor_tools.options import UsageError, find
-from poolbook.adapters.condor_tools.tool_options import Tool, find_form
+from poolbook.adapters.condor_tools.tool_options import Tool
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
@@ -136,8 +136,10 @@ def of_option(name: str) -> str:
     tool, _, option = name.partition(" ")
     table = tool_of(tool)
     if table is not None:
-        form = find_form(table, option)
-        return "refused: there is no such option here" if form is None else _told(form[1].instead, f"{tool} -{form[0]}")
+        meaning = table.find(option)
+        if meaning is None:
+            return "refused: there is no such option here"
+        return _told(meaning[0].refused, f"{tool} -{meaning[0].name}")
     command = meant(tool, COMMANDS)
     if not command:
         return f"told with {tool}"

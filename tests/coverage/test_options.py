@@ -6,7 +6,6 @@ from poolbook.adapters.cli.command_names import meant
 from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import COMMANDS
 from poolbook.adapters.condor_tools.options import Option, UsageError, find
-from poolbook.adapters.condor_tools.tool_options import find_form
 
 from ..together import together
 from . import code
@@ -25,8 +24,8 @@ def options() -> dict[str, list[str]]:
 def known(tool: str, option: str) -> Option | None:
     table = tool_of(tool)
     if table is not None:
-        found = find_form(table, option)
-        return None if found is None else Option(found[0], found[1].least, help="followed", refused=found[1].instead)
+        found = table.find(option)
+        return None if found is None else found[0]._replace(help="followed")
     try:
         return find(table_of(meant(tool, COMMANDS)), option)[0]
     except UsageError:
