@@ -216,10 +216,10 @@ def _explained(error: Exception) -> int | None:
     if isinstance(error, NotHere) and called_tool():
         sys.stderr.write(error.of_tool.replace("{tool}", called_tool()))
         return error.tool_code
-    if isinstance(error, UsageError) and (error.lacks or error.number):
+    if isinstance(error, UsageError) and called_tool():
         from ..condor_tools.tool_options import in_the_tools_words
 
-        words = in_the_tools_words(called_tool(), error)
+        words = in_the_tools_words(error)
         if words is not None:
             print(words, file=sys.stderr)
             return error.exit_code

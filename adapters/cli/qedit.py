@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..bounded_text import read_input, read_text
 from ..condor_tools.job_selection import ClusterOrJob, read_job_id
 from ..condor_tools.options import Arguments, Given, Help, UsageError, command_table, find, parse
-from ..condor_tools.tool_options import ToolEnded, usage_of
+from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of
 from ..runtime.commands import change_jobs
 from ..runtime.requests import IMMUTABLE, SECURE, Outcome, Refused
 from .common import Answer, log_of
@@ -245,16 +245,6 @@ def _of_id(one: ClusterOrJob) -> str:
 
 # condor_qedit
 
-_LACKING = {
-    "name": "a SCHEDD name as an argument",
-    "pool": "a HTCondor collector name or address as an argument",
-    "constraint": "a ClassAd expression an argument",
-    "owner": "a owner name argument",
-    "jobids": "a list of job ids as an argument",
-    "edits": "a filename as an argument",
-}
-"""What HTCondor's tool says that an option without its value requires."""
-
 
 def condor_qedit(argv: Sequence[str]) -> int:
     usage = usage_of("qedit")
@@ -263,7 +253,7 @@ def condor_qedit(argv: Sequence[str]) -> int:
     except Help:
         raise ToolEnded(0, out=usage) from None
     except UsageError as wrong:
-        if wrong.lacks in _LACKING:
-            raise ToolEnded(1, f"condor_qedit: -{wrong.lacks} requires {_LACKING[wrong.lacks]}\n") from None
+        if wrong.lacks and (words := in_the_tools_words(wrong)):
+            raise ToolEnded(1, f"{words}\n") from None
         told = f"condor_qedit: {wrong.option} is not a valid option\n" if wrong.option else wrong.told
         raise ToolEnded(1, f"{wrong}\n" if told is None else told + usage) from None

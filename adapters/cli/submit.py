@@ -144,14 +144,12 @@ _FAILURES = (
     (r"((?s:.*))", r"\nERROR: \1"),
 )
 """What is said of a submission that fails, by the pool's own words; the first that fits."""
-_LACKING = dict.fromkeys(("queue", "iterate", "table"), "at least one argument")
-"""What an option without its values lacks, where that is not `another argument`."""
 _PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*")
 """Where in a submit file something stands that nothing reads, and what may have been meant."""
 
 
 def condor_submit(argv: Sequence[str]) -> int:
-    from ..condor_tools.tool_options import ToolEnded, usage_of
+    from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, no_number, usage_of
 
     usage = usage_of("submit")
     try:
@@ -161,14 +159,14 @@ def condor_submit(argv: Sequence[str]) -> int:
     except UsageError as wrong:
         told = str(wrong).removeprefix("poolbook submit: ")
         if wrong.lacks:
-            told = f"-{wrong.lacks} requires {_LACKING.get(wrong.lacks, 'another argument')}"
+            told = in_the_tools_words(wrong) or f"-{wrong.lacks} requires another argument"
         raise ToolEnded(1, usage if wrong.option else f"condor_submit: {told}\n") from None
     try:
         if asks(arguments):
             return answered(arguments)
         return _submit_as_tool(arguments)
     except UsageError as wrong:
-        words = _no_number(wrong.number, wrong.word) if wrong.number else wrong.told
+        words = f"{no_number(wrong, 'argument ')}\n" if wrong.number else wrong.told
         raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
     except NotHere:
         raise
@@ -189,12 +187,6 @@ def _submit_as_tool(arguments: Arguments) -> int:
         print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
     print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
     return ended(arguments, done)
-
-
-def _no_number(option: str, value: str) -> str:
-    if value.lstrip("+-").isdigit():
-        return f"Error: {value} is not a valid for -{option}.\n"
-    return f"Error: Unable to convert argument ({value}) to a number for -{option}.\n"
 
 
 def _failed(error: PoolbookError | Refused) -> str:

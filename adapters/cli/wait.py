@@ -163,18 +163,9 @@ class Waiting:
 
 # condor_wait
 
-_LACKING = {
-    "num": "-num requires an argument\n",
-    "wait": "-wait requires an argument\n",
-    "log": "-log requires an argument\n",
-    "event-id": "-event-id requires an id\n",
-}
-_NUMBERS = {"num": "-num must be greater than zero\n"}
-"""What is said before the help of an option without its value, and of one whose value is no such number."""
-
 
 def condor_wait(argv: Sequence[str]) -> int:
-    from ..condor_tools.tool_options import ToolEnded, usage_of, version
+    from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of, version
 
     if "-version" in argv:
         raise ToolEnded(1, out=version())
@@ -184,7 +175,8 @@ def condor_wait(argv: Sequence[str]) -> int:
     except Help:
         raise ToolEnded(0, usage) from None
     except UsageError as wrong:
-        told = _LACKING.get(wrong.lacks) or _NUMBERS.get(wrong.number) or wrong.told
+        words = "-num must be greater than zero" if wrong.number == "num" else in_the_tools_words(wrong)
+        told = wrong.told if words is None else f"{words}\n"
         if told is None and not wrong.option:
             raise ToolEnded(1, f"{wrong}\n") from None
         raise ToolEnded(1, (told or "") + usage) from None

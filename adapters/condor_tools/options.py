@@ -22,13 +22,15 @@ class UsageError(Exception):
     exit_code = 2
 
     def __init__(
-        self, words: str, option: str = "", told: str | None = None, lacks: str = "", number: str = "", word: str = ""
-    ) -> None:
-        """Say what is wrong: ``option`` is one that there is not, ``lacks`` one without its values, ``number`` one
-        whose value is no such number, ``word`` that option or value as it was typed; ``told``, if not None, is what
-        HTCondor's tool says of this before its help."""
+        self, words: str, option: str = "", told: str | None = None, *, lacks: str = "", number: str = "",
+        word: str = "", command: str = "",
+    ) -> None:  # fmt: skip
+        """Say what is wrong: ``option`` is one that there is not, ``lacks`` one of a ``command`` without its values,
+        ``number`` one whose value is no such number, ``word`` that option or value as it was typed; ``told``, if not
+        None, is what HTCondor's tool says of this before its help."""
         super().__init__(words)
         self.option, self.told, self.lacks, self.number, self.word = option, told, lacks, number, word
+        self.command = command
 
 
 class Refusal(Exception):
@@ -272,7 +274,7 @@ def _values(command: Command, option: Option, word: str, argv: Sequence[str], at
         missing = len(values) < option.arity
     if missing:
         told = f"poolbook {command.name}: {word} needs {option.values}: {option.help}"
-        raise UsageError(told, lacks=option.name, word=word)
+        raise UsageError(told, lacks=option.name, word=word, command=command.name)
     return values, end
 
 
@@ -285,7 +287,7 @@ def whole_number(command: Command, given: Given, least: int = 0) -> int:
         number = least - 1
     if number < least:
         words = f"poolbook {command.name}: -{given.name} takes a whole number from {least}, not {value!r}"
-        raise UsageError(words, number=given.name, word=value)
+        raise UsageError(words, number=given.name, word=value, command=command.name)
     return number
 
 
