@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from ..condor_tools.options import Command, Help, Option, Refusal, UsageError, command_table, parse, spelling
 from ..condor_tools.terminal import folded, width_of
-from .command_names import PREFIX, aliases, meant
-from .main import COMMANDS
+from .main import COMMANDS, PREFIX, SAME, meant
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 """docs/ stands beside the rooms in a checkout and in the package."""
@@ -126,7 +125,7 @@ def _valued(tables: Sequence[Command], files: bool) -> str:
 def _renamed() -> Iterator[str]:
     """Yield the ``case`` branches that turn HTCondor's command names into Poolbook's, for bash and zsh."""
     yield "    case $command in"
-    yield from (f"        ({other}) command={name} ;;" for name, others in aliases().items() for other in others)
+    yield from (f"        ({other}) command={name} ;;" for other, name in SAME.items())
     yield "    esac"
 
 
@@ -181,14 +180,15 @@ def _script(shell: str, tables: Sequence[Command]) -> str:
 
 
 def _fish(tables: Sequence[Command]) -> Iterator[str]:
-    offers, others = _offers(), aliases()
+    offers = _offers()
     yield "complete -c poolbook -f"
     for name, words in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
         yield f"complete -c poolbook -n __fish_use_subcommand -a {name} -d {_quoted(words)}"
     for name in _OF_COMMANDS:
         yield f"complete -c poolbook -n '__fish_seen_subcommand_from {name}' -a '{' '.join(COMMANDS)}'"
     for table in tables:
-        names = " ".join([*(f"{PREFIX}{other}" for other in (*others.get(table.name, ()), table.name)), table.name])
+        others = [other for other, name in SAME.items() if name == table.name]
+        names = " ".join([*(f"{PREFIX}{other}" for other in (*others, table.name)), table.name])
         seen = f"complete -c poolbook -n '__fish_seen_subcommand_from {names}'"
         if (table.name, "") in offers:
             yield f"{seen} -a '{' '.join(offers[table.name, ''])}'"
@@ -209,7 +209,7 @@ def man(argv: Sequence[str]) -> int:
     import subprocess
 
     arguments = parse(MAN, argv)
-    name = meant(arguments.words[0], COMMANDS) if arguments.words else ""
+    name = meant(arguments.words[0]) if arguments.words else ""
     if len(arguments.words) > 1 or (arguments.words and not name):
         raise Refusal("poolbook man: name one command; `poolbook -help` lists them")
     page = "\n".join(_page_of(table_of(name)) if name else _whole()) + "\n"

@@ -14,85 +14,63 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
+from ..condor_tools.options import pair, sections
+
 
 class Entry(NamedTuple):
-    """A command's module, and its purpose in a few words."""
+    """A row of ``commands/names.txt``: a command's module and function, and its purpose in a few words."""
 
     module: str
     function: str
     words: str
 
 
-COMMANDS: dict[str, Entry] = {
-    "run": Entry("serve", "run", "submit a file and run its jobs on this machine to their end"),
-    "resume": Entry("serve", "resume", "continue the jobs of a log after Ctrl-C, a crash or a power cut"),
-    "serve": Entry("serve", "serve", "run the pool daemon: execute jobs and serve the other commands"),
-    "submit": Entry("submit", "submit", "put jobs into the queue"),
-    "q": Entry("queries", "queue", "the jobs in the queue"),
-    "status": Entry("queries", "status", "the slots and what they do"),
-    "history": Entry("queries", "history", "the jobs that have left the queue"),
-    "usage": Entry("usage", "usage", "who used how much, of the jobs that have left the queue"),
-    "rm": Entry("job_actions", "remove", "remove jobs"),
-    "hold": Entry("job_actions", "hold", "hold jobs: they do not run until they are released"),
-    "release": Entry("job_actions", "release", "release held jobs"),
-    "userprio": Entry("userprio", "userprio", "the priorities and the usage of users; an administrator sets them"),
-    "prio": Entry("prio", "prio", "change the priority of jobs among their owner's"),
-    "qedit": Entry("qedit", "qedit", "change attributes of jobs"),
-    "vacate": Entry("job_actions", "vacate", "evict running jobs, by job or by slot; they become idle again"),
-    "suspend": Entry("job_actions", "suspend", "suspend running jobs, by job or by slot"),
-    "continue": Entry("job_actions", "go_on", "continue suspended jobs"),
-    "drain": Entry("machine_commands", "drain", "empty a machine of jobs, or open it again"),
-    "off": Entry("machine_commands", "off", "take a machine out of the pool once its jobs have ended"),
-    "on": Entry("machine_commands", "on", "bring this machine back into the pool"),
-    "reconfig": Entry("machine_commands", "reconfig", "reread the configuration of this machine and its pool"),
-    "reschedule": Entry("machine_commands", "reschedule", "start a negotiation cycle now"),
-    "why": Entry("log_commands", "why", "explain why a job or slot is where it is, or how a cluster fared"),
-    "log": Entry("log_commands", "log", "list what happened, one line for each step"),
-    "audit": Entry("audit", "audit", "check a log: was every step allowed, do its sources agree"),
-    "import": Entry("import_folders", "import_folders", "import the logs and records of a real HTCondor pool"),
-    "follow": Entry("import_folders", "follow", "import and audit the records of a real pool while it writes them"),
-    "verify": Entry("log_commands", "verify", "check that a log is unaltered and every step in it allowed"),
-    "play": Entry("play", "play", "try a policy with machines and jobs in virtual time"),
-    "config": Entry("config", "config", "show settings, where they are set, and their values"),
-    "views": Entry("log_commands", "views", "rebuild the tables that q, status and history read"),
-    "doctor": Entry("doctor", "doctor", "check this machine, its configuration and its log for problems"),
-    "doc": Entry("documentation", "doc", "the pages of the documentation, and the examples"),
-    "wait": Entry("wait", "wait", "wait until jobs have ended, by their job event log"),
-    "tools-path": Entry("tools", "tools_path", "print a folder with HTCondor's own names of the commands, for PATH"),
-    "shell": Entry("tools", "shell", "start a pool, and print what puts HTCondor's names on a shell's PATH"),
-    "completion": Entry(
-        "documentation", "completion", "print a shell script that completes commands, options and files"
-    ),
-    "man": Entry("documentation", "man", "the manual's page of a command"),
-}
+def _entries(heading: str) -> dict[str, Entry]:
+    cells = ((name, *pair(rest)) for name, rest in map(pair, _NAMES[heading]))
+    places = ((name, place.partition("."), words) for name, place, words in cells)
+    return {name: Entry(module, function, words) for name, (module, _, function), words in places}
 
-TOOLS: dict[str, Entry] = {
-    "check_userlogs": Entry("check_userlogs", "check_userlogs", "whether job event logs make sense"),
-    "chirp": Entry("chirp", "chirp", "what a job at work asks of its files and of its ad"),
-    "config_val": Entry("config", "config_val", "settings, in the words of HTCondor's tool"),
-    "evicted_files": Entry("evicted_files", "evicted_files", "what is kept of evicted jobs for their next run"),
-    "htcondor": Entry("htcondor", "htcondor", "submit a job, and tell of it, in the words of HTCondor's newer tool"),
-    "now": Entry("now", "now", "run an idle job at once in place of running ones"),
-    "ping": Entry("ping", "ping", "whether the pool can be reached, and what this user may ask of it"),
-    "qedit": Entry("qedit", "condor_qedit", "change attributes of jobs, in the words of HTCondor's tool"),
-    "qsub": Entry("qsub", "qsub", "submit a script as SGE's and PBS's qsub do"),
-    "run": Entry("condor_run", "condor_run", "submit a shell's command, wait for it, and print what it wrote"),
-    "ssh_to_job": Entry("ssh_to_job", "ssh_to_job", "a shell in the directory and the environment of a job at work"),
-    "submit": Entry("submit", "condor_submit", "queue the jobs of a submit file, in the words of HTCondor's tool"),
-    "tail": Entry("tail", "tail", "the end of what a job at work has written"),
-    "transfer_data": Entry("transfer_data", "transfer_data", "fetch the output of jobs that were submitted remotely"),
-    "version": Entry("tools", "condor_version", "the version of HTCondor whose behaviour is followed"),
-    "wait": Entry("wait", "condor_wait", "wait until jobs have ended, in the words of HTCondor's tool"),
-    "watch_q": Entry("watch_q", "watch_q", "follow jobs by their job event logs"),
-    "who": Entry("who", "who", "the jobs that run on this machine, with their processes"),
-}
-"""The tools that there are under HTCondor's names (condor_tail). A command of the same name, as wait, does the same in
-Poolbook's own words."""
+
+def _instead(heading: str) -> dict[str, str]:
+    return {name: text for names, text in map(pair, _NAMES[heading]) for name in names.split(", ")}
+
+
+_NAMES = sections("names")
+COMMANDS, TOOLS = _entries("commands:"), _entries("tools:")
+UNSUPPORTED, WORDS = _instead("tools without a command:"), _instead("words without a command:")
+INSTEAD = UNSUPPORTED | WORDS
+PREFIX = "condor_"
+SAME = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
+"""HTCondor's tools that Poolbook has under another name."""
 
 
 def tool_name(name: str) -> str:
     """Return HTCondor's name of a tool: all but one begin alike."""
-    return name if name == "htcondor" else f"condor_{name}"
+    return name if name == "htcondor" else PREFIX + name
+
+
+def meant(name: str) -> str:
+    """Return the command that a word means; empty if none. Of ``TOOLS`` it is not asked."""
+    plain = name.removeprefix(PREFIX)
+    if name in COMMANDS:
+        return name
+    if name != plain and plain in COMMANDS and plain not in INSTEAD:
+        return plain
+    return SAME.get(plain, "")
+
+
+def unknown(name: str) -> str:
+    """Return the message for a word that means no command."""
+    from ...domain.suggestions import did_you_mean
+
+    plain = name.removeprefix(PREFIX)
+    if plain in INSTEAD:
+        return f"poolbook: there is no command {name}: {INSTEAD[plain]}"
+    if hint := did_you_mean(plain, COMMANDS):
+        return f"poolbook: there is no command {name!r}; {hint}"
+    if name != plain:
+        return f"poolbook: Poolbook has no counterpart of {name}; `poolbook -help` lists its commands"
+    return f"poolbook: there is no command {name!r}; `poolbook -help` lists the commands"
 
 
 _FIRST = """\
@@ -162,11 +140,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     entry = COMMANDS.get(words[0]) or TOOLS.get(words[0].removeprefix("condor_"))
     if entry is None:
-        from .command_names import meant, unknown
-
-        entry = COMMANDS.get(meant(words[0], COMMANDS))
+        entry = COMMANDS.get(meant(words[0]))
         if entry is None:
-            _say(unknown(words[0], COMMANDS))
+            _say(unknown(words[0]))
             return 2
     try:
         return _called(entry, words, debug)

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from ..condor_tools.options import Arguments, Refusal, command_table, parse
-from .command_names import INSTEAD, PREFIX, SAME, UNSUPPORTED
 from .common import called, log_of, log_option
+from .main import COMMANDS, INSTEAD, PREFIX, SAME, TOOLS, UNSUPPORTED, tool_name
 
 TOOLS_PATH = command_table("tools-path")
 SHELL = command_table("shell")
@@ -34,8 +34,6 @@ _PAUSE: Final = 0.01
 
 def tools() -> Iterator[str]:
     """Yield the names of HTCondor's tools: of those that Poolbook has, and of the others, which say what to use."""
-    from .main import COMMANDS, TOOLS, tool_name
-
     for name in (*COMMANDS, *SAME):
         if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
             yield PREFIX + name

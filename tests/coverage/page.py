@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import NamedTuple
 
-from poolbook.adapters.cli.command_names import INSTEAD, PREFIX, meant
 from poolbook.adapters.cli.documentation import table_of
-from poolbook.adapters.cli.main import COMMANDS, TOOLS
+from poolbook.adapters.cli.main import INSTEAD, PREFIX, TOOLS, meant
 from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.adapters.condor_tools.tool_options import Tool
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
@@ -125,7 +124,7 @@ def of_attribute(name: str) -> str:
 def of_tool(name: str) -> str:
     if name.removeprefix(PREFIX) in TOOLS:
         return "there, under this name"
-    command = meant(name, COMMANDS)
+    command = meant(name)
     if command:
         return f"`poolbook {command}`"
     instead = INSTEAD.get(name.removeprefix(PREFIX))
@@ -140,7 +139,7 @@ def of_option(name: str) -> str:
         if meaning is None:
             return "refused: there is no such option here"
         return _told(meaning[0].refused, f"{tool} -{meaning[0].name}")
-    command = meant(tool, COMMANDS)
+    command = meant(tool)
     if not command:
         return f"told with {tool}"
     try:

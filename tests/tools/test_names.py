@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.command_names import INSTEAD, SAME, UNSUPPORTED, WORDS, meant, unknown
 from poolbook.adapters.cli.documentation import options_of, table_of
-from poolbook.adapters.cli.main import COMMANDS, main
+from poolbook.adapters.cli.main import COMMANDS, INSTEAD, SAME, UNSUPPORTED, WORDS, main, meant, unknown
 from poolbook.adapters.cli.tools import tools
 
 from ..together import together
@@ -30,7 +29,7 @@ from ..together import together
     ],
 )  # fmt: skip
 def test_htcondors_names_mean_poolbooks_commands(name: str, command: str) -> None:
-    assert meant(name, COMMANDS) == command
+    assert meant(name) == command
 
 
 def test_a_tool_of_htcondors_is_called_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +92,7 @@ def test_what_is_recommended_is_there() -> None:
     ],
 )
 def test_a_word_that_means_nothing_is_answered_without_noise(name: str, words: str) -> None:
-    assert unknown(name, COMMANDS) == f"poolbook: {words}"
+    assert unknown(name) == f"poolbook: {words}"
 
 
 # Completion
