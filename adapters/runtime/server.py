@@ -122,7 +122,7 @@ class Server:
         rights = None if self._whose is Users.OWN else rights_of
         self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn, rights)
         self.stopping = False
-        self._catching = False
+        self._handlers: dict[int, Any] = {}  # of the signals that it catches, as they were before
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
         self._machine_requests: list[tuple[Client | None, ReadConfiguration | ComeBack]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
@@ -291,12 +291,10 @@ class Server:
 
     def catch_signals(self) -> None:
         """Make SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and
-        SIGHUP re-read the machine's configuration."""
-        self._catching = True
+        SIGHUP re-read the machine's configuration, until it is closed."""
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
-        signal.signal(signal.SIGHUP, self._on_hangup)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
+        handlers = {signal.SIGHUP: self._on_hangup, signal.SIGINT: self._on_signal, signal.SIGTERM: self._on_signal}
+        self._handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
     def _on_signal(self, number: int, frame: object) -> None:
         if self.stopping:
@@ -445,7 +443,7 @@ class Server:
 
     def close(self) -> None:
         """Stop serving; running processes are left to the supervisor."""
-        if self._catching:
+        if self._handlers:
             signal.set_wakeup_fd(-1)
         for client in self._connections:
             client.connection.close()
@@ -457,6 +455,8 @@ class Server:
         self.world.close()
         self.log.close()
         self._lock.give_up()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
 
 
 _HANDLERS: dict[type, Callable[[Server, Client, Any], None]] = {

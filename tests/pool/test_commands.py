@@ -599,3 +599,15 @@ def test_a_command_that_asks_no_sensor_publishes_nothing(tmp_path: Path) -> None
     assert isinstance(events[-1], SlotTransitioned) and events[-1].target == "Preempting/Vacating"
     (published,) = [event.changes for event in events if isinstance(event, SlotAdChanged)]
     assert published["LoadAvg"] == "0.5"
+
+
+def test_a_run_within_a_program_leaves_its_signal_handlers_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that the program forks afterwards ends on SIGTERM."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.sub").write_text("executable = /bin/true\nqueue\n")
+    assert main(["run", "job.sub", "-quiet"]) == 0
+    assert [signal.getsignal(number) for number in numbers] == before
