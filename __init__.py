@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import events
-    from .adapters.condor_files.importing.result import ImportResult
+    from .adapters.condor_files.importing.driver import ImportResult
     from .adapters.condor_files.importing.session import follow_pool, import_pool
     from .adapters.library.aio import AsyncLog, AsyncPool
     from .adapters.library.log import Log
@@ -51,7 +51,7 @@ _LATE = {
     "EvaluationError": ".domain.classad",
     "Expr": ".adapters.library.python_values",
     "Fenced": ".domain.ports.log",
-    "ImportResult": ".adapters.condor_files.importing.result",
+    "ImportResult": ".adapters.condor_files.importing.driver",
     "Launch": ".domain.ports.world",
     "Log": ".adapters.library.log",
     "LogClosed": ".domain.ports.log",

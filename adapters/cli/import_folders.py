@@ -23,7 +23,7 @@ from .time_window import here
 
 if TYPE_CHECKING:
     from ...replay.audit_result import Audit
-    from ..condor_files.importing.result import ImportResult
+    from ..condor_files.importing.driver import ImportResult
     from ..condor_files.importing.session import ImportSession
 
 IMPORT = command_table("import")
@@ -88,7 +88,7 @@ def _number(arguments: Arguments, name: str) -> float | None:
 
 def _session(command: Command, arguments: Arguments) -> ImportSession:
     """Lock and open the log, and return an importer of the named folders."""
-    from ..condor_files.importing.result import Options
+    from ..condor_files.importing.driver import Options
     from ..condor_files.importing.session import ImportSession
 
     name = f"poolbook {command.name}"

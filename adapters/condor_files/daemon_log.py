@@ -7,7 +7,7 @@ Most messages of a daemon match none, and cost one look-up in a dict. A reader i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import ClassVar, NamedTuple
 
@@ -21,25 +21,32 @@ from .reader import SourceFile, State, without_secrets
 
 @frozen
 class LogMessage:
-    """A message that matches a pattern: its line, instant, and the pattern's groups by name ("" if absent)."""
+    """A message that matches a pattern: its line, instant, and the pattern's groups by name ("" if absent); ``what`` is
+    what it reports, by its row."""
 
     line: int
     at: int
     found: re.Match[str]
+    what: str = ""
 
     def __getitem__(self, group: str) -> str:
-        return self.found[group] or ""
+        return self.found.groupdict().get(group) or ""
+
+    def facts(self) -> dict[str, str]:
+        """Return the groups that matched, but for the job."""
+        return {name: text for name, text in self.found.groupdict().items() if text and name != "job"}
 
 
-Rows = Sequence[tuple[str, str]]  #: pattern, whose first word is plain text, and the name of the method for a match
+Rows = Sequence[tuple[str, str]]
+"""Pattern, whose first word is plain text, and the method for a match; behind a colon, what the message reports."""
 
 DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
     (r"\*\* \$CondorVersion: (?P<version>\S+) .*", "_version"),
     (r"\*\* PID = (?P<pid>\d+).*", "_pid"),
     (r"\*\*\*\* \S+ \((?P<daemon>\w+)\) pid (?P<pid>\d+) EXITING WITH STATUS (?P<status>\d+)", "_exiting"),
-    (r"Our parent process \(pid (?P<parent>\d+)\) went away; shutting down fast", "_orphaned"),
-    (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_shutdown"),
+    (r"Our parent process \(pid (?P<parent>\d+)\) went away; shutting down fast", "_remember"),
+    (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_remember"),
     (r"Got SIGHUP\. +Re-reading config files.*", "_reconfigured"),
 )
 """The messages of every daemon's start, reconfiguration and end."""
@@ -48,6 +55,7 @@ DAEMON_LIFE: Rows = (
 class MessageRule(NamedTuple):
     pattern: re.Pattern[str]
     method: str
+    what: str
 
 
 def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
@@ -56,7 +64,8 @@ def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
     for pattern, method in (row for group in rows for row in group):
         word = re.split(r" |\\\.", pattern, maxsplit=1)[0].replace("\\", "")
         word = re.sub(r"\(.*", "", word)
-        rules[word] = (*rules.get(word, ()), MessageRule(re.compile(pattern), method))
+        name, _, what = method.partition(":")
+        rules[word] = (*rules.get(word, ()), MessageRule(re.compile(pattern), name, what))
     return rules
 
 
@@ -74,9 +83,6 @@ class DaemonLog:
         self._lines = LogLines(source, state.get("lines"), line)
         self._remembered: State = state.get("books", {})
         self._events: list[Event] = []
-        self._methods: dict[str, Callable[[LogMessage], None]] = {
-            rule.method: getattr(self, rule.method) for rules in self.PATTERNS.values() for rule in rules
-        }
 
     def state(self) -> State:
         return {"lines": self._lines.state(), "books": deepcopy(self._remembered)}
@@ -96,10 +102,10 @@ class DaemonLog:
         return events, self._lines.consumed
 
     def _take(self, line: int, at: int, text: str, word: str) -> None:
-        for pattern, method in self.PATTERNS.get(word, ()):
+        for pattern, method, what in self.PATTERNS.get(word, ()):
             found = pattern.fullmatch(text)
             if found:
-                self._methods[method](LogMessage(line, at, found))
+                getattr(self, method)(LogMessage(line, at, found, what))
                 return
 
     def _before(self, line: int, at: int, text: str) -> None:
@@ -116,11 +122,18 @@ class DaemonLog:
         place = self.source.place(said.line)
         self._events.append(JobReported(said.at, "reported", place, cluster, proc, what, facts))
 
+    def _told(self, said: LogMessage) -> None:
+        """Report of the job what the message's row says."""
+        self.job(said, said.what, self._facts(said))
+
+    def _facts(self, said: LogMessage) -> dict[str, str]:
+        return said.facts()
+
     # -- The daemon's start and end
 
-    def _daemon(self, said: LogMessage, what: str, facts: dict[str, str], line: int = 0) -> None:
-        place = self.source.place(line or said.line)
-        self._events.append(DaemonReported(said.at, "reported", place, self.source.machine, self.DAEMON, what, facts))
+    def _daemon(self, said: LogMessage, what: str, facts: dict[str, str], line: int = 0, daemon: str = "") -> None:
+        place, daemon = self.source.place(line or said.line), daemon or self.DAEMON
+        self._events.append(DaemonReported(said.at, "reported", place, self.source.machine, daemon, what, facts))
 
     def _starting(self, said: LogMessage) -> None:
         self._forget()
@@ -136,11 +149,8 @@ class DaemonLog:
             facts = {"version": self._remembered.pop("version", ""), "pid": said["pid"]}
             self._daemon(said, "began", {name: text for name, text in facts.items() if text}, line)
 
-    def _shutdown(self, said: LogMessage) -> None:
-        self._remembered["how"] = said["how"]
-
-    def _orphaned(self, said: LogMessage) -> None:
-        self._remembered["parent"] = said["parent"]
+    def _remember(self, said: LogMessage) -> None:
+        self._remembered |= said.facts()
 
     def _exiting(self, said: LogMessage) -> None:
         how = self._remembered.get("how") or f"status {said['status']}"
@@ -150,3 +160,31 @@ class DaemonLog:
 
     def _reconfigured(self, said: LogMessage) -> None:
         self._daemon(said, "reconfigured", {})
+
+
+class CollectorLogReader(DaemonLog):
+    """Reads a CollectorLog: the collector's beginning and end."""
+
+    PATTERNS = table(DAEMON_LIFE)
+    DAEMON = "collector"
+
+
+_WHO = r"The (?P<daemon>[A-Z]\w*) \(pid (?P<pid>\d+)\)"
+CHILDREN: Rows = (
+    (rf"{_WHO} died due to (?P<how>.+)", "_died"),
+    (rf"{_WHO} was killed because it was no longer responding", "_died:killed: it was no longer responding"),
+    (rf"{_WHO} exited with status (?P<status>[1-9]\d*)(?: \(.*\))?", "_died"),
+)
+"""A daemon that was told to end and exits with status 0 says so in its own log. One that a signal ended, that failed,
+or that hung cannot: its master's log alone tells when."""
+
+
+class MasterLogReader(DaemonLog):
+    """Reads a MasterLog: the master's own beginning and end, and the deaths of the daemons that it started."""
+
+    PATTERNS = table(DAEMON_LIFE, CHILDREN)
+    DAEMON = "master"
+
+    def _died(self, said: LogMessage) -> None:
+        how = said["how"] or said.what or f"status {said['status']}"
+        self._daemon(said, "died", {"pid": said["pid"], "how": how}, daemon=said["daemon"].lower())

@@ -13,15 +13,12 @@ from typing import Any, Final, NamedTuple
 from attrs import evolve
 
 from poolbook.adapters.condor_files.ads import AdsReader
-from poolbook.adapters.condor_files.collectorlog import CollectorLogReader
+from poolbook.adapters.condor_files.daemon_log import CollectorLogReader, MasterLogReader
 from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.job_daemon_logs import SchedLogReader, ShadowLogReader, StarterLogReader
 from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
-from poolbook.adapters.condor_files.masterlog import MasterLogReader
 from poolbook.adapters.condor_files.negotiatorlog import MatchLogReader, NegotiatorLogReader
 from poolbook.adapters.condor_files.reader import SourceFile
-from poolbook.adapters.condor_files.schedlog import SchedLogReader
-from poolbook.adapters.condor_files.shadowlog import ShadowLogReader
-from poolbook.adapters.condor_files.starterlog import StarterLogReader
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain import events as e
 from poolbook.replay.audit_result import Audit

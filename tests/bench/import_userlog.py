@@ -15,8 +15,7 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 import htcondor2  # noqa: E402
 from tests.bench.bench_views import tell  # noqa: E402
 
-from poolbook.adapters.condor_files.importing.driver import Importer  # noqa: E402
-from poolbook.adapters.condor_files.importing.result import Options  # noqa: E402
+from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
 from poolbook.adapters.condor_files.job_event_log import JobEventLogReader  # noqa: E402
 from poolbook.adapters.condor_files.reader import SourceFile  # noqa: E402
 from poolbook.adapters.stores.opening import open_log  # noqa: E402

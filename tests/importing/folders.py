@@ -7,8 +7,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from poolbook.adapters.condor_files.importing.driver import Importer
-from poolbook.adapters.condor_files.importing.result import ImportResult, Options
+from poolbook.adapters.condor_files.importing.driver import Importer, ImportResult, Options
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Event, SourceFound, SourceRead
 from poolbook.domain.ports.log import Log

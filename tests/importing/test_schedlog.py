@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.schedlog import SchedLogReader
+from poolbook.adapters.condor_files.job_daemon_logs import SchedLogReader
 from poolbook.domain.events import DaemonReported, Event, JobReported, SlotReported, SourceGap, SourceRefused
 from poolbook.domain.imported.record_sources import OF_JOBS, OF_SLOTS
 

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.masterlog import MasterLogReader
-from poolbook.adapters.condor_files.shadowlog import ShadowLogReader
-from poolbook.adapters.condor_files.starterlog import StarterLogReader
+from poolbook.adapters.condor_files.daemon_log import MasterLogReader
+from poolbook.adapters.condor_files.job_daemon_logs import ShadowLogReader, StarterLogReader
 from poolbook.domain import events as e
 from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.why.answer import why

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.condor_files.importing.result import Options
+from poolbook.adapters.condor_files.importing.driver import Options
 from poolbook.adapters.condor_files.importing.time_zones import ZoneSigns
 from poolbook.domain.events import JobsLogged, SlotTransitioned
 from poolbook.replay.forensics.audit.examine import examine

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_files.importing.driver import Importer
-from poolbook.adapters.condor_files.importing.result import Options
+from poolbook.adapters.condor_files.importing.driver import Importer, Options
 from poolbook.adapters.stores.opening import open_log
 
 from ..importing.folders import TRACES

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.importing.driver import Importer
-from poolbook.adapters.condor_files.importing.result import Options
+from poolbook.adapters.condor_files.importing.driver import Importer, Options
 from poolbook.adapters.condor_tools.terminal import columns, folded, has_colour, painted, visible, width_of
 from poolbook.adapters.stores.opening import open_log
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import groupby
+
+from attrs import define, field, frozen
 
 from ....domain import events as e
 from ....domain.imported.record_sources import place_of
@@ -39,7 +41,6 @@ from .content import (
     read_exactly,
 )
 from .folders import Candidate, FolderContents, family_of, folder_contents
-from .result import KEPT_REFUSALS, ImportResult, Options, Progress, SourceCounts
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
 from .time_zones import SEARCHED, ZoneSigns, local_zone, zone_of
 
@@ -47,6 +48,43 @@ BATCH = 5_000  #: events in an append: more of them are hardly faster
 BATCH_BYTES = 8 << 20  #: bytes read between two appends at most, which a crash repeats
 LONGEST_RECORD = 16 << 20  #: refuse a record that has not ended after so many bytes
 LONGEST_TRANSACTION = 256 << 20  #: the same for job_queue.log, where a submission of a million jobs is one transaction
+KEPT_REFUSALS = 1000
+Progress = Callable[[str, int, int, int], None]  #: called with a file's path, bytes read and in all, events
+
+
+@frozen
+class Options:
+    """``zone`` and ``machine`` of daemons' logs that do not say; "" is this machine's zone, and the folder's name."""
+
+    zone: str = ""
+    machine: str = ""
+    time_format: str = ""
+
+
+@define
+class SourceCounts:
+    """The counts of one kind of source."""
+
+    files: int = 0
+    new: int = 0  #: files that the log did not have
+    lines: int = 0
+    bytes: int = 0
+    events: int = 0
+    refused: int = 0
+
+
+@define
+class ImportResult:
+    """The result of one import."""
+
+    counts: dict[str, SourceCounts] = field(factory=dict)
+    copies: list[tuple[str, str]] = field(factory=list)  #: (copy, original) of files that were not imported
+    skipped: list[str] = field(factory=list)
+    refused: list[e.SourceRefused] = field(factory=list)  #: the first ``KEPT_REFUSALS`` of them
+    paths: dict[int, str] = field(factory=dict)
+    zone: str = ""  #: the zone of local times in the files
+    events: int = 0
+    seconds: float = 0.0
 
 
 _KINDS_OF_ADS = ("history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads")
@@ -55,11 +93,11 @@ PRINTED = frozenset({"job_ads", "machine_ads", "submitter_ads"})
 """Kinds that a tool printed in one go, while daemons add to files of the other kinds."""
 READERS: dict[str, tuple[str, str]] = {
     "startlog": ("startlog", "StartLogReader"),
-    "schedlog": ("schedlog", "SchedLogReader"),
-    "starterlog": ("starterlog", "StarterLogReader"),
-    "shadowlog": ("shadowlog", "ShadowLogReader"),
-    "masterlog": ("masterlog", "MasterLogReader"),
-    "collectorlog": ("collectorlog", "CollectorLogReader"),
+    "schedlog": ("job_daemon_logs", "SchedLogReader"),
+    "starterlog": ("job_daemon_logs", "StarterLogReader"),
+    "shadowlog": ("job_daemon_logs", "ShadowLogReader"),
+    "masterlog": ("daemon_log", "MasterLogReader"),
+    "collectorlog": ("daemon_log", "CollectorLogReader"),
     "negotiatorlog": ("negotiatorlog", "NegotiatorLogReader"),
     "matchlog": ("negotiatorlog", "MatchLogReader"),
     **dict.fromkeys(("userlog", "eventlog"), ("job_event_log", "JobEventLogReader")),
@@ -174,7 +212,7 @@ class _Import:
         if any(known.found.path == path and not known.found.kind for known in self._known.values()):
             return  # it was reported before
         source = self._new(path, "", "", 0)
-        self._batch.append(e.SourceRefused(self._now, "refused", f"{source.number}:0", source.number, 0, words, ""))
+        self._batch.append(self._refusal(source.number, 0, words))
 
     def _new(self, path: str, kind: str, machine: str, follows: int) -> KnownSource:
         number = len(self._known) + 1
@@ -278,8 +316,10 @@ class _Import:
         """Report, once, something that every import will find again."""
         told = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, words, text) for old in told):
-            stimulus = f"{source.number}:{line}"
-            self._add([e.SourceRefused(self._now, "refused", stimulus, source.number, line, words, text)], kind)
+            self._add([self._refusal(source.number, line, words, text)], kind)
+
+    def _refusal(self, source: int, line: int, words: str, text: str = "") -> e.SourceRefused:
+        return e.SourceRefused(self._now, "refused", f"{source}:{line}", source, line, words, text)
 
     # -- Reading
 
@@ -346,7 +386,7 @@ class _Import:
         reader.line += rest.count(b"\n")
         words = f"a record that does not end within {len(rest) >> 20} MiB"
         text = hidden(rest[:200]).decode("utf-8", "backslashreplace")
-        return e.SourceRefused(self._now, "refused", f"{source.number}:{line}", source.number, line, words, text)
+        return self._refusal(source.number, line, words, text)
 
     def _add(self, events: Sequence[e.Event], kind: str) -> None:
         counts = self.result.counts.setdefault(kind, SourceCounts())

@@ -15,8 +15,7 @@ from ...runtime.views import views_current
 from ...stores.location import locate, shown
 from ...stores.log_paths import WriterLock
 from ...stores.opening import open_log
-from .driver import Importer, begin_import
-from .result import ImportResult, Options, Progress
+from .driver import Importer, ImportResult, Options, Progress, begin_import
 
 StrPath = str | os.PathLike[str]
 Folders = StrPath | Sequence[StrPath]  #: one or several files or folders to import

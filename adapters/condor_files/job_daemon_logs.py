@@ -1,0 +1,188 @@
+"""Read what the daemons that run jobs tell of them: the SchedLog, the ShadowLog and the StarterLog (docs/import.md).
+
+The lines are those of condor_schedd, condor_shadow and condor_starter that D_ALWAYS writes. Users and slots are as
+written there: a user without the domain.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import cast
+
+from ...domain.events import SlotReported
+from ...domain.imported.record_sources import NOT_SWITCHED
+from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
+
+_JOB = r"(?P<job>\d{1,10}\.\d{1,10})"
+_ANY = r"(?P<job>-?\d{1,10}\.-?\d{1,10})"
+_CLAIM = r"(?:(?P<slot>\S+) )?(?P<address><[^>]*>)(?P<claim>#\d+#\d+)?\S* for (?P<user>.+?)"
+SHADOWS: Rows = (
+    (rf"Started shadow for job {_JOB} on {_CLAIM}, \(shadow pid = (?P<shadow>\d+)\)", "_started"),
+    (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} exited with status (?P<status>\d+)", "_exited"),
+    (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} reports job exit reason (?P<reason>\d+)\.", "_told:shadow_gone"),
+    (rf"Shadow pid (?P<shadow>\d+) switching to job {_JOB}\.", "_switched"),
+    (r"Shadow pid (?P<shadow>\d+) died with (?P<words>.*)", "_died"),
+    # The shadow did not take the job to which it was to switch: the schedd requeues that one.
+    (r"Failed to (?:expand job ad|get ok) when switching shadow (?P<shadow>\d+) to .*", f"_died:{NOT_SWITCHED}"),
+    (rf"match \({_CLAIM}\) switching to job {_JOB}", "_switching"),
+    (rf"Match record \({_CLAIM}, {_ANY}\) deleted", "_forgotten"),
+    (rf"Completed RELEASE_CLAIM to startd {_CLAIM}", "_released"),
+)
+
+Held = dict[str, str]  #: the claim that a shadow uses: slot, user and claim, as far as they are known
+
+
+class SchedLogReader(DaemonLog):
+    """Reads a SchedLog: the shadow of each job and slot, its exit, and the release of claims. ``_remembered``: the
+    running shadows' jobs and claims by pid, the claim last given another job, slots by claim id."""
+
+    PATTERNS = table(DAEMON_LIFE, SHADOWS)
+    DAEMON = "schedd"
+
+    def _forget(self) -> None:
+        self._remembered = {"claims": self._claims()}
+
+    def _claims(self) -> dict[str, str]:
+        return cast(dict[str, str], self._remembered.get("claims", {}))
+
+    def _shadows(self) -> dict[str, tuple[str, Held]]:
+        return cast(dict[str, tuple[str, Held]], self._remembered.setdefault("shadows", {}))
+
+    def _held(self, said: LogMessage) -> Held:
+        claim = f"{said['address']}{said['claim']}" if said["claim"] else ""
+        slot = said["slot"] or self._claims().get(claim, "")
+        if claim and slot:
+            self._remembered.setdefault("claims", {})[claim] = slot
+        return {"slot": slot, "user": said["user"], "claim": claim}
+
+    def _began(self, said: LogMessage, held: Held, before: str = "") -> None:
+        """Report a job's shadow; `before`: the job whose shadow it was until then."""
+        self._shadows()[said["shadow"]] = (said["job"], held)
+        self.job(said, "shadow_began", held | {"shadow": said["shadow"], "before": before})
+
+    def _started(self, said: LogMessage) -> None:
+        self._began(said, self._held(said))
+
+    def _switching(self, said: LogMessage) -> None:
+        self._remembered["switching"] = (said["job"], self._held(said))
+
+    def _switched(self, said: LogMessage) -> None:
+        job, held = self._remembered.pop("switching", ("", {}))
+        before, its_claim = self._shadows().get(said["shadow"], ("", {}))
+        self._began(said, held if job == said["job"] else its_claim, before)
+
+    def _exited(self, said: LogMessage) -> None:
+        self._shadows().pop(said["shadow"], None)
+        self.job(said, "shadow_gone", said.facts())
+
+    def _died(self, said: LogMessage) -> None:
+        job, _ = self._shadows().pop(said["shadow"], ("", {}))
+        if job:
+            self.job(said, "shadow_gone", {"shadow": said["shadow"], "reason": said["words"] or said.what}, job)
+
+    def _forgotten(self, said: LogMessage) -> None:
+        """Report a deleted match record. Without a job in it, the claim was released."""
+        if "-" in said["job"]:
+            self._released(said)
+        else:
+            self.job(said, "match_gone", self._held(said))
+
+    def _released(self, said: LogMessage) -> None:
+        held = self._held(said)
+        self._claims().pop(held["claim"], None)
+        if slot := held.pop("slot"):
+            facts, place = {name: text for name, text in held.items() if text}, self.source.place(said.line)
+            self._events.append(SlotReported(said.at, "reported", place, slot, "released", facts))
+
+
+# -- shadows
+
+_OF_SHADOW = re.compile(r"\((?:\d+\.\d+|\?\.\?)\) \((\d+)(?:>\d+)?\): ")
+
+ENDS: Rows = (
+    (rf"Job {_JOB} terminated: exited with status (?P<code>\d+)", "_told:terminated"),
+    (rf"Job {_JOB} terminated: killed by signal (?P<signal>\d+)", "_told:terminated"),
+    (rf"Job {_JOB} is being evicted from (?P<slot>\S+)", "_told:evicting"),
+    (rf"Job {_JOB} going into Hold state \(code (?P<code>\d+),(?P<subcode>-?\d+)\): (?P<reason>.*)", "_told:holding"),
+    (rf"Job {_JOB} is being put back in the job queue: (?P<reason>.*)", "_told:requeuing"),
+    (rf"Job {_JOB} is being removed: (?P<reason>.*)", "_told:removing"),
+)
+
+
+class ShadowLogReader(DaemonLog):
+    """Reads a ShadowLog: how each shadow's job ended, and why it left its slot. All shadows of an access point write to
+    one file: each line begins with its job, and the shadow's pid."""
+
+    PATTERNS = table(ENDS)
+    DAEMON = "shadow"
+    _shadow = ""  #: the shadow that wrote the line, by its pid
+
+    def _take(self, line: int, at: int, text: str, word: str) -> None:
+        written = _OF_SHADOW.match(text)
+        if written is not None:
+            self._shadow = written[1]
+            text = text[written.end() :]
+            super()._take(line, at, text, text.partition(" ")[0])
+
+    def _facts(self, said: LogMessage) -> dict[str, str]:
+        return {"shadow": self._shadow} | said.facts()
+
+
+# -- starters
+
+_SLOT = re.compile(r"starterlog\.(slot\d+(?:_\d+)?)(?=\.|$)", re.IGNORECASE)
+
+PROCESSES: Rows = (
+    (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
+    (rf"Starting a (?:VANILLA|LOCAL) universe job with ID: {_JOB}", "_starting"),
+    (r"About to exec (?P<command>.*)", "_executing"),
+    (r"Create_Process succeeded, pid=(?P<pid>\d+)", "_began"),
+    (r"Process exited, pid=(?P<pid>\d+), status=(?P<code>\d+)", "_exited"),
+    (r"Process exited, pid=(?P<pid>\d+), signal=(?P<signal>\d+)", "_exited"),
+    (r"Got vacate code=.*", "_evicted"),
+    (r"ShutdownGraceful all jobs\.", "_evicted"),
+    (r"ShutdownFast all jobs\.", "_evicted"),
+    (r"Remove all jobs", "_evicted"),
+    (r"Hold all jobs", "_evicted"),
+)
+
+
+class StarterLogReader(DaemonLog):
+    """Reads a StarterLog: when a job's process began, and how it exited.
+
+    A slot's starters write to one file, one behind the other; each takes one job. Its first process behind "Starting a
+    ... universe job" is the job's: what a starter runs before (PreCmd) and afterwards (PostCmd, ssh_to_job) is not. Of
+    a container the status is that of the command that watches it, so nothing is said of those. ``_remembered``: the
+    job that is started, its process, whether that was told to end."""
+
+    PATTERNS = table(PROCESSES)
+    DAEMON = "starter"
+
+    def _starting(self, said: LogMessage) -> None:
+        self._remembered = {"job": said["job"]} if said["job"] else {}
+
+    def _executing(self, said: LogMessage) -> None:
+        if "job" in self._remembered and not said["command"].startswith("docker:"):
+            self._remembered["ready"] = True
+
+    def _began(self, said: LogMessage) -> None:
+        if not self._remembered.pop("ready", False):
+            return
+        again = {"again": "true"} if "pid" in self._remembered else {}
+        self._remembered["pid"] = said["pid"]
+        self._process(said, "process_began", again)
+
+    def _exited(self, said: LogMessage) -> None:
+        if self._remembered.get("pid") != said["pid"]:
+            return
+        how = {name: said[name] for name in ("code", "signal") if said[name]}
+        self._process(said, "process_ended", how | ({"told": "true"} if "told" in self._remembered else {}))
+
+    def _evicted(self, said: LogMessage) -> None:
+        self._remembered["told"] = True
+
+    def _process(self, said: LogMessage, what: str, facts: dict[str, str]) -> None:
+        slot = _SLOT.search(os.path.basename(self.source.path))
+        where = {"slot": f"{slot[1].lower()}@{self.source.machine}"} if slot else {}
+        self.job(said, what, where | {"pid": said["pid"]} | facts, str(self._remembered["job"]))
