@@ -21,7 +21,7 @@ def _is_comment(line: str) -> bool:
     return line.startswith("#")
 
 
-class Section(NamedTuple):
+class DataSection(NamedTuple):
     """A section: the two parts of its heading, ``[kind: about]`` or ``[kind]``, and its lines."""
 
     kind: str
@@ -34,17 +34,17 @@ class Section(NamedTuple):
         return " ".join(self.lines).split()
 
 
-def sections(data: bytes | None) -> list[Section]:
+def sections(data: bytes | None) -> list[DataSection]:
     """Return the sections of a data file; a ``#`` line is a comment."""
-    found: list[Section] = []
+    found: list[DataSection] = []
     for line in lines(data):
         if line.startswith("["):
             kind, _, about = line[1:-1].partition(": ")
-            found.append(Section(kind, about, []))
+            found.append(DataSection(kind, about, []))
         elif line and not _is_comment(line):
             found[-1].lines.append(line)
     return found
 
 
-def names_of(found: Iterable[Section], kind: str) -> list[str]:
+def names_of(found: Iterable[DataSection], kind: str) -> list[str]:
     return [name for section in found if section.kind == kind for name in section.names]

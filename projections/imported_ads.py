@@ -17,7 +17,7 @@ from .schema import insertion
 
 if TYPE_CHECKING:
     from ..domain.events import AdsKept, Event
-    from .job_query import Selection
+    from .job_query import JobSelection
 
 SAMPLED: Final = frozenset({"job_ads", "machine_ads", "submitter_ads"})
 """The kinds of sources that say how things stood at one moment."""
@@ -137,7 +137,7 @@ _SINGLE = (
 _OWNED = "account IN (SELECT id FROM accounts WHERE owner IN (SELECT value FROM json_each(:owners)))"
 
 
-def kept(connection: sqlite3.Connection, selection: Selection, forwards: bool, once: bool = False) -> Iterator[Kept]:
+def kept(connection: sqlite3.Connection, selection: JobSelection, forwards: bool, once: bool = False) -> Iterator[Kept]:
     """Where the ads of the selected jobs are, the one that left the queue last first, or with `forwards` the first;
     with `once` of each job only the one that counts."""
     from json import dumps

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from .job_query import Stretch
+from .job_query import ProcRange
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Expression
@@ -46,7 +46,7 @@ class ClusterRow(NamedTuple):
     ad: str
 
 
-class Cluster:
+class ClusterAds:
     """A cluster as its jobs' ads need it."""
 
     def __init__(self, row: ClusterRow, variants: Variants | None) -> None:
@@ -69,17 +69,17 @@ class Clusters:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._known: dict[int, Cluster] = {}
+        self._known: dict[int, ClusterAds] = {}
         row = connection.execute("SELECT name FROM pool").fetchone()
         self.pool: str = row[0] if row else ""
 
-    def __getitem__(self, number: int) -> Cluster:
+    def __getitem__(self, number: int) -> ClusterAds:
         found = self._known.get(number)
         if found is None:
             if len(self._known) >= _KEPT:
                 self._known.clear()
             row = self._connection.execute("SELECT * FROM clusters WHERE cluster=?", (number,)).fetchone()
-            found = self._known[number] = Cluster(ClusterRow(*row), self._variants(number))
+            found = self._known[number] = ClusterAds(ClusterRow(*row), self._variants(number))
         return found
 
     def _variants(self, number: int) -> Variants | None:
@@ -117,7 +117,7 @@ def ad_of(texts: Attributes) -> ClassAd:
     return ad
 
 
-def ads(clusters: Clusters, stretch: Stretch, backwards: bool = False) -> Iterator[ClassAd]:
+def ads(clusters: Clusters, stretch: ProcRange, backwards: bool = False) -> Iterator[ClassAd]:
     """The ads of a stretch's jobs: of each proc over what the stretch has in common over the cluster's."""
     from ..domain.classad import ClassAd
 

@@ -14,8 +14,8 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from .job_ads import Attributes, Cluster, Clusters, ads, attributes, global_id
-from .job_query import Stretch
+from .job_ads import Attributes, ClusterAds, Clusters, ads, attributes, global_id
+from .job_query import ProcRange
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 UNDEFINED = "undefined"
 Column = str | Iterable[str]
 """A text that holds for all jobs of a stretch, or a text for each."""
-QUEUES_OWN: dict[str, Callable[[Stretch], Column]] = {
+QUEUES_OWN: dict[str, Callable[[ProcRange], Column]] = {
     "clusterid": lambda stretch: str(stretch.cluster),
     "procid": lambda stretch: map(str, range(stretch.first, stretch.last + 1)),
     "jobstatus": lambda stretch: str(stretch.status),
@@ -63,7 +63,7 @@ class Columns:
         self._unpacked: tuple[int, dict[str, list[str]]] = (0, {})
         self._changes: tuple[str, Attributes] = ("", {})
 
-    def rows(self, stretches: Iterable[Stretch]) -> Iterator[tuple[str, ...]]:
+    def rows(self, stretches: Iterable[ProcRange]) -> Iterator[tuple[str, ...]]:
         """A row for each job."""
         for stretch in stretches:
             count = stretch.last - stretch.first + 1
@@ -72,7 +72,7 @@ class Columns:
                 *[repeat(column, count) if isinstance(column, str) else column for column in columns], strict=True
             )
 
-    def _column(self, name: str, stretch: Stretch) -> Column:
+    def _column(self, name: str, stretch: ProcRange) -> Column:
         cluster = self._clusters[stretch.cluster]
         if name == "globaljobid":
             pool, qdate = self._clusters.pool, cluster.row.qdate
@@ -92,7 +92,7 @@ class Columns:
             self._changes = text, attributes(json.loads(text))
         return self._changes[1]
 
-    def _variants(self, cluster: Cluster) -> dict[str, list[str]]:
+    def _variants(self, cluster: ClusterAds) -> dict[str, list[str]]:
         """The columns of a cluster by their names in small letters; the last cluster's are remembered."""
         number = cluster.row.cluster
         if self._unpacked[0] != number:
@@ -103,23 +103,23 @@ class Columns:
             self._unpacked = number, {name.lower(): texts for name, texts in columns.items()}
         return self._unpacked[1]
 
-    def _varied(self, name: str, texts: Sequence[str], stretch: Stretch) -> list[str]:
+    def _varied(self, name: str, texts: Sequence[str], stretch: ProcRange) -> list[str]:
         found = [literal(text) if text else UNDEFINED for text in texts]
         if None not in found:
             return found  # type: ignore[return-value]
         return list(self._each(name, stretch))
 
-    def _evaluated(self, name: str, stretch: Stretch, cluster: Cluster) -> Column:
+    def _evaluated(self, name: str, stretch: ProcRange, cluster: ClusterAds) -> Column:
         if stretch.first == stretch.last or not _differs(name, next(ads(self._clusters, stretch)), stretch, cluster):
             return next(self._each(name, stretch))
         return self._each(name, stretch)
 
-    def _each(self, name: str, stretch: Stretch) -> Iterator[str]:
+    def _each(self, name: str, stretch: ProcRange) -> Iterator[str]:
         for ad in ads(self._clusters, stretch):
             yield shown(ad.eval(name, None, self._context))
 
 
-def _differs(name: str, ad: ClassAd, stretch: Stretch, cluster: Cluster) -> bool:
+def _differs(name: str, ad: ClassAd, stretch: ProcRange, cluster: ClusterAds) -> bool:
     """Whether an attribute's value may differ between the jobs of a stretch; `ad` is the first one's."""
     from ..domain.classad import EvaluationError
 

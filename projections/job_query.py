@@ -10,7 +10,7 @@ Job = tuple[int, int | None]
 """A job's cluster and process; None for the process: the whole cluster."""
 
 
-class Selection(Protocol):
+class JobSelection(Protocol):
     """What has these may select: jobs that have one of the ids or owners. Neither ids nor owners: all jobs."""
 
     @property
@@ -19,17 +19,17 @@ class Selection(Protocol):
     def owners(self) -> Sequence[str]: ...
 
 
-class Jobs(NamedTuple):
+class SelectedJobs(NamedTuple):
     """A selection."""
 
     ids: tuple[Job, ...] = ()
     owners: tuple[str, ...] = ()
 
 
-ALL = Jobs()
+ALL = SelectedJobs()
 
 
-class Stretch(NamedTuple):
+class ProcRange(NamedTuple):
     """Jobs of one cluster that share everything: a row, or the part of it that was asked for. ``changes`` is JSON."""
 
     cluster: int
@@ -57,8 +57,8 @@ ORDERS = {"queue": ("jobs", "2, 3"), "newest": ("history", "1 DESC"), "oldest": 
 
 
 def stretches(
-    connection: sqlite3.Connection, selection: Selection, order: str = "queue", changes: bool = True
-) -> Iterator[Stretch]:
+    connection: sqlite3.Connection, selection: JobSelection, order: str = "queue", changes: bool = True
+) -> Iterator[ProcRange]:
     """The jobs that are selected, in one of `ORDERS`, read as they are asked for. `changes` False: without them, which
     is quicker."""
     table, by = ORDERS[order]
@@ -71,10 +71,10 @@ def stretches(
     for _, cluster, first, last, status, changed, proc in cursor:
         if last >= 1 << 31:  # no cluster has so many jobs, and listing them would take hours
             raise ValueError(f"cluster {cluster} cannot have a job {last}")
-        yield Stretch(cluster, first if proc is None else proc, last if proc is None else proc, status, changed)
+        yield ProcRange(cluster, first if proc is None else proc, last if proc is None else proc, status, changed)
 
 
-def _statement(selection: Selection) -> tuple[str, dict[str, str]]:
+def _statement(selection: JobSelection) -> tuple[str, dict[str, str]]:
     from json import dumps
 
     whole = {cluster for cluster, proc in selection.ids if proc is None}

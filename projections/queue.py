@@ -45,7 +45,7 @@ longer, the more stretches there are."""
 
 
 @define(eq=False)
-class Stretch:
+class QueuedRange:
     """Jobs of one cluster that share everything. ``slot``: where the processes of the one job are, if it has any.
     ``changes`` may be shared with other stretches: it is replaced, never altered."""
 
@@ -56,7 +56,7 @@ class Stretch:
     changes: Changes
     altered: bool = True
 
-    def continues(self, before: Stretch) -> bool:
+    def continues(self, before: QueuedRange) -> bool:
         """Whether this stretch is `before`, carried on."""
         return (
             self.first == before.last + 1
@@ -90,7 +90,7 @@ class _Texts:
         return found[1]
 
 
-class _Cluster:
+class _QueuedCluster:
     """The stretches of one cluster, read from the table as they are asked for, written by ``flush``."""
 
     __slots__ = ("_ad", "_connection", "_firsts", "_id", "_many", "_new", "_stored", "_stretches", "_texts")
@@ -99,7 +99,7 @@ class _Cluster:
         """`ad`: of a cluster that was submitted just now, so that nothing of it is stored."""
         self._connection, self._texts, self._id, self._ad = connection, texts, id, ad
         self._new = ad is not None
-        self._stretches: dict[int, Stretch] = {}
+        self._stretches: dict[int, QueuedRange] = {}
         self._firsts: list[int] = []
         self._stored: set[int] = set()
         self._many: ManyStretches | None = None
@@ -112,7 +112,7 @@ class _Cluster:
             self._ad = _decode(row[0]) if row else {}
         return self._ad
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, stretch: QueuedRange) -> None:
         self.settle()
         self._stretches[stretch.first] = stretch
         self._firsts.insert(bisect_left(self._firsts, stretch.first), stretch.first)
@@ -120,16 +120,16 @@ class _Cluster:
     def _load(self, first: int, last: int, status: int, slot: str, changes: str) -> None:
         if first not in self._stored:  # else it is known, or was and has gone
             self._stored.add(first)
-            self.add(Stretch(first, last, status, slot, self._texts.read(changes), altered=False))
+            self.add(QueuedRange(first, last, status, slot, self._texts.read(changes), altered=False))
 
-    def _known(self, proc: int) -> Stretch | None:
+    def _known(self, proc: int) -> QueuedRange | None:
         place = bisect_right(self._firsts, proc) - 1
         if place < 0:
             return None
         stretch = self._stretches[self._firsts[place]]
         return stretch if proc <= stretch.last else None
 
-    def _at(self, proc: int) -> Stretch | None:
+    def _at(self, proc: int) -> QueuedRange | None:
         """The stretch that holds a process."""
         self.settle()
         found = self._known(proc)
@@ -144,10 +144,10 @@ class _Cluster:
         """See to it that no stretch holds both `proc` and the process before it."""
         whole = self._at(proc)
         if whole is not None and whole.first < proc:
-            self.add(Stretch(proc, whole.last, whole.status, whole.slot, whole.changes))
+            self.add(QueuedRange(proc, whole.last, whole.status, whole.slot, whole.changes))
             whole.last, whole.altered = proc - 1, True
 
-    def one(self, proc: int) -> Stretch | None:
+    def one(self, proc: int) -> QueuedRange | None:
         """The stretch of this process alone."""
         if self._at(proc) is None:
             return None
@@ -160,7 +160,7 @@ class _Cluster:
         del self._stretches[proc]
         del self._firsts[bisect_left(self._firsts, proc)]
 
-    def change(self, first: int, last: int, change: Callable[[Stretch], bool]) -> list[Stretch]:
+    def change(self, first: int, last: int, change: Callable[[QueuedRange], bool]) -> list[QueuedRange]:
         """Apply `change` to all that is there of a range; return the stretches that leave, for which it is False.
         Neighbours that are equal then become one."""
         self._at(first - 1)
@@ -171,8 +171,8 @@ class _Cluster:
                 self._load(*row)
         begin, end = bisect_left(self._firsts, first), bisect_right(self._firsts, last)
         within = [self._stretches[at] for at in self._firsts[begin:end]]
-        stay: list[Stretch] = []
-        leave: list[Stretch] = []
+        stay: list[QueuedRange] = []
+        leave: list[QueuedRange] = []
         for stretch in within:
             (stay if change(stretch) else leave).append(stretch)
         begin, end = max(begin - 1, 0), end + 1
@@ -185,7 +185,7 @@ class _Cluster:
         self._firsts[begin:end] = [stretch.first for stretch in merged]
         return leave
 
-    def change_all(self, ranges: e.Procs, change: Callable[[Stretch], bool]) -> list[Stretch]:
+    def change_all(self, ranges: e.Procs, change: Callable[[QueuedRange], bool]) -> list[QueuedRange]:
         """Do what ``change`` does for each of these ranges, which are in order, in one walk over the stretches."""
         first, last = ranges[0][0], ranges[-1][1]
         for proc in (first - 1, first, last, last + 1):
@@ -195,8 +195,8 @@ class _Cluster:
                 self._load(*row)
         begin, end = max(bisect_right(self._firsts, first) - 2, 0), bisect_right(self._firsts, last) + 1
         walked = [self._stretches.pop(at) for at in self._firsts[begin:end]]
-        found: list[Stretch] = []
-        leave: list[Stretch] = []
+        found: list[QueuedRange] = []
+        leave: list[QueuedRange] = []
         meant_before = False
         for piece, meant in _cut_along(walked, ranges):
             if meant and not change(piece):
@@ -211,12 +211,12 @@ class _Cluster:
         self._firsts[begin:end] = [stretch.first for stretch in found]
         return leave
 
-    def change_many(self, ranges: e.Procs, change: Callable[[Stretch], bool], at: int) -> None:
+    def change_many(self, ranges: e.Procs, change: Callable[[QueuedRange], bool], at: int) -> None:
         """Do the same by columns: for so many ranges that it pays. What leaves goes into the history as of ``at``."""
         from .many_stretches import Alike, ManyStretches
 
         def changed(alike: Alike) -> tuple[Alike, bool]:
-            one = Stretch(0, 0, alike.status, alike.slot, self._texts.read(alike.changes))
+            one = QueuedRange(0, 0, alike.status, alike.slot, self._texts.read(alike.changes))
             stays = change(one)
             return Alike(one.status, one.slot, self._texts.write(one.changes)), stays
 
@@ -254,7 +254,7 @@ def store(connection: sqlite3.Connection, gone: list[tuple[int, int]], rows: lis
     connection.executemany(insertion("jobs"), rows)
 
 
-def _cut_along(stretches: Iterable[Stretch], ranges: e.Procs) -> Iterator[tuple[Stretch, bool]]:
+def _cut_along(stretches: Iterable[QueuedRange], ranges: e.Procs) -> Iterator[tuple[QueuedRange, bool]]:
     """The stretches, cut where one of the ranges begins or ends; and of each whether it is within one."""
     number = 0
     for stretch in stretches:
@@ -266,7 +266,7 @@ def _cut_along(stretches: Iterable[Stretch], ranges: e.Procs) -> Iterator[tuple[
             until = min(stretch.last, last if meant else first - 1)
             rest = None
             if until < stretch.last:
-                rest = Stretch(until + 1, stretch.last, stretch.status, stretch.slot, stretch.changes)
+                rest = QueuedRange(until + 1, stretch.last, stretch.status, stretch.slot, stretch.changes)
                 stretch.last, stretch.altered = until, True
             yield stretch, meant
             if rest is None:
@@ -274,9 +274,9 @@ def _cut_along(stretches: Iterable[Stretch], ranges: e.Procs) -> Iterator[tuple[
             stretch = rest
 
 
-def _merged(stretches: Iterable[Stretch]) -> list[Stretch]:
+def _merged(stretches: Iterable[QueuedRange]) -> list[QueuedRange]:
     """The stretches, in their order, with those made one that carry the one before on."""
-    merged: list[Stretch] = []
+    merged: list[QueuedRange] = []
     for stretch in stretches:
         if merged and stretch.continues(merged[-1]):
             merged[-1].last, merged[-1].altered = stretch.last, True
@@ -308,7 +308,7 @@ class QueueFold:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._texts = _Texts()
-        self._clusters: dict[int, _Cluster] = {}
+        self._clusters: dict[int, _QueuedCluster] = {}
         self._submitted: list[tuple[object, ...]] = []
         self._chunks: list[tuple[int, int, bytes]] = []
         self._ended: list[tuple[object, ...]] = []
@@ -328,10 +328,10 @@ class QueueFold:
             e.JobExited: self._exited,
         }
 
-    def _cluster(self, id: int) -> _Cluster:
+    def _cluster(self, id: int) -> _QueuedCluster:
         known = self._clusters.get(id)
         if known is None:
-            known = self._clusters[id] = _Cluster(self._connection, self._texts, id)
+            known = self._clusters[id] = _QueuedCluster(self._connection, self._texts, id)
         return known
 
     def _cluster_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
@@ -345,11 +345,11 @@ class QueueFold:
             )
         )  # fmt: skip
         self._chunks += [(event.cluster, number, chunk) for number, chunk in enumerate(event.columns)]
-        cluster = self._clusters[event.cluster] = _Cluster(self._connection, self._texts, event.cluster, ad)
+        cluster = self._clusters[event.cluster] = _QueuedCluster(self._connection, self._texts, event.cluster, ad)
         if event.factory:
             self._factories[event.cluster] = Factory()
         else:
-            cluster.add(Stretch(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
+            cluster.add(QueuedRange(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
 
     def _factory(self, id: int) -> Factory:
         known = self._factories.get(id)
@@ -364,7 +364,7 @@ class QueueFold:
         changes = dict(factory.changes)
         fold_job(changes, cluster.ad, event)
         for first, last in event.procs:
-            cluster.add(Stretch(first, last, STATUS_NUMBERS[event.status], "", changes))
+            cluster.add(QueuedRange(first, last, STATUS_NUMBERS[event.status], "", changes))
             factory.made = last + 1
 
     def _factory_moved(self, position: int, event: e.FactoryTransitioned) -> None:
@@ -375,14 +375,14 @@ class QueueFold:
         leaves = event.target == LEFT
         status = STATUS_NUMBERS.get(event.target, 0)
 
-        def move(stretch: Stretch, changes: Changes) -> bool:
+        def move(stretch: QueuedRange, changes: Changes) -> bool:
             stretch.status, stretch.changes, stretch.altered = status or stretch.status, changes, True
             return not leaves and (not event.left or status not in _TERMINAL or bool(stretch.slot))
 
         self._end(event, self._change(event, move))
 
     def _edited(self, position: int, event: e.JobsEdited | e.JobsDeferred) -> None:
-        def edit(stretch: Stretch, changes: Changes) -> bool:
+        def edit(stretch: QueuedRange, changes: Changes) -> bool:
             stretch.changes, stretch.altered = changes, True
             return True
 
@@ -398,13 +398,13 @@ class QueueFold:
         return self._factory(id).made
 
     def _change(
-        self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[Stretch, Changes], bool]
-    ) -> list[Stretch]:
+        self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[QueuedRange, Changes], bool]
+    ) -> list[QueuedRange]:
         """Change what the event is about; return what is still to be written into the history."""
         cluster = self._cluster(event.cluster)
         folded = _FoldedOnce(cluster.ad, event)
 
-        def changed(stretch: Stretch) -> bool:
+        def changed(stretch: QueuedRange) -> bool:
             return change(stretch, folded(stretch.changes))
 
         if len(event.procs) >= MANY_RANGES:
@@ -415,7 +415,7 @@ class QueueFold:
             return cluster.change_all(event.procs, changed)
         return [one for first, last in event.procs for one in cluster.change(first, last, changed)]
 
-    def _one(self, event: e.JobActivated | _Fact | e.JobExited) -> Stretch | None:
+    def _one(self, event: e.JobActivated | _Fact | e.JobExited) -> QueuedRange | None:
         """The job that an event is about, its changes folded; None if it is not in the queue."""
         cluster = self._cluster(event.cluster)
         stretch = cluster.one(event.proc)
@@ -444,7 +444,7 @@ class QueueFold:
             self._clusters[event.cluster].drop(event.proc)
             self._end(event, [stretch])
 
-    def _end(self, event: e.JobsTransitioned | e.JobExited, stretches: list[Stretch]) -> None:
+    def _end(self, event: e.JobsTransitioned | e.JobExited, stretches: list[QueuedRange]) -> None:
         self._ended += [
             (None, event.cluster, s.first, s.last, s.status, event.at, self._texts.write(s.changes))
             for s in _merged(stretches)

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from ..domain.state.cluster import Cluster
 from ..domain.state.proc_ads import Variants
 from ..domain.state.state import Slot
-from .job_query import Jobs, stretches
+from .job_query import SelectedJobs, stretches
 
 
 def running_jobs(connection: sqlite3.Connection, slots: Iterable[Slot]) -> dict[int, Cluster]:
     """The clusters of the jobs that these slots run, with what has happened to these jobs and to no other."""
     runs = [slot.activation for slot in slots if slot.activation is not None and slot.activation.cluster]
     found: dict[int, Cluster] = {}
-    for stretch in stretches(connection, Jobs(tuple((run.cluster, run.proc) for run in runs))) if runs else ():
+    for stretch in stretches(connection, SelectedJobs(tuple((run.cluster, run.proc) for run in runs))) if runs else ():
         if stretch.cluster not in found:
             found[stretch.cluster] = _cluster(connection, stretch.cluster)
         for proc in range(stretch.first, stretch.last + 1):

@@ -20,7 +20,7 @@ WHOSE = "Negotiator"
 """Among a cycle's statistics: of several negotiators, whose it was."""
 
 
-class Table(NamedTuple):
+class TableSchema(NamedTuple):
     """Columns with their types, the primary key, and the columns of indexes of their own."""
 
     columns: dict[str, type]
@@ -29,44 +29,44 @@ class Table(NamedTuple):
     ordered: tuple[str, ...] = ()
 
 
-TABLES: dict[str, Table] = {
+TABLES: dict[str, TableSchema] = {
     # How far the views have come in the log: see tracking.py.
-    "tracking": Table({"name": str, "position": int, "digest": str, "last": str, "at": int}, "name"),
+    "tracking": TableSchema({"name": str, "position": int, "digest": str, "last": str, "at": int}, "name"),
     # `settings`: those in force. `accounted`: when the priorities were brought up to date last.
-    "pool": Table(
+    "pool": TableSchema(
         {
             "name": str, "dialect": str, "uid_domain": str, "version": str, "founded": int, "settings": str,
             "accounted": int,
         },
     ),
     # A submission; it stays for the sake of the history. `chunks` holds what differs between its jobs.
-    "clusters": Table(
+    "clusters": TableSchema(
         {
             "cluster": int, "submitter": str, "owner": str, "batch": str, "qdate": int, "count": int, "ad": str,
         },
         "cluster",
     ),
     # What makes the jobs of a cluster (state.cluster.Factory). `changes`: those of the jobs that are still to come.
-    "factories": Table({"cluster": int, "made": int, "mode": str, "reason": str, "changes": str}, "cluster"),
-    "chunks": Table({"cluster": int, "number": int, "chunk": bytes}, ("cluster", "number")),
+    "factories": TableSchema({"cluster": int, "made": int, "mode": str, "reason": str, "changes": str}, "cluster"),
+    "chunks": TableSchema({"cluster": int, "number": int, "chunk": bytes}, ("cluster", "number")),
     # Jobs in the queue. A row is a range of processes that share everything; `slot`: where its processes are alive.
     # The index answers counts and look-ups by itself, and is the only one: a key would be written twice.
-    "jobs": Table(
+    "jobs": TableSchema(
         {"cluster": int, "first": int, "last": int, "status": int, "slot": str, "changes": str},
         None,
         ("cluster", "first", "last", "status"),
     ),
     # Jobs that have left the queue, in the order in which they did.
-    "history": Table(
+    "history": TableSchema(
         {"id": int, "cluster": int, "first": int, "last": int, "status": int, "ended_at": int, "changes": str},
         "id",
         ("cluster", "first"),
     ),
     # `record`: a machine as the live state has it (state.Machine), without its slots.
-    "machines": Table({"machine": str, "joined": int, "record": str}, "machine"),
+    "machines": TableSchema({"machine": str, "joined": int, "record": str}, "machine"),
     # `born`: the position of the event of its birth, the pool's order of slots. `matched`: the job that it was matched
     # with, until it is claimed. `record`: the slot as the live state has it (state.Slot).
-    "slots": Table(
+    "slots": TableSchema(
         {
             "name": str, "machine": str, "born": int, "state": str, "activity": str, "submitter": str, "claimed": int,
             "matched": str, "record": str,
@@ -76,7 +76,7 @@ TABLES: dict[str, Table] = {
     # What the accountant has of who has jobs (state.Submitter). `weighted`, `drawn` and `usage` are microseconds times
     # thousandths, `plain` microseconds, as text: in a large pool they outgrow SQLite's 64 bits. `leases`: what is lent,
     # with its value and its end.
-    "submitters": Table(
+    "submitters": TableSchema(
         {
             "submitter": str, "priority": float, "updated": int, "factor": float, "floor": float, "ceiling": float,
             "leases": str, "in_use": int, "slots": int, "counted": int, "weighted": str, "plain": str, "drawn": str,
@@ -85,9 +85,9 @@ TABLES: dict[str, Table] = {
         "submitter",
     ),
     # What the slots' claims weigh, in thousandths.
-    "claims": Table({"slot": str, "weight": int}, "slot"),
+    "claims": TableSchema({"slot": str, "weight": int}, "slot"),
     # Why jobs got nothing in the last cycle that said so, by the first job of each kind (events.Unmatched).
-    "refusals": Table(
+    "refusals": TableSchema(
         {
             "cluster": int, "proc": int, "at": int, "jobs": int, "slots": int, "clauses": str, "refused_by_slot": int,
             "taken": int, "submitter": str, "denied": str, "limited": str, "allowed": float, "used": float,
@@ -96,12 +96,12 @@ TABLES: dict[str, Table] = {
         ("cluster", "proc"),
     ),
     # The statistics of the last cycles that decided anything, as JSON (events.CycleHeld).
-    "cycles": Table({"position": int, "at": int, "statistics": str}, "position"),
+    "cycles": TableSchema({"position": int, "at": int, "statistics": str}, "position"),
     # `record`: the defragmentation as the live state has it (state.Defrag).
-    "defrag": Table({"record": str}),
+    "defrag": TableSchema({"record": str}),
     # Ads of the history that an import kept: where each stands, when its job left the queue (seconds), and what it used
     # (microseconds). `counted`: 0 if a later ad of the same job stands for it.
-    "archive": Table(
+    "archive": TableSchema(
         {
             "id": int, "cluster": int, "proc": int, "qdate": int, "left": int, "position": int, "number": int,
             "account": int, "wall": int, "cpu": int, "slot_time": int, "counted": int,
@@ -111,7 +111,7 @@ TABLES: dict[str, Table] = {
         ("left",),
     ),
     # Whose the jobs in the archive are, and what all of them used: microseconds as text, as they may outgrow 64 bits.
-    "accounts": Table(
+    "accounts": TableSchema(
         {
             "id": int, "user": str, "owner": str, "acct_group": str, "jobs": int, "wall": str, "cpu": str,
             "slot_time": str,
@@ -119,7 +119,9 @@ TABLES: dict[str, Table] = {
         "id",
     ),
     # Ads that tell how things stood at one moment, as condor_q, condor_status and condor_userprio print them.
-    "samples": Table({"kind": str, "at": int, "position": int, "count": int, "source": int}, None, ("kind", "at")),
+    "samples": TableSchema(
+        {"kind": str, "at": int, "position": int, "count": int, "source": int}, None, ("kind", "at")
+    ),
 }  # fmt: skip
 
 

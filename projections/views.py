@@ -19,7 +19,7 @@ from . import imported_ads
 from .checkpoint import reached
 from .job_ads import Clusters, ads
 from .job_columns import QUEUES_OWN, Columns
-from .job_query import ALL, Jobs, Selection, stretches
+from .job_query import ALL, JobSelection, SelectedJobs, stretches
 from .schema import WHOSE
 
 if TYPE_CHECKING:
@@ -228,9 +228,9 @@ class Views:
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
         """The ad of one job in the queue; None if it is not there."""
-        return next(self.ads(Jobs(((cluster, proc),))), None)
+        return next(self.ads(SelectedJobs(((cluster, proc),))), None)
 
-    def ads(self, selection: Selection = ALL) -> Iterator[ClassAd]:
+    def ads(self, selection: JobSelection = ALL) -> Iterator[ClassAd]:
         """The ads of jobs in the queue, by their ids. They share their clusters' ads: copy one before changing it."""
         clusters = Clusters(self.connection)
         for stretch in stretches(self.connection, selection):
@@ -239,7 +239,7 @@ class Views:
     def columns(
         self,
         names: Sequence[str],
-        selection: Selection = ALL,
+        selection: JobSelection = ALL,
         context: Context | None = None,
         statuses: Collection[int] | None = None,
     ) -> Iterator[tuple[str, ...]]:
@@ -253,7 +253,7 @@ class Views:
     # Jobs that have left
 
     def history_ads(
-        self, selection: Selection = ALL, limit: int | None = None, forwards: bool = False
+        self, selection: JobSelection = ALL, limit: int | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:
         """The ads of jobs that have left the queue, the last one first, or with `forwards` the first one; at most
         `limit`. Read as they are asked for: the last ten of a million cost no more than ten."""
@@ -262,7 +262,7 @@ class Views:
         return islice((ad for stretch in found for ad in ads(clusters, stretch, not forwards)), limit)
 
     def kept(
-        self, selection: Selection = ALL, forwards: bool = False, *, once: bool = False
+        self, selection: JobSelection = ALL, forwards: bool = False, *, once: bool = False
     ) -> Iterator[imported_ads.Kept]:
         """Where in the log the ads of the history that an import kept are, the last one first, or with `forwards` the
         first one; with `once` no job's earlier ads. Read as they are asked for."""

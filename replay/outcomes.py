@@ -32,7 +32,7 @@ class Ended:
 
 
 @frozen
-class Hold:
+class HoldReason:
     """The hold of a job: HTCondor's codes, and a text."""
 
     code: str
@@ -52,9 +52,9 @@ class Outcomes:
 
     status: dict[int, str] = field(factory=dict)
     failed: dict[int, Ended] = field(factory=dict)
-    held: dict[int, Hold] = field(factory=dict)
+    held: dict[int, HoldReason] = field(factory=dict)
 
-    def set(self, procs: Iterable[int], status: str, hold: Hold | None = None) -> None:
+    def set(self, procs: Iterable[int], status: str, hold: HoldReason | None = None) -> None:
         for proc in procs:
             self.status[proc] = status
             self.held.pop(proc, None)
@@ -82,7 +82,7 @@ class Outcomes:
 _FROM_SLOT = re.compile(r"\AError from [^ ]+: ")
 
 
-def _alike(one: tuple[int, Hold], other: tuple[int, Hold]) -> bool:
+def _alike(one: tuple[int, HoldReason], other: tuple[int, HoldReason]) -> bool:
     (mine, a), (yours, b) = one, other
     if (a.code, a.subcode) != (b.code, b.subcode):
         return False
@@ -132,7 +132,7 @@ def ended(event: e.JobExited) -> Ended:
     return Ended(event.code, event.signal)
 
 
-def _hold(status: str, ad: e.Ad) -> Hold | None:
+def _hold(status: str, ad: e.Ad) -> HoldReason | None:
     if status != "Held":
         return None
-    return Hold(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), unquoted(ad.get("HoldReason", "")))
+    return HoldReason(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), unquoted(ad.get("HoldReason", "")))

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ..domain import events as e
 from ..domain.classad import Context
 from ..domain.fold.evolve import fold
-from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, Cycle, hold
+from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, CycleResult, hold
 from ..domain.negotiator.settings import settings_of
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
@@ -172,7 +172,7 @@ def _whose(group: Sequence[Told]) -> str:
 
 
 def _differs(
-    group: Sequence[Told], logged: e.CycleHeld | None, again: Cycle, told: bool
+    group: Sequence[Told], logged: e.CycleHeld | None, again: CycleResult, told: bool
 ) -> Iterator[tuple[str, str, str]]:
     aged = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
     before = aged[0].priorities if aged else {}

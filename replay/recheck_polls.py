@@ -11,7 +11,7 @@ from datetime import timedelta, timezone
 
 from ..domain import events as e
 from ..domain.classad import Context
-from ..domain.defrag.poll import Poll, look
+from ..domain.defrag.poll import PollDecision, look
 from ..domain.defrag.settings import policy_in_force
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
@@ -45,7 +45,7 @@ def held_again(state: State, group: Sequence[Told], logged: e.DefragPolled) -> D
     return None if notes == again.notes else ("the evidence", _words(notes), _words(again.notes))
 
 
-def _held(state: State, logged: e.DefragPolled) -> Poll | None:
+def _held(state: State, logged: e.DefragPolled) -> PollDecision | None:
     policy = policy_in_force(state.settings)
     if policy is None:
         return None

@@ -14,12 +14,12 @@ from attrs import define, evolve, field, frozen
 from ..domain.names import SlotName
 from ..domain.ports.sensor_readings import NOTHING_READ, Readings
 from ..domain.ports.stimuli import (
+    ActivationEnded,
+    ActivationStarted,
     BackfillEnded,
     BackfillRunning,
     BenchmarksDone,
-    Ended,
     MailHandled,
-    Started,
     Stimulus,
     Transferred,
 )
@@ -174,7 +174,7 @@ class VirtualWorld:
             self.seen.add(launch.key)
             if behaviour.failure:
                 self._started.append(
-                    Ended(
+                    ActivationEnded(
                         f"end-{launch.key}", launch.key, self.clock, failed=True, hold_reason=behaviour.failure,
                         hold_code=6, hold_subcode=2,
                     )
@@ -184,7 +184,9 @@ class VirtualWorld:
             if transfers:
                 self._started.append(self._moved(launch.key, "input"))
             self._started.append(
-                Started(f"start-{launch.key}", launch.key, 10_000 + len(self.seen), f"dir_{launch.key}", self.clock)
+                ActivationStarted(
+                    f"start-{launch.key}", launch.key, 10_000 + len(self.seen), f"dir_{launch.key}", self.clock
+                )
             )
             self.occupy(launch.key, launch.slot, behaviour)
             self._runs[launch.key].transfers = transfers
@@ -311,10 +313,10 @@ class VirtualWorld:
             heapq.heappop(self._agenda)
         return None
 
-    def _end(self, key: str, run: _VirtualRun) -> Ended | BackfillEnded:
+    def _end(self, key: str, run: _VirtualRun) -> ActivationEnded | BackfillEnded:
         done = run.behaviour
         signal = run.killed_by if run.killed_by is not None else done.signal
-        kind = BackfillEnded if run.client else Ended
+        kind = BackfillEnded if run.client else ActivationEnded
         return kind(
             f"end-{key}", key, self.clock, code=None if signal is not None else done.code, signal=signal, lost=done.lost
         )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from ...replay.narration.wording import counted, instant, interval, iso, shortened
-from ..condor_tools.options import Refusal, UsageError, command_table, parse
+from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, print_painted, visible, width_of
 from .common import log_of, shown
 from .time_window import here
@@ -35,7 +35,7 @@ def audit(argv: Sequence[str]) -> int:
 
     url = arguments.words[0] if arguments.words else log_of(arguments)
     if os.path.isdir(url):
-        raise Refusal(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
+        raise ToolError(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
     if arguments.has("preemptions"):
         from .evictions import print_preemptions
 

@@ -28,7 +28,7 @@ _STATFS: Final = ("f_type", "f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_fil
 _LONGEST: Final = 1024  #: of a line of the protocol
 
 
-class _Failed(Exception):
+class _ChirpFailed(Exception):
     """A request that fails, with the system's number of the error."""
 
     def __init__(self, number: int) -> None:
@@ -59,7 +59,7 @@ class Proxy:
         self.ask("cookie", cookie)
 
     def ask(self, request: str, *words: str | int, data: bytes = b"") -> int:
-        """Send a request, and what goes with it; return the answer. Raise `_Failed` for one below 0."""
+        """Send a request, and what goes with it; return the answer. Raise `_ChirpFailed` for one below 0."""
         self._stream.write(os.fsencode(" ".join([request, *map(_quoted, words)])) + b"\n" + data)
         return self.answer()
 
@@ -74,7 +74,7 @@ class Proxy:
             raise ToolEnded(_BROKEN, "chirp: couldn't get response from server: Success\n")
         number = int(line)
         if number < 0:
-            raise _Failed(_ERRNOS[-number - 1] if -number <= len(_ERRNOS) else errno.EIO)
+            raise _ChirpFailed(_ERRNOS[-number - 1] if -number <= len(_ERRNOS) else errno.EIO)
         return number
 
     def answer_line(self) -> bytes:
@@ -100,7 +100,7 @@ def _error(number: int) -> str:
     return f"\tError: {number} ({os.strerror(number)})\n"
 
 
-class Verb(NamedTuple):
+class ChirpVerb(NamedTuple):
     """What follows the verb, as the help shows it, how many words these may be, and what is done with them: returns
     the exit code."""
 
@@ -117,7 +117,7 @@ def _attribute(request: str) -> Callable[[Proxy, Sequence[str]], int]:
     def printed(proxy: Proxy, words: Sequence[str]) -> int:
         try:
             found = proxy.asked(request, *words)
-        except _Failed as failed:
+        except _ChirpFailed as failed:
             if failed.number != errno.ENOENT:
                 raise
             found = b"UNDEFINED"
@@ -149,7 +149,7 @@ def _fetch(proxy: Proxy, words: Sequence[str]) -> int:
     remote, local = words
     try:
         data = proxy.asked("getfile", remote)
-    except _Failed as failed:
+    except _ChirpFailed as failed:
         raise ToolEnded(_BROKEN, f"chirp: couldn't getfile: {os.strerror(failed.number)}\n") from None
     if local == "-":
         sys.stdout.flush()
@@ -230,30 +230,30 @@ def _access(proxy: Proxy, words: Sequence[str]) -> int:
     return proxy.ask("access", words[0], mode)
 
 
-VERBS: Final[dict[str, Verb]] = {
-    "fetch": Verb("remote_file local_file", (2,), _fetch),
-    "put": Verb("[-mode mode] [-perm perm] local_file remote_file", (2, 4, 6), _put),
-    "remove": Verb("remote_file", (1,), _plain("unlink")),
-    "get_job_attr": Verb("AttributeName", (1,), _attribute("get_job_attr")),
-    "get_job_attr_delayed": Verb("AttributeName", (1,), _attribute("get_job_attr_delayed")),
-    "set_job_attr": Verb("AttributeName AttributeValue", (2,), _plain("set_job_attr")),
-    "set_job_attr_delayed": Verb("AttributeName AttributeValue", (2,), _plain("set_job_attr_delayed")),
-    "ulog": Verb("message", (1,), _plain("ulog")),
-    "read": Verb("[-offset offset] [-stride length skip] remotepath length", (2, 4), _read_remote),
-    "rmdir": Verb("[-r] remotepath", (1, 2), _or_by("-r", "rmdir", "rmall")),
-    "getdir": Verb("[-l] remotepath", (1,), _folder),
-    "whoami": Verb("", (0,), _whoami),
-    "link": Verb("[-s] oldpath newpath", (2, 3), _or_by("-s", "link", "symlink")),
-    "readlink": Verb("remotepath length", (2,), _link_text),
-    "stat": Verb("remotepath", (1,), _status("stat", _STAT)),
-    "lstat": Verb("remotepath", (1,), _status("lstat", _STAT)),
-    "statfs": Verb("remotepath", (1,), _status("statfs", _STATFS)),
-    "access": Verb("remotepath mode(rwxf)", (2,), _access),
-    "chmod": Verb("remotepath mode", (2,), lambda proxy, words: proxy.ask("chmod", words[0], int(words[1], 8))),
-    "chown": Verb("remotepath uid gid", (3,), _plain("chown")),
-    "lchown": Verb("remotepath uid gid", (3,), _plain("lchown")),
-    "truncate": Verb("remotepath length", (2,), _plain("truncate")),
-    "utime": Verb("remotepath actime mtime", (3,), _plain("utime")),
+VERBS: Final[dict[str, ChirpVerb]] = {
+    "fetch": ChirpVerb("remote_file local_file", (2,), _fetch),
+    "put": ChirpVerb("[-mode mode] [-perm perm] local_file remote_file", (2, 4, 6), _put),
+    "remove": ChirpVerb("remote_file", (1,), _plain("unlink")),
+    "get_job_attr": ChirpVerb("AttributeName", (1,), _attribute("get_job_attr")),
+    "get_job_attr_delayed": ChirpVerb("AttributeName", (1,), _attribute("get_job_attr_delayed")),
+    "set_job_attr": ChirpVerb("AttributeName AttributeValue", (2,), _plain("set_job_attr")),
+    "set_job_attr_delayed": ChirpVerb("AttributeName AttributeValue", (2,), _plain("set_job_attr_delayed")),
+    "ulog": ChirpVerb("message", (1,), _plain("ulog")),
+    "read": ChirpVerb("[-offset offset] [-stride length skip] remotepath length", (2, 4), _read_remote),
+    "rmdir": ChirpVerb("[-r] remotepath", (1, 2), _or_by("-r", "rmdir", "rmall")),
+    "getdir": ChirpVerb("[-l] remotepath", (1,), _folder),
+    "whoami": ChirpVerb("", (0,), _whoami),
+    "link": ChirpVerb("[-s] oldpath newpath", (2, 3), _or_by("-s", "link", "symlink")),
+    "readlink": ChirpVerb("remotepath length", (2,), _link_text),
+    "stat": ChirpVerb("remotepath", (1,), _status("stat", _STAT)),
+    "lstat": ChirpVerb("remotepath", (1,), _status("lstat", _STAT)),
+    "statfs": ChirpVerb("remotepath", (1,), _status("statfs", _STATFS)),
+    "access": ChirpVerb("remotepath mode(rwxf)", (2,), _access),
+    "chmod": ChirpVerb("remotepath mode", (2,), lambda proxy, words: proxy.ask("chmod", words[0], int(words[1], 8))),
+    "chown": ChirpVerb("remotepath uid gid", (3,), _plain("chown")),
+    "lchown": ChirpVerb("remotepath uid gid", (3,), _plain("lchown")),
+    "truncate": ChirpVerb("remotepath length", (2,), _plain("truncate")),
+    "utime": ChirpVerb("remotepath actime mtime", (3,), _plain("utime")),
 }
 _NOT_HERE: Final = {
     "write": "`put` writes a whole file",
@@ -274,11 +274,11 @@ def chirp(argv: Sequence[str]) -> int:
         _wrong(name, verb)
     try:
         return verb.do(Proxy(), words) % 256
-    except _Failed as failed:
+    except _ChirpFailed as failed:
         raise ToolEnded(_WRONG, out=_error(failed.number)) from None
     except ValueError:
         _wrong(name, verb)
 
 
-def _wrong(name: str, verb: Verb) -> NoReturn:
+def _wrong(name: str, verb: ChirpVerb) -> NoReturn:
     raise ToolEnded(_WRONG, out=f"condor_chirp {name} {verb.usage}".rstrip() + "\n")

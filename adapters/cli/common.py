@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from ..condor_tools.cells import Setting
+    from ..condor_tools.cells import CellContext
     from ..condor_tools.options import Arguments
-    from ..runtime.queries import Run
+    from ..runtime.queries import RunningProcess
 
 DEFAULT_LOG = "pool.db"
 _ONE_POOL: Final = "a log is one pool, and -log names another"
@@ -25,7 +25,7 @@ def default_log() -> str:
     return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 
-class Answer(NamedTuple):
+class CommandOutput(NamedTuple):
     """A command's standard output, standard error and exit code."""
 
     out: str
@@ -115,9 +115,9 @@ def tools_words(name: str, option: str = "", pool: str = "") -> str:
 def log_of(arguments: Arguments, *of_pool: str) -> str:
     """Return the log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder.
 
-    :param of_pool: the options that name a pool: `Refusal` is raised if they mean another one
+    :param of_pool: the options that name a pool: `ToolError` is raised if they mean another one
     """
-    from ..condor_tools.options import NotHere, Refusal
+    from ..condor_tools.options import NotHere, ToolError
     from ..condor_tools.tool_options import ToolEnded
 
     pool = arguments.value("pool")
@@ -126,7 +126,7 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
         if name and option in ADDRESSES:
             if not ADDRESS.fullmatch(name):
                 form = "ip:port" if option == "address" else "ip.address.here:port"
-                raise Refusal(NO_ADDRESS.format(tool=called_tool() or "poolbook", name=name, form=form))
+                raise ToolError(NO_ADDRESS.format(tool=called_tool() or "poolbook", name=name, form=form))
             name = name[1:-1].partition("?")[0]
         if not arguments.has(option) or is_this_pool(name):
             continue
@@ -166,16 +166,16 @@ def shown(url: str) -> str:
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
-def setting(name: str = "") -> Setting:
+def setting(name: str = "") -> CellContext:
     """Return the setting of the tables in this process: time and zone, user, terminal width."""
     from datetime import UTC, datetime
 
-    from ..condor_tools.cells import Setting
+    from ..condor_tools.cells import CellContext
     from ..condor_tools.terminal import width_of
     from ..machine.host import host_name, user_name
 
     host = name or host_name()
-    return Setting(
+    return CellContext(
         now=int(time.time()),
         timezone=datetime.now().astimezone().tzinfo or UTC,
         schedd=host,
@@ -207,7 +207,7 @@ def job_id(word: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2] or 0))
 
 
-def looked_up(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, Run | None]:
+def looked_up(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, RunningProcess | None]:
     """Return the ad of a job in the queue, and its run; None for what there is not."""
     from ..runtime.queries import Queries
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
+from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
 from ..condor_tools.tool_options import Tool, ToolEnded, read, version
 from ..machine.host import host_name, user_name
 from .common import pool_log
@@ -40,7 +40,7 @@ def config(argv: Sequence[str]) -> int:
             return _macros(found, arguments)
         return _values(found, arguments)
     except ConfigError as problem:
-        raise Refusal(f"poolbook config: {problem}") from None
+        raise ToolError(f"poolbook config: {problem}") from None
 
 
 def _loaded(arguments: Arguments) -> Configuration:
@@ -208,7 +208,7 @@ def _summary(found: Configuration, arguments: Arguments) -> int:
 
 
 def print_template(words: Sequence[str]) -> int:
-    """Print what a template stands for, or a category's templates. Raise `UsageError` or `Refusal` if there is none."""
+    """Print a template's text, or a category's templates. Raise `UsageError` or `ToolError` if there is none."""
     from ...domain.config.tables import templates
 
     category, _, name = "".join(words).partition(":")
@@ -223,7 +223,7 @@ def print_template(words: Sequence[str]) -> int:
         return 0
     template = known.get((category.lower(), name.lower()))
     if template is None:
-        raise Refusal(
+        raise ToolError(
             f"poolbook config use {category}:{name}: there is none; `poolbook config use {category}` lists them"
         )
     print(f"use {template.category}:{template.name} is")
@@ -346,7 +346,7 @@ def _template(word: str) -> None:
         return
     try:
         print_template([word])
-    except (Refusal, UsageError):
+    except (ToolError, UsageError):
         print(f"Not defined: use {word.upper()}")
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from ..condor_tools.options import Command, Help, Option, Refusal, UsageError, command_table, parse, spelling
+from ..condor_tools.options import Help, Option, ToolError, ToolSyntax, UsageError, command_table, parse, spelling
 from ..condor_tools.terminal import folded, width_of
 from .main import COMMANDS, PREFIX, SAME, meant
 
@@ -64,7 +64,7 @@ FILE_VALUES = frozenset({"<file>", "<folder>", "<url>"})
 """Placeholders of options that take a file's name."""
 
 
-def table_of(name: str) -> Command:
+def table_of(name: str) -> ToolSyntax:
     """Return the table of a command from which its help is made."""
     entry = COMMANDS[name]
     try:
@@ -74,12 +74,12 @@ def table_of(name: str) -> Command:
     raise AssertionError(f"{name} has no help")
 
 
-def options_of(command: Command) -> Iterator[Option]:
+def options_of(command: ToolSyntax) -> Iterator[Option]:
     """Yield the options that the command accepts, each once."""
     return (option for option in command.options if not option.refused)
 
 
-def takes_files(command: Command) -> bool:
+def takes_files(command: ToolSyntax) -> bool:
     """Tell whether the command's operands are files or folders."""
     return _FILES.search(command.usage) is not None
 
@@ -110,7 +110,7 @@ def _offers() -> dict[tuple[str, str], Sequence[str]]:
     return {("doc", ""): tuple(files()), ("completion", ""): _SHELLS, ("usage", "by"): BY, **dialects}
 
 
-def _valued(tables: Sequence[Command], files: bool) -> str:
+def _valued(tables: Sequence[ToolSyntax], files: bool) -> str:
     """Return the calls after which a value comes, as patterns of a shell's ``case``: of options that take a file, or of
     the others."""
     found = [
@@ -133,7 +133,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", r"'\''") + "'"
 
 
-class _Words(NamedTuple):
+class _CompletionWords(NamedTuple):
     """How a shell's script writes a name with its purpose, the words that an option takes, and a command."""
 
     described: Callable[[str, str], str]
@@ -142,12 +142,12 @@ class _Words(NamedTuple):
 
 
 _WORDS = {
-    "bash": _Words(
+    "bash": _CompletionWords(
         lambda name, purpose: name,
         "        '{name} -{option}') offers='{words}' ;;",
         "                {name}) options='{options}' files={files} offers='{words}' ;;",
     ),
-    "zsh": _Words(
+    "zsh": _CompletionWords(
         lambda name, purpose: _quoted(f"{name}:{purpose}"),
         "        ('{name} -{option}') compadd -- {words}; return ;;",
         "        ({name}) options=({options}) files={files} offers=({words}) ;;",
@@ -155,7 +155,7 @@ _WORDS = {
 }
 
 
-def _script(shell: str, tables: Sequence[Command]) -> str:
+def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
     """Return a script: the shell's data file, with what the tables say in the places that it names."""
     described, offer, command = _WORDS[shell]
     offers = {key: " ".join(words) for key, words in _offers().items()}
@@ -179,7 +179,7 @@ def _script(shell: str, tables: Sequence[Command]) -> str:
     return re.sub(r"@([a-z]+)@", lambda found: "\n".join(parts[found[1]]), text).rstrip("\n")
 
 
-def _fish(tables: Sequence[Command]) -> Iterator[str]:
+def _fish(tables: Sequence[ToolSyntax]) -> Iterator[str]:
     offers = _offers()
     yield "complete -c poolbook -f"
     for name, words in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
@@ -211,7 +211,7 @@ def man(argv: Sequence[str]) -> int:
     arguments = parse(MAN, argv)
     name = meant(arguments.words[0]) if arguments.words else ""
     if len(arguments.words) > 1 or (arguments.words and not name):
-        raise Refusal("poolbook man: name one command; `poolbook -help` lists them")
+        raise ToolError("poolbook man: name one command; `poolbook -help` lists them")
     page = "\n".join(_page_of(table_of(name)) if name else _whole()) + "\n"
     reader = shutil.which("man")
     if reader is not None and sys.stdout.isatty():
@@ -240,7 +240,7 @@ def _rows(head: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield from (".TP", f"\\fB{_text(left)}\\fR", _text(right) or "\\&")
 
 
-def _page_of(command: Command) -> Iterator[str]:
+def _page_of(command: ToolSyntax) -> Iterator[str]:
     yield from _head(f"poolbook-{command.name}", COMMANDS[command.name].words)
     yield from (".SH SYNOPSIS", f"\\fBpoolbook {command.name}\\fR {_text(command.usage)}")
     yield from (".SH DESCRIPTION", _text(command.purpose))

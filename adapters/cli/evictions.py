@@ -23,14 +23,14 @@ from ..condor_tools.terminal import folded, width_of
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from ...replay.listing import Wanted
+    from ...replay.listing import StreamFilter
     from ...replay.runs.run import JobRun
     from ...replay.usage.preemptions import Preemption
     from ..runtime.queries import Queries
     from .time_window import Window
 
 
-def print_evictions(queries: Queries, what: Wanted | None, window: Window, zone: tzinfo, as_json: bool) -> int:
+def print_evictions(queries: Queries, what: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
     """Print the evictions in a window, of `what` alone if it is given; returns the exit code.
 
     :raises UsageError: `what` is nothing that is evicted

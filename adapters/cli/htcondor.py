@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from ...domain.errors import PoolbookError
 from ..bounded_text import read_text
 from ..condor_tools.tool_options import ToolEnded, usage_of, version
-from ..runtime.requests import Refused
+from ..runtime.requests import RequestRefused
 from .common import default_log
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ VERBS: Final[dict[str, tuple[tuple[tuple[str, ...], dict[str, Any]], ...]]] = {
 """The arguments of ``htcondor job``'s verbs."""
 
 
-class _Failed(Exception):
+class _CommandFailed(Exception):
     """What was asked for cannot be done, and why."""
 
 
-class _Parser(argparse.ArgumentParser):
+class _HelpParser(argparse.ArgumentParser):
     """A parser whose help may stand in a file, as argparse wraps a long line otherwise from version to version."""
 
     file = ""
@@ -84,8 +84,8 @@ class _Parser(argparse.ArgumentParser):
         raise ToolEnded(2, f"{shown.format_help()}\n{what}\n")
 
 
-def _parser() -> _Parser:
-    base = _Parser(prog="htcondor")
+def _parser() -> _HelpParser:
+    base = _HelpParser(prog="htcondor")
     base.file = "htcondor"
     base.add_argument("-v", "--verbose", action="count", default=0)
     base.add_argument("-V", "--version", action="store_true")
@@ -126,7 +126,7 @@ def htcondor(argv: Sequence[str]) -> int:
         _DO[asked.verb](asked, say)
     except BrokenPipeError:
         raise
-    except (_Failed, OSError, ValueError, PoolbookError, Refused) as failed:
+    except (_CommandFailed, OSError, ValueError, PoolbookError, RequestRefused) as failed:
         told = "" if level > 2 else f"Error while trying to run job {asked.verb}:\n{failed}\n"
         raise ToolEnded(1, told) from None
     return 0
@@ -139,24 +139,24 @@ def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
 
     file = asked.submit_file
     if not os.path.exists(file):
-        raise _Failed(f"Could not find file: {file}")
+        raise _CommandFailed(f"Could not find file: {file}")
     if (asked.resource or "htcondor").casefold() != "htcondor":
-        raise _Failed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
+        raise _CommandFailed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
     if asked.annex_name is not None:
-        raise _Failed("HPC Annex functionality has not been enabled by your HTCondor administrator.")
+        raise _CommandFailed("HPC Annex functionality has not been enabled by your HTCondor administrator.")
     queued = re.findall(r"^[ \t]*queue\b[ \t]*(.*?)[ \t]*$", read_text(file), re.MULTILINE | re.IGNORECASE)
     if queued[-1:] not in ([], [""], ["1"]):
-        raise _Failed("Can only submit one job at a time")
+        raise _CommandFailed("Can only submit one job at a time")
     try:
         done = commands.submit(default_log(), description_of(parse(SUBMIT, [file])))
-    except (PoolbookError, Refused) as error:
-        raise _Failed(f"Error submitting job:\n{error}") from None
+    except (PoolbookError, RequestRefused) as error:
+        raise _CommandFailed(f"Error submitting job:\n{error}") from None
     say(f"Job {done.cluster} was submitted.")
 
 
 def _ad(asked: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
     """Return the job's ad, from the queue, else from the history."""
-    from ..condor_tools.job_selection import ClusterOrJob, Selection
+    from ..condor_tools.job_selection import ClusterOrJob, JobSelector
     from ..runtime.queries import Queries
 
     cluster, proc = (*map(int, asked.job_id.split(".")[:2]), 0)[:2]
@@ -165,9 +165,11 @@ def _ad(asked: argparse.Namespace, say: Callable[[str], object]) -> ClassAd:
         if ad is None and not asked.skip_history:
             say(f"Job {asked.job_id} was not found in the active queue, checking history...")
             say("(This may take a while, Ctrl-C to cancel.)")
-            ad = next(iter(queries.history(Selection((ClusterOrJob(cluster, proc),)), None, False)), None)
+            ad = next(iter(queries.history(JobSelector((ClusterOrJob(cluster, proc),)), None, False)), None)
     if ad is None:
-        raise _Failed(f"No job found for ID {asked.job_id}." if asked.verb == "status" else "list index out of range")
+        raise _CommandFailed(
+            f"No job found for ID {asked.job_id}." if asked.verb == "status" else "list index out of range"
+        )
     return ad
 
 
@@ -189,13 +191,13 @@ def _resources(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
     from ..runtime.queries import Queries
 
     if (asked.resource or "htcondor").casefold() != "htcondor":
-        raise _Failed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
+        raise _CommandFailed(f"--resource {asked.resource} is not supported: jobs run on this pool's machines")
     with Queries(default_log()) as queries:
         ads = [ad for ad in queries.queue().ads if ad.eval("ClusterId") == int(asked.job_id)]
     if not ads:
-        raise _Failed(f"No jobs found for ID {asked.job_id}.")
+        raise _CommandFailed(f"No jobs found for ID {asked.job_id}.")
     if "RemoteHost" not in ads[0]:
-        raise _Failed(f"Job {asked.job_id} is not running yet.")
+        raise _CommandFailed(f"Job {asked.job_id} is not running yet.")
     say(f"Job is using resource {ads[0].eval('RemoteHost')}")
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attrs import asdict
 
 from ...replay.narration.wording import counted, instant, shortened
-from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, parse
+from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
 from ..condor_tools.terminal import is_live, rewrite
 from .common import log_of, shown
 from .log_lines import tell_as_it_happens
@@ -38,7 +38,7 @@ _TOLD_EVERY = 5.0
 def import_folders(argv: Sequence[str]) -> int:
     arguments = parse(IMPORT, argv)
     as_json = arguments.has("json")
-    progress = _Progress()
+    progress = _ImportProgress()
     with _readable(IMPORT), _session(IMPORT, arguments) as session:
         result = session.run(None if as_json else progress.tell)
     progress.end()
@@ -86,7 +86,7 @@ def _number(arguments: Arguments, name: str) -> float | None:
     return number
 
 
-def _session(command: Command, arguments: Arguments) -> ImportSession:
+def _session(command: ToolSyntax, arguments: Arguments) -> ImportSession:
     """Lock and open the log, and return an importer of the named folders."""
     from ..condor_files.importing.driver import Options
     from ..condor_files.importing.session import ImportSession
@@ -102,19 +102,19 @@ def _session(command: Command, arguments: Arguments) -> ImportSession:
 
 
 @contextmanager
-def _readable(command: Command) -> Iterator[None]:
+def _readable(command: ToolSyntax) -> Iterator[None]:
     """Name the file that cannot be read, or the zone that does not fit."""
     try:
         yield
     except ValueError as error:
-        raise Refusal(f"poolbook {command.name}: {error}") from None
+        raise ToolError(f"poolbook {command.name}: {error}") from None
     except OSError as error:
         if error.filename is None:  # no file: the reader of standard output has gone
             raise
-        raise Refusal(f"poolbook {command.name}: {error.filename}: {error.strerror}") from None
+        raise ToolError(f"poolbook {command.name}: {error.filename}: {error.strerror}") from None
 
 
-class _Progress:
+class _ImportProgress:
     """Reports an import's progress on standard error: one line rewritten on a terminal, a new line now and then
     elsewhere."""
 

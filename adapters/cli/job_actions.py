@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ..condor_tools.job_selection import ClusterOrJob, Selection, read_job_id, select
+from ..condor_tools.job_selection import ClusterOrJob, JobSelector, read_job_id, select
 from ..condor_tools.options import Arguments, UsageError, command_table, parse
 from ..runtime.commands import ask, change_jobs
 from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
-from ..runtime.requests import Outcome, Refused
-from .common import Answer, called_tool, log_of
+from ..runtime.requests import ActionAnswer, RequestRefused
+from .common import CommandOutput, called_tool, log_of
 
 # -- results -------------------------------------------------------------------------------------------------------
 
@@ -81,13 +81,13 @@ MODES = {"forcex": "rm", "fast": "vacate"}
 COMMANDS = {name: command_table(name) for name in ("rm", "hold", "release", "suspend", "continue", "vacate")}
 
 
-class Request(NamedTuple):
+class JobActionRequest(NamedTuple):
     """A parsed command line."""
 
     action: Action
     ids: tuple[ClusterOrJob, ...]  #: single jobs, each with a result and an answer of its own
     slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
-    selection: Selection | None  #: all other jobs, as one request; None for none
+    selection: JobSelector | None  #: all other jobs, as one request; None for none
     whose: str  #: how an answer names the jobs of the selection: `` in cluster 12``
     held: bool  #: whether only held jobs are meant
     reason: str
@@ -95,7 +95,7 @@ class Request(NamedTuple):
     arguments: Arguments
 
 
-def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> Request:
+def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobActionRequest:
     """Parse a command line.
 
     :param command: a name of ``COMMANDS``
@@ -119,7 +119,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> Reques
     selected = bool(others or constraints or everything or held)
     mode = next((f" -{name}" for name, of in MODES.items() if of == command and arguments.has(name)), "")
     action = ACTIONS[command + mode]
-    return Request(
+    return JobActionRequest(
         action,
         ids,
         (*named, *machines),
@@ -191,8 +191,8 @@ def message(action: Action, result: Result) -> str:
 
 
 def answer(
-    request: Request, single: Sequence[Result], selected: Mapping[int, int] | None = None, queued: int = 1
-) -> Answer:
+    request: JobActionRequest, single: Sequence[Result], selected: Mapping[int, int] | None = None, queued: int = 1
+) -> CommandOutput:
     """Return the answer to an executed request.
 
     :param single: the results of ``request.ids`` and ``request.slots``, in their order
@@ -224,11 +224,11 @@ def answer(
             failed = True
         else:
             err += "There are no jobs in the queue\n"
-    return Answer(out, err, int(failed))
+    return CommandOutput(out, err, int(failed))
 
 
 def _details(
-    request: Request, counts: Mapping[int, int], changed: bool, queued: int, single: Sequence[Result] = ()
+    request: JobActionRequest, counts: Mapping[int, int], changed: bool, queued: int, single: Sequence[Result] = ()
 ) -> str:
     """Return the lines of -long and -totals before the answer."""
     if request.arguments.has("long"):
@@ -249,7 +249,7 @@ def _details(
     return ""
 
 
-def _as_json(request: Request, single: Sequence[Result], selected: Mapping[int, int] | None) -> Answer:
+def _as_json(request: JobActionRequest, single: Sequence[Result], selected: Mapping[int, int] | None) -> CommandOutput:
     from json import dumps
 
     rows: list[dict[str, object]] = [
@@ -260,7 +260,7 @@ def _as_json(request: Request, single: Sequence[Result], selected: Mapping[int, 
         {"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in sorted((selected or {}).items()) if count
     ]
     changed = any(row["Result"] == RESULT_NAMES[SUCCESS] for row in rows)
-    return Answer(dumps(rows, indent=2) + "\n", "", 0 if changed else 1)
+    return CommandOutput(dumps(rows, indent=2) + "\n", "", 0 if changed else 1)
 
 
 def _named(job: ClusterOrJob | str) -> dict[str, object]:
@@ -318,7 +318,7 @@ def _of_slot(url: str, kind: str, slot: str, fast: Mapping[str, bool]) -> int:
     about_slot, done = _SLOTS[kind]
     try:
         answer = ask(url, {"kind": about_slot, "slot": slot, **fast})
-    except Refused as refused:
+    except RequestRefused as refused:
         return NOT_FOUND if refused.code == NO_SUCH_SLOT else DENIED
     return SUCCESS if answer[done] else BAD_STATUS
 
@@ -329,7 +329,7 @@ def result_of(kind: str, result: str) -> int:
     return _BY_STATUS.get((kind, result), BAD_STATUS) if known is None else known
 
 
-def _count(kind: str, outcomes: Iterable[Outcome]) -> dict[int, int]:
+def _count(kind: str, outcomes: Iterable[ActionAnswer]) -> dict[int, int]:
     counts: Counter[int] = Counter()
     for outcome in outcomes:
         counts[result_of(kind, outcome.result)] += max(1, sum(last - first + 1 for first, last in outcome.procs))

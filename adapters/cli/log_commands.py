@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...replay.narration.wording import counted, instant
-from ..condor_tools.options import Refusal, UsageError, command_table, parse
+from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, folded, is_live, print_painted, rewrite, visible, width_of
 from .common import calls, log_of, shown
 from .time_window import here, instant_of, window_of
 
 if TYPE_CHECKING:
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from ...replay.recheck_cycles import RecheckedCycles
     from ...replay.why import Answer
     from ..runtime.verdicts import Verification
@@ -53,7 +53,7 @@ def why(argv: Sequence[str]) -> int:
         except ValueError as error:
             raise UsageError(f"poolbook why: {error}") from None
         except UnknownThingError as error:
-            raise Refusal(f"poolbook why: {error.args[0]}") from None
+            raise ToolError(f"poolbook why: {error.args[0]}") from None
     if arguments.has("json"):
         parts = {"answer": found.lines, "life": found.life}
         _dump({"part": part, **sentence.as_dict()} for part, sentences in parts.items() for sentence in sentences)
@@ -80,7 +80,7 @@ def _print_life(found: Answer) -> None:
         print_painted(folded(visible(tell(sentence, here())), width_of(), indent), STATES)
 
 
-def _worth_typing(log: Log, cluster: str, at: int | None) -> list[tuple[str, str]]:
+def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
     """What to ask next of a cluster."""
     from ...replay.why.cluster import outcomes
 
@@ -135,7 +135,7 @@ def verify(argv: Sequence[str]) -> int:
     from ..runtime.queries import Queries
 
     url = log_of(arguments)
-    progress = _Progress()
+    progress = _RecheckProgress()
     found = Queries(url).verify(arguments.has("decisions"), progress.tell)
     progress.end()
     if found.unreadable:
@@ -155,7 +155,7 @@ TELL_EVERY = 2.0
 """Seconds between two words about how far the cycles are, where somebody watches a terminal."""
 
 
-class _Progress:
+class _RecheckProgress:
     """Says on a terminal, now and then, how many cycles were taken again."""
 
     def __init__(self) -> None:

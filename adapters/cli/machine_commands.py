@@ -8,10 +8,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..condor_tools.options import Arguments, Command, NotHere, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.options import (
+    Arguments,
+    NotHere,
+    ToolError,
+    ToolSyntax,
+    UsageError,
+    command_table,
+    last_number,
+    parse,
+)
 from ..machine.host import host_name
 from ..runtime.commands import ask, is_served, is_written
-from ..runtime.requests import NOT_FOUND, Refused
+from ..runtime.requests import NOT_FOUND, RequestRefused
 from .common import called_tool, is_this_pool, log_of, log_option, tools_words
 
 DRAIN = command_table("drain")
@@ -28,9 +37,9 @@ def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
     return 0
 
 
-def _served(command: Command, arguments: Arguments) -> str:
+def _served(command: ToolSyntax, arguments: Arguments) -> str:
     """Return the log if a server holds it: what a machine's policy says of such a request depends on its sensors. Raise
-    `Refusal` if no pool serves it, `LogError` if none can, because the log was imported."""
+    `ToolError` if no pool serves it, `LogError` if none can, because the log was imported."""
     url = log_of(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
     if not (is_served(url) or is_written(url)):
         from ...domain.ports.log import LogMissing
@@ -39,16 +48,16 @@ def _served(command: Command, arguments: Arguments) -> str:
         with suppress(LogMissing):
             open_pool_log(url, create=False).close()
         start = f"`poolbook serve{log_option(url)}`"
-        raise Refusal(f"poolbook {command.name}: the pool is not running. Start it with {start}, then repeat this.")
+        raise ToolError(f"poolbook {command.name}: the pool is not running. Start it with {start}, then repeat this.")
     return url
 
 
-def _ask(command: Command, arguments: Arguments, kind: str, name: str, **body: object) -> dict[str, Any]:
+def _ask(command: ToolSyntax, arguments: Arguments, kind: str, name: str, **body: object) -> dict[str, Any]:
     """Return the answer to a request about a machine; `NotHere` is raised if it is unknown."""
     try:
         request = {"kind": kind, "machine": name, **body}
         answer: dict[str, Any] = ask(_served(command, arguments), request)
-    except Refused as refused:
+    except RequestRefused as refused:
         if refused.code != NOT_FOUND:
             raise
         raise NotHere(f"poolbook: {refused}", tools_words(name)) from None
@@ -135,7 +144,7 @@ def reschedule(argv: Sequence[str]) -> int:
     return _tell(RESCHEDULE, argv, "Reschedule", 'Sent "Reschedule" command to local schedd', "name")
 
 
-def _tell(command: Command, argv: Sequence[str], kind: str, done: str, *given: str) -> int:
+def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done: str, *given: str) -> int:
     """Send a request, with the values of the options that are ``given``, to the machine on which the pool is served."""
     arguments = parse(command, argv)
     for word in arguments.words:

@@ -176,7 +176,7 @@ def _called(entry: Entry, words: Sequence[str], debug: bool) -> int:
 def _explained(error: Exception) -> int | None:
     """Print an error that is meant for the user and return its exit code; None for any other."""
     from ...domain.errors import PoolbookError
-    from ..condor_tools.options import Help, NotHere, Refusal, UsageError, Version, usage
+    from ..condor_tools.options import Help, NotHere, ToolError, UsageError, Version, usage
     from .common import called_tool
 
     if isinstance(error, Help):
@@ -199,7 +199,7 @@ def _explained(error: Exception) -> int | None:
         if words is not None:
             print(words, file=sys.stderr)
             return error.exit_code
-    if isinstance(error, UsageError | Refusal):
+    if isinstance(error, UsageError | ToolError):
         _say(error)
         return error.exit_code
     from ..condor_tools.tool_options import ToolEnded
@@ -209,7 +209,7 @@ def _explained(error: Exception) -> int | None:
         sys.stderr.write(error.err)
         return error.exit_code
     from ...domain.ports.log import LogMissing
-    from ..runtime.requests import Refused
+    from ..runtime.requests import RequestRefused
     from .common import DEFAULT_LOG
 
     if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
@@ -220,7 +220,7 @@ def _explained(error: Exception) -> int | None:
 
         _say(f"poolbook: {of_file(error)}")
         return 1
-    if not isinstance(error, PoolbookError | Refused):
+    if not isinstance(error, PoolbookError | RequestRefused):
         return None
     for line in getattr(error, "warnings", ()):
         print(line, file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import Final
 
 from ..condor_tools.tool_options import Tool, ToolEnded, read
 from ..runtime.commands import ask
-from ..runtime.requests import Refused
+from ..runtime.requests import RequestRefused
 from .common import pool_log
 
 _USAGE: Final = "{usage}"
@@ -32,7 +32,7 @@ def now(argv: Sequence[str]) -> int:
     url = pool_log(arguments, "Unable to locate schedd '{name}' in local pool, aborting.\n")
     try:
         ask(url, {"kind": "RunNow", "job": jobs[0], "victims": jobs[1:]})
-    except Refused as refused:
+    except RequestRefused as refused:
         rule, _, _ = str(refused).partition(": ")
         raise ToolEnded(1, f"Unable to reassign slot: {rule}.\n") from None
     return 0

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..bounded_text import read_input, read_text
-from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, width_of
 
 if TYPE_CHECKING:
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from ...replay.scenario.transcript import Transcript
     from ..simulation import PlayEvent, Simulation
 
@@ -41,9 +41,9 @@ def play(argv: Sequence[str]) -> int:
         return _played(read(text), name, dialect, log, arguments)
     except PlayError as error:
         where = f"{name}:{error.line}" if error.line else name
-        raise Refusal(f"poolbook play: {where}: {error.message}") from None
+        raise ToolError(f"poolbook play: {where}: {error.message}") from None
     except ConfigError as error:
-        raise Refusal(f"poolbook play: {error}") from None
+        raise ToolError(f"poolbook play: {error}") from None
     finally:
         log.close()
 
@@ -53,10 +53,10 @@ def _text(name: str) -> str:
         return read_input() if name == "-" else read_text(name, "strict")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
-        raise Refusal(f"poolbook play: {name} cannot be read: {why}") from None
+        raise ToolError(f"poolbook play: {name} cannot be read: {why}") from None
 
 
-def _log(arguments: Arguments) -> Log:
+def _log(arguments: Arguments) -> EventStore:
     """Return a new log: in memory unless it is to be kept."""
     from ..stores.opening import open_log
 
@@ -64,11 +64,11 @@ def _log(arguments: Arguments) -> Log:
     log = open_log(url, create=True)
     if log.head.position:
         log.close()
-        raise Refusal(f"poolbook play: the log {url} has events already; name one that is not there yet")
+        raise ToolError(f"poolbook play: the log {url} has events already; name one that is not there yet")
     return log
 
 
-def _played(scenario: Any, name: str, dialect: str, log: Log, arguments: Arguments) -> int:
+def _played(scenario: Any, name: str, dialect: str, log: EventStore, arguments: Arguments) -> int:
     from ..runtime.disk import Disk, ReadOnlyDisk
     from ..simulation import ScenarioMachines, Simulation
     from ..simulation import play as perform

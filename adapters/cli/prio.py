@@ -7,22 +7,22 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..condor_tools.job_selection import ClusterOrJob, Selection, select
+from ..condor_tools.job_selection import ClusterOrJob, JobSelector, select
 from ..condor_tools.options import Arguments, UsageError, command_table, find, last_number, parse
 from ..runtime.commands import change_jobs
-from .common import Answer, log_of
+from .common import CommandOutput, log_of
 
 COMMAND = command_table("prio")
 
 _STEP = re.compile(r"[-+]\d+", re.ASCII)
 
 
-class Request(NamedTuple):
+class PrioRequest(NamedTuple):
     """A parsed command line."""
 
     priority: int | None  #: the new priority; None if it is changed by ``step``
     step: int  #: the change
-    selection: Selection
+    selection: JobSelector
     arguments: Arguments
 
     @property
@@ -33,7 +33,7 @@ class Request(NamedTuple):
         return old + self.step if self.priority is None else self.priority
 
 
-def read(argv: Sequence[str]) -> Request:
+def read(argv: Sequence[str]) -> PrioRequest:
     """Parse a command line. Raise `UsageError` if no priority or no job is named."""
     steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_value(argv, at)]
     rest = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
@@ -43,7 +43,7 @@ def read(argv: Sequence[str]) -> Request:
     if not arguments.words and not arguments.has("a"):
         raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
     words = () if arguments.has("a") else arguments.words
-    return Request(
+    return PrioRequest(
         last_number(COMMAND, arguments, "p", least=-(2**31)),
         int(steps[-1]) if steps else 0,
         select(words, ()),
@@ -60,7 +60,7 @@ def _is_value(argv: Sequence[str], at: int) -> bool:
     return option.arity == 1
 
 
-def answer(request: Request, changed: Iterable[tuple[ClusterOrJob, int]] = ()) -> Answer:
+def answer(request: PrioRequest, changed: Iterable[tuple[ClusterOrJob, int]] = ()) -> CommandOutput:
     """Return the answer: a line for each missing job or cluster that was named, nothing for changed ones.
 
     Unlike condor_prio, which exits with 0 even then, the command has failed if one is missing.
@@ -77,7 +77,7 @@ def answer(request: Request, changed: Iterable[tuple[ClusterOrJob, int]] = ()) -
         rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in done]
         out = dumps(rows, indent=2) + "\n"
     err = "".join(f"Couldn't retrieve current priority for {wanted}.\n" for wanted in missing)
-    return Answer(out, err, int(bool(missing)))
+    return CommandOutput(out, err, int(bool(missing)))
 
 
 def prio(argv: Sequence[str]) -> int:

@@ -15,15 +15,15 @@ from ..condor_tools.job_selection import ClusterOrJob, read_job_id
 from ..condor_tools.options import Arguments, Given, Help, UsageError, command_table, find, parse
 from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of
 from ..runtime.commands import change_jobs
-from ..runtime.requests import IMMUTABLE, SECURE, Outcome, Refused
-from .common import Answer, log_of
+from ..runtime.requests import IMMUTABLE, SECURE, ActionAnswer, RequestRefused
+from .common import CommandOutput, log_of
 
 COMMAND = command_table("qedit")
 _ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 NOTHING_SET = "Transaction failed.  No attributes were set.\n"
 
 
-class Request(NamedTuple):
+class EditRequest(NamedTuple):
     """A parsed command line."""
 
     ids: tuple[ClusterOrJob, ...]
@@ -56,7 +56,7 @@ class EditError(Exception):
     """An edit that condor_qedit does not even try; the text is all that it prints."""
 
 
-def read(argv: Sequence[str]) -> Request:
+def read(argv: Sequence[str]) -> EditRequest:
     """Parse a command line. Raise `UsageError`, or `EditError` for what is wrong with the edit itself."""
     words, given, changes = _parsed(argv)
     named = {one.name for one in given}
@@ -84,7 +84,7 @@ def read(argv: Sequence[str]) -> Request:
     only_own = not (words or named & {"owner", "jobids"})
     ordered = {name: changes[name] for name in sorted(changes)}
     arguments = Arguments(tuple(given), ())
-    return Request(tuple(dict.fromkeys(ids)), tuple(constraints), ordered, only_own, "dry-run" in named, arguments)
+    return EditRequest(tuple(dict.fromkeys(ids)), tuple(constraints), ordered, only_own, "dry-run" in named, arguments)
 
 
 def _id(word: str) -> ClusterOrJob:
@@ -191,12 +191,12 @@ def qedit(argv: Sequence[str]) -> int:
     try:
         request = read(argv)
     except EditError as error:
-        return Answer("", str(error), 1).printed()
+        return CommandOutput("", str(error), 1).printed()
     try:
         outcomes = change_jobs(log_of(request.arguments, "name", "pool"), request.edit)
-    except Refused as refused:
+    except RequestRefused as refused:
         if refused.code in (IMMUTABLE, SECURE):
-            return Answer("", f"{refused}\n{NOTHING_SET}", 1).printed()
+            return CommandOutput("", f"{refused}\n{NOTHING_SET}", 1).printed()
         return failed(request, why=f"{refused}\n").printed()
     return answer(request, outcomes).printed()
 
@@ -204,7 +204,7 @@ def qedit(argv: Sequence[str]) -> int:
 # What is printed
 
 
-def answer(request: Request, outcomes: Sequence[Outcome]) -> Answer:
+def answer(request: EditRequest, outcomes: Sequence[ActionAnswer]) -> CommandOutput:
     """Return what condor_qedit prints."""
     done = [one for one in outcomes if one.result == "done"]
     count = sum(last - first + 1 for one in done for first, last in one.procs)
@@ -212,10 +212,10 @@ def answer(request: Request, outcomes: Sequence[Outcome]) -> Answer:
         return failed(request, outcomes)
     can = "Can " if request.dry else ""
     text = "".join(f'{can}Set attribute "{name}" for {count} matching jobs.\n' for name in request.changes)
-    return Answer(text, "", 0)
+    return CommandOutput(text, "", 0)
 
 
-def failed(request: Request, outcomes: Sequence[Outcome] = (), why: str = "") -> Answer:
+def failed(request: EditRequest, outcomes: Sequence[ActionAnswer] = (), why: str = "") -> CommandOutput:
     """Return what condor_qedit prints if nothing was set; ``why`` comes before it."""
     name = next(iter(request.changes))
     wrong = [one for one in outcomes if one.result != "done"]
@@ -227,10 +227,10 @@ def failed(request: Request, outcomes: Sequence[Outcome] = (), why: str = "") ->
         words = f"No jobs match the constraint: {_constraint(request)}\n"
     else:
         words = f'Failed to set attribute "{name}" by constraint: {_constraint(request)}\n'
-    return Answer("", f"{why}{words}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
+    return CommandOutput("", f"{why}{words}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
 
 
-def _constraint(request: Request) -> str:
+def _constraint(request: EditRequest) -> str:
     """Return the jobs that are meant as condor_qedit writes them."""
     parts = list(request.constraints)
     if request.ids:

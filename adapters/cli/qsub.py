@@ -35,7 +35,7 @@ _IN_FILE: Final = re.compile(r"#(?:PBS|\$) (.*)")
 _WHOLE_LIFE: Final = 3153600000  #: seconds of deferral_window, as the reference's script has it: 100 years
 
 
-class _Asked(NamedTuple):
+class _QsubRequest(NamedTuple):
     """What the words ask for: the last value of each option, and the command."""
 
     options: dict[str, str]
@@ -81,7 +81,7 @@ def qsub(argv: Sequence[str]) -> int:
 # -- words -----------------------------------------------------------------------------------------------------------
 
 
-def _read(words: Sequence[str]) -> _Asked:
+def _read(words: Sequence[str]) -> _QsubRequest:
     """Read words as ``getopt -a`` does: long options also have one dash. Raise ``ToolEnded``."""
     options, resources, staged, rest = dict[str, str](), list[str](), list[str](), list(words)
     plain = list[str]()
@@ -99,7 +99,7 @@ def _read(words: Sequence[str]) -> _Asked:
         elif name == "W":
             staged.append(value)
         options[name] = value
-    return _Asked(options, tuple(resources), tuple(staged), tuple(plain))
+    return _QsubRequest(options, tuple(resources), tuple(staged), tuple(plain))
 
 
 def _option(word: str, rest: list[str]) -> tuple[str, str]:
@@ -137,16 +137,16 @@ def _directives(path: str, form: re.Pattern[str]) -> list[str]:
     return [word for line in lines if (found := form.match(line)) for word in found[1].split()]
 
 
-def _with_script(asked: _Asked) -> _Asked:
+def _with_script(asked: _QsubRequest) -> _QsubRequest:
     """Lay over the words those of the script, which win."""
     if asked.of("b") == "y":
         return asked
     more = _read(_directives(asked.words[0], _IN_SCRIPT))
     resources, staged = (*asked.resources, *more.resources), (*asked.staged, *more.staged)
-    return _Asked({**asked.options, **more.options}, resources, staged, asked.words)
+    return _QsubRequest({**asked.options, **more.options}, resources, staged, asked.words)
 
 
-def _from_input(asked: _Asked) -> _Asked:
+def _from_input(asked: _QsubRequest) -> _QsubRequest:
     """Keep standard input as the script, in the current folder."""
     name = asked.of("N")
     number, path = tempfile.mkstemp(prefix=f"{name or 'STDIN'}_qsub.", dir=os.getcwd())
@@ -159,7 +159,7 @@ def _from_input(asked: _Asked) -> _Asked:
 # -- the submit file -------------------------------------------------------------------------------------------------
 
 
-def _description(asked: _Asked, name: str, held: Sequence[str]) -> Iterator[str]:
+def _description(asked: _QsubRequest, name: str, held: Sequence[str]) -> Iterator[str]:
     yield "universe = vanilla"
     yield "should_transfer_files = IF_NEEDED"
     shell = asked.of("S") or os.environ.get("SHELL") or "/bin/sh"
@@ -282,7 +282,7 @@ def _staging(staged: Sequence[str]) -> Iterator[str]:
             yield from ("when_to_transfer_output = ON_EXIT", f"transfer_output_files = {files}")
 
 
-def _queue(asked: _Asked, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
+def _queue(asked: _QsubRequest, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
     if not asked.of("t"):
         yield "Queue"
         return

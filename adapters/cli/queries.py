@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from ..condor_tools import formats
 from ..condor_tools import queue as queue_tool
-from ..condor_tools.job_selection import Selection
-from ..condor_tools.options import NotHere, Refusal, UsageError
+from ..condor_tools.job_selection import JobSelector
+from ..condor_tools.options import NotHere, ToolError, UsageError
 from ..condor_tools.terminal import STATES, print_painted
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
 from .common import NO_RECORD, called_tool, log_of, setting, shown
@@ -21,9 +21,9 @@ from .common import NO_RECORD, called_tool, log_of, setting, shown
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
     from ..condor_tools.batches import Census
-    from ..condor_tools.cells import Setting
-    from ..condor_tools.history import Query as HistoryQuery
-    from ..condor_tools.status import Query as StatusQuery
+    from ..condor_tools.cells import CellContext
+    from ..condor_tools.history import HistoryQuery as HistoryQuery
+    from ..condor_tools.status import StatusQuery as StatusQuery
 
 
 def _write(texts: Iterable[str]) -> int:
@@ -42,7 +42,7 @@ def queue(argv: Sequence[str]) -> int:
         if queries.imported:
             return _write(_queue_then(query, queries, here._replace(source=f"Imported: {shown(queries.url)}")))
         if query.arguments.has("at"):
-            raise Refusal(
+            raise ToolError(
                 f"poolbook q -at: {shown(queries.url)} is a pool's own log, and its queue is kept as it is now alone. "
                 f"{queue_tool.OF_THE_PAST}"
             )
@@ -60,7 +60,7 @@ def queue(argv: Sequence[str]) -> int:
         return done
 
 
-def _submitter(query: queue_tool.Query, queries: Queries) -> str:
+def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
     """Return the first submitter that -submitter names and that has jobs in the queue; `NotHere` is raised without."""
     from ...domain.state.settings import UID_DOMAIN
 
@@ -74,13 +74,13 @@ def _submitter(query: queue_tool.Query, queries: Queries) -> str:
     raise NotHere(f"poolbook q: no submitter {wanted[0]} has jobs in the queue. {hint}", NO_RECORD)
 
 
-def _queue_of_file(query: queue_tool.Query, here: Setting) -> Iterator[str]:
+def _queue_of_file(query: queue_tool.QueueQuery, here: CellContext) -> Iterator[str]:
     """Yield the jobs of a file, of all owners."""
     from ..condor_tools.history import ads_of_file
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
         option = "unmatchable" if query.arguments.has("unmatchable") else queue_tool.ANALYSES[0]
-        raise Refusal(f"poolbook q: -{option} needs the log: leave -jobads out")
+        raise ToolError(f"poolbook q: -{option} needs the log: leave -jobads out")
     given = query.arguments.last("jobads")
     assert given is not None
     (name,) = given.values
@@ -88,7 +88,7 @@ def _queue_of_file(query: queue_tool.Query, here: Setting) -> Iterator[str]:
     return queue_tool.render(ads, query._replace(everyone=True), here._replace(source=f"Jobads: {name}"))
 
 
-def _factories(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the clusters with factories: mine, or everyone's; or those that are named."""
     from ..condor_tools import factories
 
@@ -104,7 +104,7 @@ def _factories(query: queue_tool.Query, queries: Queries, here: Setting) -> Iter
     yield from factories.table(found[: query.limit], query, here)
 
 
-def _groups(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+def _groups(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the jobs that are alike, of all owners: for the negotiator, or in what is printed."""
     ads = queries.queue(query.selection._replace(constraints=())).ads
     if not query.arguments.has("autocluster"):
@@ -113,31 +113,31 @@ def _groups(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterato
     return queue_tool.render(ads, query, here, signing=lambda texts: significance.signature_of(texts)[0])
 
 
-def _queue_then(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+def _queue_then(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the queue of an imported log at an instant: of all owners, as the caller is none of them."""
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.wording import instant
     from .time_window import instant_of
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
-        raise Refusal(f"poolbook q: what {shown(queries.url)} was imported from is explained by `poolbook why JOB`")
+        raise ToolError(f"poolbook q: what {shown(queries.url)} was imported from is explained by `poolbook why JOB`")
     try:
         found = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
     except NotKnown as error:
         known = f"before {instant(error.since, here.timezone)}" if error.since else "at any instant"
-        raise Refusal(
+        raise ToolError(
             f"poolbook q: the queue of {shown(queries.url)} is unknown {known}, because {error.why}. "
             f"{queue_tool.OF_THE_PAST}"
         ) from None
     return queue_tool.render(found.ads, query._replace(everyone=True), here._replace(now=found.at // 1_000_000))
 
 
-def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
-    from ..condor_tools.batches import ClusterRow
+def _queue(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+    from ..condor_tools.batches import BatchCluster
 
     dags = (query.aggregated or query.selection.nodes) and queries.views.has_dags()
     if query.aggregated and not dags:
-        return queue_tool.render_rows((ClusterRow(*row) for row in queries.views.batches()), query, here)
+        return queue_tool.render_rows((BatchCluster(*row) for row in queries.views.batches()), query, here)
     plain = query.plain
     mine = not query.everyone and bool(here.owner)
     selection = query.selection._replace(constraints=(), ids=() if dags else query.selection.ids)
@@ -154,7 +154,7 @@ def _queue(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator
     return queue_tool.render(ads, query, here, _census(queries, here))
 
 
-def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+def _analyses(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield why jobs do not run; a cluster is read when its first job is printed."""
     if "summary" in query.analysis:
         return _summary(query, queries, here)
@@ -166,16 +166,18 @@ def _analyses(query: queue_tool.Query, queries: Queries, here: Setting) -> Itera
     )
 
 
-def _summary(query: queue_tool.Query, queries: Queries, here: Setting) -> Iterator[str]:
+def _summary(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield how many slots fit each kind of jobs, or how many jobs each slot."""
-    from ..condor_tools.analyze import Slots
+    from ..condor_tools.analyze import AnalyzedSlots
 
     significance = queries.views.significance()
-    slots = Slots(list(queries.slots(here.now, here.timezone)), lambda texts: significance.signature_of(texts)[0])
+    slots = AnalyzedSlots(
+        list(queries.slots(here.now, here.timezone)), lambda texts: significance.signature_of(texts)[0]
+    )
     return queue_tool.render(queries.queue(query.selection._replace(constraints=())).ads, query, here, slots=slots)
 
 
-def _census(queries: Queries, here: Setting) -> Census:
+def _census(queries: Queries, here: CellContext) -> Census:
     from ..condor_tools.batches import Census
 
     totals = queries.views.totals()
@@ -210,9 +212,9 @@ def status(argv: Sequence[str]) -> int:
                 every = list(ads)
                 ads = iter([ad for ad in every if len(every) == 1 or ad.eval("Name") == name])
         except NoNegotiator as error:
-            raise Refusal(f"poolbook status: {error}") from None
+            raise ToolError(f"poolbook status: {error}") from None
         except NotRecorded as error:
-            raise Refusal(
+            raise ToolError(
                 f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "
                 "`poolbook userprio` tell of the queue and its users"
             ) from None
@@ -228,7 +230,7 @@ def _shown(texts: Iterable[str], query: StatusQuery) -> int:
     return 0
 
 
-def _epochs(query: HistoryQuery, here: Setting) -> int:
+def _epochs(query: HistoryQuery, here: CellContext) -> int:
     """Print the runs of jobs. Of clusters that are named, their own events alone are read."""
     from ..condor_tools import history as history_tool
 
@@ -238,7 +240,7 @@ def _epochs(query: HistoryQuery, here: Setting) -> int:
         try:
             ads = queries.epochs(clusters, query.forwards)
         except NotRecorded as error:
-            raise Refusal(f"poolbook history: {error}: `poolbook usage -by machine` tells of runs") from None
+            raise ToolError(f"poolbook history: {error}: `poolbook usage -by machine` tells of runs") from None
         return _write(history_tool.render(ads, query, here))
 
 
@@ -248,12 +250,12 @@ def history(argv: Sequence[str]) -> int:
     query, here = history_tool.read(argv), setting()
     try:
         return _history(query, here)
-    except Refusal:
+    except ToolError:
         _write(history_tool.render((), query, here) if called_tool() else ())  # condor_history prints the heading first
         raise
 
 
-def _history(query: HistoryQuery, here: Setting) -> int:
+def _history(query: HistoryQuery, here: CellContext) -> int:
     from ..condor_tools import history as history_tool
     from ..runtime.archived_ads import Sieve
 
@@ -267,7 +269,7 @@ def _history(query: HistoryQuery, here: Setting) -> int:
         return _epochs(query, here)
     # -since is tested on every job, so the search must not be narrowed.
     whole = query.since is not None or query.scan is not None
-    selection = Selection() if whole else query.selection._replace(constraints=())
+    selection = JobSelector() if whole else query.selection._replace(constraints=())
     sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, here.context())
     useful = None if whole or not sieve.useful else sieve
     # As condor_history does, -pool alone is ignored: the history is the local schedd's.

@@ -23,7 +23,7 @@ from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines.hold_codes import hold_advice
 from ...replay.narration.unmatchable_words import no_slot
-from ...replay.outcomes import Ended, Hold, Outcomes, counts, outcomes_of
+from ...replay.outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ...replay.why.rejections import fits_none
 from ..condor_tools.layout import Column, Layout, laid_out
 from ..condor_tools.terminal import folded, print_painted, visible, width_of
@@ -311,7 +311,7 @@ def _held(one: ClusterResult) -> str:
     return f"{text} {_way_out(one.ad_of(proc), hold, one.number, len(held))}"
 
 
-def _way_out(ad: Mapping[str, str], hold: Hold, number: int, jobs: int) -> str:
+def _way_out(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> str:
     if hold.code == _SUBMITTED_HELD:
         them = "it" if jobs == 1 else "them"
         return f"You submitted {them} on hold: `poolbook release {number}` and `poolbook resume` let {them} run."

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import Arguments, Command, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewrite, width_of
 from .common import log_of, shown
 from .submit import BY_POLICY, refused_by_policy, warned_by_policy
@@ -20,7 +20,7 @@ from .submit_description import description_of, print_warnings
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load
-    from ..runtime.server import Server
+    from ..runtime.server import PoolServer
 
 RUN = command_table("run")
 RESUME = command_table("resume")
@@ -29,7 +29,9 @@ _LOADED_AHEAD = ("sqlite_utils", "poolbook.projections.projector", "poolbook.dom
 """What the first jobs need. It takes half a second to load, more on a busy machine: no request is to wait for it."""
 
 
-def open_server(command: Command, arguments: Arguments, create: bool = True, *, measured: bool = False) -> Server:
+def open_server(
+    command: ToolSyntax, arguments: Arguments, create: bool = True, *, measured: bool = False
+) -> PoolServer:
     """Become the writer of the log that the arguments name, and recover its jobs.
 
     :param create: begin a log if there is none
@@ -37,12 +39,12 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
     """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
-    from ..runtime.server import Server, Users
+    from ..runtime.server import PoolServer, ServedUsers
     from ..stores.log_paths import share_with_group, show_to_all
 
     url = log_of(arguments)
-    whose = Users.ALL if arguments.has("users") else Users.EACH
-    if whose is Users.ALL:
+    whose = ServedUsers.ALL if arguments.has("users") else ServedUsers.EACH
+    if whose is ServedUsers.ALL:
         _check_users()
     settings = {}
     for given in arguments.values("set"):
@@ -52,7 +54,7 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
         settings[name] = value
     _check_enforced(settings, arguments)
     dialect = arguments.value("dialect", DEFAULT_DIALECT)
-    server = Server(
+    server = PoolServer(
         url,
         lambda: open_pool_log(url, create=create, settings=settings, dialect=dialect),
         lost=arguments.has("lost"),
@@ -61,7 +63,7 @@ def open_server(command: Command, arguments: Arguments, create: bool = True, *, 
     try:
         if arguments.has("group"):
             share_with_group(url)
-        if whose is Users.ALL:
+        if whose is ServedUsers.ALL:
             _check_place(server.paths.base)
             show_to_all(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
@@ -81,7 +83,7 @@ def _check_place(log: Path) -> None:
 
     why = why_not_own(log) if log.exists() else ""
     if why:
-        raise Refusal(
+        raise ToolError(
             f"poolbook: {log} cannot serve all users: {why}, and so somebody else could put another log there; keep it "
             "in a folder of root's alone (-log /var/lib/poolbook/pool.db)"
         )
@@ -109,7 +111,7 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
             )
 
 
-def _warn_of_kept_settings(server: Server, settings: Mapping[str, str], dialect: str) -> None:
+def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dialect: str) -> None:
     """Warn of the settings that an existing log does not take over."""
     state = server.engine.state
     asked = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
@@ -118,7 +120,7 @@ def _warn_of_kept_settings(server: Server, settings: Mapping[str, str], dialect:
         print(f"WARNING: {given} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
 
 
-def _offer(command: Command, server: Server, arguments: Arguments, measured: bool) -> None:
+def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, measured: bool) -> None:
     """Add this machine to the pool, or replace what it offered by what is asked now."""
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
@@ -144,9 +146,9 @@ def _offer(command: Command, server: Server, arguments: Arguments, measured: boo
     try:
         point.join()
     except ConfigError as error:
-        raise Refusal(f"poolbook: {error}") from None
+        raise ToolError(f"poolbook: {error}") from None
     except SlotTypeError as error:
-        raise (UsageError(f"-slots: {error}") if static else Refusal(f"poolbook: {error}")) from None
+        raise (UsageError(f"-slots: {error}") if static else ToolError(f"poolbook: {error}")) from None
     server.point = point
 
 
@@ -173,13 +175,13 @@ def run(argv: Sequence[str]) -> int:
     description = description_of(arguments)
     server = _open_to_submit(arguments)
     try:
-        from ..runtime.requests import Terms
+        from ..runtime.requests import SubmitTerms
         from ..runtime.submission import Reading
 
         server.catch_signals()  # from the submission on, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
-        found = Reading(description).request(Terms.of(server.engine.state, number), {})
+        found = Reading(description).request(SubmitTerms.of(server.engine.state, number), {})
         print_warnings(found.warnings)
         (answer,) = server.engine.handle([found.request])
         if answer.refusal:
@@ -192,7 +194,7 @@ def run(argv: Sequence[str]) -> int:
         server.close()
 
 
-def _open_to_submit(arguments: Arguments) -> Server:
+def _open_to_submit(arguments: Arguments) -> PoolServer:
     from ...domain.ports.log import AlreadyServed
 
     try:
@@ -239,10 +241,10 @@ def serve(argv: Sequence[str]) -> int:
 # One submission to its end
 
 
-def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...]) -> int:
+def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:
     from .run_report import report
 
-    progress = Progress(server, clusters, quiet=arguments.has("quiet"))
+    progress = JobProgress(server, clusters, quiet=arguments.has("quiet"))
     while not server.stopping:
         left = _left(server, clusters)
         if not left or progress.stuck():
@@ -260,7 +262,7 @@ def _to_the_end(server: Server, arguments: Arguments, clusters: tuple[int, ...])
     return 0 if not _left(server, clusters, held=True) and not _failed(server, clusters) else 1
 
 
-def _failed(server: Server, clusters: Sequence[int]) -> bool:
+def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
     from ...domain.events import JobExited
     from ...replay.outcomes import ended
 
@@ -268,7 +270,7 @@ def _failed(server: Server, clusters: Sequence[int]) -> bool:
     return any(ended(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed")
 
 
-def _left(server: Server, clusters: Sequence[int], held: bool = False) -> int:
+def _left(server: PoolServer, clusters: Sequence[int], held: bool = False) -> int:
     """Return the number of jobs that may still run by themselves; held jobs count only with `held`."""
     state = server.engine.state
     living = sum(1 for a in state.activations.values() if a.cluster in clusters)
@@ -277,10 +279,10 @@ def _left(server: Server, clusters: Sequence[int], held: bool = False) -> int:
     return waiting + living
 
 
-class Progress:
+class JobProgress:
     """Shows progress while jobs run: a line rewritten on a terminal, or a new line for each tenth elsewhere."""
 
-    def __init__(self, server: Server, clusters: Sequence[int], quiet: bool) -> None:
+    def __init__(self, server: PoolServer, clusters: Sequence[int], quiet: bool) -> None:
         self._server, self._clusters, self._quiet = server, set(clusters), quiet
         self._terminal = is_live(sys.stderr)
         self._shown = 0.0

@@ -22,7 +22,7 @@ from ..condor_tools.tool_options import Tool, ToolEnded, read
 from .common import job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
-    from ..runtime.queries import Run
+    from ..runtime.queries import RunningProcess
 
 TOOL = Tool(
     "ssh_to_job",
@@ -78,7 +78,7 @@ def _session(scratch: str) -> Iterator[None]:
             os.rmdir(folder)
 
 
-def _running(url: str, job: tuple[int, int]) -> tuple[Run | None, bool]:
+def _running(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, bool]:
     """Return the run of a job (None: it does not run yet), and whether it waits for its user. Raise ``ToolEnded`` if it
     is not in the queue, or held."""
     ad, run = looked_up(url, job)
@@ -90,7 +90,7 @@ def _running(url: str, job: tuple[int, int]) -> tuple[Run | None, bool]:
     return run if running else None, ad.eval("InteractiveJob") is True
 
 
-def _environment(run: Run) -> dict[str, str]:
+def _environment(run: RunningProcess) -> dict[str, str]:
     """Return the environment with which the job's process was started."""
     try:
         with open(f"/proc/{run.pid}/environ", "rb") as file:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 
 from ...domain.errors import PoolbookError
-from ..condor_tools.options import Arguments, Help, NotHere, Refusal, UsageError, parse
+from ..condor_tools.options import Arguments, Help, NotHere, ToolError, UsageError, parse
 from ..runtime import commands
 from ..runtime.commands import is_served
-from ..runtime.requests import Refused, SubmitDescription, Submitted
+from ..runtime.requests import RequestRefused, SubmitDescription, Submitted
 from .common import log_of, log_option
 from .submit_description import STANDARD_INPUT, SUBMIT, description_of, heading, print_warnings
 
@@ -33,7 +33,7 @@ def submit(argv: Sequence[str]) -> int:
         if asks(arguments):
             return answered(arguments)
         done, told = queued(arguments)
-    except (PoolbookError, Refused) as error:
+    except (PoolbookError, RequestRefused) as error:
         if str(error).endswith(NOTHING_QUEUED):
             print_warnings([f"WARNING: {error}"])
             return 0
@@ -65,12 +65,12 @@ def answered(arguments: Arguments) -> int:
 
 
 def queued(arguments: Arguments) -> tuple[Submitted, str]:
-    """Queue the jobs, and return the message about them. Raise as ``commands.submit``, and `UsageError` or `Refusal` if
-    the command line is wrong."""
+    """Queue the jobs, and return the message about them. Raise as ``commands.submit``, and `UsageError` or `ToolError`
+    if the command line is wrong."""
     log_of(arguments, *OF_POOL)
     if arguments.has("interactive") and not is_served(log_of(arguments)):
         way_out = f"`poolbook serve{log_option(log_of(arguments))}` begins to run its jobs"
-        raise Refusal(f"ERROR: -interactive waits for its job to run, and nobody serves the log: {way_out}")
+        raise ToolError(f"ERROR: -interactive waits for its job to run, and nobody serves the log: {way_out}")
     description = description_of(arguments)
     verbose = _is_verbose(arguments, description)
     done = commands.submit(log_of(arguments), description, keep=verbose)
@@ -170,9 +170,9 @@ def condor_submit(argv: Sequence[str]) -> int:
         raise ToolEnded(1, words or f"\nERROR: {wrong}\n") from None
     except NotHere:
         raise
-    except Refusal as refusal:
+    except ToolError as refusal:
         raise ToolEnded(1, f"\n{refusal}\n") from None
-    except (PoolbookError, Refused) as error:
+    except (PoolbookError, RequestRefused) as error:
         begun = heading(arguments)
         if not str(error).endswith(NOTHING_QUEUED):
             raise ToolEnded(1, _failed(error), begun) from None
@@ -189,7 +189,7 @@ def _submit_as_tool(arguments: Arguments) -> int:
     return ended(arguments, done)
 
 
-def _failed(error: PoolbookError | Refused) -> str:
+def _failed(error: PoolbookError | RequestRefused) -> str:
     """Return what is written on standard error of a submission that failed."""
     said = str(error)
     if said.startswith(BY_POLICY):

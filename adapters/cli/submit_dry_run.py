@@ -12,7 +12,7 @@ from ...domain.submit.printing import sent
 from ..condor_tools.options import Arguments, Given, UsageError
 from ..runtime.commands import is_served
 from ..runtime.disk import Disk, ReadOnlyDisk
-from ..runtime.requests import Terms
+from ..runtime.requests import SubmitTerms
 from ..runtime.submission import Reading, check_files
 from .common import log_of
 from .submit_description import HEADINGS, STANDARD_INPUT, description_of, print_warnings
@@ -102,7 +102,7 @@ def _parsed(arguments: Arguments) -> Submission:
     return parsed
 
 
-def _terms(url: str, own: Mapping[str, str]) -> Terms:
+def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
     """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
     from ...domain.fold.evolve import fold
     from ...domain.ports.log import LogMissing
@@ -115,6 +115,8 @@ def _terms(url: str, own: Mapping[str, str]) -> Terms:
             state = fold(queries.log.read_stream("pool"))
             if not state.settings:
                 raise LookupError(f"{url} has no event that founded its pool")
-            return Terms.of(state, 1)
+            return SubmitTerms.of(state, 1)
     except LogMissing:
-        return Terms(1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}})
+        return SubmitTerms(
+            1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}}
+        )

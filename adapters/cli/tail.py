@@ -16,7 +16,7 @@ from .common import job_id, looked_up, pool_log
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from ..runtime.queries import Run
+    from ..runtime.queries import RunningProcess
 
 TOOL = Tool(
     "tail",
@@ -69,7 +69,9 @@ def _at_most(arguments: Arguments) -> int:
         raise TOOL.ended("Error: maxbytes ({value}) is not valid\n\n{usage}", value=value) from None
 
 
-def _files(ad: ClassAd, run: Run, streams: Sequence[str], names: Sequence[str]) -> Iterator[tuple[str, Path]]:
+def _files(
+    ad: ClassAd, run: RunningProcess, streams: Sequence[str], names: Sequence[str]
+) -> Iterator[tuple[str, Path]]:
     """Yield the files that are asked for: a job's streams, and what it will have transferred."""
     scratch = Path(run.scratch)
     listed = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []

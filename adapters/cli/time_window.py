@@ -14,7 +14,7 @@ from ...replay.narration.wording import EVER, instant
 from ..condor_tools.options import UsageError
 
 if TYPE_CHECKING:
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from ..condor_tools.options import Arguments
 
 
@@ -35,7 +35,7 @@ def here() -> tzinfo:
     return datetime.now().astimezone().tzinfo or UTC
 
 
-def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: int | None = None) -> int | None:
+def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, after: int | None = None) -> int | None:
     """Return the instant that an option names, or None if it was not given. `after`: a time of day is the first one
     from then on. Raise `UsageError` if it is no time."""
     from ...replay.forensics.imported_log import is_imported, time_span
@@ -53,7 +53,7 @@ def instant_of(command: str, arguments: Arguments, name: str, log: Log, after: i
         raise UsageError(f"poolbook {command} -{name}: {error}") from None
 
 
-def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Log) -> Window:
+def window_of(command: str, arguments: Arguments, begin: str, end: str, log: EventStore) -> Window:
     """Return the window between two options; all time if neither was given. Raise `UsageError` if one of them is no
     time, or the window ends before it begins."""
     since = instant_of(command, arguments, begin, log)

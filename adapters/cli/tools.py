@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ..condor_tools.options import Arguments, Refusal, command_table, parse
+from ..condor_tools.options import Arguments, ToolError, command_table, parse
 from .common import called, log_of, log_option
 from .main import COMMANDS, INSTEAD, PREFIX, SAME, TOOLS, UNSUPPORTED, tool_name
 
@@ -53,7 +53,7 @@ def tools_folder() -> Path:
     if not command.exists():
         command = Path(sys.argv[0]).resolve()
     if command.name != "poolbook" or not os.access(command, os.X_OK):
-        raise Refusal(f"poolbook: there is no command `poolbook` beside {sys.executable}: install Poolbook by pip")
+        raise ToolError(f"poolbook: there is no command `poolbook` beside {sys.executable}: install Poolbook by pip")
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     problems = []
     for share in (Path(sys.prefix) / "share", data):
@@ -61,7 +61,7 @@ def tools_folder() -> Path:
             return _linked(share / "poolbook" / "tools", command)
         except OSError as problem:
             problems.append(str(problem))
-    raise Refusal(f"poolbook: the folder of HTCondor's names cannot be made: {'; '.join(problems)}")
+    raise ToolError(f"poolbook: the folder of HTCondor's names cannot be made: {'; '.join(problems)}")
 
 
 def _linked(folder: Path, command: Path) -> Path:
@@ -115,17 +115,17 @@ def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
 
 
 def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
-    """Wait until the pool answers. Raise ``Refusal`` with what it says if it ends."""
+    """Wait until the pool answers. Raise ``ToolError`` with what it says if it ends."""
     from ..runtime.commands import is_served
 
     until = time.monotonic() + PATIENCE
     while not is_served(url):
         if pool.poll() is not None:
             said = _said(url).read_text(errors="replace").strip()
-            raise Refusal(said or f"poolbook: {called()} serve ended at once")
+            raise ToolError(said or f"poolbook: {called()} serve ended at once")
         if time.monotonic() > until:
             pool.terminate()
-            raise Refusal(
+            raise ToolError(
                 f"poolbook: the pool did not answer within {PATIENCE:.0f} s; what it says stands in {_said(url)}"
             )
         time.sleep(_PAUSE)
@@ -141,15 +141,15 @@ def _stop(url: str) -> int:
         with connect(place.socket, place.trusted(), timeout=PATIENCE) as connection:
             server = process_of(connection)
     except OSError:
-        raise Refusal(f"poolbook: nobody serves this log{log_option(url)}") from None
+        raise ToolError(f"poolbook: nobody serves this log{log_option(url)}") from None
     try:
         os.kill(server, signal.SIGTERM)
     except PermissionError:
-        raise Refusal(f"poolbook: process {server} serves this log, and is another user's") from None
+        raise ToolError(f"poolbook: process {server} serves this log, and is another user's") from None
     until = time.monotonic() + PATIENCE
     while is_written(url):
         if time.monotonic() > until:
-            raise Refusal(f"poolbook: process {server} was told to end, and has not within {PATIENCE:.0f} s")
+            raise ToolError(f"poolbook: process {server} was told to end, and has not within {PATIENCE:.0f} s")
         time.sleep(_PAUSE)
     return 0
 

@@ -16,7 +16,7 @@ from ..condor_tools.job_selection import chosen_jobs, select
 from ..condor_tools.options import Arguments, UsageError
 from ..condor_tools.tool_options import Tool, ToolEnded, read
 from ..runtime.commands import change_jobs
-from ..runtime.requests import Refused
+from ..runtime.requests import RequestRefused
 from ..runtime.spooled_files import fetch
 from .common import job_id, pool_log, setting
 
@@ -103,11 +103,11 @@ def moved(url: str, jobs: Mapping[tuple[int, int], ClassAd], move: Move, failed:
         texts = {name: text_in(ad, name) for name in ad}
         try:
             _set(url, job, move(folder, job, texts))
-        except (SpoolError, Refused) as error:
+        except (SpoolError, RequestRefused) as error:
             raise ToolEnded(1, f"Job {job[0]}.{job[1]}: {error}\n{failed}") from None
 
 
 def _set(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:
     for outcome in change_jobs(url, {"kind": "Edit", "selection": {"jobs": [job]}, "changes": changes}):
         if outcome.result != "done":
-            raise Refused(outcome.result)
+            raise RequestRefused(outcome.result)

@@ -13,12 +13,12 @@ from ...projections.imported_ads import BY
 from ...replay.narration.wording import EVER, instant, iso
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
-from ..condor_tools.options import Arguments, Refusal, UsageError, command_table, parse
+from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
 from ..runtime.queries import Queries
 from .common import log_of
 
 if TYPE_CHECKING:
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from ...projections.imported_ads import Spent
     from ...replay.usage.usage_sums import Sum
 
@@ -73,7 +73,7 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     runs = [run for run in found.runs if _wanted(names(run), words)]
     rows, total = sums(runs, by, *window, here())
     if words and not runs:
-        raise Refusal(f"poolbook usage: no run{window.words(here())} is of {' or '.join(arguments.words)}")
+        raise ToolError(f"poolbook usage: no run{window.words(here())} is of {' or '.join(arguments.words)}")
     order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
     if arguments.has("json"):
         told_rows = [dict(zip(by, keys, strict=True)) | row.as_dict() for keys, row in order]
@@ -100,7 +100,7 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
     return text_table((*map(str.upper, by), *_OF_RUNS), cells, right=range(len(by), len(by) + len(_OF_RUNS)))
 
 
-def _span(log: Log) -> str:
+def _span(log: EventStore) -> str:
     """The time of which a log tells, as the rest of a sentence; empty where it tells of none."""
     from ...replay.forensics.imported_log import time_span
     from .time_window import here

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.units import DAY, SECOND
 from ..bounded_text import read_text
-from ..condor_tools.cells import Setting, date, length
+from ..condor_tools.cells import CellContext, date, length
 from ..condor_tools.formats import (
     ads_form,
     attribute_list,
@@ -27,10 +27,10 @@ from ..condor_tools.job_selection import holds
 from ..condor_tools.layout import Layout, lines
 from ..condor_tools.options import (
     Arguments,
-    Command,
     Given,
     NotHere,
-    Refusal,
+    ToolError,
+    ToolSyntax,
     UsageError,
     command_table,
     parse,
@@ -39,11 +39,11 @@ from ..condor_tools.options import (
 from ..runtime.accounting_records import Record, ad_of, of_texts, rolled_up
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
 from .common import log_of, setting, shown
-from .userprio_table import DETAILS, MOST, Wanted, table
+from .userprio_table import DETAILS, MOST, UserprioLayout, table
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
-    from ..condor_tools.cells import Setting
+    from ..condor_tools.cells import CellContext
 
 
 class _Edit(NamedTuple):
@@ -82,14 +82,14 @@ EDITS: dict[str, _Edit] = {
 """The options that change something, with their requests and answers."""
 
 
-class Request(NamedTuple):
+class UserprioChange(NamedTuple):
     """A change that a command line asks for: the request without its id and its user, and the answer."""
 
     body: dict[str, Any]
     done: str
 
 
-def read_edit(command: Command, arguments: Arguments) -> Request | None:
+def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | None:
     """Return the change that a command line asks for; None: none. Raise `UsageError` if it asks for more than one, or
     for an unknown one."""
     asked = list(arguments.every(*EDITS))
@@ -109,7 +109,7 @@ def _lent() -> str:
     return ", ".join(f"-{name}" for name, edit in EDITS.items() if edit.lent)
 
 
-def _request(command: Command, given: Given, duration: Given | None) -> Request:
+def _request(command: ToolSyntax, given: Given, duration: Given | None) -> UserprioChange:
     edit = EDITS[given.name]
     if duration is not None and not edit.lent:
         raise UsageError(f"poolbook userprio: -duration goes with {_lent()}, not with {given.spelled}")
@@ -118,19 +118,19 @@ def _request(command: Command, given: Given, duration: Given | None) -> Request:
     if given.values:
         submitter(given.spelled, user)
     if edit.kind == _RESET:
-        return Request({**body, "submitters": [user] if user else []}, edit.done.format(user=user))
+        return UserprioChange({**body, "submitters": [user] if user else []}, edit.done.format(user=user))
     body["submitter"] = user
     if edit.kind == _DELETE:
-        return Request(body, edit.done.format(user=user))
+        return UserprioChange(body, edit.done.format(user=user))
     body["name"] = edit.name
     if len(given.values) == 1:
-        return Request({**body, "cancel": True}, edit.done.format(user=user))
+        return UserprioChange({**body, "cancel": True}, edit.done.format(user=user))
     value = _value(command, given, edit)
     body["value"] = float(value)
     if duration is None:
-        return Request(body, edit.done.format(user=user, value=value))
+        return UserprioChange(body, edit.done.format(user=user, value=value))
     body["duration"] = seconds = whole_number(command, duration, 1)
-    return Request(body, edit.lent.format(user=user, value=value, seconds=seconds))
+    return UserprioChange(body, edit.lent.format(user=user, value=value, seconds=seconds))
 
 
 def submitter(option: str, name: str) -> str:
@@ -144,7 +144,7 @@ def submitter(option: str, name: str) -> str:
     return name
 
 
-def _value(command: Command, given: Given, edit: _Edit) -> int | float:
+def _value(command: ToolSyntax, given: Given, edit: _Edit) -> int | float:
     if edit.whole:
         return whole_number(command, given._replace(values=given.values[1:]), edit.least)
     try:
@@ -159,11 +159,11 @@ def _value(command: Command, given: Given, edit: _Edit) -> int | float:
 COMMAND = command_table("userprio")
 
 
-class Query(NamedTuple):
+class UserprioQuery(NamedTuple):
     """A parsed command line."""
 
     arguments: Arguments
-    edit: Request | None  #: the change that it asks for, if any
+    edit: UserprioChange | None  #: the change that it asks for, if any
     holder: str  #: the submitter whose slots are to be listed; empty: none
     file: str  #: the file of the records; empty: the log
     constraints: tuple[Expression, ...]  #: the expressions that must be true for each record
@@ -176,13 +176,13 @@ class Query(NamedTuple):
         return bool(self.constraints or self.layout or self.form)
 
 
-def read(argv: Sequence[str]) -> Query:
+def read(argv: Sequence[str]) -> UserprioQuery:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     edit = read_edit(COMMAND, arguments)
     holder = arguments.last("getreslist")
     _date(arguments)
-    return Query(
+    return UserprioQuery(
         arguments,
         edit,
         "" if holder is None else submitter(holder.spelled, holder.values[0]),
@@ -209,7 +209,7 @@ def _date(arguments: Arguments) -> datetime | None:
         ) from None
 
 
-def _since(query: Query, setting: Setting) -> float | None:
+def _since(query: UserprioQuery, setting: CellContext) -> float | None:
     """Return since when a shown submitter must have used something; None: all are shown."""
     if query.arguments.words:
         return None
@@ -223,8 +223,8 @@ def _since(query: Query, setting: Setting) -> float | None:
 # -- printing ------------------------------------------------------------------------------------------------------
 
 
-def render(records: Iterable[Record], query: Query, setting: Setting) -> Iterator[str]:
-    """Yield the command's output. Raise `Refusal` if a user who was named has no record."""
+def render(records: Iterable[Record], query: UserprioQuery, setting: CellContext) -> Iterator[str]:
+    """Yield the command's output. Raise `ToolError` if a user who was named has no record."""
     found = list(records)
     if query.arguments.has("grouprollup"):
         found = rolled_up(found)
@@ -246,10 +246,10 @@ def _whole(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]
         yield from whole_ads(form, ads, names, bare=bare_json(arguments), gap="\n")
 
 
-def _wanted(query: Query, setting: Setting) -> Wanted:
+def _wanted(query: UserprioQuery, setting: CellContext) -> UserprioLayout:
     arguments = query.arguments
     details = frozenset[str]().union(*(DETAILS[given.name] for given in arguments.every(*DETAILS)))
-    return Wanted(
+    return UserprioLayout(
         details or MOST,
         arguments.chosen("hierarchical", "flat", "grouporder"),
         arguments.has("quotas", "surplus"),
@@ -258,7 +258,7 @@ def _wanted(query: Query, setting: Setting) -> Wanted:
     )
 
 
-def _asked(found: list[Record], query: Query, setting: Setting) -> list[Record]:
+def _asked(found: list[Record], query: UserprioQuery, setting: CellContext) -> list[Record]:
     words = query.arguments.words
     if words:
         named = [(str(record.get("Name", "")), record) for record in found]
@@ -282,7 +282,7 @@ def _asked(found: list[Record], query: Query, setting: Setting) -> list[Record]:
     return found
 
 
-def slot_list(slots: Sequence[tuple[str, int]], setting: Setting) -> Iterator[str]:
+def slot_list(slots: Sequence[tuple[str, int]], setting: CellContext) -> Iterator[str]:
     """Yield the output of -getreslist: a submitter's slots, each with the instant since when, in seconds."""
 
     def line(*texts: str) -> str:
@@ -327,7 +327,7 @@ def userprio(argv: Sequence[str]) -> int:
     return 0
 
 
-def _edit(query: Query, edit: Request) -> int:
+def _edit(query: UserprioQuery, edit: UserprioChange) -> int:
     from ..runtime.commands import ask
 
     whose = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
@@ -339,7 +339,7 @@ def _edit(query: Query, edit: Request) -> int:
     return 0
 
 
-def _texts(query: Query, here: Setting) -> Iterator[str]:
+def _texts(query: UserprioQuery, here: CellContext) -> Iterator[str]:
     if query.file:
         return render(read_file(query.file), query, here)
     with Queries(log_of(query.arguments, "pool")) as queries:
@@ -348,14 +348,14 @@ def _texts(query: Query, here: Setting) -> Iterator[str]:
         except LogBeginsLater as error:
             from ...replay.narration.wording import instant
 
-            raise Refusal(f"poolbook userprio -at: the log begins at {instant(error.began, here.timezone)}") from None
+            raise ToolError(f"poolbook userprio -at: the log begins at {instant(error.began, here.timezone)}") from None
         except NoNegotiator as error:
-            raise Refusal(f"poolbook userprio: {error}") from None
+            raise ToolError(f"poolbook userprio: {error}") from None
         except NotRecorded as error:
-            raise Refusal(f"poolbook userprio -getreslist: {error}") from None
+            raise ToolError(f"poolbook userprio -getreslist: {error}") from None
 
 
-def _answered(query: Query, queries: Queries, here: Setting) -> Iterator[str]:
+def _answered(query: UserprioQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     at = None
     if query.arguments.has("at"):
         from .time_window import instant_of
@@ -372,7 +372,7 @@ def _answered(query: Query, queries: Queries, here: Setting) -> Iterator[str]:
     return render(found.records, query, here if found.at is None else here._replace(now=found.at // SECOND))
 
 
-def _imported(queries: Queries, here: Setting, at: int | None) -> AccountantRecords:
+def _imported(queries: Queries, here: CellContext, at: int | None) -> AccountantRecords:
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.wording import instant
 
@@ -381,4 +381,4 @@ def _imported(queries: Queries, here: Setting, at: int | None) -> AccountantReco
     except NotKnown as error:
         known = f"from {instant(error.since, here.timezone)} on" if error.since else "at no instant"
         name = shown(queries.url)
-        raise Refusal(f"poolbook userprio: what {name} was imported from tells of priorities {known}") from None
+        raise ToolError(f"poolbook userprio: what {name} was imported from tells of priorities {known}") from None

@@ -43,7 +43,7 @@ _ENDLESS = 3.40282001e38
 _FAR = 3.4028234663852886e38
 
 
-class Wanted(NamedTuple):
+class UserprioLayout(NamedTuple):
     """The columns and lines of a table."""
 
     details: frozenset[str] = MOST
@@ -172,7 +172,7 @@ class _Plan(NamedTuple):
     all_groups: bool
 
 
-def table(records: Sequence[Record], wanted: Wanted, zone: tzinfo) -> Iterator[str]:
+def table(records: Sequence[Record], wanted: UserprioLayout, zone: tzinfo) -> Iterator[str]:
     told = [(at, record) for at, record in enumerate(records, 1) if "Name" in record and "Priority" in record]
     read = [_line(at, record) for at, record in told]
     if not read:
@@ -209,7 +209,7 @@ def _name_headings(plan: _Plan) -> tuple[str, str]:
     return "", "Group Name" if plan.hide_users else "User Name"
 
 
-def _plan(read: Sequence[_Line], wanted: Wanted, updated: float, zone: tzinfo) -> _Plan:
+def _plan(read: Sequence[_Line], wanted: UserprioLayout, updated: float, zone: tzinfo) -> _Plan:
     since = _NEVER if wanted.since is None else wanted.since
     nested = wanted.layout in ("hierarchical", "")
     hide_groups = False

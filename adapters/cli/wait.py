@@ -18,7 +18,7 @@ from ..condor_tools.job_log_entries import (
     UnreadableEntry,
     follow,
 )
-from ..condor_tools.options import Arguments, Help, Refusal, UsageError, command_table, last_number, parse
+from ..condor_tools.options import Arguments, Help, ToolError, UsageError, command_table, last_number, parse
 from .common import called_tool
 
 COMMAND = command_table("wait")
@@ -44,11 +44,11 @@ def wait(argv: Sequence[str]) -> int:
         log = os.open(path, os.O_RDONLY)
     except OSError as error:
         own = "" if called_tool() or not re.fullmatch(r"\d+(\.\d+)?", path, re.ASCII) else _NO_LOG.format(job=path)
-        raise Refusal(f"Couldn't open {path}: {error.strerror}{own}") from None
+        raise ToolError(f"Couldn't open {path}: {error.strerror}{own}") from None
     try:
         return _follow(log, waiting, arguments, stays, deadline)
     except UnreadableEntry as problem:
-        raise Refusal(f"poolbook wait: {path} has something that is no entry of a job event log: {problem}") from None
+        raise ToolError(f"poolbook wait: {path} has something that is no entry of a job event log: {problem}") from None
     finally:
         os.close(log)
 
@@ -64,21 +64,21 @@ def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
         return words[0], ()
     number = re.match(r"\d+(?:\.\d+){0,2}", words[1], re.ASCII)
     if number is None:
-        raise Refusal(f"Couldn't understand job number: {words[1]}")
+        raise ToolError(f"Couldn't understand job number: {words[1]}")
     return words[0], tuple(map(int, number[0].split(".")))
 
 
-def _waiting(arguments: Arguments, only: tuple[int, ...], jobs: int | None) -> Waiting:
+def _waiting(arguments: Arguments, only: tuple[int, ...], jobs: int | None) -> AwaitedJobs:
     event = arguments.last("event-id")
     if event is None:
-        return Waiting(only, jobs)
+        return AwaitedJobs(only, jobs)
     try:
-        return Waiting(only, jobs, int(event.values[0]), int(event.qualifier or 1))
+        return AwaitedJobs(only, jobs, int(event.values[0]), int(event.qualifier or 1))
     except ValueError:
         raise UsageError(f"{event.spelled} {event.values[0]}: write an event's number, as in -event-id 12") from None
 
 
-def _follow(log: int, waiting: Waiting, arguments: Arguments, stays: bool, deadline: float | None) -> int:
+def _follow(log: int, waiting: AwaitedJobs, arguments: Arguments, stays: bool, deadline: float | None) -> int:
     shows_status = arguments.has("status", "debug")
     at_end = False
     for entries in follow(lambda: os.read(log, _CHUNK)):
@@ -114,7 +114,7 @@ def _ended(words: str, code: int = 0) -> int:
 _HOST: Final = re.compile(r"Job executing on host: (.*)")
 
 
-class Waiting:
+class AwaitedJobs:
     """What was seen of the jobs that are waited for.
 
     :param only: cluster, proc and subproc of the jobs, as many of them as are given

@@ -63,7 +63,7 @@ class Watched(NamedTuple):
         return not any(state in ACTIVE for state in self.states.values())
 
 
-class Row(NamedTuple):
+class WatchRow(NamedTuple):
     """A line of the table: its name, its jobs by state, all of them, and the ids of those in the queue."""
 
     name: str
@@ -72,14 +72,14 @@ class Row(NamedTuple):
     ids: str
 
 
-def rows(groups: Mapping[str, Sequence[Watched]]) -> list[Row]:
+def rows(groups: Mapping[str, Sequence[Watched]]) -> list[WatchRow]:
     """Return the lines of groups of clusters: those with jobs in the queue first, each kind by its first cluster."""
     first = {name: min(one.cluster for one in clusters) for name, clusters in groups.items()}
     names = sorted(groups, key=lambda name: (all(one.done for one in groups[name]), first[name]))
     return [_row(name, groups[name]) for name in names]
 
 
-def _row(name: str, clusters: Iterable[Watched]) -> Row:
+def _row(name: str, clusters: Iterable[Watched]) -> WatchRow:
     counts = dict.fromkeys(STATES, 0)
     ids, total = list[tuple[int, int]](), 0
     for one in clusters:
@@ -89,10 +89,10 @@ def _row(name: str, clusters: Iterable[Watched]) -> Row:
             if state in ACTIVE:
                 ids.append((one.cluster, proc))
     told = [f"{cluster}.{proc}" for cluster, proc in sorted(ids)]
-    return Row(name, counts, total, ", ".join(told) if len(told) < 3 else f"{told[0]} ... {told[-1]}")
+    return WatchRow(name, counts, total, ", ".join(told) if len(told) < 3 else f"{told[0]} ... {told[-1]}")
 
 
-def table(heading: str, found: Sequence[Row], columns: int, bars: bool) -> Iterator[str]:
+def table(heading: str, found: Sequence[WatchRow], columns: int, bars: bool) -> Iterator[str]:
     """Yield the lines of the table, cut or filled with bars to so many columns."""
     shown = [state for state in STATES if state in _ALWAYS or any(row.counts[state] for row in found)]
     heads = [heading, *shown, "TOTAL", "JOB_IDS"]
@@ -123,7 +123,7 @@ def bar(counts: Mapping[str, int], total: int, width: int) -> str:
     return f"[{''.join(sign * part for (_, sign), part in zip(_BAR, parts, strict=True))}]"
 
 
-def added(found: Iterable[Row]) -> tuple[dict[str, int], int]:
+def added(found: Iterable[WatchRow]) -> tuple[dict[str, int], int]:
     """Return the jobs of all lines by state, and their number."""
     counts, total = dict.fromkeys(STATES, 0), 0
     for row in found:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from ...domain.events import AdsKept, DaemonReported, Event, SourceEvent, SourceRefused
-from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, Group, KeptAd, grouped, pack, plain
+from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, AdGroup, KeptAd, grouped, pack, plain
 from ...domain.imported.record_sources import LEAST_AD
 from .reader import SourceFile, State, is_private, without_secrets
 
@@ -255,7 +255,7 @@ class AdsReader:
         place = self._source.place(ads[0].line)
         self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed, index))
 
-    def _sound(self, ads: list[KeptAd], groups: list[Group]) -> list[KeptAd]:
+    def _sound(self, ads: list[KeptAd], groups: list[AdGroup]) -> list[KeptAd]:
         """Return the ads without private attributes; refuse those with an invalid line or an attribute twice."""
         kept = dict(enumerate(ads))
         for group in filter(_odd, groups):
@@ -280,7 +280,7 @@ class AdsReader:
         self._events.append(self._source.refused(line, words, text))
 
 
-def _odd(group: Group) -> bool:
+def _odd(group: AdGroup) -> bool:
     return _odd_names(group.prefixes[: group.own])
 
 
@@ -306,7 +306,7 @@ def _head(mark: str) -> dict[str, str]:
     return head
 
 
-def _latest(groups: list[Group], names: tuple[str, ...]) -> int:
+def _latest(groups: list[AdGroup], names: tuple[str, ...]) -> int:
     """Return the latest instant (microseconds) that the attributes state, or 0."""
     values = [value for group in groups for name in names for value in set(group.said(name))]
     return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000

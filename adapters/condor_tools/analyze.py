@@ -20,7 +20,7 @@ from .cells import (
     RUNNING,
     SUSPENDED,
     TRANSFERRING_OUTPUT,
-    Setting,
+    CellContext,
     flag,
     hold_reason,
     job_id,
@@ -40,7 +40,7 @@ _UNITS = {"requestmemory": " (mb)", "requestdisk": " (kb)", "imagesize": " (kb)"
 _STEP = 7
 
 
-class Step(NamedTuple):
+class AnalysisStep(NamedTuple):
     """A part of an expression: its text, with other steps in brackets, and the text by which a cycle knows it (only for
     one of the conditions that must all be true)."""
 
@@ -48,7 +48,7 @@ class Step(NamedTuple):
     condition: str
 
 
-def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: Setting) -> Iterator[str]:
+def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, setting: CellContext) -> Iterator[str]:
     """Yield the analysis of one job.
 
     :param judge: returns the log's record of a job, by cluster and process
@@ -101,12 +101,12 @@ def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
     return "\n".join([*lines, line])
 
 
-def steps(requirements: Expression) -> list[Step]:
+def steps(requirements: Expression) -> list[AnalysisStep]:
     """Return the conditions of an expression, and their combinations by && and ||, in the order of evaluation."""
     from ...domain.classad import unparse
     from ...domain.classad.tree import Binary, Parentheses
 
-    found: list[Step] = []
+    found: list[AnalysisStep] = []
     numbers: list[int] = []
     pending: list[tuple[Expression, bool, bool]] = [(requirements, False, True)]
     while pending:
@@ -115,10 +115,10 @@ def steps(requirements: Expression) -> list[Step]:
             node = node.inner
         if not isinstance(node, Binary) or node.op not in ("&&", "||"):
             words = unparse(node)
-            found.append(Step(words, words if needed else ""))
+            found.append(AnalysisStep(words, words if needed else ""))
         elif parts_done:
             right, left = numbers.pop(), numbers.pop()
-            found.append(Step(f"[{left}] {node.op} [{right}]", unparse(node) if needed else ""))
+            found.append(AnalysisStep(f"[{left}] {node.op} [{right}]", unparse(node) if needed else ""))
         else:
             both = needed and node.op == "&&"
             pending += [(node, True, needed and not both), (node.right, False, both), (node.left, False, both)]
@@ -127,7 +127,7 @@ def steps(requirements: Expression) -> list[Step]:
     return found
 
 
-def _expression(ad: ClassAd, requirements: Expression, found: list[Step], name: str) -> Iterator[str]:
+def _expression(ad: ClassAd, requirements: Expression, found: list[AnalysisStep], name: str) -> Iterator[str]:
     from ...domain.classad import unparse
 
     yield f"The Requirements expression for job {name} is\n\n{wrapped(unparse(requirements))}\n\n"
@@ -162,7 +162,7 @@ def _own(ad: ClassAd, requirements: Expression) -> list[str]:
 # The cycle's findings
 
 
-def _conditions(refusal: Unmatched, found: list[Step], name: str) -> Iterator[str]:
+def _conditions(refusal: Unmatched, found: list[AnalysisStep], name: str) -> Iterator[str]:
     from ...replay.narration.evidence import bare
 
     yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
@@ -210,7 +210,7 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
         yield f"\n{name}:  Job has not yet been considered by the matchmaker.\n\n"
 
 
-def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
+def _last(judged: Judged, waits: bool, setting: CellContext) -> Iterator[str]:
     """Yield when the job was last matched and rejected. A rejection after its match is its autocluster's, unless the
     job is idle."""
     from ...domain.negotiator.told_reasons import rejection_reason
@@ -228,7 +228,7 @@ def _last(judged: Judged, waits: bool, setting: Setting) -> Iterator[str]:
             yield f"Now {judged.now}.\n"
 
 
-def _moment(at: int, setting: Setting) -> str:
+def _moment(at: int, setting: CellContext) -> str:
     when = datetime.fromtimestamp(at // 1_000_000, setting.timezone)
     return f"{when:%a %b} {when.day:2d} {when:%H:%M:%S %Y}"
 
@@ -247,7 +247,7 @@ _OF_SLOTS = (
 )
 
 
-class Slots(NamedTuple):
+class AnalyzedSlots(NamedTuple):
     """The slots that jobs are matched with."""
 
     ads: Sequence[ClassAd]
@@ -269,7 +269,7 @@ def asked(arguments: Arguments, names: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def of_jobs(jobs: Iterable[ClassAd], slots: Slots, setting: Setting) -> Iterator[str]:
+def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext) -> Iterator[str]:
     """Yield a line for each kind of jobs: how many slots it accepts, how many of these refuse it, run it, or are
     free for it."""
     here = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
@@ -296,7 +296,7 @@ def of_jobs(jobs: Iterable[ClassAd], slots: Slots, setting: Setting) -> Iterator
         )
 
 
-def of_slots(jobs: Iterable[ClassAd], slots: Slots, setting: Setting) -> Iterator[str]:
+def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, setting: CellContext) -> Iterator[str]:
     """Yield a line for each slot: how many jobs it accepts, how many accept it, and how many of all do both."""
     kinds = _kinds(jobs, slots.signing)
     total = sum(map(len, kinds))
@@ -321,7 +321,7 @@ def _kinds(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
     return sorted(grouped(jobs, signing).values(), key=lambda own: int(number(own[0], "AutoClusterId") or 0))
 
 
-def _matching(setting: Setting) -> Callable[[ClassAd, ClassAd], bool]:
+def _matching(setting: CellContext) -> Callable[[ClassAd, ClassAd], bool]:
     from ...domain.classad.match import requirements_met
 
     context = setting.context()

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .cells import HELD, Setting, job_id, number, shown
+from .cells import HELD, CellContext, job_id, number, shown
 from .formats import attribute_list, bare_json, old_lines, whole_ads
-from .job_selection import Selection, chosen_jobs
+from .job_selection import JobSelector, chosen_jobs
 from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, UsageError
 from .print_format import own_table
@@ -32,15 +32,15 @@ _SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "Request
 """What counts of a job that does not say it (AutoClusterAttrs, as a schedd has it) where nobody says it of all."""
 
 
-class Query(Protocol):
-    """What is read here of a ``queue.Query``."""
+class AutoclusterQuery(Protocol):
+    """What is read here of a ``queue.QueueQuery``."""
 
     @property
     def arguments(self) -> Arguments: ...
     @property
     def view(self) -> str: ...
     @property
-    def selection(self) -> Selection: ...
+    def selection(self) -> JobSelector: ...
     @property
     def limit(self) -> int | None: ...
     @property
@@ -49,7 +49,9 @@ class Query(Protocol):
     def more(self) -> tuple[Column, ...]: ...
 
 
-def table(jobs: Iterable[ClassAd], query: Query, setting: Setting, signing: Signing | None = None) -> Iterator[str]:
+def table(
+    jobs: Iterable[ClassAd], query: AutoclusterQuery, setting: CellContext, signing: Signing | None = None
+) -> Iterator[str]:
     """Yield the jobs that are alike, as a query prints them.
 
     :param signing: what counts for the negotiator; None: what the jobs' own ads say of it
@@ -64,11 +66,11 @@ def table(jobs: Iterable[ClassAd], query: Query, setting: Setting, signing: Sign
         yield from lines(Layout(with_appended(columns, query.more), trimmed=True), found, setting)
 
 
-def _asked(jobs: Iterable[ClassAd], query: Query, signing: Signing, setting: Setting) -> list[ClassAd]:
+def _asked(jobs: Iterable[ClassAd], query: AutoclusterQuery, signing: Signing, setting: CellContext) -> list[ClassAd]:
     if query.arguments.has("autocluster"):  # a constraint is about the groups
         named = query.selection._replace(constraints=())
         found = alike(filter(_negotiated, chosen_jobs(named, jobs, setting)), signing, "AutoClusterId")
-        wanted, context = Selection(constraints=query.selection.constraints), setting.context()
+        wanted, context = JobSelector(constraints=query.selection.constraints), setting.context()
         return [ad for ad in found if wanted.has(ad, context)]
     sources = [source for given in query.arguments.every("af", "autoformat") for source in given.values]
     sources += [given.values[1] for given in query.arguments.every("format")]
@@ -123,7 +125,7 @@ def _ids(jobs: Sequence[ClassAd]) -> str:
     return first if len(jobs) == 1 else f"{first} ... {last}" if len(jobs) > 2 else f"{first} {last}"
 
 
-def hold_code_table(jobs: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
+def hold_code_table(jobs: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
     """Yield the heading and a line for each code and subcode."""
     from ...domain.classad import ClassAd
 

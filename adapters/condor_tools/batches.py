@@ -10,7 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import COMPLETED, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, Setting, date, number, text
+from .cells import (
+    COMPLETED,
+    HELD,
+    IDLE,
+    REMOVED,
+    RUNNING,
+    SUSPENDED,
+    TRANSFERRING_OUTPUT,
+    CellContext,
+    date,
+    number,
+    text,
+)
 from .job_selection import SCHEDULER, dag_of, node_of, owner_or_node
 from .layout import Column, Layout, laid_out
 
@@ -21,7 +33,7 @@ Counts = Mapping[int, int]
 """The number of jobs by JobStatus."""
 
 
-class ClusterRow(NamedTuple):
+class BatchCluster(NamedTuple):
     """A cluster, as the batch table needs it."""
 
     owner: str
@@ -49,10 +61,10 @@ class ClusterRow(NamedTuple):
         return None if made is None or self.submitted is None else made - self.jobs
 
 
-def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[ClusterRow]:
+def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster]:
     """Return the rows of job ads, which must be in the order of their ids; with `dag`, nodes have the names of nodes
     for owners."""
-    rows: dict[int, ClusterRow] = {}
+    rows: dict[int, BatchCluster] = {}
     for ad in ads:
         cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
         before = rows.get(cluster)
@@ -66,7 +78,7 @@ def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[ClusterRow]:
                 submitted = submitted if nodes is None else nodes
             elif batch is None and (node := node_of(ad)) is not None:
                 batch = f"NODE: {node}"
-            rows[cluster] = ClusterRow(
+            rows[cluster] = BatchCluster(
                 text(ad, "Owner") or "",
                 batch,
                 cluster,
@@ -87,7 +99,7 @@ def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[ClusterRow]:
     return list(rows.values())
 
 
-class Batch(NamedTuple):
+class BatchRow(NamedTuple):
     """A line of the table. For a count of 0 it shows ``_``."""
 
     owner: str
@@ -101,14 +113,14 @@ class Batch(NamedTuple):
     ids: str
 
 
-def batches(rows: Iterable[ClusterRow], partial: bool = False) -> list[Batch]:
+def batches(rows: Iterable[BatchCluster], partial: bool = False) -> list[BatchRow]:
     """Return the batches of clusters, by the lowest job of each.
 
     :param partial: whether jobs of the clusters were left out, so that missing ones are not done
     """
     named: dict[tuple[str, str], int] = {}
     leaders: dict[int, int] = {}
-    gathered: dict[int, list[ClusterRow]] = {}
+    gathered: dict[int, list[BatchCluster]] = {}
     for row in sorted(rows, key=lambda row: row.cluster):
         leader = row.cluster
         if row.dag is not None:  # a node is in its DAG's batch, or in its own where the DAG is not shown
@@ -121,7 +133,7 @@ def batches(rows: Iterable[ClusterRow], partial: bool = False) -> list[Batch]:
     return [_batch(clusters, partial) for clusters in gathered.values()]
 
 
-def _batch(clusters: list[ClusterRow], partial: bool) -> Batch:
+def _batch(clusters: list[BatchCluster], partial: bool) -> BatchRow:
     # Jobs of the scheduler universe stand for their nodes: they count neither as jobs nor in the ids.
     jobs = [row for row in clusters if row.nodes_done is None]
     alone = [row for row in jobs if row.dag is None]
@@ -138,7 +150,7 @@ def _batch(clusters: list[ClusterRow], partial: bool) -> Batch:
         ids += f" ... {jobs[-1].cluster}.{jobs[-1].highest}"
     elif jobs and jobs[0].lowest != jobs[0].highest:
         ids += f"-{jobs[0].highest}"
-    return Batch(
+    return BatchRow(
         first.node or first.owner,
         f"ID: {first.cluster}" if first.batch is None else first.batch,
         first.qdate,
@@ -151,7 +163,7 @@ def _batch(clusters: list[ClusterRow], partial: bool) -> Batch:
     )
 
 
-def batch_table(rows: Iterable[ClusterRow], setting: Setting, *, partial: bool = False) -> Iterator[str]:
+def batch_table(rows: Iterable[BatchCluster], setting: CellContext, *, partial: bool = False) -> Iterator[str]:
     """Yield the heading and a line for each batch.
 
     The column HOLD appears only if a job is held, or if there is no batch at all.
@@ -189,7 +201,7 @@ def batch_table(rows: Iterable[ClusterRow], setting: Setting, *, partial: bool =
     yield from laid_out(Layout(columns, trimmed=True, limit=setting.longest), texts)
 
 
-def _name_widths(listed: list[Batch], width: int | None) -> tuple[int, int]:
+def _name_widths(listed: list[BatchRow], width: int | None) -> tuple[int, int]:
     """Return the widths of the owner's and the batch's names, as condor_q chooses them; less on a narrow terminal."""
     if not listed:
         return 5, 12

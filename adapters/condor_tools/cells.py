@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context, Expression
 
 
-class Setting(NamedTuple):
+class CellContext(NamedTuple):
     """What a command knows beyond its ads."""
 
     now: int  #: the time, in seconds since the epoch
@@ -41,7 +41,7 @@ class Setting(NamedTuple):
         return Context(now=self.now, timezone=self.timezone, seed=self.now)
 
 
-Cell = Callable[["ClassAd", Setting], str | None]
+Cell = Callable[["ClassAd", CellContext], str | None]
 """Returns a column's text for an ad; None if the ad has no value for it."""
 
 # -- values --------------------------------------------------------------------------------------------------------
@@ -178,12 +178,12 @@ STATUS_LETTERS = " IRXCH>SFBP"
 UNIVERSES = {1: "Standard", 5: "Vanilla", 7: "Scheduler", 8: "MPI", 9: "Grid", 10: "Java", 11: "Parallel", 12: "Local"}
 
 
-def job_id(ad: ClassAd, _: Setting | None = None) -> str | None:
+def job_id(ad: ClassAd, _: CellContext | None = None) -> str | None:
     cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
     return None if cluster is None else f"{cluster}.{-1 if proc is None else proc}"
 
 
-def job_status(ad: ClassAd, _: Setting) -> str | None:
+def job_status(ad: ClassAd, _: CellContext) -> str | None:
     """Return the state's letter, or the file transfer's: ``<`` in, ``>`` out, ``q`` waiting."""
     status = number(ad, "JobStatus")
     if status is None:
@@ -205,13 +205,13 @@ def memory(ad: ClassAd) -> float | None:
     return None if image is None else image / 1024
 
 
-def memory_usage(ad: ClassAd, _: Setting) -> str | None:
+def memory_usage(ad: ClassAd, _: CellContext) -> str | None:
     """Return the job's memory as the column SIZE shows it."""
     used = memory(ad)
     return None if used is None else f"{used:.1f}"
 
 
-def description(ad: ClassAd, _: Setting) -> str | None:
+def description(ad: ClassAd, _: CellContext) -> str | None:
     """Return the job's description in brackets, else the program's last name and its arguments."""
     program = text(ad, "Cmd")
     if program is None:
@@ -225,7 +225,7 @@ def description(ad: ClassAd, _: Setting) -> str | None:
     return program.rpartition("/")[2] + (f" {arguments}" if arguments else "")
 
 
-def wall_time(ad: ClassAd, setting: Setting, current: bool = False) -> float | None:
+def wall_time(ad: ClassAd, setting: CellContext, current: bool = False) -> float | None:
     """Return the job's run time in seconds: its finished runs and the present one, or the ``current`` one alone. The
     current run of a job that does not run is its last one. (Manual: condor_q, -currentrun.)"""
     if number(ad, "RemoteUserCpu") is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...domain.state.job_ad import quoted
-from .cells import HELD, IDLE, RUNNING, Setting
+from .cells import HELD, IDLE, RUNNING, CellContext
 from .formats import attribute_list, bare_json, whole_ads
 from .layout import Layout, lines, with_appended
 from .print_format import own_table
@@ -15,7 +15,7 @@ from .print_format import own_table
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ...projections.views import FactoryRow
-    from .queue import Query
+    from .queue import QueueQuery
 
 _MODES = {"Paused": 1, "Removed": 3}
 _ALL_MADE = 2
@@ -43,7 +43,7 @@ def ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
     return found
 
 
-def table(found: Sequence[ClassAd], query: Query, here: Setting) -> Iterator[str]:
+def table(found: Sequence[ClassAd], query: QueueQuery, here: CellContext) -> Iterator[str]:
     """Yield the clusters as a query prints them: as whole ads, by -af, or in a table of theirs."""
     if query.view in ("long", "json", "jsonl", "xml"):
         yield from whole_ads(query.view, found, attribute_list(query.arguments), bare=bare_json(query.arguments))

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_text import read_input, read_text
-from .cells import Setting
+from .cells import CellContext
 from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
-from .job_selection import Selection, holds, read_job_id, select
+from .job_selection import JobSelector, holds, read_job_id, select
 from .layout import Layout, lines
-from .options import Arguments, Refusal, UsageError, command_table, last_number, line_width, parse
+from .options import Arguments, ToolError, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 COMMAND = command_table("history")
 
 
-class Query(NamedTuple):
+class HistoryQuery(NamedTuple):
     """A parsed command line."""
 
     arguments: Arguments
-    selection: Selection
+    selection: JobSelector
     since: Expression | None  #: stop at the first job for which this is true
     limit: int | None  #: the most jobs that are printed, ``scan`` the most that are read
     scan: int | None
@@ -37,7 +37,7 @@ class Query(NamedTuple):
         return self.arguments.chosen("backwards", "forwards", "nobackwards") not in ("", "backwards")
 
 
-def read(argv: Sequence[str]) -> Query:
+def read(argv: Sequence[str]) -> HistoryQuery:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     since = arguments.last("since")
@@ -49,7 +49,7 @@ def read(argv: Sequence[str]) -> Query:
     selection = select(arguments.words, arguments.values("constraint"))
     if form is not None and form.where is not None:
         selection = selection._replace(constraints=(*selection.constraints, form.where))
-    return Query(
+    return HistoryQuery(
         arguments,
         selection,
         _stop(arguments),
@@ -82,7 +82,7 @@ def _stop(arguments: Arguments) -> Expression | None:
     return parsed(given.spelled, f"ClusterId == {wanted.cluster}{of_proc}")
 
 
-def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+def render(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) -> Iterator[str]:
     """Yield the command's output.
 
     :param ads: the jobs that have left the queue, the last one first, or with ``query.forwards`` the first one. They
@@ -101,7 +101,7 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
         yield from lines(table._replace(streamed=True, limit=fitted.longest), jobs, setting)
 
 
-def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[ClassAd]:
+def _asked(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) -> Iterator[ClassAd]:
     context = setting.context()
     printed = 0
     for seen, ad in enumerate(ads):
@@ -124,7 +124,7 @@ def ads_of_file(option: str, name: str, form: str | None, missing: str) -> list[
     :param option: the option that names it, for messages
     :param form: the file's form, as the option's text after the colon names it; None and auto: its beginning tells
     :param missing: what is said if it cannot be read
-    :raises Refusal: it cannot be read
+    :raises ToolError: it cannot be read
     :raises UsageError: it has another form than that, or this is none
     """
     form = form or "auto"
@@ -133,7 +133,7 @@ def ads_of_file(option: str, name: str, form: str | None, missing: str) -> list[
     try:
         text = read_input() if name == "-" else read_text(name)
     except OSError:
-        raise Refusal(missing) from None
+        raise ToolError(missing) from None
     from ...domain.classad import ClassAdSyntaxError
 
     try:

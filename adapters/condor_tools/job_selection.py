@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import Setting, number, text
+from .cells import CellContext, number, text
 from .formats import parsed
 from .layout import Column
 from .options import UsageError
@@ -83,7 +83,7 @@ def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[li
         place(job)
     room = 17 if width is None else min(max(map(len, ordered.values()), default=0), width - 63)
 
-    def name(ad: ClassAd, _: Setting) -> str:
+    def name(ad: ClassAd, _: CellContext) -> str:
         return ordered[id_of(ad)]
 
     return [by_id[job] for job in ordered], column._replace(value=name, width=-max(17, room), cut=True)
@@ -116,7 +116,7 @@ def read_job_id(word: str) -> ClusterOrJob | None:
     return ClusterOrJob(int(cluster), None if proc is None else int(proc))
 
 
-class Selection(NamedTuple):
+class JobSelector(NamedTuple):
     """Jobs by id or owner, and the constraints on each. A job belongs to it if it has one of the ids or owners and
     every constraint is true for it."""
 
@@ -172,13 +172,13 @@ def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
     return isinstance(value, bool | int | float) and value != 0
 
 
-def select(words: Iterable[str], constraints: Iterable[str]) -> Selection:
+def select(words: Iterable[str], constraints: Iterable[str]) -> JobSelector:
     """Return the selection of words (ids and owners) and the values of -constraint options. Raise `UsageError` if a
     word is no id and no name, or a constraint is no expression."""
     meant = [(word, read_job_id(word)) for word in words]
     ids = tuple(wanted for _, wanted in meant if wanted is not None)
     owners = tuple(word for word, wanted in meant if wanted is None)
-    return Selection(ids, owners, tuple(parsed("-constraint", constraint) for constraint in constraints))
+    return JobSelector(ids, owners, tuple(parsed("-constraint", constraint) for constraint in constraints))
 
 
 def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
@@ -186,7 +186,7 @@ def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
     return sorted(ads, key=id_of)
 
 
-def chosen_jobs(selection: Selection, ads: Iterable[ClassAd], setting: Setting) -> list[ClassAd]:
+def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], setting: CellContext) -> list[ClassAd]:
     """Return the jobs of a selection, by cluster and proc."""
     context = setting.context()
     return in_order([ad for ad in ads if selection.everything or selection.has(ad, context)])

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import Cell, Setting, date, evaluate, length, shown
+from .cells import Cell, CellContext, date, evaluate, length, shown
 from .terminal import visible
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _UNMEASURED = frozenset({"undefined", "error", "true", "false"})
 """Values that widen their column as they are printed, and leave the heading as narrow as it is."""
 
 
-def lines(layout: Layout, ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
+def lines(layout: Layout, ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
     """Yield the heading and a line (or what the layout makes of it) for each ad."""
     context = setting.context()
 

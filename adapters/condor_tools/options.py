@@ -33,13 +33,13 @@ class UsageError(Exception):
         self.command = command
 
 
-class Refusal(Exception):
+class ToolError(Exception):
     """A well-formed request that cannot be met. The command ends with ``exit_code``."""
 
     exit_code = 1
 
 
-class NotHere(Refusal):
+class NotHere(ToolError):
     """A name that is not of this pool. ``of_tool`` is what HTCondor's tools print of it, which put their own names in
     place of ``{tool}``."""
 
@@ -53,7 +53,7 @@ class Help(Exception):
 
     exit_code = 0
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: ToolSyntax) -> None:
         self.command = command
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Option(NamedTuple):
         return MANY if self.values.endswith("...") else len(self.values.split())
 
 
-class Command(NamedTuple):
+class ToolSyntax(NamedTuple):
     """A command's name, usage, purpose, options and examples."""
 
     name: str
@@ -163,11 +163,11 @@ with these."""
 _REFUSED = "not supported: "
 
 
-def command_table(name: str) -> Command:
+def command_table(name: str) -> ToolSyntax:
     """Return the table of a command, from its data file. ``commands/shared.txt`` tells how these are written."""
     parts = sections(name)
     (call, purpose), *_ = parts.items()
-    return Command(
+    return ToolSyntax(
         name,
         call.removeprefix(f"poolbook {name} "),
         "\n".join(purpose),
@@ -198,7 +198,7 @@ def _options(rows: Iterable[str]) -> Iterator[Option]:
             yield Option(needed + rest, len(needed), values, help, colon, refused, also)
 
 
-def parse(command: Command, argv: Sequence[str]) -> Arguments:
+def parse(command: ToolSyntax, argv: Sequence[str]) -> Arguments:
     """Parse the arguments by the command's table. Raise `Help` for -help, `Version` for -version, `UsageError` if an
     option does not exist (with near misses), is not supported, or lacks its values."""
     given: list[Given] = []
@@ -222,7 +222,7 @@ def parse(command: Command, argv: Sequence[str]) -> Arguments:
     return Arguments(tuple(given), tuple(words))
 
 
-def find(command: Command, word: str) -> tuple[Option, str | None]:
+def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
     """Return the option that a word such as ``-con``, ``-af:jh`` or ``--constraint`` means, and the text after its
     colon.
 
@@ -251,7 +251,7 @@ def find(command: Command, word: str) -> tuple[Option, str | None]:
     )
 
 
-def _near(command: Command, name: str) -> str:
+def _near(command: ToolSyntax, name: str) -> str:
     from ...domain.suggestions import close_names
 
     names = [option.name for option in command.options]
@@ -259,7 +259,9 @@ def _near(command: Command, name: str) -> str:
     return f" (near: {', '.join('-' + other for other in close[:3])})" if close else ""
 
 
-def _values(command: Command, option: Option, word: str, argv: Sequence[str], at: int) -> tuple[tuple[str, ...], int]:
+def _values(
+    command: ToolSyntax, option: Option, word: str, argv: Sequence[str], at: int
+) -> tuple[tuple[str, ...], int]:
     end = at
     if option.arity == MANY:
         while end < len(argv) and not argv[end].startswith("-"):
@@ -278,7 +280,7 @@ def _values(command: Command, option: Option, word: str, argv: Sequence[str], at
     return values, end
 
 
-def whole_number(command: Command, given: Given, least: int = 0) -> int:
+def whole_number(command: ToolSyntax, given: Given, least: int = 0) -> int:
     """Return the one value of an option as an integer. Raise `UsageError` if it is none, or less than ``least``."""
     (value,) = given.values
     try:
@@ -291,13 +293,13 @@ def whole_number(command: Command, given: Given, least: int = 0) -> int:
     return number
 
 
-def last_number(command: Command, arguments: Arguments, *names: str, least: int = 0) -> int | None:
+def last_number(command: ToolSyntax, arguments: Arguments, *names: str, least: int = 0) -> int | None:
     """Return the value of the last of these options that was given, as `whole_number` reads it; None if none was."""
     given = arguments.last(*names)
     return None if given is None else whole_number(command, given, least)
 
 
-def line_width(command: Command, arguments: Arguments, terminal: int | None) -> int | None:
+def line_width(command: ToolSyntax, arguments: Arguments, terminal: int | None) -> int | None:
     """Return the width of lines: the terminal's, none with -wide, 120 with ``-wide:120``. Raise `UsageError` if the
     text after the colon is no width."""
     wide = arguments.last("wide")
@@ -308,7 +310,7 @@ def line_width(command: Command, arguments: Arguments, terminal: int | None) -> 
     return whole_number(command, wide._replace(values=(wide.qualifier,)), 1)
 
 
-def usage(command: Command, width: int | None = None) -> str:
+def usage(command: ToolSyntax, width: int | None = None) -> str:
     """Return the help of a command, made from its table, in lines no longer than `width`."""
     shown = [option for option in command.options if not option.refused]
     refused = [option.name for option in command.options if option.refused]

@@ -25,7 +25,7 @@ from .cells import (
     STATE_CODES,
     UNIVERSES,
     Cell,
-    Setting,
+    CellContext,
     date,
     description,
     evaluate,
@@ -44,12 +44,12 @@ from .cells import (
 )
 from .formats import check_expression, parsed
 from .layout import Column, Layout, unescaped
-from .options import Arguments, Refusal, UsageError, data_text
+from .options import Arguments, ToolError, UsageError, data_text
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-Written = Callable[[Any, "ClassAd", Setting], str | None]
+Written = Callable[[Any, "ClassAd", CellContext], str | None]
 
 
 class Function(NamedTuple):
@@ -64,8 +64,8 @@ def cell_of(source: str, function: Function) -> Cell:
     return lambda ad, setting: function.written(evaluate(ad, source, setting.context()), ad, setting)
 
 
-def _of_number(write: Callable[[float, Setting], str]) -> Written:
-    def written(value: Any, _: ClassAd, setting: Setting) -> str | None:
+def _of_number(write: Callable[[float, CellContext], str]) -> Written:
+    def written(value: Any, _: ClassAd, setting: CellContext) -> str | None:
         return write(value, setting) if isinstance(value, int | float) else None
 
     return written
@@ -79,7 +79,7 @@ def _readable(unit: int) -> Written:
     return lambda value, *_: metric(value * unit) if isinstance(value, int | float) else " " * 8
 
 
-def _run_time(_: Any, ad: ClassAd, setting: Setting) -> str | None:
+def _run_time(_: Any, ad: ClassAd, setting: CellContext) -> str | None:
     seconds = wall_time(ad, setting)
     return None if seconds is None else length(seconds)
 
@@ -92,7 +92,7 @@ def _clock(ad: ClassAd, *names: str) -> float | None:
 def _since(write: Callable[[float, float], float], *clocks: str) -> Written:
     """Write a length of time that ends at the ad's own clock."""
 
-    def written(value: Any, ad: ClassAd, _: Setting) -> str | None:
+    def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
         now = _clock(ad, *clocks)
         return None if now is None else length(write(now, value if isinstance(value, int | float) else 0))
 
@@ -102,14 +102,14 @@ def _since(write: Callable[[float, float], float], *clocks: str) -> Written:
 def _until_now(*clocks: str) -> Written:
     """Write the time from an instant to the ad's own clock, or to now if it has none."""
 
-    def written(value: Any, ad: ClassAd, setting: Setting) -> str | None:
+    def written(value: Any, ad: ClassAd, setting: CellContext) -> str | None:
         at = _clock(ad, *clocks)
         return length(max(0, (setting.now if at is None else at) - value)) if isinstance(value, int | float) else None
 
     return written
 
 
-def _due(value: Any, ad: ClassAd, setting: Setting) -> str | None:
+def _due(value: Any, ad: ClassAd, setting: CellContext) -> str | None:
     heard = number(ad, "LastHeardFrom")
     return None if heard is None else date(heard + (value if isinstance(value, int | float) else 0), setting.timezone)
 
@@ -122,7 +122,7 @@ def _items(value: Any) -> list[str] | None:
     return [shown(item) for item in value]
 
 
-def _state_code(ad: ClassAd, _: Setting) -> str | None:
+def _state_code(ad: ClassAd, _: CellContext) -> str | None:
     state, activity = STATE_CODES.get(text(ad, "State") or ""), ACTIVITY_CODES.get(text(ad, "Activity") or "")
     return None if state is None and activity is None else (state or " ") + (activity or " ")
 
@@ -150,13 +150,13 @@ def _package(value: Any, *_: Any) -> str | None:
     return words[1] + ("." + build.partition("-")[0] if build != "$" else "")
 
 
-def _activity(value: Any, ad: ClassAd, _: Setting) -> str:
+def _activity(value: Any, ad: ClassAd, _: CellContext) -> str:
     if not isinstance(value, str):
         return "??"
     return "OCU" if value == "Idle" and number(ad, "OCU") else value
 
 
-def transfer(ad: ClassAd, _: Setting | None = None) -> str:
+def transfer(ad: ClassAd, _: CellContext | None = None) -> str:
     """Return which files of a job move, as -io shows it; empty if none do."""
     parts = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
     going = [word for name, word in parts if flag(ad, name)]
@@ -175,7 +175,7 @@ _RAW = {1: "Idle   ", 2: "Running", 3: "Removed", 4: "Complet", 5: "Held   ", 6:
         8: "Failed ", 9: "Blocked"}  # fmt: skip
 
 
-def _command(_: Any, ad: ClassAd, setting: Setting) -> str | None:
+def _command(_: Any, ad: ClassAd, setting: CellContext) -> str | None:
     return description(ad, setting)
 
 
@@ -277,7 +277,7 @@ def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
     """Return the format that -print-format names; None without the option. Its complaints are told.
 
     :param cut: whether a column of a given width cuts what is wider, as in every tool but condor_status
-    :raises Refusal: the file cannot be read
+    :raises ToolError: the file cannot be read
     :raises UsageError: it asks for what is not followed, or what is no expression
     """
     given = arguments.last("print-format")
@@ -289,7 +289,7 @@ def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
     try:
         text = read_input() if name == "-" else read_text(name)
     except (OSError, UnicodeDecodeError):
-        raise Refusal(f"Can't open select file: {name}\nError: invalid select file {name}") from None
+        raise ToolError(f"Can't open select file: {name}\nError: invalid select file {name}") from None
     found = read_format(text, name, cut=cut)
     for line in found.complaints:
         print(line, file=sys.stderr)
@@ -298,7 +298,7 @@ def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
 
 def read_format(text: str, name: str, *, cut: bool = True) -> Format:
     """Read the text of a print format; ``name`` is the file's, for messages."""
-    return _Reader(name, cut).read(text)
+    return _PrintFormatReader(name, cut).read(text)
 
 
 class OwnTable(NamedTuple):
@@ -319,7 +319,7 @@ def own_tables(tool: str) -> dict[str, OwnTable]:
 @cache
 def own_table(tool: str, view: str) -> Format:
     """Return one of these tables."""
-    return _Reader(view, False, FUNCTIONS | _OWN).read(own_tables(tool)[view].text)
+    return _PrintFormatReader(view, False, FUNCTIONS | _OWN).read(own_tables(tool)[view].text)
 
 
 _FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
@@ -337,14 +337,14 @@ def appended(arguments: Arguments) -> tuple[Column, ...]:
         if letter and letter not in _FORMS:
             wrong = letter[1:] if letter[0] in _FORMS else letter
             raise UsageError(f"Error: {wrong} is invalid -aaf format qualifier. only one of V,r,T, or Y is permitted.")
-        reader = _Reader(given.spelled, False)
+        reader = _PrintFormatReader(given.spelled, False)
         for value in given.values:
             reader.append(value, _FORMS.get(letter, "%v"))
         columns += reader.columns
     return tuple(columns)
 
 
-class _Reader:
+class _PrintFormatReader:
     def __init__(self, name: str, cut: bool, functions: Mapping[str, Function] = FUNCTIONS) -> None:
         self.name, self.cut, self.functions = name, cut, functions
         self.columns: list[Column] = []

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import job_selection
-from .batches import Census, ClusterRow, batch_table, cluster_rows, count_statuses, totals, totals_ad
+from .batches import BatchCluster, Census, batch_table, cluster_rows, count_statuses, totals, totals_ad
 from .cells import (
     HELD,
     IDLE,
     RUNNING,
     SUSPENDED,
     TRANSFERRING_OUTPUT,
-    Setting,
+    CellContext,
     evaluate,
     length,
     memory,
@@ -24,13 +24,13 @@ from .cells import (
     wall_time,
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
-from .job_selection import Selection, chosen_jobs, select
+from .job_selection import JobSelector, chosen_jobs, select
 from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from .analyze import Judged, Slots
+    from .analyze import AnalyzedSlots, Judged
     from .autoclusters import Signing
     from .print_format import Format
 
@@ -65,12 +65,12 @@ STATES = {
 # -- the query -----------------------------------------------------------------------------------------------------
 
 
-class Query(NamedTuple):
+class QueueQuery(NamedTuple):
     """A parsed command line."""
 
     arguments: Arguments
     view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name of ``VIEWS``, a form of ads
-    selection: Selection
+    selection: JobSelector
     everyone: bool  #: whether the jobs of others are meant, too
     limit: int | None
     layout: Layout | None  #: for the view ``custom``
@@ -111,7 +111,7 @@ class Query(NamedTuple):
         return self.view in ("batch", "totals") and not partly
 
 
-def read(argv: Sequence[str]) -> Query:
+def read(argv: Sequence[str]) -> QueueQuery:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     states = _states(arguments)
@@ -142,7 +142,7 @@ def read(argv: Sequence[str]) -> Query:
     more = _appended(arguments, view)
     if more and layout is not None:
         layout = layout._replace(columns=with_appended(layout.columns, more))
-    return Query(
+    return QueueQuery(
         arguments,
         view,
         selection,
@@ -212,12 +212,12 @@ def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
 
 def render(
     ads: Iterable[ClassAd],
-    query: Query,
-    setting: Setting,
+    query: QueueQuery,
+    setting: CellContext,
     census: Census | None = None,
     judge: Callable[[int, int], Judged] | None = None,
     signing: Signing | None = None,
-    slots: Slots | None = None,
+    slots: AnalyzedSlots | None = None,
 ) -> Iterator[str]:
     """Yield the command's output.
 
@@ -292,7 +292,7 @@ def render(
             yield "\n" + _footer(query, setting, census)
 
 
-def render_rows(rows: Iterable[ClusterRow], query: Query, setting: Setting) -> Iterator[str]:
+def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, setting: CellContext) -> Iterator[str]:
     """Yield the command's output if ``query.aggregated``: the batch table or the totals, from clusters' counts.
 
     :param rows: all clusters of the queue
@@ -307,13 +307,13 @@ def render_rows(rows: Iterable[ClusterRow], query: Query, setting: Setting) -> I
     yield _footer(query, setting, census)
 
 
-def _meant(row: ClusterRow, query: Query, setting: Setting) -> bool:
+def _meant(row: BatchCluster, query: QueueQuery, setting: CellContext) -> bool:
     if not query.selection.names(row.cluster, row.owner):
         return False
     return query.everyone or not setting.owner or row.owner == setting.owner
 
 
-def _sum(rows: Iterable[ClusterRow]) -> dict[int, int]:
+def _sum(rows: Iterable[BatchCluster]) -> dict[int, int]:
     counts: dict[int, int] = {}
     for row in rows:
         for status, count in row.counts.items():
@@ -321,7 +321,7 @@ def _sum(rows: Iterable[ClusterRow]) -> dict[int, int]:
     return counts
 
 
-def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
+def _asked(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
     jobs = chosen_jobs(query.selection, ads, setting)
     if not query.everyone and setting.owner:
         jobs = [ad for ad in jobs if text(ad, "Owner") == setting.owner]
@@ -334,7 +334,7 @@ def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[Class
     return jobs[: query.limit]
 
 
-def _sorted(jobs: list[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
+def _sorted(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
     """Return the jobs in the order of the print format: by the texts of its expressions."""
     if query.format is None or not query.format.order:
         return jobs
@@ -342,7 +342,7 @@ def _sorted(jobs: list[ClassAd], query: Query, setting: Setting) -> list[ClassAd
     return sorted(jobs, key=lambda ad: [shown(evaluate(ad, source, context)) for source in order])
 
 
-def title(setting: Setting, timed: bool = True) -> Iterator[str]:
+def title(setting: CellContext, timed: bool = True) -> Iterator[str]:
     """Yield the line above a table: whose queue it is, and when."""
     address, mark, _ = setting.address.partition("?")
     queue, host = ("Submitter", f" : {setting.schedd}") if setting.submitter else ("Schedd", "")
@@ -353,17 +353,17 @@ def title(setting: Setting, timed: bool = True) -> Iterator[str]:
     yield f"\n\n-- {source}{when}\n"
 
 
-def _footer(query: Query, setting: Setting, census: Census) -> str:
+def _footer(query: QueueQuery, setting: CellContext, census: Census) -> str:
     if query.everyone or not setting.me:
         census = census._replace(mine=None)
     return totals(census, setting.me, alone=bool(setting.source))
 
 
-def _width(query: Query, setting: Setting) -> Setting:
+def _width(query: QueueQuery, setting: CellContext) -> CellContext:
     return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
 
 
-def _current(ad: ClassAd, setting: Setting) -> str | None:
+def _current(ad: ClassAd, setting: CellContext) -> str | None:
     seconds = wall_time(ad, setting, current=True)
     return None if seconds is None else length(seconds)
 
@@ -372,7 +372,7 @@ _CURRENT = Column("    RUN_TIME", _current, 12, missing="??")
 _CPU_TIME = Column("    CPU_TIME", "RemoteUserCpu", 12, "%T")
 
 
-def _table(jobs: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+def _table(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> Iterator[str]:
     """Yield a table of one line per job. Ids, owners and sizes get more room only if the usual one is too small."""
     from .print_format import own_table
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from .cells import Setting, evaluate, shown, text
+from .cells import CellContext, evaluate, shown, text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
 from .job_selection import holds
 from .layout import Column, Layout, lines, with_appended
@@ -24,7 +24,7 @@ VIEWS = own_tables("status")
 # -- the query -----------------------------------------------------------------------------------------------------
 
 
-class Query(NamedTuple):
+class StatusQuery(NamedTuple):
     """A parsed command line."""
 
     arguments: Arguments
@@ -48,7 +48,7 @@ class Query(NamedTuple):
         return "Warning: ignoring -compact option because -total option is also set\n" if both else ""
 
 
-def read(argv: Sequence[str]) -> Query:
+def read(argv: Sequence[str]) -> StatusQuery:
     """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
     arguments = parse(COMMAND, argv)
     view = _view(arguments)
@@ -65,7 +65,7 @@ def read(argv: Sequence[str]) -> Query:
     layout, more = custom_layout(arguments) if form is None else form.layout, _appended(arguments, compacted)
     if more and form is not None:
         layout = form.layout._replace(columns=with_appended(form.layout.columns, more))
-    return Query(
+    return StatusQuery(
         arguments,
         view,
         compacted,
@@ -123,7 +123,7 @@ def _order(arguments: Arguments) -> tuple[str, ...] | None:
 # -- printing ------------------------------------------------------------------------------------------------------
 
 
-def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+def render(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> Iterator[str]:
     """Yield the command's output.
 
     :param ads: the pool's ads of the kind ``query.kind``
@@ -146,7 +146,7 @@ def render(ads: Iterable[ClassAd], query: Query, setting: Setting) -> Iterator[s
         yield from _table(asked, query, _width(query, setting))
 
 
-def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str]:
+def _table(asked: list[ClassAd], query: StatusQuery, setting: CellContext) -> Iterator[str]:
     columns = own_table("status", query.view).layout.columns
     wide = query.arguments.last("wide")
     if (wide is not None and wide.qualifier is None) or (setting.width or 0) >= 100:
@@ -160,7 +160,7 @@ def _table(asked: list[ClassAd], query: Query, setting: Setting) -> Iterator[str
     yield from _totals(asked, query, compact=False)
 
 
-def _totals(asked: list[ClassAd], query: Query, *, compact: bool) -> Iterator[str]:
+def _totals(asked: list[ClassAd], query: StatusQuery, *, compact: bool) -> Iterator[str]:
     wide = query.arguments.last("wide")
     of_longest = query.more or query.view == "submitters" or (wide is not None and wide.qualifier is None)
     width = None if of_longest else 14
@@ -174,7 +174,7 @@ def _names(ad: ClassAd) -> set[str]:
     return {(text(ad, name) or "").lower() for name in ("Name", "Machine")}
 
 
-def _asked(ads: Iterable[ClassAd], query: Query, setting: Setting) -> list[ClassAd]:
+def _asked(ads: Iterable[ClassAd], query: StatusQuery, setting: CellContext) -> list[ClassAd]:
     context = setting.context()
     found = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
     words = query.arguments.words
@@ -199,7 +199,7 @@ _DIGITS = re.compile(r"(\d+)")
 _Key = tuple[tuple[tuple[int, int, str], ...], ...]
 
 
-def _sort_key(order: Sequence[str], setting: Setting, natural: bool) -> Callable[[ClassAd], _Key]:
+def _sort_key(order: Sequence[str], setting: CellContext, natural: bool) -> Callable[[ClassAd], _Key]:
     """Return the sort key of ads: the values' texts, with numbers in them by size. Ties keep the order of the input."""
     context = setting.context()
 
@@ -210,5 +210,5 @@ def _sort_key(order: Sequence[str], setting: Setting, natural: bool) -> Callable
     return lambda ad: tuple(parts(shown(evaluate(ad, source, context))) for source in order)
 
 
-def _width(query: Query, setting: Setting) -> Setting:
+def _width(query: StatusQuery, setting: CellContext) -> CellContext:
     return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import ACTIVITY_CODES, STATE_CODES, Setting, evaluate, flag, number, short_platform, text
+from .cells import ACTIVITY_CODES, STATE_CODES, CellContext, evaluate, flag, number, short_platform, text
 from .layout import Column, Layout, laid_out
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ MALFORMED = "malformed"
 """The sum that counts incomplete ads; it has no column."""
 
 
-class Totals(NamedTuple):
+class StatusTotals(NamedTuple):
     """One kind of totals."""
 
     headings: tuple[tuple[str, int], ...]
@@ -28,7 +28,9 @@ class Totals(NamedTuple):
     total_only: bool = False  #: whether only the line of all is filled
 
 
-def totals_lines(totals: Totals, counted: Iterable[tuple[str | None, Sums | None]], width: int | None) -> Iterator[str]:
+def totals_lines(
+    totals: StatusTotals, counted: Iterable[tuple[str | None, Sums | None]], width: int | None
+) -> Iterator[str]:
     """Yield the lines of totals: one for each key, and one for all.
 
     :param counted: the key and sums of each ad; those without one are counted as malformed
@@ -69,9 +71,9 @@ def _counting(
     key: Callable[[ClassAd], str | None],
     sums: Callable[[ClassAd], Sums | None],
     total_only: bool = False,
-) -> Totals:
+) -> StatusTotals:
     """Return totals that show a whole number under each of the headings."""
-    return Totals(headings, key, sums, whole(*(name for name, _ in headings)), total_only)
+    return StatusTotals(headings, key, sums, whole(*(name for name, _ in headings)), total_only)
 
 
 def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
@@ -157,9 +159,11 @@ def _show_server(sums: Mapping[str, float]) -> list[str]:
     return [slots, available, size.rjust(11), *rest]
 
 
-CLAIMS = Totals((("Machines", 9), ("MIPS", 12), ("KFLOPS", 12), ("  AvgLoadAvg", 0)), platform, _power, _show_power)
+CLAIMS = StatusTotals(
+    (("Machines", 9), ("MIPS", 12), ("KFLOPS", 12), ("  AvgLoadAvg", 0)), platform, _power, _show_power
+)
 _SERVERS = (("Slots", 9), ("Avail", 5), ("Memory", 7), ("Disk", 11), ("MIPS", 11), ("KFLOPS", 11))
-SERVERS = Totals(_SERVERS, platform, _server, _show_server)
+SERVERS = StatusTotals(_SERVERS, platform, _server, _show_server)
 _QUEUES = (("TotalRunningJobs", 18), ("TotalIdleJobs", 18), ("TotalHeldJobs", 18))
 QUEUES = _counting(
     _QUEUES, lambda _: " ", lambda ad: _sums(ad, {name: name for name, _ in _QUEUES}, {}), total_only=True
@@ -193,7 +197,7 @@ def _show_machine(sums: Mapping[str, float]) -> list[str]:
 
 
 _MACHINES = tuple((name, 8) for name in ("Machines", *_MACHINE, "Memory%", "BkMem%"))
-MACHINES = Totals(_MACHINES, short_platform, _machine, _show_machine)
+MACHINES = StatusTotals(_MACHINES, short_platform, _machine, _show_machine)
 
 TOTALS = {
     **dict.fromkeys(("slots", "avail", "absent", "offline", "java", "vm"), SLOTS),
@@ -259,12 +263,12 @@ def _strings(value: Any) -> list[str]:
     return [] if isinstance(value, str) or not hasattr(value, "__iter__") else [s for s in value if isinstance(s, str)]
 
 
-class Machine:
+class MachineTotals:
     """The line of a machine, from its partitionable and static slots."""
 
     __slots__ = ("first", "free_cpus", "free_gb", "kind", "largest", "slots", "starts", "state")
 
-    def __init__(self, ad: ClassAd, setting: Setting) -> None:
+    def __init__(self, ad: ClassAd, setting: CellContext) -> None:
         context = setting.context()
         partitionable = flag(ad, "PartitionableSlot")
         self.first = ad
@@ -281,7 +285,7 @@ class Machine:
         if partitionable:
             self.largest = largest if isinstance(largest, int | float) else None
 
-    def add(self, other: Machine) -> None:
+    def add(self, other: MachineTotals) -> None:
         """Add another slot of the machine to the line."""
         self.slots += other.slots
         self.free_cpus += other.free_cpus
@@ -292,7 +296,7 @@ class Machine:
         pairs = zip(self.state, other.state, strict=True)
         self.state = "".join(mine if mine == theirs else "*" for mine, theirs in pairs)
 
-    def row(self, setting: Setting, name: str) -> list[str | None]:
+    def row(self, setting: CellContext, name: str) -> list[str | None]:
         """Return the texts of the columns, the first of which is the ``name``."""
         ad, context = self.first, setting.context()
         load = evaluate(ad, "TotalLoadAvg * 1.0 / TotalCpus", context)
@@ -313,16 +317,16 @@ class Machine:
         ]
 
 
-def compact_table(ads: Iterable[ClassAd], setting: Setting) -> Iterator[str]:
+def compact_table(ads: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
     """Yield the heading, an empty line, and a line for each machine; nothing without ads.
 
     :param ads: slots for which ``COMPACT_CONSTRAINT`` is true, by machine; a partitionable slot is a line of its own,
         static slots of a machine share one. Below a machine's first line its others have the slot's name
     """
-    machines: dict[tuple[str, str], Machine] = {}
+    machines: dict[tuple[str, str], MachineTotals] = {}
     for ad in ads:
         key = (text(ad, "Machine") or "", str(abs(number(ad, "SlotTypeId") or 0)))
-        machine = Machine(ad, setting)
+        machine = MachineTotals(ad, setting)
         if key in machines:
             machines[key].add(machine)
         else:

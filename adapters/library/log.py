@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from ...domain.events import Event
 from ...domain.negotiator.accounting import Standing
-from ...domain.ports.log import Log as Store
+from ...domain.ports.log import EventStore as Store
 from ...domain.ports.log import LogClosed, LogError
 from ...projections.imported_ads import Spent
 from ...replay.audit_result import Audit

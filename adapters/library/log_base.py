@@ -18,7 +18,7 @@ from threading import RLock
 from typing import Any, Self, TypeVar
 
 from ...domain.events import Event
-from ...domain.ports.log import Log, LogClosed
+from ...domain.ports.log import EventStore, LogClosed
 
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
@@ -119,7 +119,7 @@ class LogQueries(ABC):
 
     @property
     @abstractmethod
-    def _log(self) -> Log:
+    def _log(self) -> EventStore:
         """Return the log, whose head is known."""
 
     @abstractmethod

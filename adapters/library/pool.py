@@ -22,7 +22,7 @@ from ...domain.coverage.settings import unenforced
 from ...domain.decide import Refusal
 from ...domain.events import Event
 from ...domain.ports import stimuli as s
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.ports.world import Launch
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches, ad_of
@@ -41,7 +41,7 @@ from .python_values import plain, seconds_of, text_of
 
 if TYPE_CHECKING:
     from ...replay.validation import Violation
-    from ..runtime.server import Server
+    from ..runtime.server import PoolServer
 
 _WAY_OUT = "run the program in yours, and submit what it printed"
 
@@ -82,7 +82,7 @@ class Pool(Submitters, LogQueries):
         self._views: sqlite3.Connection | None = None
 
     @property
-    def _log(self) -> Log:
+    def _log(self) -> EventStore:
         return self._engine.log
 
     @classmethod
@@ -183,7 +183,7 @@ class Pool(Submitters, LogQueries):
         :warns SubmitWarning: a command has no effect, or another one than may be meant
         """
         from ..runtime.disk import ReadOnlyDisk
-        from ..runtime.requests import Terms
+        from ..runtime.requests import SubmitTerms
         from ..runtime.submission import submission_of, submit_request
 
         if not isinstance(description, str | Mapping):
@@ -194,7 +194,7 @@ class Pool(Submitters, LogQueries):
         number = self._engine.state.next_cluster
         parsed = submission_of(
             description, count=count, user=who, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
-            terms=Terms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
+            terms=SubmitTerms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
         )  # fmt: skip
         for warning in parsed.warnings:
             warnings.warn(warning, SubmitWarning, stacklevel=3)
@@ -367,11 +367,13 @@ class Pool(Submitters, LogQueries):
         return list(validate(self._log.read()))
 
 
-def _served(url: str, open_log: Callable[[], Log], configured: Configured | None, user: str, wait: float) -> Server:
+def _served(
+    url: str, open_log: Callable[[], EventStore], configured: Configured | None, user: str, wait: float
+) -> PoolServer:
     """Return the server of a pool of real processes, as a part of this program."""
-    from ..runtime.server import Server
+    from ..runtime.server import PoolServer
 
-    server = Server(url, open_log, wait=wait)
+    server = PoolServer(url, open_log, wait=wait)
     server.world.owners.add(user)
     try:
         if configured is not None:
@@ -386,7 +388,12 @@ def _served(url: str, open_log: Callable[[], Log], configured: Configured | None
 
 
 def _virtual(
-    url: str, open_log: Callable[[], Log], configured: Configured | None, behave: Behave, wait: float, calls: CallLock
+    url: str,
+    open_log: Callable[[], EventStore],
+    configured: Configured | None,
+    behave: Behave,
+    wait: float,
+    calls: CallLock,
 ) -> tuple[Engine, Callable[[], None]]:
     """Return a pool in virtual time, and a function that closes it."""
 

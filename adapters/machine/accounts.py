@@ -20,7 +20,7 @@ from ...domain.config import ConfigError, Configuration
 from ...domain.events import Ad
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
-from .execution import Account
+from .execution import UnixAccount
 from .host import host_name
 
 ALLOW: Final = "STARTER_ALLOW_RUNAS_OWNER"
@@ -43,7 +43,7 @@ class NoAccount(Exception):
 
 
 @frozen
-class Accounts:
+class JobAccountSettings:
     """The settings that decide as whom jobs run. Without any, all run as their owners."""
 
     allow: Expression | None = None  #: STARTER_ALLOW_RUNAS_OWNER; None: it is true
@@ -55,7 +55,7 @@ class Accounts:
     dedicated: re.Pattern[str] | None = None  #: the accounts whose processes are all a job's
 
     @classmethod
-    def configured(cls, configuration: Configuration) -> Accounts:
+    def configured(cls, configuration: Configuration) -> JobAccountSettings:
         """Read a configuration. Raise `ConfigError` if something in it cannot be understood, or needs root's rights
         and this process does not have them."""
         get, slots = configuration.get, {}
@@ -78,20 +78,20 @@ class Accounts:
             _dedicated(configuration),
         )
 
-    def account_of(self, job: Ad, slot: str, owner: str) -> Account:
+    def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
         """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if it is not one of this
         machine's, or root's."""
         found = self.of_owner(owner) if self.runs_as_owner(job, owner) else named(self.slot_user(slot))
         return evolve(found, dedicated=self.dedicated is not None and self.dedicated.search(found.name) is not None)
 
-    def of_owner(self, owner: str) -> Account:
+    def of_owner(self, owner: str) -> UnixAccount:
         """Return the account of a job's owner, whose its files are. Raise `NoAccount`."""
         try:
             return named(owner)
         except NoAccount as none:
             if not (self.soft and owner.isdecimal() and int(owner)):
                 raise NoAccount(str(none), of_job=True) from None
-            return Account(owner, int(owner), named(NOBODY).gid)
+            return UnixAccount(owner, int(owner), named(NOBODY).gid)
 
     def runs_as_owner(self, job: Ad, owner: str) -> bool:
         """Tell whether a job runs as its owner. Raise `NoAccount` if the configuration's expression does not say."""
@@ -121,7 +121,7 @@ class Accounts:
         return found if found not in ("", "root") else NOBODY
 
 
-def named(name: str) -> Account:
+def named(name: str) -> UnixAccount:
     """Return an account of this machine. Raise `NoAccount` if there is none of this name, or it has root's rights."""
     try:
         user = pwd.getpwnam(name)
@@ -129,10 +129,10 @@ def named(name: str) -> Account:
         raise NoAccount(f"there is no user {name} on this machine") from None
     if user.pw_uid == 0 or user.pw_gid == 0:
         raise NoAccount(f"{name} has the rights of root, with which no job of others runs")
-    return Account(name, user.pw_uid, user.pw_gid, tuple(os.getgrouplist(name, user.pw_gid)), user.pw_dir)
+    return UnixAccount(name, user.pw_uid, user.pw_gid, tuple(os.getgrouplist(name, user.pw_gid)), user.pw_dir)
 
 
-def group_of(account: Account, group: str) -> Account:
+def group_of(account: UnixAccount, group: str) -> UnixAccount:
     """Return the account with another one of its groups as its first. Raise `NoAccount` if it is not one of them."""
     try:
         gid = grp.getgrnam(group).gr_gid

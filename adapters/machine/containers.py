@@ -39,7 +39,7 @@ _TEXTS: Final = (
 
 
 @frozen
-class Volume:
+class DockerVolume:
     """A directory of DOCKER_MOUNT_VOLUMES: what is mounted where, and for which jobs (empty: for all)."""
 
     words: str
@@ -53,7 +53,7 @@ class Containers:
     docker: tuple[str, ...] = ()  #: how docker is called; empty: it is not
     singularity: str = ""  #: the runtime's program
     texts: Mapping[str, str] = field(factory=dict)  #: by name: expressions, and what is taken as it stands
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[DockerVolume, ...] = ()
     init: bool = True  #: DOCKER_RUN_UNDER_INIT
     silent: bool = True  #: DOCKER_LOG_DRIVER_NONE
     trusts: bool = False  #: DOCKER_TRUST_LOCAL_IMAGES
@@ -85,11 +85,11 @@ class Containers:
         )
 
 
-def _volume(configuration: Configuration, name: str) -> Volume | None:
+def _volume(configuration: Configuration, name: str) -> DockerVolume | None:
     words = configuration.get(f"DOCKER_VOLUME_DIR_{name}")
     if not words:
         return None
-    return Volume(
+    return DockerVolume(
         words if ":" in words else f"{words}:{words}", configuration.get(f"DOCKER_VOLUME_DIR_{name}_MOUNT_IF")
     )
 

@@ -14,7 +14,7 @@ from ...domain.config import Configuration, read
 from ...domain.events import Ad
 from ...domain.ports.stimuli import AddMachine, SlotPlan
 from ...domain.startd.custom_resources import inventories
-from ...domain.startd.provisioning import Equipment, Volume, execute_directories, offer, with_attributes
+from ...domain.startd.provisioning import Equipment, ExecuteVolume, execute_directories, offer, with_attributes
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
@@ -82,14 +82,14 @@ def detected(execute: Path) -> dict[str, int]:
     }
 
 
-def volume(directory: Path) -> Volume:
+def volume(directory: Path) -> ExecuteVolume:
     """Return the file system of a directory, or of its nearest existing ancestor."""
     existing = directory
     while not existing.exists():
         existing = existing.parent
     found = os.statvfs(existing)
     unit = found.f_frsize
-    return Volume(str(existing.stat().st_dev), found.f_bavail * unit // 1024, found.f_blocks * unit // 1024)
+    return ExecuteVolume(str(existing.stat().st_dev), found.f_bavail * unit // 1024, found.f_blocks * unit // 1024)
 
 
 def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
@@ -182,7 +182,7 @@ def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
 
 
 def _made_up(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
-    memory, volume = resources["Memory"], Volume("", resources["Disk"], resources["Disk"])
+    memory, volume = resources["Memory"], ExecuteVolume("", resources["Disk"], resources["Disk"])
     return Equipment(cpus, memory, memory * 1024, {"": volume}, {**system_ad(domains), **advertised()})
 
 

@@ -22,8 +22,8 @@ from typing import Final
 from ...domain.config import ConfigError, Configuration
 from ...domain.events import Event, JobsTransitioned, Procs
 from ...domain.state_machines.job import LEFT
-from .execution import Account
-from .execution.supervisor.rights import Rights, acting
+from .execution import UnixAccount
+from .execution.supervisor.rights import UserIds, acting
 from .execution.supervisor.scratch import remove
 from .starter import make_execute, own_part
 
@@ -70,14 +70,14 @@ class Spool:
             shutil.rmtree(self.root)
         self.root.symlink_to(own)
 
-    def path(self, cluster: int, proc: int, user: Account | None = None) -> str:
+    def path(self, cluster: int, proc: int, user: UnixAccount | None = None) -> str:
         """Return a job's directory, which there need not be. ``user``: whose its files are, if not this process's
         user's; there is a directory for what is that user's. Raise `ValueError` if that cannot be made."""
         root = self.root if user is None else self._of_user(user)
         name = f"cluster{cluster}.proc{proc}.subproc0"
         return str(root / str(cluster % _WIDTH) / str(proc % _WIDTH) / name)
 
-    def _of_user(self, user: Account) -> Path:
+    def _of_user(self, user: UnixAccount) -> Path:
         own = self.of_users / str(user.uid)
         if user.uid not in self._users:
             try:
@@ -145,14 +145,14 @@ class Spool:
             for above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
                 os.rmdir(above)  # fails if another job's stands there
 
-    def _rights_for(self, path: str) -> Rights | None:
+    def _rights_for(self, path: str) -> UserIds | None:
         """Return whose rights a directory is removed with; None: those of this process."""
         try:
             own = self.of_users / Path(path).relative_to(self.of_users).parts[0]
         except ValueError:
             return None
         found = own.stat(follow_symlinks=False)
-        return Rights(found.st_uid, found.st_gid) if found.st_uid != os.geteuid() else None
+        return UserIds(found.st_uid, found.st_gid) if found.st_uid != os.geteuid() else None
 
 
 def _entries(folder: str | Path) -> list[str]:

@@ -18,7 +18,7 @@ from ...domain.schedd.job_edits import unsettable
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.caches import ad_of
 from ...domain.state.settings import GUARDED
-from .accounts import Accounts
+from .accounts import JobAccountSettings
 from .containers import Containers
 from .execution import Chirp
 from .job_variables import JobVariables
@@ -57,7 +57,7 @@ class Starter:
     plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)
     """By schemes of URLs the commands that move their files."""
     plugin_seconds: int = 72_000  #: MAX_FILE_TRANSFER_PLUGIN_LIFETIME
-    accounts: Accounts = field(factory=Accounts)  #: as whom jobs run
+    accounts: JobAccountSettings = field(factory=JobAccountSettings)  #: as whom jobs run
     containers: Containers = field(factory=Containers)  #: in what they run
     variables: JobVariables = field(factory=JobVariables)  #: what it adds to jobs' environments
     chirp: Chirp | None = _PLAIN_CHIRP
@@ -83,7 +83,7 @@ class Starter:
             urls=configuration.boolean(ENABLED, True),
             plugins=plugins_by_method(configuration),
             plugin_seconds=configuration.integer("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", 72_000),
-            accounts=Accounts.configured(configuration),
+            accounts=JobAccountSettings.configured(configuration),
             containers=Containers.configured(configuration),
             variables=JobVariables.configured(configuration),
             chirp=_chirp(configuration),

@@ -19,9 +19,9 @@ from ...domain.units import SECOND
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from ...domain.negotiator.accounting import Book
+    from ...domain.negotiator.accounting import AccountantRecord
     from ...domain.negotiator.group_standings import GroupStanding
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from ...domain.state.state import State
     from ...projections.views import Views
 
@@ -53,14 +53,14 @@ class Groups(NamedTuple):
     factors: Mapping[str, float] = {}
 
 
-class Cycle(NamedTuple):
+class CycleShares(NamedTuple):
     """The submitters in a cycle that began now, and the weight of all slots, in cores."""
 
     taking_part: Container[str] = ()
     pie: float = 0.0
 
 
-def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: Cycle) -> list[Record]:
+def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: CycleShares) -> list[Record]:
     """Return the records of the groups, those in none first, and of the submitters, by name.
 
     :param updated: when the priorities were updated last, in seconds
@@ -256,7 +256,7 @@ def _apart(whole: Record) -> list[Record]:
     return [found[number] for number in sorted(found)]
 
 
-def recorded(log: Log, at: int | None = None) -> tuple[list[Record], int]:
+def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
     """Return the records of an imported log at an instant (microseconds; None: the last), and their instant: from its
     Accountantnew.log, or from condor_userprio's output. Raise `NotKnown` if nothing that was imported tells of them."""
     from ...replay.forensics.daemon_tables import NotKnown, sample, tables
@@ -309,11 +309,11 @@ def current_records(views: Views, now: int, *, whole: bool = True, whose: str = 
     negotiators, the one of this name."""
     from ...domain.state.negotiators import as_one, short
 
-    pool, cycle = views.pool(), Cycle()
+    pool, cycle = views.pool(), CycleShares()
     has_groups = bool(group_names(pool.settings))
     slots = [(slot.ad, weight(slot.ad)) for slot in views.slots()] if whole or has_groups else []
     if whole:
-        cycle = Cycle(views.waiting(), sum(weight for _, weight in slots))
+        cycle = CycleShares(views.waiting(), sum(weight for _, weight in slots))
     books = views.submitters(short(whose))
     since = (max((book.updated for book in books), default=0) if short(whose) else pool.accounted) or pool.founded
     told: Sequence[GroupStanding] = ()
@@ -322,7 +322,7 @@ def current_records(views: Views, now: int, *, whole: bool = True, whose: str = 
     return _records(books, as_one(pool.settings, whose), since, views.at, cycle, now * SECOND, told)
 
 
-def past_records(log: Log, at: int, *, whole: bool = True, whose: str = "") -> list[Record] | None:
+def past_records(log: EventStore, at: int, *, whole: bool = True, whose: str = "") -> list[Record] | None:
     """Return the records as of an instant, in microseconds; None if the log begins later."""
     from ...domain.negotiator.accounting import accounts_of
     from ...domain.state.cluster import IDLE
@@ -331,12 +331,12 @@ def past_records(log: Log, at: int, *, whole: bool = True, whose: str = "") -> l
     state = _state_then(log, at)
     if not state.position:
         return None
-    cycle, has_groups = Cycle(), bool(group_names(state.settings))
+    cycle, has_groups = CycleShares(), bool(group_names(state.settings))
     books = list(accounts_of(state.submitters, short(whose)).values())
     waiting = [cluster for cluster in state.clusters.values() if cluster.counts[IDLE]]
     slots = [(slot.ad, weight(slot.ad)) for slot in state.slots.values()] if whole or has_groups else []
     if whole:
-        cycle = Cycle({cluster.submitter for cluster in waiting}, sum(weight for _, weight in slots))
+        cycle = CycleShares({cluster.submitter for cluster in waiting}, sum(weight for _, weight in slots))
     told: Sequence[GroupStanding] = ()
     if has_groups:
         jobs = [
@@ -354,7 +354,7 @@ def _groups(
     dialect: str,
     slots: Iterable[tuple[Mapping[str, str], float]],
     jobs: Iterable[tuple[str, int, str]],
-    books: Iterable[Book],
+    books: Iterable[AccountantRecord],
     now: int,
 ) -> Sequence[GroupStanding]:
     """Return how the accounting groups stand.
@@ -374,7 +374,7 @@ def _groups(
     )
 
 
-def past_claims(log: Log, submitter: str, at: int) -> list[tuple[str, int]] | None:
+def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int]] | None:
     """Return the slots that a submitter had claimed at an instant, and since when; None if the log begins later."""
     state = _state_then(log, at)
     claims = [(slot.name, slot.claim) for slot in state.slots.values()]
@@ -382,18 +382,18 @@ def past_claims(log: Log, submitter: str, at: int) -> list[tuple[str, int]] | No
     return found if state.position else None
 
 
-def _state_then(log: Log, at: int) -> State:
+def _state_then(log: EventStore, at: int) -> State:
     from ...domain.fold.evolve import fold
 
     return fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
 
 
 def _records(
-    submitters: Iterable[Book],
+    submitters: Iterable[AccountantRecord],
     settings: Mapping[str, str],
     accounted: int,
     at: int,
-    cycle: Cycle,
+    cycle: CycleShares,
     now: int,
     told: Sequence[GroupStanding] = (),
 ) -> list[Record]:

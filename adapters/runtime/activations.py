@@ -104,11 +104,11 @@ def _old_form(ad: Ad) -> str:
 def activation(
     launch: Launch,
     starter: Starter = PLAIN,
-    account: execution.Account | None = None,
-    files: execution.Account | None = None,
+    account: execution.UnixAccount | None = None,
+    files: execution.UnixAccount | None = None,
     place: str = "",
     spool: str = "",
-) -> execution.Activation:
+) -> execution.LaunchRequest:
     """Return what the supervisor needs to start a job, from its ads and the machine's configuration. ``account``: as
     whom it runs, ``files``: whose its files are, if not the pool's own user's; ``place``: where its scratch directory
     is made, if not where the configuration says; ``spool``: the job's directory for what is kept of it."""
@@ -116,7 +116,7 @@ def activation(
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
     transfer = with_image(file_transfer(job, slot, starter, launch.most_moved, spool), launch.job_ad)
-    return execution.Activation(
+    return execution.LaunchRequest(
         key=launch.key,
         job=f"{launch.cluster}.{launch.proc}",
         slot=launch.slot,
@@ -137,7 +137,7 @@ def activation(
         memory_mb=memory,
         disk_kb=disk,
         # A static slot's share is an estimate; what was carved for the job is what the job asked for.
-        limits=execution.Limits(
+        limits=execution.ResourceLimits(
             memory_mb=memory if dynamic else None,
             disk_kb=disk if dynamic else None,
         ),
@@ -169,13 +169,13 @@ def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
 
 
 def client_activation(
-    launch: ClientLaunch, starter: Starter = PLAIN, account: execution.Account | None = None
-) -> execution.Activation:
+    launch: ClientLaunch, starter: Starter = PLAIN, account: execution.UnixAccount | None = None
+) -> execution.LaunchRequest:
     """Return what the supervisor needs to start a backfill client. It is killed when nobody attends to it: nobody would
     end it for the machine's owner. ``account``: as whom it runs, if not as the pool's own user."""
     client, slot = launch.client, ReadAd(launch.slot_ad)
     variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
-    return execution.Activation(
+    return execution.LaunchRequest(
         key=launch.key,
         job="backfill",
         slot=launch.slot,

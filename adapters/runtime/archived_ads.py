@@ -23,7 +23,7 @@ from ..stores.sqlite_files import reading_uri
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context, Expression
     from ...projections.imported_ads import Kept
-    from ...projections.job_query import Selection
+    from ...projections.job_query import JobSelection
     from ...projections.views import Views
 
 
@@ -66,7 +66,7 @@ def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iter
 
 
 def history_ads(
-    url: str, views: Views, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False
+    url: str, views: Views, selection: JobSelection = ALL, sieve: Sieve | None = None, forwards: bool = False
 ) -> Iterator[ClassAd]:
     """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first. An imported log
     has them in its history, each once though several files may hold it, less those that `sieve` leaves out; a pool's

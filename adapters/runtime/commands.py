@@ -18,10 +18,19 @@ from ...domain.ports.log import LogError
 from ..machine.host import user_name
 from ..sockets import connect, peer_of
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
-from .requests import LONGEST_DESCRIPTION, Outcome, Refused, Request, SubmitDescription, Submitted, Terms, new_id
+from .requests import (
+    LONGEST_DESCRIPTION,
+    ActionAnswer,
+    Request,
+    RequestRefused,
+    SubmitDescription,
+    Submitted,
+    SubmitTerms,
+    new_id,
+)
 
 if TYPE_CHECKING:
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from .log_writer import LogWriter
 
 T = TypeVar("T")
@@ -32,8 +41,8 @@ class Door(Protocol):
     """A pool that takes requests: this process as the log's writer, or the log's server."""
 
     def ask(self, request: Request) -> Any:
-        """Return the answer. Raise `Refused` if the pool refuses the request, `LogError` if the log cannot be read or
-        written, `ConnectionError` if the server is gone; ask again, with the same id."""
+        """Return the answer. Raise `RequestRefused` if the pool refuses the request, `LogError` if the log cannot be
+        read or written, `ConnectionError` if the server is gone; ask again, with the same id."""
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
         """Submit the jobs of a submit file. With `keep`, return what was parsed, too. Raise as `ask`."""
@@ -42,15 +51,16 @@ class Door(Protocol):
 
 
 def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
-    """Execute `request` and return the answer. With `create`, begin a missing log with these settings. Raise `Refused`
-    if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer does not answer."""
+    """Execute `request` and return the answer. With `create`, begin a missing log with these settings. Raise
+    `RequestRefused` if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer
+    does not answer."""
     known = {"id": new_id(), **request}
     return _asked(url, create, lambda door: door.ask(known))
 
 
-def change_jobs(url: str, request: Request) -> list[Outcome]:
+def change_jobs(url: str, request: Request) -> list[ActionAnswer]:
     """Execute a command about jobs and return what became of them. Raise as `ask`."""
-    return [Outcome(**one) for one in ask(url, request)]
+    return [ActionAnswer(**one) for one in ask(url, request)]
 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
@@ -179,22 +189,22 @@ class _Connection:
         if "error" in answer:
             raise LogError(answer["error"])
         if "refusal" in answer:
-            raise Refused(answer["refusal"], answer.get("warnings", ()), answer.get("code", ""))
+            raise RequestRefused(answer["refusal"], answer.get("warnings", ()), answer.get("code", ""))
         return answer["answer"]
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
         if keep or not self._reads(description):
-            return self._read_here(description, Terms(**self.ask({"kind": "ReserveCluster"})))
+            return self._read_here(description, SubmitTerms(**self.ask({"kind": "ReserveCluster"})))
         answer = self.ask(description.as_request())
         if "terms" in answer:  # the server leaves the reading to this process
-            return self._read_here(description, Terms(**answer["terms"]))
+            return self._read_here(description, SubmitTerms(**answer["terms"]))
         return _submitted(answer, answer["warnings"])
 
     def _reads(self, description: SubmitDescription) -> bool:
         """Tell whether the server may read the submit file: it must be short, and the server must run as our user."""
         return len(description.text) <= LONGEST_DESCRIPTION and peer_of(self._socket) == os.geteuid()
 
-    def _read_here(self, description: SubmitDescription, terms: Terms) -> Submitted:
+    def _read_here(self, description: SubmitDescription, terms: SubmitTerms) -> Submitted:
         from .submission import Reading, as_json
 
         reading = Reading(description)
@@ -202,8 +212,8 @@ class _Connection:
         found = reading.request(terms, own)
         try:
             answer = self.ask(as_json(found.request))
-        except Refused as refused:
-            raise Refused(str(refused), found.warnings) from None
+        except RequestRefused as refused:
+            raise RequestRefused(str(refused), found.warnings) from None
         return _submitted(answer, found.warnings, found.parsed)
 
 
@@ -212,7 +222,7 @@ class _Writer:
 
     def __init__(self, url: str, lock: WriterLock, create: Mapping[str, str] | None) -> None:
         self._url, self._lock, self._create = url, lock, create
-        self._log: Log | None = None
+        self._log: EventStore | None = None
         # All that is loaded for the request lives on: looking through it for cycles is of no use.
         self._collecting = gc.isenabled()
         gc.disable()
@@ -243,7 +253,7 @@ class _Writer:
         # As a server does: who asks is who the system says it is.
         (answer,) = writer.handle([command_of({**request, "user": user_name()})])
         if answer.refusal:
-            raise Refused(answer.refusal, code=answer.code)
+            raise RequestRefused(answer.refusal, code=answer.code)
         return answer.value
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
@@ -261,11 +271,11 @@ class _Writer:
             policy = reading.policy() if writer.state.settings == writer.state.founded else {}
             if policy:
                 writer.handle([ConfigurePool(writer.id("configure"), policy)])
-            found = reading.request(Terms.of(writer.state, writer.state.next_cluster), own)
+            found = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), own)
             (answer,) = writer.handle([found.request])
-        except Refused as refused:
-            raise Refused(str(refused), [*lines, *refused.warnings]) from None
+        except RequestRefused as refused:
+            raise RequestRefused(str(refused), [*lines, *refused.warnings]) from None
         lines += found.warnings
         if answer.refusal:
-            raise Refused(answer.refusal, lines)
+            raise RequestRefused(answer.refusal, lines)
         return _submitted(answer.value, lines, found.parsed)

@@ -39,7 +39,7 @@ def name_of(uid: int) -> str:
         return "root" if uid == 0 else str(uid)
 
 
-class Client:
+class JsonConnection:
     """A connection: each line of JSON in gets one line of JSON out."""
 
     def __init__(self, connection: socket.socket, now: float) -> None:
@@ -85,15 +85,15 @@ class Client:
 class Connections:
     """All clients of a server. `closed` is called with a client that is not to be read any more."""
 
-    def __init__(self, closed: Callable[[Client], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, closed: Callable[[JsonConnection], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._closed = closed
         self._clock = clock
-        self._clients: dict[int, Client] = {}
+        self._clients: dict[int, JsonConnection] = {}
         self._unfinished = 0
-        self._turns: deque[Client] = deque()
+        self._turns: deque[JsonConnection] = deque()
         """The clients whose requests wait, the next one first."""
 
-    def __iter__(self) -> Iterator[Client]:
+    def __iter__(self) -> Iterator[JsonConnection]:
         return iter(list(self._clients.values()))
 
     @property
@@ -106,13 +106,13 @@ class Connections:
         """Tell whether a request waits for its turn."""
         return bool(self._turns)
 
-    def add(self, connection: socket.socket) -> Client:
+    def add(self, connection: socket.socket) -> JsonConnection:
         connection.setblocking(False)
-        client = Client(connection, self._clock())
+        client = JsonConnection(connection, self._clock())
         self._clients[connection.fileno()] = client
         return client
 
-    def drop(self, client: Client) -> None:
+    def drop(self, client: JsonConnection) -> None:
         """Close the connection; what it asked and was not begun is forgotten."""
         if self._clients.pop(client.connection.fileno(), None) is None:
             return
@@ -127,7 +127,7 @@ class Connections:
         if self._clients:
             self.drop(min(self._clients.values(), key=lambda one: (bool(one.waiting or one.unsent), one.heard)))
 
-    def receive(self, client: Client) -> None:
+    def receive(self, client: JsonConnection) -> None:
         """Take what has arrived from a client."""
         try:
             piece = client.connection.recv(_PIECE)
@@ -151,7 +151,7 @@ class Connections:
             client.begun = now
         self._keep(client, rest)
 
-    def _finish(self, client: Client, line: bytes) -> None:
+    def _finish(self, client: JsonConnection, line: bytes) -> None:
         """Put a request that ends here among those that wait."""
         if client.refused:
             client.refused = False
@@ -165,7 +165,7 @@ class Connections:
         if len(client.waiting) == 1:
             self._turns.append(client)
 
-    def _keep(self, client: Client, part: bytes) -> None:
+    def _keep(self, client: JsonConnection, part: bytes) -> None:
         """Keep a part of a request that is not finished, unless that would be too much."""
         if client.refused or not part:
             return
@@ -177,17 +177,17 @@ class Connections:
             oldest = min((one for one in self._clients.values() if one.unfinished), key=lambda one: one.begun)
             self._refuse(oldest, "there is too much of requests that are not finished, of which this one is the oldest")
 
-    def _refuse(self, client: Client, words: str) -> None:
+    def _refuse(self, client: JsonConnection, words: str) -> None:
         """Throw the unfinished request away, also what is still to come of it: then its sender can read why."""
         self._forget(client)
         client.refused = True
         client.answer({"refusal": words})
 
-    def _forget(self, client: Client) -> None:
+    def _forget(self, client: JsonConnection) -> None:
         self._unfinished -= len(client.unfinished)
         client.unfinished = bytearray()
 
-    def turn(self) -> Iterator[tuple[Client, bytes]]:
+    def turn(self) -> Iterator[tuple[JsonConnection, bytes]]:
         """Yield the requests of one round: of each client that has any the first ones, at most `TURN`."""
         for _ in range(len(self._turns)):
             client = self._turns.popleft()

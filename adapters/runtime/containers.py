@@ -21,7 +21,7 @@ from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
 from ..machine import execution
 from ..machine.containers import Containers, containment
-from ..machine.execution.container import Apptainer, Docker
+from ..machine.execution.container import Apptainer, DockerSettings
 
 _LONGEST_NAME = 63  #: of a host, as docker takes it
 _PLAIN_NETWORKS = {"host": ["--network=host"], "none": ["--network=none"], "nat": [], "": []}
@@ -61,8 +61,8 @@ class _Ads:
 
 
 def container_of(
-    launch: Launch, settings: Containers, transfers: bool, account: execution.Account | None
-) -> Docker | Apptainer | None:
+    launch: Launch, settings: Containers, transfers: bool, account: execution.UnixAccount | None
+) -> DockerSettings | Apptainer | None:
     """Return the container of a job; None: it runs in none. ``transfers``: whether its files are brought. Raise
     `ValueError` if it wants one and this machine has none."""
     wants = ("WantDocker", "WantContainer", "WantSIF", "WantSandboxImage", "WantDockerImage")
@@ -131,12 +131,12 @@ def _words(text: str) -> list[str]:
 
 
 def _docker(
-    launch: Launch, settings: Containers, ads: _Ads, image: str, program: str, account: execution.Account | None
-) -> Docker:
+    launch: Launch, settings: Containers, ads: _Ads, image: str, program: str, account: execution.UnixAccount | None
+) -> DockerSettings:
     name = _with_tag(image.removeprefix("docker://").removeprefix("docker:"))
     owner = ads.text("User").replace("@", "_at_") or launch.owner
     slot = re.sub(r"[^A-Za-z0-9_.-]", "_", launch.slot.partition("@")[0])
-    return Docker(
+    return DockerSettings(
         command=settings.docker,
         name=f"HTCJob{launch.cluster}_{launch.proc}_{slot}",
         image=name,

@@ -16,7 +16,7 @@ from ...domain.ports.effects import BENCHMARKING, ending
 from ...domain.schedd.policy_times import PolicyPasses
 from ...domain.state.negotiators import named, short
 from ...domain.units import SECOND
-from .log_writer import Answer, LogWriter
+from .log_writer import LogWriter, StimulusResult
 
 RETRY = SECOND  #: microseconds until what was to be done is tried again after its append has failed
 _NAMES: dict[type[s.Stimulus], str] = {
@@ -44,14 +44,14 @@ class Engine(LogWriter):
 
     # Deciding
 
-    def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
+    def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
         """Decide about each, and then what follows by itself at the same instant."""
         answers = super()._decide_all(stimuli, now, events)
         for stimulus in agenda.following(self._look(now), stimuli):
             self._decide(self._named(stimulus), now, events)
         return answers
 
-    def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
+    def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> StimulusResult:
         answer = super()._decide(stimulus, now, events)
         if isinstance(stimulus, s.EvaluateJobPolicies):
             self.state.agendas.of(PolicyPasses).took(self.state, stimulus, now, self.now() - now)
@@ -151,7 +151,9 @@ class Engine(LogWriter):
         return refused + RETRY
 
     def _in_log_time(self, said: s.Stimulus) -> s.Stimulus:
-        if not self._clock_lead or not isinstance(said, s.Started | s.Ended | s.BackfillRunning | s.BackfillEnded):
+        if not self._clock_lead or not isinstance(
+            said, s.ActivationStarted | s.ActivationEnded | s.BackfillRunning | s.BackfillEnded
+        ):
             return said
         return replace(said, at=said.at + self._clock_lead)
 

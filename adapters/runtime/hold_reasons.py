@@ -6,7 +6,7 @@ import os
 import stat
 
 from ..machine import execution
-from ..machine.execution.supervisor.rights import Rights, acting
+from ..machine.execution.supervisor.rights import UserIds, acting
 from ..machine.host import host_name, user_name
 
 _LIMITS = {
@@ -18,12 +18,12 @@ _SAID_BY_STARTER = frozenset({"image", "container", "singularity", "stdout_strea
 _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
-def held_for_limit(limit: str, given: execution.Activation | None) -> str:
+def held_for_limit(limit: str, given: execution.LaunchRequest | None) -> str:
     """Return why a job is held that was beyond a limit, in the words of the reference for those that it has."""
     return _LIMITS.get(limit, "").format(memory=given.memory_mb if given else "?", disk=given.disk_kb if given else "?")
 
 
-def held_for_failure(failed: execution.Failed, given: execution.Activation | None) -> str:
+def held_for_failure(failed: execution.Failed, given: execution.LaunchRequest | None) -> str:
     """Return why a job is held that could not be started, in the words of the reference's starter; of its initial
     directory, in those of the shadow."""
     if failed.failure is not None:
@@ -54,9 +54,9 @@ def not_roots() -> str:
     return "jobs of root do not run in a pool for all users: submit it as another user"
 
 
-def rights_in(account: execution.Account | None) -> Rights | None:
+def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
     """Return the rights that an account has; None: those of this process."""
-    return None if account is None else Rights(account.uid, account.gid, account.groups)
+    return None if account is None else UserIds(account.uid, account.gid, account.groups)
 
 
 def not_ours(owner: str) -> str:
@@ -85,7 +85,7 @@ def _interpreter(path: str) -> str:
     return f"invalid interpreter ({named[0]}) specified on first line of script "
 
 
-def held_for_transfer(way: str, failure: execution.TransferFailure, given: execution.Activation | None) -> str:
+def held_for_transfer(way: str, failure: execution.TransferFailure, given: execution.LaunchRequest | None) -> str:
     """Return why a job is held whose files could not be transferred, in the words of the reference's shadow; of a
     checkpoint, in those of its starter, which do not say what was missing."""
     if failure.code == FAILED_CHECKPOINT:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.state.job_ad import unquoted
 from ..machine import execution
-from ..machine.accounts import Accounts, NoAccount, group_of, named
+from ..machine.accounts import JobAccountSettings, NoAccount, group_of, named
 from ..machine.execution.supervisor.rights import acting
 from ..machine.host import user_name
 from ..machine.starter import make_execute
@@ -24,7 +24,7 @@ NO_GROUP = 49  #: HoldReasonCode of a job whose first group cannot be set: Canno
 NO_STARTER = 1007  #: VacateReasonCode of a job whose starter does not come to it
 NO_SCRATCH = 1024  #: VacateReasonCode of a job that can have no scratch directory: ScratchDirError
 
-Whom = tuple[execution.Account | None, execution.Account | None]
+Whom = tuple[execution.UnixAccount | None, execution.UnixAccount | None]
 """As whom a job runs, and whose its files are; None: this process's user."""
 
 
@@ -36,14 +36,14 @@ class NotRun(Exception):
         self.code = code
 
 
-class Users:
+class JobUsers:
     """The users of a pool that keeps its processes in ``folder``, and is served by root."""
 
     def __init__(self, folder: Path, refuses_root: bool) -> None:
         self._folder = folder
         self._refuses_root = refuses_root
 
-    def of(self, launch: Launch, accounts: Accounts) -> Whom:
+    def of(self, launch: Launch, accounts: JobAccountSettings) -> Whom:
         """Return as whom a job runs, and whose its files are. Raise `NotRun`."""
         try:
             if launch.owner == user_name():
@@ -66,7 +66,7 @@ class Users:
                 raise NotRun(NO_GROUP, words) from None
         return account, files
 
-    def _roots(self, launch: Launch, accounts: Accounts) -> execution.Account | None:
+    def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:
         """Return as whom a job of root's runs; None: as root."""
         if self._refuses_root:
             raise NotRun(NO_ACCOUNT, not_roots())
@@ -85,7 +85,7 @@ class Users:
         return place
 
 
-def client_account(launch: ClientLaunch) -> execution.Account | None:
+def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
     """Return as whom a backfill client runs, if not as the pool's own user. Raise `NotRun` if there is no such user."""
     owner = launch.client.get("Owner", "")
     if os.geteuid() != 0 or owner in ("", user_name()):
@@ -102,7 +102,7 @@ def rights_of(owner: str) -> AbstractContextManager[None]:
     if os.geteuid() != 0 or owner in ("", user_name()):
         return acting(None)
     try:
-        account = Accounts(soft=True).of_owner(owner)
+        account = JobAccountSettings(soft=True).of_owner(owner)
     except NoAccount as none:
         raise PermissionError(1, str(none)) from None
     return acting(rights_in(account))

@@ -15,14 +15,14 @@ from attrs import evolve
 from ...domain.config import ConfigError, Configuration
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import (
+    ActivationChirped,
+    ActivationEnded,
+    ActivationMeasured,
+    ActivationStarted,
     BackfillEnded,
     BackfillRunning,
     BenchmarksDone,
-    Chirped,
-    Ended,
     MailHandled,
-    Measured,
-    Started,
     Stimulus,
     Transferred,
 )
@@ -37,7 +37,7 @@ from ..machine.spool import Spool
 from ..machine.starter import Starter
 from .activations import PLAIN, ReadAd, activation, client_activation
 from .hold_reasons import FAILED_CHECKPOINT, held_for_failure, held_for_limit, held_for_transfer, not_ours
-from .job_users import NO_ACCOUNT, NotRun, Users, client_account
+from .job_users import NO_ACCOUNT, JobUsers, NotRun, client_account
 
 _CLIENT = ""  #: what stands for a slot's name with the load of the machine's backfill client
 NOT_STARTED = 1003  #: VacateReasonCode of a job before whose start something failed: JobNotStarted
@@ -72,9 +72,9 @@ def _check_owner(configuration: Configuration) -> None:
 _MOVELESS = (execution.Usage, execution.Lost)
 
 
-def _chirped(key: str, writes: Sequence[execution.Write]) -> Chirped:
+def _chirped(key: str, writes: Sequence[execution.Write]) -> ActivationChirped:
     told = tuple((write.number, write.kind, write.name, write.text) for write in writes)
-    return Chirped(f"chirp-{key}-{told[-1][0]}", key, told)
+    return ActivationChirped(f"chirp-{key}-{told[-1][0]}", key, told)
 
 
 def _transferred(key: str, move: execution.Move) -> Transferred:
@@ -100,14 +100,14 @@ class LocalWorld:
         self._folder = folder.absolute()
         self._tell = tell
         self.owners = {user_name()}
-        self._users: Users | None = None
+        self._users: JobUsers | None = None
         self._again_at = 0
         self._complained = False
         self._owed: list[str] = []
         self._supervisor = execution.Supervisor(folder)
         self._selector = selectors.DefaultSelector()
         self._came: list[Stimulus] = []
-        self._slots: dict[str, execution.Activation] = {}
+        self._slots: dict[str, execution.LaunchRequest] = {}
         self._clients: set[str] = set()  # the keys of backfill clients
         self._watching = False
         self._starter = PLAIN
@@ -125,7 +125,7 @@ class LocalWorld:
         """Run each user's jobs with that user's rights, if this process is root's. ``refuses_root``: and none of
         root's own."""
         if os.geteuid() == 0:
-            self._users = Users(self._folder, refuses_root)
+            self._users = JobUsers(self._folder, refuses_root)
 
     # The machine
 
@@ -212,7 +212,7 @@ class LocalWorld:
     def unwatch(self, fileno: int) -> None:
         self._selector.unregister(fileno)
 
-    def _wanted(self, launch: Launch | ClientLaunch) -> execution.Activation:
+    def _wanted(self, launch: Launch | ClientLaunch) -> execution.LaunchRequest:
         """Return what the supervisor needs. Raise `NotRun` if the job is not to run, `ValueError` if it cannot."""
         users = self._users
         if isinstance(launch, ClientLaunch):
@@ -254,7 +254,9 @@ class LocalWorld:
         if key in self._clients:
             self._came.append(BackfillEnded(f"end-{key}", key, self.now(), failure=reason))
             return
-        self._came.append(Ended(f"end-{key}", key, self.now(), failed=True, hold_reason=reason, hold_code=code))
+        self._came.append(
+            ActivationEnded(f"end-{key}", key, self.now(), failed=True, hold_reason=reason, hold_code=code)
+        )
 
     def _listen(self) -> None:
         """Wait on the supervisor, too, once it runs: it begins with the first job."""
@@ -371,32 +373,32 @@ class LocalWorld:
             unattended=report.violated == execution.UNATTENDED,
         )  # fmt: skip
 
-    def _began(self, key: str, pid: int, at: int) -> Started:
+    def _began(self, key: str, pid: int, at: int) -> ActivationStarted:
         given = self._slots.get(key)
         if given is not None:
             self._load.began(key, given.slot, at)
         place = (given.execute if given else "") or f"{self._folder}/execute"
-        return Started(f"start-{key}", key, pid, f"{place}/dir_{key}/scratch", at)
+        return ActivationStarted(f"start-{key}", key, pid, f"{place}/dir_{key}/scratch", at)
 
     def _stimulus(self, report: execution.Usage | execution.Failed | execution.Lost | execution.Exited) -> Stimulus:
         key = report.key
         if isinstance(report, execution.Usage):
             self._load.measured(key, report.at, report.user_us + report.system_us)
-            return Measured(
+            return ActivationMeasured(
                 f"usage-{key}-{report.at}", key, report.image_kb, report.rss_kb, report.disk_kb, report.user_us,
                 report.system_us,
             )  # fmt: skip
         if isinstance(report, execution.Failed):
-            return Ended(
+            return ActivationEnded(
                 f"end-{key}", key, report.at, failed=True,
                 hold_reason=held_for_failure(report, self._slots.get(key)), hold_code=report.hold_code,
                 hold_subcode=report.errno, protocol=report.failure.protocol if report.failure else "",
             )  # fmt: skip
         if isinstance(report, execution.Lost):
-            return Ended(f"end-{key}", key, report.at, lost=True)
+            return ActivationEnded(f"end-{key}", key, report.at, lost=True)
         return self._ended(report)
 
-    def _ended(self, report: execution.Exited) -> Ended:
+    def _ended(self, report: execution.Exited) -> ActivationEnded:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
         given = self._slots.get(report.key)
         reason, protocol = held_for_limit(report.violated, given), ""
@@ -404,7 +406,7 @@ class LocalWorld:
             code, subcode = report.failure.code, report.failure.errno
             subcode = -1 if code == FAILED_CHECKPOINT else subcode
             reason, protocol = held_for_transfer("output", report.failure, given), report.failure.protocol
-        return Ended(
+        return ActivationEnded(
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
             undelivered=report.undelivered, protocol=protocol, core=report.core_file,
@@ -416,7 +418,9 @@ class LocalWorld:
         if not launches and not over:
             return []
         # A start that has failed here, and that nobody has heard of yet, is settled by what the supervisor says.
-        self._came = [one for one in self._came if not (isinstance(one, Ended | BackfillEnded) and one.key in asked)]
+        self._came = [
+            one for one in self._came if not (isinstance(one, ActivationEnded | BackfillEnded) and one.key in asked)
+        ]
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
         known = self._supervisor.recover([launch.key for launch in launches])
         self._listen()

@@ -25,7 +25,7 @@ from ...domain.events import Event
 from ...domain.fold.evolve import fold
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import Benchmark, Forget, Send, Signal, Start, StartClient, effects
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import Stimulus
 from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
@@ -38,12 +38,18 @@ from ...domain.state.state import Activation, BackfillClient, State
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
 _REPORTED_ONCE = (
-    s.Started | s.Chirped | s.Measured | s.Ended | s.BenchmarksDone | s.BackfillRunning | s.BackfillEnded
+    s.ActivationStarted
+    | s.ActivationChirped
+    | s.ActivationMeasured
+    | s.ActivationEnded
+    | s.BenchmarksDone
+    | s.BackfillRunning
+    | s.BackfillEnded
 )  #: what the world says once and will not say again
 
 
 @define
-class Answer:
+class StimulusResult:
     """What became of a stimulus: its answer, or why it was refused, or what its decision needs first."""
 
     text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
@@ -61,7 +67,7 @@ class Answer:
 class LogWriter:
     """Owns one state and writes one log."""
 
-    log: Log
+    log: EventStore
     world: World
     tables: Tables | None = None
     zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
@@ -126,7 +132,7 @@ class LogWriter:
 
     # Deciding
 
-    def handle(self, stimuli: Sequence[s.Stimulus], patience: Patience | None = None) -> list[Answer]:
+    def handle(self, stimuli: Sequence[s.Stimulus], patience: Patience | None = None) -> list[StimulusResult]:
         """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world.
 
         Returns one answer for each stimulus, after the append. What was refused changed nothing. `patience` says how
@@ -158,13 +164,13 @@ class LogWriter:
         if events:
             self.log.append(events, before)
 
-    def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[Answer]:
+    def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
         """Decide about each; jobs that have come to their end leave the queue before anything else is decided than
         further ends, so that one event can tell of many."""
-        answers: list[Answer] = []
+        answers: list[StimulusResult] = []
         looked = 0
         for stimulus in stimuli:
-            if not isinstance(stimulus, s.Ended):
+            if not isinstance(stimulus, s.ActivationEnded):
                 looked = self._let_leave(now, events, looked)
             answers.append(self._decide(stimulus, now, events))
         self._let_leave(now, events, looked)
@@ -192,7 +198,7 @@ class LogWriter:
         finally:
             self._publishing = False
 
-    def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> Answer:
+    def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> StimulusResult:
         tables = Tables() if isinstance(stimulus, s.FoundPool) else self._tables()
         position = self.state.position
         try:
@@ -200,13 +206,13 @@ class LogWriter:
         except Refusal as refusal:
             if self.state.position != position:
                 raise
-            return Answer(refusal=str(refusal), code=refusal.code)
+            return StimulusResult(refusal=str(refusal), code=refusal.code)
         except AskFirst as first:
-            return Answer(first=first)
+            return StimulusResult(first=first)
         events += decided
-        known = Answer(self.state.answers.get(stimulus.id, "null"))
+        known = StimulusResult(self.state.answers.get(stimulus.id, "null"))
         if known.text.startswith("{") and "refusal" in known.value:
-            return Answer(refusal=known.value["refusal"])
+            return StimulusResult(refusal=known.value["refusal"])
         return known
 
     def _sense(self, machine: str) -> Readings:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from ...domain.decide import Tables, decide
-from ...domain.ports.log import AlreadyServed, Log, LogError
+from ...domain.ports.log import AlreadyServed, EventStore, LogError
 from ...domain.ports.stimuli import FoundPool
 from ...domain.state.settings import SUPER_USERS, super_users
 from ...domain.state.state import State
@@ -66,7 +66,7 @@ def open_pool_log(
     name: str = "",
     uid_domain: str = "",
     now: int | None = None,
-) -> Log:
+) -> EventStore:
     """Open the log at `url`, and begin it if it is new. Its first event fixes the pool's `dialect`, `settings` and
     names; for an existing log these arguments are ignored. Raise `LogError` if there is no log and `create` is not set,
     it cannot be opened, or it was imported, `Refusal` for a dialect or a
@@ -93,7 +93,7 @@ def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
     return {**settings, SUPER_USERS: ", ".join((*sorted(super_users({})), founder))}
 
 
-def _of_a_pool(log: Log, url: str) -> Log:
+def _of_a_pool(log: EventStore, url: str) -> EventStore:
     """Return the log unless it was imported: its events are another pool's."""
     imported = True
     try:

@@ -22,7 +22,7 @@ from ..condor_tools.cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSF
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from ...projections.views import Views
 
 WINDOW = 1200
@@ -38,7 +38,7 @@ _APART = {"local": "Local", "scheduler": "Scheduler"}
 """Universes whose jobs are counted apart, with what their counts' names have in them."""
 
 
-class Pool(NamedTuple):
+class PoolInstant(NamedTuple):
     """A pool at an instant: its name, the time, and since when it is served (None: it is not); in seconds."""
 
     name: str
@@ -64,7 +64,7 @@ class Recent(NamedTuple):
     completed: int
 
 
-def daemon_ad(kind: str, name: str, machine: str, pool: Pool) -> ClassAd:
+def daemon_ad(kind: str, name: str, machine: str, pool: PoolInstant) -> ClassAd:
     from ..machine.host import CONDOR_VERSION, condor_platform
 
     ad = ClassAd({"MyType": kind, "Name": name, "Machine": machine})
@@ -95,7 +95,7 @@ def _apart(counts: list[Count], prefix: str = "") -> dict[str, int]:
     return found
 
 
-def scheduler_ad(pool: Pool, counts: list[Count], recent: Recent) -> ClassAd:
+def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent) -> ClassAd:
     ad = daemon_ad("Scheduler", pool.name, pool.name, pool)
     states = _by_state(counts)
     ad.update({f"Total{name}": jobs for name, jobs in states.items()})
@@ -109,7 +109,7 @@ def scheduler_ad(pool: Pool, counts: list[Count], recent: Recent) -> ClassAd:
     return ad
 
 
-def submitter_ads(pool: Pool, counts: list[Count]) -> list[ClassAd]:
+def submitter_ads(pool: PoolInstant, counts: list[Count]) -> list[ClassAd]:
     """Return an ad for each submitter that has jobs in the queue, by name."""
     found = []
     for name in sorted({count.submitter for count in counts}):
@@ -121,7 +121,7 @@ def submitter_ads(pool: Pool, counts: list[Count]) -> list[ClassAd]:
     return found
 
 
-def collector_ad(pool: Pool, counts: list[Count], slots: list[ClassAd]) -> ClassAd:
+def collector_ad(pool: PoolInstant, counts: list[Count], slots: list[ClassAd]) -> ClassAd:
     ad = daemon_ad("Collector", pool.name, pool.name, pool)
     states = [text(slot, "State") for slot in slots]
     ad.update({name: jobs for name, jobs in _by_state(counts).items() if name != "HeldJobs"})
@@ -137,12 +137,12 @@ _OF_A_STARTD = ("Arch", "OpSys", "OpSysAndVer", "CondorVersion", "CondorPlatform
 _IN_USE = ("Cpus", "Memory", "GPUs")
 
 
-def master_ad(pool: Pool, machine: str, own: Mapping[str, str]) -> ClassAd:
+def master_ad(pool: PoolInstant, machine: str, own: Mapping[str, str]) -> ClassAd:
     """Return a machine's master ad. ``own``: the texts of the machine's ad."""
     return _with(daemon_ad("DaemonMaster", machine, machine, pool), own, _DETECTED)
 
 
-def startd_ad(pool: Pool, machine: str, own: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
+def startd_ad(pool: PoolInstant, machine: str, own: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
     """Return a machine's startd ad: its resources, and those in use. ``own``: the texts of the machine's ad."""
     ad = _with(daemon_ad("StartD", machine, machine, pool), own, _OF_A_STARTD)
     here = [slot for slot in slots if text(slot, "Machine") == machine]
@@ -179,7 +179,7 @@ _COUNTED = ("SubmittersShareLimit", "SubmittersMatchLimit")
 _NO_LIMITS: Mapping[str, float] = {}
 
 
-class Cycle(Protocol):
+class CycleStatistics(Protocol):
     """The fields of ``projections.views.CycleRow`` that are needed here."""
 
     @property
@@ -187,7 +187,7 @@ class Cycle(Protocol):
 
 
 def negotiator_ad(
-    pool: Pool, cycles: Sequence[Cycle], limits: Mapping[str, float] = _NO_LIMITS, name: str = ""
+    pool: PoolInstant, cycles: Sequence[CycleStatistics], limits: Mapping[str, float] = _NO_LIMITS, name: str = ""
 ) -> ClassAd:
     """Return the ad of a pool's negotiator, or of one of several (``name``).
 
@@ -260,7 +260,7 @@ def _latest(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> list[Cl
     return [ClassAd(dict(zip(names, record, strict=True))) for record in reversed(records)]
 
 
-def defrag_ads(pool: Pool, defrag: Defrag, settings: Mapping[str, str]) -> list[ClassAd]:
+def defrag_ads(pool: PoolInstant, defrag: Defrag, settings: Mapping[str, str]) -> list[ClassAd]:
     """Return the ad, if the pool defragments.
 
     :param settings: the pool's settings in force
@@ -274,7 +274,7 @@ def defrag_ads(pool: Pool, defrag: Defrag, settings: Mapping[str, str]) -> list[
     return [ad]
 
 
-class Source(Protocol):
+class ViewsAndLog(Protocol):
     """A pool's views and its log, the log opened when it is asked for (``queries.Queries``)."""
 
     @property
@@ -284,10 +284,10 @@ class Source(Protocol):
     def views(self) -> Views: ...
 
     @property
-    def log(self) -> Log: ...
+    def log(self) -> EventStore: ...
 
 
-def pool_ads(queries: Source, kind: str, now: int, timezone: tzinfo) -> Iterator[ClassAd]:
+def pool_ads(queries: ViewsAndLog, kind: str, now: int, timezone: tzinfo) -> Iterator[ClassAd]:
     """Yield the ads of a kind (MyType), or all if it is empty, in the order in which a collector shows them."""
     gathered = _Gathered(queries, now, timezone)
     for each, ads in _KINDS.items():
@@ -298,15 +298,15 @@ def pool_ads(queries: Source, kind: str, now: int, timezone: tzinfo) -> Iterator
 class _Gathered:
     """The sources of ads, each loaded when the first ad needs it. (No attrs class: importing attrs takes long.)"""
 
-    def __init__(self, queries: Source, now: int, timezone: tzinfo) -> None:
+    def __init__(self, queries: ViewsAndLog, now: int, timezone: tzinfo) -> None:
         self.queries, self.views, self.now, self.timezone = queries, queries.views, now, timezone
 
     @cached_property
-    def pool(self) -> Pool:
+    def pool(self) -> PoolInstant:
         from .commands import is_served
 
         since = _since(self.queries.log) if is_served(self.queries.url) else None
-        return Pool(self.views.pool().name, self.now, since)
+        return PoolInstant(self.views.pool().name, self.now, since)
 
     @cached_property
     def counts(self) -> list[Count]:
@@ -353,14 +353,14 @@ _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
 }
 
 
-def _since(log: Log) -> int | None:
+def _since(log: EventStore) -> int | None:
     from ...domain.events import WriterBegan
 
     began = [event.at for _, event in log.read_stream("pool") if isinstance(event, WriterBegan)]
     return began[-1] // SECOND if began else None
 
 
-def recent(log: Log, since: int) -> Recent:
+def recent(log: EventStore, since: int) -> Recent:
     """Return the job starts and completions of the log from an instant on (microseconds)."""
     from ...domain.events import JobActivated, JobExited
 

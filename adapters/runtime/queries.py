@@ -19,12 +19,12 @@ from .views import views_current
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context
     from ...domain.negotiator.accounting import Standing
-    from ...domain.ports.log import Log
+    from ...domain.ports.log import EventStore
     from ...projections.imported_ads import Spent
-    from ...projections.job_query import Selection
+    from ...projections.job_query import JobSelection
     from ...projections.views import Views
     from ...replay.audit_result import Audit
-    from ...replay.listing import Member, Wanted
+    from ...replay.listing import Member, StreamFilter
     from ...replay.narration.sentences import Answer
     from ...replay.runs.of_log import Runs
     from ...replay.usage.preemptions import Preemption
@@ -53,14 +53,14 @@ class LogBeginsLater(NotRecorded):
         self.began = began
 
 
-class Queue(NamedTuple):
+class QueueAds(NamedTuple):
     """The ads of the jobs in a queue, and their instant in microseconds."""
 
     ads: Iterable[ClassAd]
     at: int
 
 
-class Run(NamedTuple):
+class RunningProcess(NamedTuple):
     """The process of a job that has a slot."""
 
     slot: str  #: where it runs
@@ -79,7 +79,7 @@ class Queries:
     """Questions about the log at a URL, as a context manager: within it the views are read as of one moment, and
     everything yielded has to be read within. Every method raises `LogError` if there is no log or it cannot be read."""
 
-    def __init__(self, url: str, log: Log | None = None) -> None:
+    def __init__(self, url: str, log: EventStore | None = None) -> None:
         """Ask about the log at `url`; `log` is that log if it is open already."""
         self.url = url
         self._given = log
@@ -102,7 +102,7 @@ class Queries:
         return views_current(self.url)
 
     @cached_property
-    def log(self) -> Log:
+    def log(self) -> EventStore:
         """Return the log itself, read-only."""
         if self._given is not None:
             return self._given
@@ -122,7 +122,7 @@ class Queries:
 
     # Jobs
 
-    def queue(self, selection: Selection = ALL, at: int | None = None, rejections: bool = False) -> Queue:
+    def queue(self, selection: JobSelection = ALL, at: int | None = None, rejections: bool = False) -> QueueAds:
         """Return the jobs in the queue; of an import, all jobs of the queue at an instant or of the last recorded
         queue; with `rejections`, the ads of those that wait say why they were rejected. Raise `NotRecorded` for another
         instant of a pool's own log, `NotKnown` if nothing that was imported tells of the queue."""
@@ -130,12 +130,12 @@ class Queries:
             if at is not None:
                 raise NotRecorded(f"{shown(self.url)} is a pool's own log, and its queue is kept as it is now alone")
             ads = self.views.ads(selection)
-            return Queue(self._with_rejections(ads) if rejections else ads, self.views.at)
+            return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.caches import ad_of
         from ...replay.forensics.daemon_tables import queue
 
         found = queue(self.log, at)
-        return Queue(map(ad_of, found.jobs), found.at if at is None else at)
+        return QueueAds(map(ad_of, found.jobs), found.at if at is None else at)
 
     def _with_rejections(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
         """Lay over the jobs' ads what the schedd writes of a rejection. The log says so when it is news: the time is
@@ -158,7 +158,7 @@ class Queries:
         return map(laid_over, ads)
 
     def job_columns(
-        self, names: Sequence[str], selection: Selection, context: Context, statuses: Collection[int] | None = None
+        self, names: Sequence[str], selection: JobSelection, context: Context, statuses: Collection[int] | None = None
     ) -> Iterator[tuple[str, ...]]:
         """Yield attributes of the jobs in a pool's own queue, as texts, without making ads; with `statuses`, of jobs in
         one of these."""
@@ -166,9 +166,9 @@ class Queries:
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
         """Return the ad of a job in the queue; None if it is not there."""
-        from ...projections.job_query import Jobs
+        from ...projections.job_query import SelectedJobs
 
-        return next(iter(self.queue(Jobs(((cluster, proc),))).ads), None)
+        return next(iter(self.queue(SelectedJobs(((cluster, proc),))).ads), None)
 
     def matchable(self) -> Callable[[ClassAd], bool]:
         """Return a function that tells of a job's ad whether a slot of the pool, whole, could ever have the job."""
@@ -189,14 +189,14 @@ class Queries:
 
         return fits
 
-    def run(self, cluster: int, proc: int) -> Run | None:
+    def run(self, cluster: int, proc: int) -> RunningProcess | None:
         """Return the process and the directory of a job that has a slot; None if it has none."""
         from ...domain.events import JobActivated, JobExecuting, JobExited
 
         run = None
         for _, event in self.log.read_stream(f"cluster/{cluster}"):
             if isinstance(event, JobActivated) and event.proc == proc:
-                run = Run(event.slot, 0, "")
+                run = RunningProcess(event.slot, 0, "")
             elif isinstance(event, JobExecuting) and event.proc == proc and run is not None:
                 run = run._replace(pid=event.pid, scratch=event.scratch)
             elif isinstance(event, JobExited) and event.proc == proc:
@@ -204,7 +204,7 @@ class Queries:
         return run
 
     def history(
-        self, selection: Selection = ALL, sieve: Sieve | None = None, forwards: bool = False
+        self, selection: JobSelection = ALL, sieve: Sieve | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:
         """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first; `sieve`
         leaves out imported ads that cannot match."""
@@ -330,7 +330,7 @@ class Queries:
 
         return preemptions(self.log)
 
-    def entries(self, what: Wanted | None, since: int, until: int) -> Iterator[Member]:
+    def entries(self, what: StreamFilter | None, since: int, until: int) -> Iterator[Member]:
         """Yield the steps between two instants, of one stream if it is given, as `poolbook log` lists them."""
         from ...replay.listing import entries
 

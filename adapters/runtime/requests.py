@@ -17,7 +17,7 @@ Request = Mapping[str, Any]
 LONGEST_DESCRIPTION = 256 << 10  #: characters of a submit file, or bytes of a file in it, that a server reads
 
 
-class Terms(NamedTuple):
+class SubmitTerms(NamedTuple):
     """What a submission has to know of the pool: the number of its cluster, and the settings in force that it goes by
     (``settings.for_submissions``)."""
 
@@ -25,7 +25,7 @@ class Terms(NamedTuple):
     settings: Mapping[str, str]
 
     @classmethod
-    def of(cls, state: State, cluster: int) -> Terms:
+    def of(cls, state: State, cluster: int) -> SubmitTerms:
         """Return the terms of a pool in this state."""
         from ...domain.state.settings import for_submissions
 
@@ -69,7 +69,7 @@ NOT_FOUND, IMMUTABLE, SECURE = "not found", "immutable", "secure"
 """Codes of refusals: there is no such slot or machine; nobody may set that attribute of a job."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The pool refused the request. The text says why and what would be accepted; ``warnings`` are those of the submit
     file, if it was one; ``code`` says which kind of refusal it is."""
 
@@ -78,9 +78,9 @@ class Refused(Exception):
         self.warnings, self.code = warnings, code
 
 
-class Outcome(NamedTuple):
+class ActionAnswer(NamedTuple):
     """What became of some jobs of a cluster, in ranges (none: of the cluster itself), as the pool answers it
-    (``job_commands.Outcome``)."""
+    (``job_commands.ActionResult``)."""
 
     cluster: int
     procs: Sequence[tuple[int, int]]

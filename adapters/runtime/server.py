@@ -22,7 +22,7 @@ from attrs import define
 from ...domain.decide import Refusal
 from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
-from ...domain.ports.log import Fenced, Log, LogError
+from ...domain.ports.log import EventStore, Fenced, LogError
 from ...domain.schedd.constraints import Patience
 from ..machine.host import user_name
 from ..machine.local_time import local_time
@@ -31,14 +31,14 @@ from ..stores.log_paths import WriterLock, log_paths
 from ..stores.sqlite_files import mode_like
 from .command_codec import ComeBack, ReadConfiguration, Reschedule, ReserveCluster, request_of
 from .commands import is_served
-from .connections import Client, Connections, name_of
+from .connections import Connections, JsonConnection, name_of
 from .engine import Engine
 from .job_users import rights_of
 from .local_world import LocalWorld
-from .log_writer import Answer
+from .log_writer import StimulusResult
 from .open_pool import take_in_turn
-from .requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
-from .slow_requests import MOST, DescriptionReader, RequestsAhead, Waiting, left_to_client
+from .requests import LONGEST_DESCRIPTION, SubmitDescription, SubmitTerms, view_of_disk
+from .slow_requests import MOST, DescriptionReader, RequestsAhead, WaitingRequest, left_to_client
 from .startd import ExecutionPoint
 from .subscribers import Subscribers
 from .view_keeper import VIEWS_EVERY
@@ -49,14 +49,14 @@ AT_ONCE = 64  #: connections that are accepted before the pool goes on
 
 
 @define
-class _Asked:
+class _PendingRequest:
     """A request, and the client that waits for its answer."""
 
-    client: Client
+    client: JsonConnection
     stimulus: s.Stimulus
     warnings: list[str] | None = None  #: the warnings of a submit file that was read here
 
-    def reply(self, answer: Answer) -> None:
+    def reply(self, answer: StimulusResult) -> None:
         """Tell the client what became of it."""
         more = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
@@ -67,7 +67,7 @@ class _Asked:
             self.client.answer_text(answer.text)
 
 
-class Users(Enum):
+class ServedUsers(Enum):
     """The users whose jobs a pool runs."""
 
     OWN = auto()  #: the user's who serves it
@@ -75,15 +75,15 @@ class Users(Enum):
     ALL = auto()  #: the same without root's; and all users may submit
 
 
-class Server:
+class PoolServer:
     """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
 
     def __init__(
         self,
         url: str,
-        open_log: Callable[[], Log],
+        open_log: Callable[[], EventStore],
         lost: bool = False,
-        whose: Users = Users.OWN,
+        whose: ServedUsers = ServedUsers.OWN,
         wait: float | None = None,
     ) -> None:
         """Take the lock, open the log, become its writer. With `lost`, give up the jobs that another machine or folder
@@ -91,7 +91,7 @@ class Server:
         seconds to wait for the lock; None: only for a short command. Raise `AlreadyServed` if another process has the
         lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
-        self._whose = whose if os.geteuid() == 0 else Users.OWN
+        self._whose = whose if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
         self._in_program = wait is not None  # it gets the errors that `serve` prints
@@ -104,8 +104,8 @@ class Server:
             self._make_folder()
             self.log = open_log()
             self.world = LocalWorld(self.paths.folder, self.warn)
-            if self._whose is not Users.OWN:
-                self.world.serve_users(refuses_root=self._whose is Users.ALL)
+            if self._whose is not ServedUsers.OWN:
+                self.world.serve_users(refuses_root=self._whose is ServedUsers.ALL)
             self.engine = Engine(self.log, self.world, zone=local_time())
             self.engine.load()
             gc.freeze()  # what was folded lives on: of a million clusters, each search for cycles would take seconds
@@ -119,15 +119,15 @@ class Server:
         except BaseException:
             self._lock.give_up()
             raise
-        rights = None if self._whose is Users.OWN else rights_of
+        rights = None if self._whose is ServedUsers.OWN else rights_of
         self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn, rights)
         self.stopping = False
         self._handlers: dict[int, Any] = {}  # of the signals that it catches, as they were before
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
-        self._machine_requests: list[tuple[Client | None, ReadConfiguration | ComeBack]] = []
+        self._machine_requests: list[tuple[JsonConnection | None, ReadConfiguration | ComeBack]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
-        self._asked: list[_Asked] = []
-        self._ahead = RequestsAhead[_Asked]()
+        self._asked: list[_PendingRequest] = []
+        self._ahead = RequestsAhead[_PendingRequest]()
         self._reader = DescriptionReader(self.wake)
         self._reserved = 0
         self._complained = False
@@ -149,7 +149,7 @@ class Server:
 
     def _listen(self) -> None:
         try:
-            mode = 0o666 if self._whose is Users.ALL else mode_like(str(self.paths.base))
+            mode = 0o666 if self._whose is ServedUsers.ALL else mode_like(str(self.paths.base))
             listener = self._listener = listen(self.paths.socket, 128, mode)
         except OSError as error:
             raise LogError(
@@ -168,7 +168,7 @@ class Server:
             if done.found is None:
                 done.client.answer(done.reply)
             else:
-                self._asked.append(_Asked(done.client, done.found.request, done.found.warnings))
+                self._asked.append(_PendingRequest(done.client, done.found.request, done.found.warnings))
 
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(AT_ONCE):
@@ -181,7 +181,7 @@ class Server:
                 return
             self._watch(self._connections.add(connection))
 
-    def _watch(self, client: Client) -> None:
+    def _watch(self, client: JsonConnection) -> None:
         self.world.watch(client.connection.fileno(), lambda: self._connections.receive(client))
 
     def _send_rest(self) -> bool:
@@ -192,36 +192,36 @@ class Server:
                 self._connections.drop(client)
         return any(client.unsent for client in self._connections)
 
-    def _request(self, client: Client, line: bytes) -> None:
+    def _request(self, client: JsonConnection, line: bytes) -> None:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
                 raise Refusal("a request is a JSON object")
             asked = request_of({**request, "user": client.user})
-            handler = _HANDLERS.get(type(asked), Server._decide)
+            handler = _HANDLERS.get(type(asked), PoolServer._decide)
             handler(self, client, asked)
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
 
-    def _decide(self, client: Client, command: s.Command) -> None:
+    def _decide(self, client: JsonConnection, command: s.Command) -> None:
         if isinstance(command, s.Submit):
             self._check_submitter(client)
-        self._asked.append(_Asked(client, command))
+        self._asked.append(_PendingRequest(client, command))
 
-    def _reserve(self, client: Client, _: ReserveCluster) -> None:
+    def _reserve(self, client: JsonConnection, _: ReserveCluster) -> None:
         self._check_submitter(client)
         client.answer({"answer": self._terms()._asdict()})
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> SubmitTerms:
         """Reserve a cluster number."""
         self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
-        return Terms.of(self.engine.state, self._reserved)
+        return SubmitTerms.of(self.engine.state, self._reserved)
 
-    def _reschedule(self, client: Client, asked: Reschedule) -> None:
+    def _reschedule(self, client: JsonConnection, asked: Reschedule) -> None:
         self.engine.reschedule(asked.name)  # with the step that this is part of
         client.answer({"answer": {}})
 
-    def _read_description(self, client: Client, description: SubmitDescription) -> None:
+    def _read_description(self, client: JsonConnection, description: SubmitDescription) -> None:
         self._check_submitter(client)
         known = self.engine.state.answers.get(description.id)
         if known is not None:
@@ -239,20 +239,20 @@ class Server:
         if not (ours and self._reader.begin(client, description, terms)):
             client.answer(left_to_client(terms))
 
-    def _queue_for_machine(self, client: Client, asked: ReadConfiguration | ComeBack) -> None:
+    def _queue_for_machine(self, client: JsonConnection, asked: ReadConfiguration | ComeBack) -> None:
         self._check_owner(client)
         self._machine_requests.append((client, asked))
 
-    def _check_submitter(self, client: Client) -> None:
-        if self._whose is Users.ALL and client.uid == 0:
+    def _check_submitter(self, client: JsonConnection) -> None:
+        if self._whose is ServedUsers.ALL and client.uid == 0:
             raise Refusal("The given user is not allowed to own jobs: root's do not run here; submit as another user")
-        if client.uid != os.geteuid() and self._whose is Users.OWN:
+        if client.uid != os.geteuid() and self._whose is ServedUsers.OWN:
             raise Refusal(
                 f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
                 "pool of their own"
             )
 
-    def _check_owner(self, client: Client) -> None:
+    def _check_owner(self, client: JsonConnection) -> None:
         """Refuse requests about this machine unless they come from root or the user who runs the pool."""
         if client.uid not in (0, os.geteuid()):
             raise Refusal(f"only {user_name()}, who runs this pool, may do that")
@@ -270,7 +270,7 @@ class Server:
         self.world.spool.sweep(lambda cluster, proc: proc in self.engine.state.clusters.get(cluster, ()))
         if self._lost:
             now = self.world.now()
-            self.engine.handle([s.Ended(f"lost-{key}", key, now, lost=True) for key in self._lost])
+            self.engine.handle([s.ActivationEnded(f"lost-{key}", key, now, lost=True) for key in self._lost])
         self.engine.recover()
         self._listen()
 
@@ -378,7 +378,7 @@ class Server:
         if ready is not None:
             self._decide_alone(ready.request, ready.patience, ready)
 
-    def _refuse(self, asked: Sequence[_Asked], error: LogError) -> None:
+    def _refuse(self, asked: Sequence[_PendingRequest], error: LogError) -> None:
         """Answer requests that could not be appended with the error."""
         for one in asked:
             one.client.answer({"error": str(error)})
@@ -386,13 +386,15 @@ class Server:
             self._complained = True
             self.warn(str(error))
 
-    def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_Asked]) -> None:
+    def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_PendingRequest]) -> None:
         """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
         self.engine.handle([one for one in came if one not in self.engine.unlogged])
         for one in asked:
             self._decide_alone(one, Patience(MOST))
 
-    def _decide_alone(self, one: _Asked, patience: Patience, before: Waiting[_Asked] | None = None) -> None:
+    def _decide_alone(
+        self, one: _PendingRequest, patience: Patience, before: WaitingRequest[_PendingRequest] | None = None
+    ) -> None:
         """Decide one request; `before`: as it has waited until its jobs were asked."""
         try:
             (answer,) = self.engine.handle([one.stimulus], patience)
@@ -406,7 +408,9 @@ class Server:
         else:
             self._answer(one, answer, before)
 
-    def _answer(self, one: _Asked, answer: Answer, before: Waiting[_Asked] | None = None) -> None:
+    def _answer(
+        self, one: _PendingRequest, answer: StimulusResult, before: WaitingRequest[_PendingRequest] | None = None
+    ) -> None:
         """Send a request's answer, or let it wait until its jobs have been asked."""
         if answer.first is None:
             one.reply(answer)
@@ -459,11 +463,11 @@ class Server:
             signal.signal(number, handler)
 
 
-_HANDLERS: dict[type, Callable[[Server, Client, Any], None]] = {
-    ReserveCluster: Server._reserve,
-    SubmitDescription: Server._read_description,
-    Reschedule: Server._reschedule,
-    ReadConfiguration: Server._queue_for_machine,
-    ComeBack: Server._queue_for_machine,
+_HANDLERS: dict[type, Callable[[PoolServer, JsonConnection, Any], None]] = {
+    ReserveCluster: PoolServer._reserve,
+    SubmitDescription: PoolServer._read_description,
+    Reschedule: PoolServer._reschedule,
+    ReadConfiguration: PoolServer._queue_for_machine,
+    ComeBack: PoolServer._queue_for_machine,
 }
-"""What a server does with each kind of request; with all others, the pool's commands, `Server._decide`."""
+"""What a server does with each kind of request; with all others, the pool's commands, `PoolServer._decide`."""

@@ -29,7 +29,7 @@ from ...domain.schedd.constraints import AskedAhead, AskFirst, Patience
 from ...domain.state.job_procs import job_procs
 from ...domain.submit import SubmitError
 from .disk import Disk
-from .requests import LONGEST_DESCRIPTION, Refused, SubmitDescription, Terms
+from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms
 from .submission import ReadDescription, Reading
 
 MOST_AT_ONCE = 4  #: submit files that are read at once; further clients read their own
@@ -55,7 +55,7 @@ class DescriptionReader:
         self._reading = 0
         self._finished: deque[FinishedReading] = deque()
 
-    def begin(self, client: Any, description: SubmitDescription, terms: Terms) -> bool:
+    def begin(self, client: Any, description: SubmitDescription, terms: SubmitTerms) -> bool:
         """Begin to read a submit file of `client`; return False if too many are being read."""
         if self._reading == MOST_AT_ONCE:
             return False
@@ -69,17 +69,17 @@ class DescriptionReader:
         self._reading -= len(found)
         return found
 
-    def _read(self, client: Any, description: SubmitDescription, terms: Terms) -> None:
+    def _read(self, client: Any, description: SubmitDescription, terms: SubmitTerms) -> None:
         self._finished.append(_read(client, description, terms))
         self._wake()
 
 
-def _read(client: Any, description: SubmitDescription, terms: Terms) -> FinishedReading:
+def _read(client: Any, description: SubmitDescription, terms: SubmitTerms) -> FinishedReading:
     reading = Reading(description, _ShortDisk(Path(description.folder)))
     try:
         own, _ = reading.configured()  # the server has printed its warnings
         return FinishedReading(client, reading.request(terms, own), {})
-    except Refused as error:
+    except RequestRefused as error:
         return FinishedReading(client, None, {"refusal": str(error), "warnings": error.warnings})
     except (SubmitError, ConfigError) as error:
         return FinishedReading(client, None, {"refusal": str(error)})
@@ -87,7 +87,7 @@ def _read(client: Any, description: SubmitDescription, terms: Terms) -> Finished
         return FinishedReading(client, None, left_to_client(terms))
 
 
-def left_to_client(terms: Terms) -> dict[str, Any]:
+def left_to_client(terms: SubmitTerms) -> dict[str, Any]:
     """Return the reply that makes the client read its submit file itself."""
     return {"answer": {"terms": terms._asdict()}}
 
@@ -128,7 +128,7 @@ Request = TypeVar("Request")
 
 
 @define
-class Waiting(Generic[Request]):
+class WaitingRequest(Generic[Request]):
     """A request that waits until its jobs have been asked."""
 
     request: Request
@@ -146,17 +146,17 @@ class Waiting(Generic[Request]):
 class RequestsAhead(Generic[Request]):
     """The requests that wait until their jobs have been asked. They have turns, one after the other."""
 
-    _waiting: deque[Waiting[Request]] = field(factory=deque)
-    _asked: deque[Waiting[Request]] = field(factory=deque)
+    _waiting: deque[WaitingRequest[Request]] = field(factory=deque)
+    _asked: deque[WaitingRequest[Request]] = field(factory=deque)
 
     def __bool__(self) -> bool:
         return bool(self._waiting or self._asked)
 
-    def put(self, request: Request, first: AskFirst, before: Waiting[Request] | None = None) -> None:
+    def put(self, request: Request, first: AskFirst, before: WaitingRequest[Request] | None = None) -> None:
         """Let this request wait: its decision found that its jobs are to be asked first. With ``before``, it has waited
         already, and so many jobs have changed meanwhile that they are asked ahead, too."""
         ahead, rounds = (AskedAhead(first.context), 0) if before is None else (before.ahead, before.rounds)
-        self._waiting.append(Waiting(request, ahead, ahead.ask(first), rounds + 1))
+        self._waiting.append(WaitingRequest(request, ahead, ahead.ask(first), rounds + 1))
 
     def go_on(self) -> None:
         """Ask jobs for a turn of the next request."""
@@ -178,6 +178,6 @@ class RequestsAhead(Generic[Request]):
                 for waiting in (*self._waiting, *self._asked):
                     waiting.ahead.forget(*found)
 
-    def ready(self) -> Waiting[Request] | None:
+    def ready(self) -> WaitingRequest[Request] | None:
         """Return the next request that can be decided."""
         return self._asked.popleft() if self._asked else None

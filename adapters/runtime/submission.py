@@ -16,18 +16,18 @@ from ...domain.ports.stimuli import Submit
 from ...domain.state.job_ad import quoted, unquoted
 from ...domain.state.proc_ads import pack
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
-from ...domain.submit import Facts, Submission, SubmitError, from_mapping, parse_submit
+from ...domain.submit import Submission, SubmitError, SubmitFacts, from_mapping, parse_submit
 from ...domain.submit.spooling import held_for_spooling
 from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
 from .config_sources import config_files, environment_settings
 from .disk import Disk
-from .requests import Refused, SubmitDescription, Terms
+from .requests import RequestRefused, SubmitDescription, SubmitTerms
 from .userlog.files import unwritable
 
 UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
 
 
-def not_followed(own: Mapping[str, str], terms: Terms) -> list[str]:
+def not_followed(own: Mapping[str, str], terms: SubmitTerms) -> list[str]:
     """Return sentences on the submitter's own settings that are ignored because the pool's differ."""
     return [
         f"{name} = {text} is not followed: by the configuration that this pool read last it is "
@@ -42,7 +42,7 @@ def submission_of(
     *,
     user: str,
     disk: Disk,
-    terms: Terms,
+    terms: SubmitTerms,
     now: int,
     file: str = "",
     count: int = 1,
@@ -58,7 +58,7 @@ def submission_of(
     `own` are the submitter's settings: they count where the pool's ``terms`` say nothing. `seed` decides what
     ``$RANDOM_INTEGER`` and its like draw. Raise `SubmitError` if the
     description is wrong."""
-    facts = Facts(
+    facts = SubmitFacts(
         now=now,
         owner=user,
         uid_domain=terms.settings[UID_DOMAIN],
@@ -171,7 +171,7 @@ class Reading:
         found = followed(lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk))
         return found if any(schedd_kind(name) for name in found) else {}
 
-    def parsed(self, terms: Terms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
+    def parsed(self, terms: SubmitTerms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
         """Parse the submit file, and return its warnings, too. Files that it names need not exist. Raise `SubmitError`
         if the submit file is wrong."""
         said = self.description
@@ -184,9 +184,9 @@ class Reading:
             raise SubmitError(f"Number of submitted jobs would exceed -maxjobs ({said.most_jobs})")
         return found, [f"WARNING: {warning}" for warning in (*found.warnings, *not_followed(own, terms))]
 
-    def request(self, terms: Terms, own: Mapping[str, str]) -> ReadDescription:
-        """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `Refused` if the
-        executable cannot be read."""
+    def request(self, terms: SubmitTerms, own: Mapping[str, str]) -> ReadDescription:
+        """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `RequestRefused` if
+        the executable cannot be read."""
         parsed, warnings = self.parsed(terms, own)
         try:
             told = len(parsed.warnings)
@@ -194,7 +194,7 @@ class Reading:
             parsed = held_for_spooling(parsed) if self.description.spool else parsed
             warnings += [f"WARNING: {warning}" for warning in parsed.warnings[told:]]
         except SubmitError as error:
-            raise Refused(str(error), warnings) from None
+            raise RequestRefused(str(error), warnings) from None
         said = self.description
         return ReadDescription(submit_request(parsed, said.id, user_name(), terms.cluster, said.file), parsed, warnings)
 

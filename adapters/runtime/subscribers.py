@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ...domain.events import Event
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from .userlog.checkpoint import UserLogError
 from .userlog.writer import RightsOf, UserLogWriter
 from .view_keeper import RETRY, VIEWS_EVERY, ViewKeeper
@@ -21,7 +21,7 @@ class Subscribers:
     the user who runs the pool. ``rights_of``: with whose rights the user logs are written, see `UserLogWriter`."""
 
     def __init__(
-        self, url: str, log: Log, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None
+        self, url: str, log: EventStore, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None
     ) -> None:
         self._url, self._log, self._folder, self._tell = url, log, folder, tell
         self._rights_of = rights_of

@@ -7,19 +7,19 @@ from contextlib import closing
 
 from attrs import Factory, define
 
-from ...domain.ports.log import Log, LogError
+from ...domain.ports.log import EventStore, LogError
 from ...replay.audit_result import Audit
 from ...replay.forensics.audit.examine import examine
 from ...replay.forensics.imported_log import is_imported
 from ...replay.recheck_cycles import RecheckedCycles, recheck
-from ...replay.validation import Verdict, Violation, validate
+from ...replay.validation import ValidationResult, Violation, validate
 from ...replay.validation.native_audit import audit_native_log
 from ..stores.opening import open_log, verify_seal
 from ..stores.verification import Problem
 from .damage import ALTERED
 
 
-def _unchecked(url: str) -> Log:
+def _unchecked(url: str) -> EventStore:
     """Open a log whose seal was computed already, so that events behind a fault are judged, too."""
     return open_log(url, create=False, read_only=True, checked=False)
 
@@ -30,7 +30,7 @@ class Verification:
 
     imported: bool = False  #: whether the log was imported: then only the audit judges its events
     seal: list[Problem] = Factory(list)  #: faults of the seal, each with its position (None: the whole log) and a text
-    verdict: Verdict = Factory(Verdict)  #: what the judge counted, and the events that no rule allows
+    verdict: ValidationResult = Factory(ValidationResult)  #: what the judge counted, and the events that no rule allows
     decisions: RecheckedCycles | None = None  #: the cycles decided again; None if that was not requested
     unreadable: str = ""  #: why the events could not be read; the seal then says where it is broken
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from threading import Event, Thread
 
-from ...domain.ports.log import Log, LogError
+from ...domain.ports.log import EventStore, LogError
 from ...projections.views import Views
 from ..stores.log_paths import log_paths
 from ..stores.opening import open_log
@@ -37,7 +37,7 @@ class ViewKeeper:
         self._again = 0
         self._asked = Event()
         self._thread: Thread | None = None
-        self._log: Log | None = None
+        self._log: EventStore | None = None
         self._views: sqlite3.Connection | None = None
 
     @property

@@ -22,7 +22,7 @@ from ..stores.location import locate
 from ..stores.sqlite_files import make_private, reading_uri
 
 if TYPE_CHECKING:
-    from ...domain.ports.log import Head, Log
+    from ...domain.ports.log import EventStore, Head
 
 BATCH = 10_000  #: events in a transaction: a crash costs no more work than this, and another process waits no longer
 LOCK_TIMEOUT = 60  #: seconds to wait for another process that is updating the views
@@ -153,7 +153,7 @@ def open_tables(path: str | None) -> sqlite3.Connection:
     return connection
 
 
-def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
+def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
     """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached. With
     `shared`, others append to the log and update the views, too: the head is read anew while the views are locked. (A
     writer alone knows the head of its own log.)"""
@@ -181,7 +181,7 @@ def catch_up(log: Log, connection: sqlite3.Connection, shared: bool = False, bat
             return now.position
 
 
-def _standing(connection: sqlite3.Connection, log: Log, head: Head, checked: bool) -> Reached:
+def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, checked: bool) -> Reached:
     """Return the views' checkpoint in this log: 0, with empty tables, if they were of another log or format."""
     if is_current(connection):
         now = reached(connection)
@@ -191,7 +191,7 @@ def _standing(connection: sqlite3.Connection, log: Log, head: Head, checked: boo
     return BEGINNING
 
 
-def _same(now: Reached, log: Log, head: Head) -> bool:
+def _same(now: Reached, log: EventStore, head: Head) -> bool:
     """Tell whether the event that the views folded last stands at its place in the log."""
     if now.position == head.position and now.digest not in ("", head.digest):
         return False
@@ -234,7 +234,7 @@ def _caught_up(url: str, path: str | None) -> Views:
         log.close()
 
 
-def _updated(log: Log, connection: sqlite3.Connection) -> Views:
+def _updated(log: EventStore, connection: sqlite3.Connection) -> Views:
     try:
         catch_up(log, connection, shared=True)
         connection.execute("BEGIN")

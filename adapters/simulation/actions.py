@@ -14,7 +14,7 @@ from ...domain.ports.stimuli import Submit
 from ...domain.state.proc_ads import pack
 from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.state_machines.drain import COMPLETIONS
-from ...domain.submit import Facts, NoFiles, from_mapping
+from ...domain.submit import NoSubmitFiles, SubmitFacts, from_mapping
 from ...domain.submit.submit_context import SubmitError
 from ...domain.units import SECOND
 from ...replay.scenario import PlayError, ScenarioStep
@@ -45,7 +45,7 @@ def submission(
     attributes = {f"+{name}": text for name, text in step.attributes.items()}
     program = {} if _PROGRAMS & {name.lower() for name in step.commands} else _SLEEP
     description = {**program, "transfer_executable": "false", **requests, **step.commands, **attributes}
-    facts = Facts(
+    facts = SubmitFacts(
         now=now // SECOND,
         owner=step.thing,
         uid_domain=settings[UID_DOMAIN],
@@ -59,7 +59,7 @@ def submission(
         settings=for_submissions(settings),
     )
     try:
-        parsed = from_mapping(description, facts, NoFiles("a scenario's job has no files"), count=count)
+        parsed = from_mapping(description, facts, NoSubmitFiles("a scenario's job has no files"), count=count)
     except SubmitError as error:
         raise PlayError(str(error), step.line) from None
     for warning in parsed.warnings:
@@ -140,7 +140,7 @@ def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]
         raise PlayError(f"job {step.thing} does not run at {simulation.transcript.time(step.at)}", step.line)
     memory, disk = int(_option(step, "memory")) * 1024, int(_option(step, "disk"))
     cpu = length(_option(step, "cpu"))
-    yield s.Measured(simulation.engine.id("measure"), activation.key, memory, memory, disk, cpu, 0)
+    yield s.ActivationMeasured(simulation.engine.id("measure"), activation.key, memory, memory, disk, cpu, 0)
 
 
 def _edit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

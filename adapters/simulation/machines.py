@@ -17,7 +17,7 @@ from ...domain.config import ConfigError, Configuration, read
 from ...domain.events import Ad
 from ...domain.negotiator.pool_configuration import followed
 from ...domain.ports.stimuli import AddMachine, ConfigurePool, Reconfigure
-from ...domain.startd.provisioning import Equipment, Volume, offer, reconfigured
+from ...domain.startd.provisioning import Equipment, ExecuteVolume, offer, reconfigured
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.state import State
@@ -45,7 +45,7 @@ def system() -> Ad:
 
 
 def _equipment(machine: ScenarioMachine) -> Equipment:
-    volume = Volume("disk", machine.disk, machine.disk)
+    volume = ExecuteVolume("disk", machine.disk, machine.disk)
     return Equipment(machine.cores, machine.memory, machine.memory * 1024, {"": volume}, system())
 
 

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from ...domain.events import Event
 from ...domain.ports import stimuli as s
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.ports.world import Launch
 from ...domain.state.job_ad import unquoted
 from ...domain.state.state import Slot
@@ -59,7 +59,7 @@ class Simulation:
 
     scenario: Scenario
     machines: ScenarioMachines
-    log: Log
+    log: EventStore
     hear: Callable[[PlayEvent], None]
     dialect: str = ""
     steady: bool = True  #: jump to when a rule of the policy may hold; False: hold each round, which takes long

@@ -15,7 +15,7 @@ from eventsourcing.popo import POPOApplicationRecorder
 from ...domain.ports.log import Fenced, Head
 from .format import FORMAT
 from .recorder import SealedInserts
-from .seal import GENESIS, Batch, Row
+from .seal import GENESIS, AppendBatch, Row
 from .stored_log import Appended
 
 
@@ -28,7 +28,7 @@ class MemoryTables(SealedInserts, POPOApplicationRecorder):
         self._head = Head(0, 0, GENESIS)
         self._appends: list[Appended] = []
 
-    def append(self, old: Head, new: Head, batch: Batch) -> None:
+    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         with self._database_lock:
             if self._head != old:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read on and decide anew")

@@ -6,14 +6,16 @@ import os
 from contextlib import closing
 from hashlib import blake2b
 
-from ...domain.ports.log import Head, Log, LogDamaged, LogMissing
+from ...domain.ports.log import EventStore, Head, LogDamaged, LogMissing
 from .head_witness import read_mark
 from .location import Location, locate
-from .stored_log import Tables, head_in, marked_head, opened
+from .stored_log import LogTables, head_in, marked_head, opened
 from .verification import Problem, problems_of
 
 
-def open_log(url: str, *, create: bool, read_only: bool = False, mark: str | None = None, checked: bool = True) -> Log:
+def open_log(
+    url: str, *, create: bool, read_only: bool = False, mark: str | None = None, checked: bool = True
+) -> EventStore:
     """Open the log at `url`: ``memory:``, ``memory:NAME``, ``sqlite:///file.db``, a file's path, or
     ``postgresql://user@host/database?schema=name`` (schema ``poolbook`` if none is named).
 
@@ -101,7 +103,7 @@ def stored_head(location: Location) -> Head | None:
         return head_in(tables)
 
 
-def _tables(location: Location, create: bool, read_only: bool, lenient: bool = False) -> Tables | None:
+def _tables(location: Location, create: bool, read_only: bool, lenient: bool = False) -> LogTables | None:
     if location.kind == "memory":
         from .memory import open_memory
 

@@ -21,7 +21,7 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
 from .recorder import SealedInserts, SqlTables
-from .seal import GENESIS, Batch
+from .seal import GENESIS, AppendBatch
 
 LOCK_TIMEOUT = 5  #: seconds that an append waits while another process writes
 CONNECT_TIMEOUT = 5  #: seconds to wait for a server's answer
@@ -91,7 +91,7 @@ class PostgresTables(SqlTables, SealedInserts, PostgresApplicationRecorder):
         another."""
         raise NotImplementedError("appends notify nobody: poll select_notifications(), or refresh() and read() the log")
 
-    def append(self, old: Head, new: Head, batch: Batch) -> None:
+    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         with _told(self.name), self.datastore.transaction(commit=True) as c:
             # First, because it locks the head: another append waits here, and then finds its own head replaced.
             c.execute(

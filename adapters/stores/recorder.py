@@ -10,8 +10,8 @@ from eventsourcing.persistence import IntegrityError, StoredEvent
 
 from ...domain.ports.log import Fenced, Head
 from .format import FORMAT
-from .seal import Batch, Row, seal
-from .stored_log import Appended, Tables, head_in
+from .seal import AppendBatch, Row, seal
+from .stored_log import Appended, LogTables, head_in
 
 # What the stores in SQLite and PostgreSQL ask of their tables, each question in the SQL that both know.
 
@@ -19,7 +19,7 @@ _ROW = "{position}, originator_id, originator_version, topic, state"
 
 
 class SqlTables(ABC):
-    """The reading half of ``Tables``. In a statement ``?`` stands for a parameter, and ``{events}``, ``{appends}``,
+    """The reading half of ``LogTables``. In a statement ``?`` stands for a parameter, and ``{events}``, ``{appends}``,
     ``{head}`` for the tables; ``{by_stream}`` are the events by their streams, ``{position}`` the column of a position.
     """
 
@@ -55,7 +55,7 @@ class SqlTables(ABC):
         return found[0] if found else None
 
 
-class _Appending(Tables, Protocol):
+class _Appending(LogTables, Protocol):
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]: ...
 
 
@@ -78,8 +78,8 @@ class SealedInserts:
             return range(batch.first, batch.last + 1)
 
 
-def _batch(tables: Tables, head: Head, events: Sequence[StoredEvent]) -> Batch:
-    batch = Batch(head.position + 1, [], [], [], [])
+def _batch(tables: LogTables, head: Head, events: Sequence[StoredEvent]) -> AppendBatch:
+    batch = AppendBatch(head.position + 1, [], [], [], [])
     streams = [str(event.originator_id) for event in events]
     versions = dict.fromkeys(streams, 0) | tables.versions(set(streams))
     for stream, event in zip(streams, events, strict=True):

@@ -23,7 +23,7 @@ _pack = msgspec.msgpack.Encoder().encode
 Row = tuple[int, str, int, str, bytes]  #: a stored event: position, stream, version, topic, state
 
 
-class Batch(NamedTuple):
+class AppendBatch(NamedTuple):
     """The events of an append, in columns, as databases take them."""
 
     first: int  #: the position of the first event; the others follow
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
         return self.first + len(self.states) - 1
 
 
-def seal(before: str, format: int, epoch: int, batch: Batch) -> str:
+def seal(before: str, format: int, epoch: int, batch: AppendBatch) -> str:
     """Return the digest of an append. Raise `UnicodeEncodeError` if a text is not Unicode."""
     return blake2b(_pack((before, format, epoch, *batch)), digest_size=32).hexdigest()
 

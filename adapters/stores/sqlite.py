@@ -27,7 +27,7 @@ from eventsourcing.sqlite import (
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
 from .recorder import SealedInserts, SqlTables
-from .seal import GENESIS, Batch
+from .seal import GENESIS, AppendBatch
 from .sqlite_files import State, is_at_rest, make_private, reading_uri, state_of, uri_of
 
 APPLICATION_ID = 0x506F6F6C  #: the application id in the file's header: "Pool"
@@ -151,7 +151,7 @@ class SQLiteTables(SqlTables, SealedInserts, SQLiteApplicationRecorder):
     def construct_create_table_statements(self) -> list[str]:
         return list(TABLES)
 
-    def append(self, old: Head, new: Head, batch: Batch) -> None:
+    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         with _told(self.name), self.datastore.transaction(commit=True) as c:
             # First, because it takes the write lock: from here on nothing that this append relies on can change.
             c.execute(

@@ -1,6 +1,6 @@
 """The log over any store: numbering, encoding, sealing, fencing and reading.
 
-A store (``Tables``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here. A
+A store (``LogTables``) keeps rows and compares heads; what must be the same in memory, SQLite and PostgreSQL is here. A
 ``StoredLog`` shows the log up to the head of its opening, its last append or refresh, so a state that was folded from
 it belongs to the head that its next append is compared with. A failure changes nothing, and the object stays usable:
 after `Fenced`, `refresh` and read on; after `LogUnavailable`, append again.
@@ -17,7 +17,7 @@ from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogNewer, Lo
 from .codec import CODEC, Codec
 from .format import FORMAT
 from .head_witness import Mark, disagreement, read_mark
-from .seal import GENESIS, Batch, Row, recomputed_seal, seal
+from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 
 Appended = tuple[int, int, int, str]  #: an append: position of its last event, format, epoch, digest
 
@@ -27,7 +27,7 @@ _CHUNK_BYTES = 1 << 23
 _TAKEOVERS = 100  # how often a new writer tries again because the old one still appended
 
 
-class Tables(Protocol):
+class LogTables(Protocol):
     """A store of one log. Methods raise `LogUnavailable` and `LogDamaged` with the store's own message."""
 
     name: str  #: the log's name in messages
@@ -35,7 +35,7 @@ class Tables(Protocol):
     def heads(self) -> list[tuple[int, Head]]:
         """Return the rows of the table of heads, each with its format: one, in a sound log."""
 
-    def append(self, old: Head, new: Head, batch: Batch) -> None:
+    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         """Replace the head `old` by `new` and store `batch`, in one durable transaction. Raise `Fenced` if the head is
         not `old`."""
 
@@ -63,7 +63,7 @@ class Tables(Protocol):
     def close(self) -> None: ...
 
 
-def head_in(tables: Tables) -> Head:
+def head_in(tables: LogTables) -> Head:
     """Return the head of a log. Raise `LogNewer` if it is of a later format, `LogDamaged` if there is not exactly one
     head."""
     heads = tables.heads()
@@ -87,7 +87,7 @@ class StoredLog:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: LogTables,
         head: Head,
         mark: Mark | None,
         read_only: bool = False,
@@ -250,7 +250,7 @@ class StoredLog:
             self._mark.write(new)
         return new.position
 
-    def _batch(self, events: Sequence[Event], first: int) -> Batch:
+    def _batch(self, events: Sequence[Event], first: int) -> AppendBatch:
         topics, states = self._codec.encode(events)
         streams = [event.stream for event in events]
         self._learn(set(streams))
@@ -259,7 +259,7 @@ class StoredLog:
         for stream in streams:
             versions[stream] = number = versions[stream] + 1
             numbers.append(number)
-        return Batch(first, streams, numbers, topics, states)
+        return AppendBatch(first, streams, numbers, topics, states)
 
     def _learn(self, wanted: set[str]) -> None:
         streams = wanted.difference(self._versions)
@@ -286,7 +286,7 @@ def next_count(rows: list[Row]) -> int:
     return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
 
 
-def opened(tables: Tables, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
+def opened(tables: LogTables, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
     """Open the log in `tables`; for writing only if it agrees with its mark. `checked`: see `StoredLog`; a log in
     memory, which has no mark, needs no check. Raise as `head_in`, and `LogDamaged` if the mark disagrees."""
     checked = checked and mark_path is not None
@@ -295,7 +295,7 @@ def opened(tables: Tables, mark_path: str | None, read_only: bool, checked: bool
     return StoredLog(tables, marked_head(tables, mark_path), Mark(mark_path), checked=checked)
 
 
-def marked_head(tables: Tables, mark_path: str) -> Head:
+def marked_head(tables: LogTables, mark_path: str) -> Head:
     """Return the head of the log in `tables`, which must agree with its mark and with the log's last append. Raise as
     `head_in`, and `LogDamaged` if one of them disagrees: such a log is for reading alone."""
     marked = read_mark(mark_path)

@@ -19,7 +19,7 @@ from .codec import topics_of
 from .format import FORMAT
 from .head_witness import disagreement
 from .seal import GENESIS, Row, recomputed_seal
-from .stored_log import Appended, Tables, head_in, next_count
+from .stored_log import Appended, LogTables, head_in, next_count
 
 MOST = 100  #: problems that are reported; one fault may cause as many as there are events
 _CHUNK = 512
@@ -37,7 +37,7 @@ class Problem:
     text: str
 
 
-def problems_of(tables: Tables, mark: Head | None) -> list[Problem]:
+def problems_of(tables: LogTables, mark: Head | None) -> list[Problem]:
     """Return what is wrong with a log, at most `MOST` problems; empty for a sound one. `mark`: read before the log."""
     found: list[Problem] = []
     walk = _Walk(tables)
@@ -58,7 +58,7 @@ def problems_of(tables: Tables, mark: Head | None) -> list[Problem]:
     return found
 
 
-def _head(tables: Tables, found: list[Problem]) -> Head | None:
+def _head(tables: LogTables, found: list[Problem]) -> Head | None:
     try:
         return head_in(tables)
     except (LogDamaged, LogNewer) as error:
@@ -69,7 +69,7 @@ def _head(tables: Tables, found: list[Problem]) -> Head | None:
 class _Walk:
     """One pass over appends and events, side by side."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: LogTables) -> None:
         self._tables = tables
         self._versions: dict[str, int] = {}
         self.position = 0

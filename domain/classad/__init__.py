@@ -24,7 +24,7 @@ from . import (  # noqa: F401 (each registers its evaluators of nodes, functions
     time_evaluation_functions,
 )
 from .ad import ClassAd
-from .analysis import Clause, explain
+from .analysis import ValuedClause, explain
 from .context import DEFAULT, Context
 from .match import symmetric_match
 from .next_change import NEVER, POLL, Poll, next_change
@@ -35,7 +35,7 @@ from .unparse import unparse
 from .values import ERROR, UNDEFINED, AbsTime, ContextError, EvaluationError, Exceptional, RelTime
 
 __all__ = [
-    "DEFAULT", "ERROR", "NEVER", "POLL", "UNDEFINED", "AbsTime", "ClassAd", "ClassAdSyntaxError", "Clause", "Context",
+    "DEFAULT", "ERROR", "NEVER", "POLL", "UNDEFINED", "AbsTime", "ClassAd", "ClassAdSyntaxError", "Context",
     "ContextError", "EvaluationError", "Exceptional", "Expression", "ListValue", "Moving", "Poll", "References",
-    "RelTime", "Value", "explain", "next_change", "parse", "symmetric_match", "unparse",
+    "RelTime", "Value", "ValuedClause", "explain", "next_change", "parse", "symmetric_match", "unparse",
 ]  # fmt: skip

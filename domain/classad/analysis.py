@@ -129,7 +129,7 @@ class _Search:
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 
-class Clause(NamedTuple):
+class ValuedClause(NamedTuple):
     """One clause of a conjunction, and its value."""
 
     expression: Expression
@@ -160,7 +160,7 @@ def explain(
     my: ClassAd | None = None,
     target: ClassAd | None = None,
     context: Context | None = None,
-) -> list[Clause]:
+) -> list[ValuedClause]:
     """Return a conjunction's clauses with their values, to show which is not true; a failing clause is an error."""
 
     def value_of(clause: Expression) -> Value:
@@ -169,4 +169,4 @@ def explain(
         except EvaluationFailed:
             return ERROR
 
-    return [Clause(clause, value_of(clause)) for clause in clauses(expression)]
+    return [ValuedClause(clause, value_of(clause)) for clause in clauses(expression)]

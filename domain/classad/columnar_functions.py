@@ -10,7 +10,7 @@ from .columnar_operators import choice
 from .columnar_values import by_value, distinct
 from .columns import BOOLEAN, ERR, INTEGER, STRING, UNDEF
 from .environment import Environment
-from .function_registry import FUNCTIONS, Function, Needs
+from .function_registry import FUNCTIONS, ClassAdFunction, Needs
 from .tree import AdExpression, Call, Constant, Expression, ListExpression, ListValue, Literal
 from .vectors import ALL_ERROR, Rows, Unsupported, Vector
 
@@ -54,7 +54,13 @@ def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, marks: Marks) 
 
 
 def _of_members(
-    evaluation: Columnar, arguments: Sequence[Any], at: int, function: Function, side: str, rows: Rows, marks: Marks
+    evaluation: Columnar,
+    arguments: Sequence[Any],
+    at: int,
+    function: ClassAdFunction,
+    side: str,
+    rows: Rows,
+    marks: Marks,
 ) -> Vector:
     """Evaluate a function of the list literal at argument ``at``, each member a vector."""
     body = function.eager

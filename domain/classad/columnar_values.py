@@ -9,7 +9,7 @@ import numpy as np
 
 from .ad import ClassAd
 from .columnar import JOB, Columnar
-from .columns import ABSENT, OTHER, Column, factorize
+from .columns import ABSENT, OTHER, AttributeColumn, factorize
 from .environment import Environment
 from .function_registry import FUNCTIONS, Needs
 from .scalar import evaluate_in
@@ -53,7 +53,7 @@ def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> V
     return whole if rows is None else take(whole, rows)
 
 
-def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: Column) -> Vector | None:
+def _of_each_value(evaluation: Columnar, node: Expression, side: str, column: AttributeColumn) -> Vector | None:
     kinds, values, inverse = evaluation.table.distinct(column)
     if len(kinds) > len(inverse) // 8 + 16 or (kinds == OTHER).any():
         return None

@@ -21,7 +21,7 @@ Integers = npt.NDArray[np.int64]
 Kinds = npt.NDArray[np.uint8]
 
 
-class Kind(IntEnum):
+class CellType(IntEnum):
     """The type of a cell's value."""
 
     ABSENT = 0  # the slot has no such attribute
@@ -34,7 +34,7 @@ class Kind(IntEnum):
     OTHER = 7  # in a column an expression, in a result a list, an ad or a time
 
 
-ABSENT, UNDEF, ERR, BOOLEAN, INTEGER, REAL, STRING, OTHER = (int(kind) for kind in Kind)
+ABSENT, UNDEF, ERR, BOOLEAN, INTEGER, REAL, STRING, OTHER = (int(kind) for kind in CellType)
 
 _double = struct.Struct("<d")
 _quad = struct.Struct("<q")
@@ -131,7 +131,7 @@ class Heap:
         return ERROR if kind == ERR else UNDEFINED
 
 
-class Column:
+class AttributeColumn:
     """An attribute over the rows of a table. ``kinds`` and ``payload`` are arrays, or single numbers for all rows."""
 
     __slots__ = ("_derived", "cell", "kinds", "name", "payload", "version")

@@ -27,7 +27,7 @@ class Needs(Enum):
     PLACE = "the ad where it is called, or the arguments as they are written"
 
 
-class Function(NamedTuple):
+class ClassAdFunction(NamedTuple):
     least: int  # arguments that it takes
     most: int
     eager: Eager | None
@@ -36,7 +36,7 @@ class Function(NamedTuple):
     members: Mapping[int, int]  # number of arguments -> the argument that is a list whose members it evaluates
 
 
-FUNCTIONS: dict[str, Function] = {}
+FUNCTIONS: dict[str, ClassAdFunction] = {}
 
 
 def eager(
@@ -51,7 +51,7 @@ def eager(
 
     def register(body: Eager) -> Eager:
         for name in names.split():
-            FUNCTIONS[name] = Function(least, least if most is None else most, body, None, needs, members)
+            FUNCTIONS[name] = ClassAdFunction(least, least if most is None else most, body, None, needs, members)
         return body
 
     return register
@@ -60,7 +60,7 @@ def eager(
 def lazy(names: str, least: int, most: int | None = None, *, needs: Needs = Needs.PLACE) -> Callable[[Lazy], Lazy]:
     def register(body: Lazy) -> Lazy:
         for name in names.split():
-            FUNCTIONS[name] = Function(least, least if most is None else most, None, body, needs, _NONE)
+            FUNCTIONS[name] = ClassAdFunction(least, least if most is None else most, None, body, needs, _NONE)
         return body
 
     return register

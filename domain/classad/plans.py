@@ -14,7 +14,7 @@ import numpy as np
 from .ad import ClassAd
 from .analysis import clauses
 from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
-from .columns import ABSENT, INTEGER, OTHER, REAL, Column, Integers
+from .columns import ABSENT, INTEGER, OTHER, REAL, AttributeColumn, Integers
 from .environment import MATCH_NAMES
 from .match import accepts, symmetric_match
 from .simplify import Known, folding_budget, rewrite
@@ -41,7 +41,7 @@ def _nests(expression: Expression, levels: int) -> bool:
     return survey(expression).nesting > levels
 
 
-class Clause:
+class ColumnarClause:
     """A condition of one ad on the other, simplified by what is known of the job, and ready for the columns."""
 
     __slots__ = ("comparison", "key", "marks", "node", "side", "whole")
@@ -157,9 +157,9 @@ class _Prepared:
 
     __slots__ = ("groups", "plain", "wanted")
 
-    def __init__(self, groups: list[tuple[Mask | None, list[Clause]]], plain: bool) -> None:
+    def __init__(self, groups: list[tuple[Mask | None, list[ColumnarClause]]], plain: bool) -> None:
         self.groups, self.plain = groups, plain
-        self.wanted: list[tuple[Expression, list[Clause]]] | None = None
+        self.wanted: list[tuple[Expression, list[ColumnarClause]]] | None = None
 
 
 class Plan:
@@ -233,10 +233,10 @@ class Plan:
             counts.append(ClauseCount(clause, alone, int(np.count_nonzero(left))))
         return counts, left
 
-    def _parts(self, clause: Expression) -> list[Clause]:
+    def _parts(self, clause: Expression) -> list[ColumnarClause]:
         """Return a clause of the job's Requirements, ready for the columns."""
         if strays(clause, self.job._find) or _nests(clause, MOST_NESTED):
-            return [Clause(clause, JOB, frozenset(), plain=self._prepared.plain, whole=True)]
+            return [ColumnarClause(clause, JOB, frozenset(), plain=self._prepared.plain, whole=True)]
         return self._clauses(clause, JOB, frozenset())
 
     def _prepare(self) -> None:
@@ -255,7 +255,7 @@ class Plan:
         if len(self._known_forms) > FORMS:
             del self._known_forms[next(iter(self._known_forms))]
 
-    def _prepare_groups(self, column: Column | None) -> None:
+    def _prepare_groups(self, column: AttributeColumn | None) -> None:
         table, groups = self.table, self._prepared.groups
         self._inlined_names = 0
         if table.prepared_for != table.form:
@@ -273,16 +273,16 @@ class Plan:
             groups.append((members, self._clauses(expression, SLOT, frozenset())))
         # A part without a mask covers all slots, one with a mask its own; every slot is in some part.
 
-    def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[Clause]:
+    def _clauses(self, expression: Expression, side: str, marks: Marks) -> list[ColumnarClause]:
         """Return the clauses of a conjunction, simplified by what is known; leave out those that are always true."""
         if strays(expression, self.job._find if side == JOB else self.table.has):
             # Its parts depend on one another: do not split it.
-            return [Clause(expression, side, marks, plain=self._prepared.plain, whole=True)]
+            return [ColumnarClause(expression, side, marks, plain=self._prepared.plain, whole=True)]
         memo = self._memo(expression, side, marks)
-        kept: list[Clause] | None = None if memo is None else self.table.prepared.get(memo)
+        kept: list[ColumnarClause] | None = None if memo is None else self.table.prepared.get(memo)
         if kept is not None:
             return kept
-        out: list[Clause] = []
+        out: list[ColumnarClause] = []
         # Substitution adds a level at most: where the whole is shallow, so are its clauses.
         shallow = not _nests(expression, MOST_NESTED - 1)
         for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot, folding_budget())):
@@ -291,7 +291,7 @@ class Plan:
             inner = self._inlined(clause, side, marks)
             if inner is None:
                 whole = not shallow and _nests(clause, MOST_NESTED)
-                out.append(Clause(clause, side, marks, plain=self._prepared.plain, whole=whole))
+                out.append(ColumnarClause(clause, side, marks, plain=self._prepared.plain, whole=whole))
             else:
                 memo = None  # the substitution depends on more of the job than this expression mentions
                 out.extend(self._clauses(inner[0], SLOT, marks | {inner[1]}))

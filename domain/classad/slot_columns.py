@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex, TypeAlias
 import numpy as np
 
 from .ad import ClassAd
-from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, Column, Heap, Integers, Kinds, factorize
+from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, AttributeColumn, Heap, Integers, Kinds, factorize
 from .context import DEFAULT, Context
 from .tree import Attribute, Cell, Expression, Literal, children
 from .values import lower
@@ -34,7 +34,7 @@ class SlotColumns:
         self.version = 0
         self.scalar_evaluations = 0
         self.heap = Heap()
-        self.columns: dict[str, Column] = {}
+        self.columns: dict[str, AttributeColumn] = {}
         self._rows = 0
         self._places: dict[str, int] | None = None
         self._places_as_of = -1  # the version of the column Name
@@ -92,7 +92,7 @@ class SlotColumns:
                 known.add(keys)
                 for key in keys:
                     if key not in columns:
-                        columns[key] = Column(ad[key][0])
+                        columns[key] = AttributeColumn(ad[key][0])
         for key, column in columns.items():
             column.append(heap, rows, [ad.get(key) for ad in ads])
         self._rows = rows + len(ads)
@@ -104,7 +104,7 @@ class SlotColumns:
         for key, cell in cells.items():
             column = columns.get(key)
             if column is None:
-                column = columns[key] = Column(cell[0])
+                column = columns[key] = AttributeColumn(cell[0])
             elif column.cell is cell:
                 continue
             kind, payload = heap.encode(cell[1])  # not `*`, which costs half as much as all the rest
@@ -165,7 +165,7 @@ class SlotColumns:
             if column is None:
                 if expression is None:
                     continue
-                column = self.columns[key] = Column(name)
+                column = self.columns[key] = AttributeColumn(name)
             kind, payload = (ABSENT, 0) if expression is None else heap.encode(expression)
             column.set(rows, place, kind, payload)
         self.version += 1
@@ -205,16 +205,16 @@ class SlotColumns:
         """
         column = self.columns.get(lower(name))
         if column is None:
-            column = self.columns[lower(name)] = Column(name)
+            column = self.columns[lower(name)] = AttributeColumn(name)
         elif np.array_equal(column.kinds, kinds) and np.array_equal(column.payload, values):
             return
         column.kinds, column.payload, column.cell = kinds, values, None
         column.version += 1
         self.version += 1
 
-    def _renewed(self, name: str) -> Column:
+    def _renewed(self, name: str) -> AttributeColumn:
         """Put an empty column in place of the one of that name, so that no cache of the old one is reused."""
-        column = Column(name)
+        column = AttributeColumn(name)
         before = self.columns.get(lower(name))
         column.version = 0 if before is None else before.version
         return column
@@ -241,7 +241,7 @@ class SlotColumns:
         cells = (column.at(place) for place in range(self._rows))
         return {texts[payload]: place for place, (kind, payload) in enumerate(cells) if kind == STRING}
 
-    def vector(self, column: Column, rows: Rows) -> Vector:
+    def vector(self, column: AttributeColumn, rows: Rows) -> Vector:
         """Return a column over some rows, in natural form."""
         kinds, payload = column.kinds, column.payload
         if not isinstance(payload, np.ndarray) and not isinstance(kinds, np.ndarray):
@@ -266,7 +266,7 @@ class SlotColumns:
 
     # -- what evaluations ask ------------------------------------------------------------------------------------------
 
-    def distinct(self, column: Column) -> tuple[Kinds, Integers, Integers]:
+    def distinct(self, column: AttributeColumn) -> tuple[Kinds, Integers, Integers]:
         """Return kinds and payloads of a column's distinct cells, and for each row the index of its cell."""
 
         def make() -> tuple[Kinds, Integers, Integers]:
@@ -321,7 +321,7 @@ class SlotColumns:
         self.masks[key] = (depends, mask)
 
 
-def _numbers(column: Column) -> list[int]:
+def _numbers(column: AttributeColumn) -> list[int]:
     """Return the distinct numbers of expressions in a column."""
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray) and kinds != OTHER:
@@ -333,7 +333,7 @@ def _numbers(column: Column) -> list[int]:
     return found
 
 
-def _common(item: tuple[str, Column]) -> tuple[str, int, int | None]:
+def _common(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
     """Return the part of a column that can be put into a condition, or that says how to split one."""
     key, column = item
     kinds, payload = column.kinds, column.payload

@@ -99,7 +99,7 @@ class _Refused(Exception):
 
 def parse(text: str) -> Expression:
     """Read an expression, perhaps with semicolons behind it as in an ad; raise ClassAdSyntaxError where it is none."""
-    parser = _Parser(text)
+    parser = _ExpressionParser(text)
     return parser.run(parser.expression_and_semicolons)
 
 
@@ -112,7 +112,7 @@ def parse_evaluated(text: str) -> Expression:
 
 
 def _evaluated(text: str) -> Expression:
-    parser = _Parser(text)
+    parser = _ExpressionParser(text)
     return parser.run(parser.evaluated)
 
 
@@ -123,17 +123,17 @@ _evaluated_often = lru_cache(maxsize=256)(_evaluated)
 
 def parse_old_value(text: str, *, strict: bool = False) -> Expression:
     """Read the right side of an attribute in an old-form ad; ignore what follows, or with ``strict`` refuse it."""
-    parser = _Parser(text, old=True)
+    parser = _ExpressionParser(text, old=True)
     return parser.run(parser.expression_and_end if strict else parser.expression)
 
 
 def parse_new_ad(text: str) -> AdExpression:
     """Read an ad in square brackets. Like HTCondor, ignore what follows its last bracket."""
-    parser = _Parser(text)
+    parser = _ExpressionParser(text)
     return parser.run(parser.whole_ad)
 
 
-class _Parser:
+class _ExpressionParser:
     __slots__ = ("constant_strings", "depth", "i", "old", "pattern", "text", "tokens")
 
     def __init__(self, text: str, old: bool = False) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from . import columnar_functions, columnar_operators  # noqa: F401 (they register their handlers)
 from .ad import ClassAd
 from .columnar import JOB, SLOT, Columnar
-from .columns import BOOLEAN, INTEGER, OTHER, REAL, STRING, Integers, Kind
+from .columns import BOOLEAN, INTEGER, OTHER, REAL, STRING, CellType, Integers
 from .plans import GIVES_UP, ClauseCount, Plan
 from .simplify import Known
 from .slot_columns import SlotColumns
@@ -27,7 +27,7 @@ class Cells(NamedTuple):
     """An expression's values in each slot.
 
     ``values`` is a typed array where all are of one plain type, else an array of Python values. ``kinds`` has a
-    ``Kind`` for each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
+    ``CellType`` for each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
     """
 
     values: npt.NDArray[Any]
@@ -101,7 +101,7 @@ class SlotTable(SlotColumns):
         job = ClassAd() if my is None else my
         run = Columnar(self, job, self.context)
         try:
-            vector = run.whole(Known(job).rewrite(expression)) if self._rows else Vector(int(Kind.UNDEFINED), 0)
+            vector = run.whole(Known(job).rewrite(expression)) if self._rows else Vector(int(CellType.UNDEFINED), 0)
             values = None
             if vector.mixed or vector.kind == OTHER or vector.constant:
                 values = run.arena.values(vector, self._rows)
@@ -132,17 +132,24 @@ class SlotTable(SlotColumns):
 
 
 def _kind_of(value: Any) -> int:
-    kinds: dict[type, Kind] = {bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.REAL, str: Kind.STRING}
+    kinds: dict[type, CellType] = {
+        bool: CellType.BOOLEAN,
+        int: CellType.INTEGER,
+        float: CellType.REAL,
+        str: CellType.STRING,
+    }
     if value is UNDEFINED:
-        return Kind.UNDEFINED
-    return Kind.ERROR if value is ERROR else kinds.get(type(value), Kind.OTHER)
+        return CellType.UNDEFINED
+    return CellType.ERROR if value is ERROR else kinds.get(type(value), CellType.OTHER)
 
 
 def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
     """Return values as a typed array where they are of one plain type."""
     dtype: Any = object
     if len(kinds) and (kinds == kinds[0]).all():
-        dtype = {int(Kind.BOOLEAN): bool, int(Kind.INTEGER): np.int64, int(Kind.REAL): float}.get(int(kinds[0]), object)
+        dtype = {int(CellType.BOOLEAN): bool, int(CellType.INTEGER): np.int64, int(CellType.REAL): float}.get(
+            int(kinds[0]), object
+        )
     out = np.empty(len(values), dtype)
     for place, value in enumerate(values):
         out[place] = value

@@ -7,7 +7,7 @@ from typing import Any
 from .ad import ClassAd
 from .context import Context
 from .environment import Environment, Evaluator
-from .function_registry import FUNCTIONS, Function, Needs
+from .function_registry import FUNCTIONS, ClassAdFunction, Needs
 from .node_compilers import bind
 from .operator_compilers import constant_value
 from .syntax import ClassAdSyntaxError, parse_evaluated
@@ -110,7 +110,7 @@ def _now(argument: Evaluator) -> Evaluator:
     return run
 
 
-def _stepwise(node: Call, function: Function) -> Evaluator:
+def _stepwise(node: Call, function: ClassAdFunction) -> Evaluator:
     """Evaluate a function of values: its result of now, until one of them changes."""
     members = function.members.get(len(node.arguments))
     arguments = [
@@ -160,7 +160,7 @@ def _never_falling(node: Call, others: list[Any]) -> Evaluator:
     return run
 
 
-def _extreme(node: Call, function: Function, members: ListExpression) -> Evaluator:
+def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> Evaluator:
     """Evaluate ``min({a, b})``, ``max({a, b})``: where all moving numbers go the same way, so does the result."""
     stepwise = _stepwise(node, function)
     if any(type(part) in (ListExpression, AdExpression) for part in members.members):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .columns import BOOLEAN, ERR, INTEGER, OTHER, REAL, STRING, UNDEF, Column, Heap, Integers, real_bits
+from .columns import BOOLEAN, ERR, INTEGER, OTHER, REAL, STRING, UNDEF, AttributeColumn, Heap, Integers, real_bits
 from .operators import BINARY
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED
 
@@ -29,7 +29,7 @@ class Vector:
 
     __slots__ = ("column", "data", "kind")
 
-    def __init__(self, kind: Any, data: Any, column: Column | None = None) -> None:
+    def __init__(self, kind: Any, data: Any, column: AttributeColumn | None = None) -> None:
         self.kind = kind
         self.data = data
         # The column, where the vector is a whole one: some of its derived arrays are cached there.

@@ -1,18 +1,18 @@
 """Read HTCondor's configuration language: from the text of condor_config files to settings in force.
 
 ``sources`` has the way in (``read``), and the order in which files, the environment and detected names are read.
-Nothing here reads a pool's files, runs a command, asks the time or draws random numbers: ``Files`` answers for the
-disk, a mapping of detected names for the machine, a seed for chance.
+Nothing here reads a pool's files, runs a command, asks the time or draws random numbers: ``ConfigFiles`` answers for
+the disk, a mapping of detected names for the machine, a seed for chance.
 """
 
 from .checks import similar_setting
 from .configuration import Configuration
-from .errors import ConfigError, ConfigWarning, Source
-from .reader import Files
-from .sources import NoFiles, read
+from .errors import ConfigError, ConfigWarning, SettingSource
+from .reader import ConfigFiles
+from .sources import NoConfigFiles, read
 from .unsupported import UnsupportedSetting, is_known, is_limit, is_supported
 
 __all__ = [
-    "ConfigError", "ConfigWarning", "Configuration", "Files", "NoFiles", "Source", "UnsupportedSetting", "is_known",
-    "is_limit", "is_supported", "read", "similar_setting",
+    "ConfigError", "ConfigFiles", "ConfigWarning", "Configuration", "NoConfigFiles", "SettingSource",
+    "UnsupportedSetting", "is_known", "is_limit", "is_supported", "read", "similar_setting",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.syntax import parse_old_value
 from ..macros.errors import MacroError
 from ..macros.functions import whole_number
-from .errors import ConfigError, Source
+from .errors import ConfigError, SettingSource
 from .param_info import RANGES, is_expression
 from .tables import defaults
 from .unsupported import UnsupportedSetting, not_enforced, unsupported_settings
@@ -84,7 +84,7 @@ class Configuration:
         """Tell whether a setting has a value that is not empty, as ``if defined NAME`` asks."""
         return bool(self.raw(name))
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> SettingSource:
         """Return where a setting's value comes from; ``<Default>`` also for a name that has none."""
         key = self._key(name)
         return self._values.source(name.lower() if key is None else key)

@@ -27,7 +27,7 @@ class ConfigWarning(UserWarning):
 
 
 @frozen
-class Source:
+class SettingSource:
     """The place where the value of a setting was written."""
 
     file: str  #: the file's name as it was given; ``<Default>``, ``<Detected>`` or ``<Environment>`` elsewhere
@@ -43,6 +43,6 @@ class Source:
         return f"{self.file}, line {self.line}" + (f", use {self.template}" if self.template else "")
 
 
-DEFAULT = Source("<Default>", kind="default")
-DETECTED = Source("<Detected>", kind="detected")
-ENVIRONMENT = Source("<Environment>", kind="environment")
+DEFAULT = SettingSource("<Default>", kind="default")
+DETECTED = SettingSource("<Detected>", kind="detected")
+ENVIRONMENT = SettingSource("<Environment>", kind="environment")

@@ -17,7 +17,7 @@ from ..macros.lines import IncludedFiles, Lines, included
 from ..macros.macros import VALID_NAME
 from ..macros.templates import expanded, named
 from ..suggestions import did_you_mean
-from .errors import ConfigError, Source
+from .errors import ConfigError, SettingSource
 from .tables import Template, defaults, templates
 from .values import Values
 
@@ -28,7 +28,7 @@ _OPERATOR = re.compile(r"([^=:@+]*)(=|:|@=|\+(?:([,;|&*])\3?)?=)")
 _DIRECTIVES = ("include", "use", "error", "warning")
 
 
-class Files(IncludedFiles, Protocol):
+class ConfigFiles(IncludedFiles, Protocol):
     """The view of the disk, and of what commands print, that a configuration needs."""
 
     def listing(self, path: str) -> list[str]:
@@ -46,10 +46,10 @@ class ConfigConditions(Conditions):
         return any(kind == category and template in ("", one) for kind, one in templates())
 
 
-class Reader:
+class ConfigReader:
     """Reads texts into values; ``warn`` is called with each warning."""
 
-    def __init__(self, values: Values, files: Files, warn: Callable[[str], None]) -> None:
+    def __init__(self, values: Values, files: ConfigFiles, warn: Callable[[str], None]) -> None:
         self.values = values
         self._files = files
         self._warn = warn
@@ -78,7 +78,7 @@ class Reader:
         except MacroError as problem:
             raise ConfigError(problem.message, name, problem.line or 0) from None
 
-    def template(self, template: Template, arguments: str, source: Source, depth: int) -> None:
+    def template(self, template: Template, arguments: str, source: SettingSource, depth: int) -> None:
         """Read a template on behalf of the line ``source``."""
         if depth >= MAX_DEPTH:
             raise ConfigError(f"templates use each other more than {MAX_DEPTH} deep")
@@ -172,8 +172,8 @@ class _InFile:
         found = self._lines.logical()
         return None if found is None else found[1]
 
-    def source(self) -> Source:
-        return Source(self._lines.name, self._lines.number)
+    def source(self) -> SettingSource:
+        return SettingSource(self._lines.name, self._lines.number)
 
 
 class _InTemplate:
@@ -181,7 +181,7 @@ class _InTemplate:
 
     literal = True
 
-    def __init__(self, template: Template, lines: list[str], source: Source) -> None:
+    def __init__(self, template: Template, lines: list[str], source: SettingSource) -> None:
         self._name = f"{template.category}:{template.name}"
         self._lines = lines
         self._at = -1
@@ -195,9 +195,9 @@ class _InTemplate:
                 return line
         return None
 
-    def source(self) -> Source:
+    def source(self) -> SettingSource:
         used = self._source.used or self._name
-        return Source(self._source.file, self._source.line, "template", f"{self._name}+{self._at}", used)
+        return SettingSource(self._source.file, self._source.line, "template", f"{self._name}+{self._at}", used)
 
 
 _Place = _InFile | _InTemplate

@@ -13,15 +13,15 @@ from ..macros.errors import MacroError
 from ..macros.macros import CircleError
 from .checks import misspelled, policy_errors
 from .configuration import Configuration
-from .errors import DETECTED, ENVIRONMENT, ConfigError, Source
+from .errors import DETECTED, ENVIRONMENT, ConfigError, SettingSource
 from .param_info import PREDEFINED, is_expression
-from .reader import ConfigConditions, Files, Reader
+from .reader import ConfigConditions, ConfigFiles, ConfigReader
 from .tables import defaults, templates
 from .unsupported import warning
 from .values import Values
 
 
-class NoFiles:
+class NoConfigFiles:
     """An empty disk."""
 
     def read(self, path: str) -> str:
@@ -40,7 +40,7 @@ class NoFiles:
 def read(
     text_or_sources: str | Sequence[tuple[str, str]],
     *,
-    files: Files | None = None,
+    files: ConfigFiles | None = None,
     environment: Mapping[str, str] | None = None,
     detected: Mapping[str, str] | None = None,
     subsystem: str = "STARTD",
@@ -62,7 +62,7 @@ def read(
     found = {**(detected or {}), "SUBSYSTEM": subsystem, "LOCALNAME": local_name or subsystem}
     values = Values(given, subsystem, local_name, seed)
     warnings: list[str] = []
-    reader = Reader(values, files or NoFiles(), warnings.append)
+    reader = ConfigReader(values, files or NoConfigFiles(), warnings.append)
     for name, value in found.items():
         values.put(name, value, DETECTED)
     physical = found.get("DETECTED_PHYSICAL_CPUS", "")
@@ -71,7 +71,7 @@ def read(
     sources = [("<text>", text_or_sources)] if isinstance(text_or_sources, str) else text_or_sources
     for name, text in sources:
         reader.file(name, text)
-    _read_local(reader, files or NoFiles())
+    _read_local(reader, files or NoConfigFiles())
     _read_environment(values, given)
     for name, value in found.items():
         if name.upper() in PREDEFINED:
@@ -83,7 +83,7 @@ def read(
     _read_automatic(reader)
     _check(values)
     warnings += [*misspelled(values), *policy_errors(values), *filter(None, [warning(values)])]
-    return Configuration(values, warnings, read_file=(files or NoFiles()).read)
+    return Configuration(values, warnings, read_file=(files or NoConfigFiles()).read)
 
 
 _LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
@@ -120,7 +120,7 @@ def _placed(values: Values, key: str, problem: MacroError) -> ConfigError:
     return ConfigError(f"{values.spelled(key)}: {problem.message}", source.file, source.line)
 
 
-def _read_local(reader: Reader, files: Files) -> None:
+def _read_local(reader: ConfigReader, files: ConfigFiles) -> None:
     """Read the files that the configuration itself names; the lists may change meanwhile."""
     required = _value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
     excluded = _value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
@@ -144,7 +144,7 @@ def _matches(pattern: str, path: str) -> bool:
         raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP: {pattern} is no pattern: {problem}") from None
 
 
-def _read_listed(reader: Reader, files: Files, listed: str, required: bool) -> None:
+def _read_listed(reader: ConfigReader, files: ConfigFiles, listed: str, required: bool) -> None:
     done: list[str] = []
     while waiting := [path for path in _list(listed) if path not in done]:
         done.append(waiting[0])
@@ -156,7 +156,7 @@ def _list(listed: str) -> list[str]:
     return [listed] if "|" in listed else [path for path in re.split(r"[,\s]+", listed.strip()) if path]
 
 
-def _read_all(reader: Reader, files: Files, paths: Sequence[str], required: bool) -> None:
+def _read_all(reader: ConfigReader, files: ConfigFiles, paths: Sequence[str], required: bool) -> None:
     for path in paths:
         try:
             text = files.run(path.rstrip("| ")) if path.endswith("|") else files.read(path)
@@ -175,7 +175,7 @@ def _automatic(values: Values) -> Iterator[tuple[str, str, str]]:
             yield key, found[1], found[2]
 
 
-def _read_automatic(reader: Reader) -> None:
+def _read_automatic(reader: ConfigReader) -> None:
     values = reader.values
     for key, category, name in list(_automatic(values)):
         conditions = ConfigConditions(values, defaults()["condor_version"].value)
@@ -185,7 +185,7 @@ def _read_automatic(reader: Reader) -> None:
                 template = templates().get((category, name))
                 if template is None:
                     raise MacroError(f"there is no template {category.upper()}:{name}")
-                reader.template(template, "", Source(values.spelled(key), 0, "template"), 1)
+                reader.template(template, "", SettingSource(values.spelled(key), 0, "template"), 1)
         except MacroError as problem:
             raise _placed(values, key, problem) from None
 

@@ -17,7 +17,7 @@ from ..coverage.daemons import DAEMON_LIST, is_followed
 from ..coverage.settings import LIMIT_SUFFIX, Names, follower, macros, subject, unenforced
 from ..macros.errors import MacroError
 from ..macros.macros import Definition
-from .errors import Source
+from .errors import SettingSource
 from .param_info import PREDEFINED, is_expression, without_prefix
 from .tables import defaults, without_default
 from .values import Values
@@ -28,7 +28,7 @@ class UnsupportedSetting:
     """A setting that is not followed."""
 
     name: str  #: as it was written
-    source: Source
+    source: SettingSource
     about: str  #: what HTCondor does by it; of one that is ``unenforced``, what it is part of
     unenforced: bool  #: whether it keeps something out of a pool that is let in here
 

@@ -15,7 +15,7 @@ from ..macros.chance import by_text, drawing
 from ..macros.errors import MacroError
 from ..macros.functions import FUNCTIONS
 from ..macros.macros import Definition, Macro, Macros, macros_in
-from .errors import DEFAULT, Source
+from .errors import DEFAULT, SettingSource
 from .tables import defaults
 
 # Beyond this a value is a mistake or an attack.
@@ -35,11 +35,11 @@ class Values(Macros):
         self.defaults = defaults()
         functions = {**FUNCTIONS, **drawing(by_text(seed))}
         super().__init__({key: one.value for key, one in self.defaults.items()}, functions, environment)
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, SettingSource] = {}
         self._slot_prefixes: frozenset[str] | None = None
         self._prefixes = tuple(f"{name.lower()}." for name in (local_name, subsystem) if name)
 
-    def put(self, name: str, value: str, source: Source) -> None:
+    def put(self, name: str, value: str, source: SettingSource) -> None:
         """Set a name; raise MacroError for a value that is too long."""
         key = name.lower()
         if "$" in value:
@@ -82,7 +82,7 @@ class Values(Macros):
             self._slot_prefixes = frozenset(one[1] for one in found if one is not None)
         return self._slot_prefixes
 
-    def source(self, key: str) -> Source:
+    def source(self, key: str) -> SettingSource:
         return self.sources.get(key, DEFAULT)
 
     def spelled(self, key: str) -> str:

@@ -10,17 +10,17 @@ from functools import cache
 from pkgutil import get_data
 from typing import Literal
 
-from ..package_data import Section, names_of, sections
+from ..package_data import DataSection, names_of, sections
 from .settings import Names
 
 
 @cache
-def _of_jobs() -> list[Section]:
+def _of_jobs() -> list[DataSection]:
     return sections(get_data(__package__, "job_attributes.txt"))
 
 
 @cache
-def _of_slots() -> list[Section]:
+def _of_slots() -> list[DataSection]:
     return sections(get_data(__package__, "machine_attributes.txt"))
 
 

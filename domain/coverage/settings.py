@@ -8,7 +8,7 @@ from functools import cache
 from pkgutil import get_data
 from typing import Final, Generic, Literal, TypeVar
 
-from ..package_data import Section, names_of, sections
+from ..package_data import DataSection, names_of, sections
 
 Kind = Literal["followed", "macro", "unenforced", "subject"]
 
@@ -19,7 +19,7 @@ OTHER_SUBJECT: Final = "what no part of Poolbook does"
 
 
 @cache
-def _sections() -> list[Section]:
+def _sections() -> list[DataSection]:
     return sections(get_data(__package__, "settings.txt"))
 
 

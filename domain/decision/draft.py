@@ -27,7 +27,7 @@ from ..state.job_ad import REASONED
 from ..state.state import Slot, State
 from ..state_machines import (
     DEFAULT_DIALECT,
-    Machine,
+    StateMachine,
     claim_machine,
     claim_state,
     job_machine,
@@ -66,8 +66,8 @@ class Tables:
         self,
         slot: Table | None = None,
         job: Table | None = None,
-        claim: Machine | None = None,
-        match: Machine | None = None,
+        claim: StateMachine | None = None,
+        match: StateMachine | None = None,
         dialect: str = DEFAULT_DIALECT,
     ) -> None:
         self.dialect = dialect
@@ -83,11 +83,11 @@ class Tables:
         return job_machine(self.dialect)
 
     @cached_property
-    def claim(self) -> Machine:
+    def claim(self) -> StateMachine:
         return claim_machine()
 
     @cached_property
-    def match(self) -> Machine:
+    def match(self) -> StateMachine:
         return match_machine()
 
 

@@ -33,7 +33,7 @@ ESTIMATES: Final = {
 
 
 @frozen
-class SlotAd:
+class CandidateSlot:
     """A slot's ad, and the machine that it is of."""
 
     slot: str
@@ -52,12 +52,12 @@ class Asked:
     def expression(self) -> Expression | None:
         return expression(self.text)
 
-    def true_of(self, slots: Iterable[SlotAd], context: Context) -> list[SlotAd]:
+    def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
         """Return the slots of which it is true."""
         asked = self.expression
         return [] if asked is None else [one for one in slots if truth(asked, one.ad, None, context) is True]
 
-    def evidence(self, slot: SlotAd, value: str, context: Context) -> tuple[str, str, str, Ad]:
+    def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
         """Return what an ``EvaluationRecorded`` says of it and a slot."""
         asked = self.expression
         assert asked is not None
@@ -101,25 +101,27 @@ def questions(policy: DefragPolicy, joins_texts: bool) -> Questions:
     )
 
 
-def ranked(slots: Sequence[SlotAd], rank: Expression | None, context: Context) -> list[tuple[float, SlotAd]]:
+def ranked(
+    slots: Sequence[CandidateSlot], rank: Expression | None, context: Context
+) -> list[tuple[float, CandidateSlot]]:
     """Return slots by their rank, the highest first; those of the same rank stay in their order."""
     found = [(rank_of(one, rank, context), one) for one in slots]
     return sorted(found, key=lambda each: -each[0])
 
 
-def rank_of(slot: SlotAd, rank: Expression | None, context: Context) -> float:
+def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> float:
     """Return DEFRAG_RANK of a slot; 0 where that is no number."""
     value = _rank_value(slot, rank, context)
     return float(value) if isinstance(value, bool | int | float) and isfinite(value) else 0.0
 
 
-def rank_evidence(slot: SlotAd, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
+def rank_evidence(slot: CandidateSlot, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
     """Return what an ``EvaluationRecorded`` says of the rank of a slot: the slot is the target of the expression."""
     value = unparsed(_rank_value(slot, rank, context))
     return "DEFRAG_RANK", unparse(rank), value, values_read(rank, ClassAd(), slot.ad, context)
 
 
-def _rank_value(slot: SlotAd, rank: Expression | None, context: Context) -> Any:
+def _rank_value(slot: CandidateSlot, rank: Expression | None, context: Context) -> Any:
     if rank is None:
         return 0.0
     try:
@@ -128,7 +130,7 @@ def _rank_value(slot: SlotAd, rank: Expression | None, context: Context) -> Any:
         return 0.0
 
 
-def number(slot: SlotAd, name: str, context: Context) -> int:
+def number(slot: CandidateSlot, name: str, context: Context) -> int:
     """Return a whole number of a slot's ad; 0 where it has none."""
     try:
         value = slot.ad.eval(name, None, context)
@@ -140,7 +142,7 @@ def number(slot: SlotAd, name: str, context: Context) -> int:
 
 def published(
     state: State, caches: Caches, now: int, context: Context, asked: Questions, everything: bool
-) -> list[SlotAd]:
+) -> list[CandidateSlot]:
     """Return the ads of the pool's partitionable slots; with ``everything``, of all slots. They come in the order in
     which they are taken if they are alike: first those of machines that were never drained or whose last drain began
     earliest, then by their births. (The reference draws lots there.)
@@ -154,7 +156,7 @@ def published(
     for slot in state.slots.values():
         if slot.kind == "partitionable" or everything:
             ad = slots.ad(slot) if whole else _partial(slots, slot.name, wanted)
-            found.append(SlotAd(slot.name, slot.machine, ad))
+            found.append(CandidateSlot(slot.name, slot.machine, ad))
     drained = {name: machine.drain_began for name, machine in state.machines.items()}
     return sorted(found, key=lambda one: drained.get(one.machine, 0))
 

@@ -19,7 +19,7 @@ from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
 from ..state.state import Machine, State
 from ..units import DAY, HOUR, SECOND
-from .candidates import Questions, SlotAd, number, ranked
+from .candidates import CandidateSlot, Questions, number, ranked
 from .settings import DefragPolicy
 
 # What drains have cost the pool: AvgDrainingBadput and AvgDrainingUnclaimed, parts of the time of its cores.
@@ -58,7 +58,7 @@ def _cost(slots: PublishedSlots, machine: Machine, context: Context) -> Cost | N
     if not (machine.badput or unclaimed):  # the ads do not tell of it
         return None
     ad = ClassAd({} if (cpus := slots.attribute(m, "totalcpus")) is None else {"TotalCpus": cpus})
-    cores = number(SlotAd(m.slot.name, machine.name, ad), "TotalCpus", context)
+    cores = number(CandidateSlot(m.slot.name, machine.name, ad), "TotalCpus", context)
     return Cost(slots.now // SECOND - machine.joined // SECOND, machine.badput, unclaimed, cores, len(first))
 
 
@@ -131,14 +131,14 @@ def _what_is_left(number: int, elapsed: int, period: int, interval: int) -> int:
     return min(number, floor(number * part + 0.5))
 
 
-class Spent(NamedTuple):
+class DrainsBegun(NamedTuple):
     """How many drains were begun in the present hour and in the present day of UTC."""
 
     in_hour: int
     in_day: int
 
 
-def left(per_hour: float, interval: int, spent: Spent) -> int:
+def left(per_hour: float, interval: int, spent: DrainsBegun) -> int:
     """Return how many machines may still be drained in the present hour and day without exceeding the rate. Of a rate
     that is no whole number an hour may have all that the day has of its fraction."""
     whole = floor(per_hour + _SLACK)
@@ -148,7 +148,7 @@ def left(per_hour: float, interval: int, spent: Spent) -> int:
     return max(0, of_day if interval > HOUR else min(of_hour, of_day))
 
 
-WhyNot = Callable[[SlotAd], str]
+WhyNot = Callable[[CandidateSlot], str]
 """Tells why something cannot be done with a slot's machine; empty: it can."""
 
 
@@ -166,14 +166,14 @@ class Before:
     day."""
 
     last: int
-    spent: Spent
+    spent: DrainsBegun
 
 
 @frozen
 class Chosen:
     """A slot, and why nothing is done with its machine (empty: it is)."""
 
-    seen: SlotAd
+    seen: CandidateSlot
     rank: float = 0.0
     refused: str = ""
 
@@ -194,7 +194,7 @@ class Decision:
 def choose(
     policy: DefragPolicy,
     asked: Questions,
-    slots: Sequence[SlotAd],
+    slots: Sequence[CandidateSlot],
     before: Before,
     now: int,
     context: Context,
@@ -250,7 +250,7 @@ def _stopped(policy: DefragPolicy, number: int, draining: int, whole: int, habit
     return ""
 
 
-def _within(policy: DefragPolicy, number: int, draining: int, whole: int, spent: Spent) -> int:
+def _within(policy: DefragPolicy, number: int, draining: int, whole: int, spent: DrainsBegun) -> int:
     """Return how many of these machines may be drained at once without exceeding a maximum."""
     limits = [left(policy.per_hour, policy.interval, spent)]
     if policy.most_draining >= 0:
@@ -260,7 +260,9 @@ def _within(policy: DefragPolicy, number: int, draining: int, whole: int, spent:
     return max(0, min(number, *limits))
 
 
-def _cancels(asked: Questions, slots: Sequence[SlotAd], context: Context, may_cancel: WhyNot) -> tuple[Chosen, ...]:
+def _cancels(
+    asked: Questions, slots: Sequence[CandidateSlot], context: Context, may_cancel: WhyNot
+) -> tuple[Chosen, ...]:
     """Return a slot for each machine of which the drain is to be canceled."""
     if asked.cancel is None:
         return ()
@@ -271,7 +273,7 @@ def _cancels(asked: Questions, slots: Sequence[SlotAd], context: Context, may_ca
     return tuple(found.values())
 
 
-def _drains(candidates: Sequence[tuple[float, SlotAd]], number: int, may_drain: WhyNot) -> tuple[Chosen, ...]:
+def _drains(candidates: Sequence[tuple[float, CandidateSlot]], number: int, may_drain: WhyNot) -> tuple[Chosen, ...]:
     """Return the slots of the machines to drain. One that cannot be drained takes no other's place."""
     found: list[Chosen] = []
     done: set[str] = set()

@@ -27,7 +27,7 @@ from ..state.caches import Caches
 from ..state.state import Machine, State
 from ..units import SECOND
 from .candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
-from .choice import Before, Chosen, Decision, Habits, Spent, choose, draining_costs
+from .choice import Before, Chosen, Decision, DrainsBegun, Habits, choose, draining_costs
 from .settings import DefragPolicy, policy_in_force
 
 COMPLETION: Final = "resume"
@@ -38,7 +38,7 @@ Why = Callable[[str], tuple[int, str, str]]
 
 
 @frozen
-class Poll:
+class PollDecision:
     """What a poll decided: its event, and the evidence that stands right before it in the log."""
 
     notes: tuple[EvaluationRecorded, ...]
@@ -74,10 +74,10 @@ def habits_of(state: State) -> Habits:
 
 def before(state: State, now: int) -> Before:
     """Return what the polls before this instant (microseconds) tell."""
-    return Before(state.defrag.last_poll // SECOND, Spent(*state.defrag.begun_in(now)))
+    return Before(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
 
 
-def look(state: State, caches: Caches, why: Why, context: Context, offset: int, policy: DefragPolicy) -> Poll:
+def look(state: State, caches: Caches, why: Why, context: Context, offset: int, policy: DefragPolicy) -> PollDecision:
     """Decide a poll, and change nothing.
 
     :param why: gives what its events begin with, with the instant in microseconds
@@ -106,7 +106,7 @@ def look(state: State, caches: Caches, why: Why, context: Context, offset: int, 
         costs=draining_costs(state, caches, now, context),
         offset=offset,
     )
-    return Poll(tuple(notes.made), _with_changes(state, event, decision))
+    return PollDecision(tuple(notes.made), _with_changes(state, event, decision))
 
 
 def _refused(machine: Machine | None, why_not: Callable[[Machine], str]) -> str:

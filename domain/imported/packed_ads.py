@@ -85,7 +85,7 @@ class PackedColumn(NamedTuple):
         return [self.text] * count if self.single else self.text.split("\n")
 
 
-class Group(NamedTuple):
+class AdGroup(NamedTuple):
     """Ads with the same attributes in the same order.
 
     ``prefixes`` begin the lines, name and " = " (empty where a line is no attribute), behind them the heads'; ``own``
@@ -105,7 +105,7 @@ class Group(NamedTuple):
         return self.columns[self.prefixes.index(prefix)].values(len(self.members))
 
 
-def pack(ads: Sequence[KeptAd], groups: Sequence[Group] | None = None) -> tuple[bytes, bytes]:
+def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tuple[bytes, bytes]:
     """Return the packed ads and their index, as ``AdsKept`` keeps them; `groups` are those of these ads, if known."""
     groups = grouped(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
@@ -146,7 +146,7 @@ def _indexed(prefix: str) -> str:
 _HEAD_LINE: Final = f"{HEAD}%s{BETWEEN}%s".__mod__
 
 
-def grouped(ads: Sequence[KeptAd]) -> list[Group]:
+def grouped(ads: Sequence[KeptAd]) -> list[AdGroup]:
     """Group the ads.
 
     Cutting each line at its name would take most of an import's time, so ads that look alike are put together first,
@@ -166,7 +166,7 @@ def grouped(ads: Sequence[KeptAd]) -> list[Group]:
         prefixes = tuple(map(_prefix, rows[0]))
         columns = _columns(prefixes, rows)
         if columns is not None:
-            groups.append(Group(prefixes, own, members, columns))
+            groups.append(AdGroup(prefixes, own, members, columns))
         else:
             groups += _told_apart(own, members, rows)
     return groups
@@ -194,7 +194,7 @@ def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = Fa
     return columns
 
 
-def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[Group]:
+def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
     """Yield the groups of ads that only look alike."""
     found: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
@@ -203,7 +203,7 @@ def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> 
         known[0].append(member)
         known[1].append(lines)
     for prefixes, (some, lines_of) in found.items():
-        yield Group(prefixes, own, some, _columns(prefixes, lines_of, like=True) or [])
+        yield AdGroup(prefixes, own, some, _columns(prefixes, lines_of, like=True) or [])
 
 
 def _joined(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:

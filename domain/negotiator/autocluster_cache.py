@@ -15,8 +15,8 @@ from ..events import Unmatched
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from .autoclusters import SignificantAttributes
-from .candidates import Kind, Ranks, ephemeral, is_published
-from .cycle_accounts import Account, Accounts
+from .candidates import Ranks, ResourceRequest, ephemeral, is_published
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .settings import Negotiator
 from .slot_table import MOVING, Exhausted, Planned, PublicAds
 
@@ -34,11 +34,11 @@ class AutoclusterCache:
     pool: PublicAds
     likeness: SignificantAttributes
     rules: Negotiator
-    accounts: Accounts
+    accounts: CycleSubmitters
     ranks: Ranks
     configured: int  #: as of how many configurations
     waiting: int  #: how many jobs wait
-    _known: dict[tuple[int, str], Kind] = field(factory=dict)
+    _known: dict[tuple[int, str], ResourceRequest] = field(factory=dict)
     _personal: bool = False  #: a condition or rank asks who the submitter is: nothing holds for another one's like jobs
     lasts: bool = False  #: what holds for one job holds for all that count as alike, also in later cycles
     _reading: dict[tuple[tuple[str, int], ...], tuple[list[Expression], tuple[str, ...] | None]] = field(factory=dict)
@@ -49,7 +49,7 @@ class AutoclusterCache:
         self._personal = any(name.startswith(("submitter", "submittor")) for name in self.pool.read())
         self.lasts = not self._personal and self.likeness.whole and not self.pool.reads_anything
 
-    def of(self, number: int, cluster: Cluster, proc: int, one: Account) -> Kind:
+    def of(self, number: int, cluster: Cluster, proc: int, one: CycleSubmitter) -> ResourceRequest:
         """What is known of a job's like."""
         whose = f"{self.accounts.negotiating(one.name)} {one.name}" if self._personal else ""
         found = self._known.get((number, whose))
@@ -63,7 +63,7 @@ class AutoclusterCache:
                     job = ClassAd(ephemeral(one, self.accounts), job)
                 planned = Planned((), self.pool.table.plan(job))
                 match = planned.plan.matches()
-            found = self._known[number, whose] = Kind(planned.plan.job, planned, match)
+            found = self._known[number, whose] = ResourceRequest(planned.plan.job, planned, match)
         return found
 
     def _planned(self, number: int, cluster: Cluster, proc: int) -> Planned:
@@ -94,7 +94,7 @@ class AutoclusterCache:
         same = known is not None and known.signature is self.likeness.signature(cluster, proc)
         return known if same else None
 
-    def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: Kind, told: Unmatched) -> None:
+    def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: ResourceRequest, told: Unmatched) -> None:
         """Remember that no slot is left for such jobs, if only an event can change that."""
         if not self.lasts or (told.denied is not None and self.rules.consider_preemption):
             return  # the slots that were denied have gone to others: the next cycle says so

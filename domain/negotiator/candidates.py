@@ -22,7 +22,7 @@ from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Denied
 from ..state.accounting_groups import NO_GROUP
-from .cycle_accounts import Account, Accounts
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .job_limits import JobLimits
 from .settings import Negotiator
 from .slot_table import CALL, EITHER, MOVING, Mask, Places, Planned, PublicAds, Ranked, Read, mentioned
@@ -75,13 +75,13 @@ class Held:
     keys: list[Key]
     reasons: list[str]
     denied: Denied
-    given: int  #: ``Accounts.given`` when this was found
-    regrouping: bool = False  #: ``Accounts.regrouping`` then
+    given: int  #: ``CycleSubmitters.given`` when this was found
+    regrouping: bool = False  #: ``CycleSubmitters.regrouping`` then
     at: int = 0
 
 
 @define
-class Kind:
+class ResourceRequest:
     """Jobs that are alike: what was found for them in this cycle."""
 
     job: ClassAd
@@ -123,7 +123,7 @@ class Ranks:
         mine = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
         return self._own("pre", self.rules.pre_job_rank, job), mine, self._own("post", self.rules.post_job_rank, job)
 
-    def names_of(self, kind: Kind) -> tuple[str, str, str]:
+    def names_of(self, kind: ResourceRequest) -> tuple[str, str, str]:
         """The same for a kind of jobs, found when a slot is looked for: for most kinds there is none."""
         if kind.ranks is None:
             kind.ranks = self.names(kind.job)
@@ -208,7 +208,7 @@ class Ranks:
             pool.ranked[name] = Ranked(reads, pool.versions(reads), values)
         return values
 
-    def parts(self, kind: Kind, free: Mask) -> Iterator[Places]:
+    def parts(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
         """The places, best first, that are free and match, among others that may not be: a part at a time.
 
         :param free: is read anew for each part
@@ -227,7 +227,7 @@ class Ranks:
         for start in range(0, len(shared), PART):
             yield shared[start : start + PART]
 
-    def _own_parts(self, kind: Kind, free: Mask) -> Iterator[Places]:
+    def _own_parts(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
         many, last = PART, -1
         while True:
             found: Places = np.flatnonzero(kind.match & free)
@@ -289,7 +289,7 @@ def key_of(pre: float, rank: float, post: float, reason: str, preemption: float,
     return -pre, -rank, -post, -_STATES[reason], -preemption, place
 
 
-def ephemeral(account: Account, accounts: Accounts) -> dict[str, object]:
+def ephemeral(account: CycleSubmitter, accounts: CycleSubmitters) -> dict[str, object]:
     """What a job's ad says of its submitter while it is negotiated for."""
     found: dict[str, object] = {
         "SubmitterUserPrio": account.priority,
@@ -316,7 +316,7 @@ def is_published(name: str) -> bool:
     return (name if found is None else found[2]) in _REMOTE
 
 
-def publish_remote(pool: PublicAds, accounts: Accounts, read: frozenset[str]) -> None:
+def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[str]) -> None:
     """Give the slots' ads what they say of who has them, as far as anybody reads it (``read``, in small letters)."""
     wanted = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (wanted or accounts.rules.cross_slot_prios):
@@ -333,7 +333,7 @@ def publish_remote(pool: PublicAds, accounts: Accounts, read: frozenset[str]) ->
         _publish_neighbours(pool, accounts, said, users, read)
 
 
-def _said(who: str, accounts: Accounts) -> dict[str, object]:
+def _said(who: str, accounts: CycleSubmitters) -> dict[str, object]:
     of = accounts.of(who)
     return {
         "RemoteUserPrio": of.priority,
@@ -352,7 +352,7 @@ def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> 
 
 
 def _publish_neighbours(
-    pool: PublicAds, accounts: Accounts, said: list[dict[str, object]], whose: Places, read: frozenset[str]
+    pool: PublicAds, accounts: CycleSubmitters, said: list[dict[str, object]], whose: Places, read: frozenset[str]
 ) -> None:
     """NEGOTIATOR_CROSS_SLOT_PRIOS: what is said of the users of a machine's slots, as slot<N>_<attribute> in each. A
     dynamic slot has the number of the one that it was cut from, and is not told of."""

@@ -19,7 +19,7 @@ from ..classad.allowance import Allowance
 from ..events import CycleHeld, PrioritiesUpdated, QuotasAssigned
 from ..state.caches import Caches
 from ..state.state import State
-from .cycle_accounts import Accounts
+from .cycle_accounts import CycleSubmitters
 from .idle_jobs import idle_queues
 from .matchmaker import Choice
 from .settings import settings_of
@@ -34,7 +34,7 @@ Why = Callable[[str], tuple[int, str, str]]
 
 
 @frozen
-class Cycle:
+class CycleResult:
     """What a cycle decided."""
 
     priorities: PrioritiesUpdated | None  #: the priorities as of it, if any has changed
@@ -53,7 +53,7 @@ def hold(
     whose: str = "",
     once: bool = False,
     demand: Mapping[str, float] = {},
-) -> Cycle:
+) -> CycleResult:
     """Hold a cycle. It changes nothing: what it decided stands in the events that it returns.
 
     :param why: what an event of a cause begins with: the instant, the cause, the stimulus
@@ -66,12 +66,12 @@ def hold(
     now, context = why("negotiated")[0], context.replace(allowance=Allowance())
     state, caches = seen_by(state, caches, whose, now)
     rules = settings_of(state, caches)
-    accounts = Accounts(state, now, rules)
+    accounts = CycleSubmitters(state, now, rules)
     waiting = waiting_submitters(state, caches, accounts)
     aged = accounts.aged(waiting.aging(idle_queues(state, caches)))
     priorities = PrioritiesUpdated(*why("accounted"), aged, whose) if aged else None
     if not state.idle:
-        return Cycle(priorities, None, None)
+        return CycleResult(priorities, None, None)
     numbered = {name: place for place, name in enumerate(turns)}
     turn = Turn(state, caches, now, context, rules, accounts, waiting, numbered)
     turn.chooser.shares.once = once
@@ -83,10 +83,10 @@ def hold(
     turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
     unmatched = tuple(turn.reasons.told())
     if not matches and not unmatched:
-        return Cycle(priorities, assigned, None)
+        return CycleResult(priorities, assigned, None)
     statistics = turn.statistics(len(matches))
     regrouped = tuple(f"{one.cluster.id}.{one.proc}" for one in turn.chooser.choices if one.regrouped)
     number = RULES + OF_LIMITS * turn.limits.named + OF_GROUPS * rules.tree.divides
     remainders = tuple(turn.groups.remainders)
     held = CycleHeld(*why("negotiated"), matches, unmatched, statistics, offset, number, whose, regrouped, remainders)
-    return Cycle(priorities, assigned, held, tuple(turn.chooser.choices))
+    return CycleResult(priorities, assigned, held, tuple(turn.chooser.choices))

@@ -15,7 +15,7 @@ from .settings import Negotiator
 
 
 @define
-class Account:
+class CycleSubmitter:
     """A submitter as of this cycle."""
 
     name: str
@@ -30,14 +30,14 @@ class Account:
 
 
 @define
-class Accounts:
+class CycleSubmitters:
     """The accounts of one cycle, made when they are asked for."""
 
     state: State
     now: int
     rules: Negotiator
-    known: dict[str, Account] = field(factory=dict)
-    moved: dict[str, Account] = field(factory=dict)  #: those of whom the cycle has changed what they use, lately
+    known: dict[str, CycleSubmitter] = field(factory=dict)
+    moved: dict[str, CycleSubmitter] = field(factory=dict)  #: those of whom the cycle has changed what they use, lately
     given: int = 0  #: how many times the cycle has changed what somebody uses
     nodes: list[Node] = field(init=False)  #: the accounting groups with what their members have
     places: dict[str, int] = field(factory=dict)  #: the place of each submitter's group, of those that were asked for
@@ -46,18 +46,18 @@ class Accounts:
     def __attrs_post_init__(self) -> None:
         self.nodes = self.rules.tree.grown()
 
-    def of(self, name: str) -> Account:
+    def of(self, name: str) -> CycleSubmitter:
         found = self.known.get(name)
         if found is None:
             found = self.known[name] = self._make(name)
         return found
 
-    def _make(self, name: str) -> Account:
+    def _make(self, name: str) -> CycleSubmitter:
         state, now, terms = self.state, self.now, self.rules.accounting
         record = state.submitters.get(name) or Submitter(name, updated=now, counted=now)
         real = updated(record, state.priorities_updated_at, now, terms.halflife)
         most = ceiling(record, now)
-        return Account(
+        return CycleSubmitter(
             name,
             real,
             real * factor(record, terms, now),
@@ -81,7 +81,7 @@ class Accounts:
                 found[name] = real
         return found
 
-    def give(self, account: Account, cores: float, before: Account | None = None) -> None:
+    def give(self, account: CycleSubmitter, cores: float, before: CycleSubmitter | None = None) -> None:
         """A match: the one who had the slot before has it no more."""
         account.using += cores
         self.moved[account.name] = account

@@ -24,7 +24,7 @@ from ..state.cluster import Cluster
 from ..state.job_limits import evaluated
 from ..state.state import State
 from .candidates import Ranks
-from .job_limits import JobLimits, Latest, Limit, Wanted
+from .job_limits import ConcurrencyUse, JobLimits, Latest, Limit
 from .slot_table import Places, PublicAds
 
 
@@ -38,7 +38,7 @@ class CycleLimits:
     context: Context
     _limits: dict[str, Limit] = field(factory=dict)
     _latest: Latest = field(factory=Latest)
-    _wanted: dict[str, Wanted] = field(factory=dict)
+    _wanted: dict[str, ConcurrencyUse] = field(factory=dict)
     _jobs: dict[int, JobLimits | None] = field(factory=dict)  #: by the autocluster's number
     _of_slots: dict[str, JobLimits] = field(factory=dict)
     _held: dict[str, Amount] | None = None  #: by the limit's name what is held when the cycle begins
@@ -107,12 +107,12 @@ class CycleLimits:
             groups = np.unique(groups * len(values) + own, return_inverse=True)[1]
         return np.unique(groups, return_index=True)[1], groups
 
-    def _want(self, text: str) -> Wanted:
+    def _want(self, text: str) -> ConcurrencyUse:
         found = self._wanted.get(text)
         if found is None:
             limits = [(self._limit(name), units) for name, units in asked(text)]
             ending = tuple([(limit, units) for limit, units in limits if limit.most != inf])
-            found = self._wanted[text] = Wanted(text, ending, self._latest)
+            found = self._wanted[text] = ConcurrencyUse(text, ending, self._latest)
         return found
 
     def _limit(self, name: str) -> Limit:

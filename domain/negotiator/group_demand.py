@@ -9,7 +9,7 @@ from ..classad.analysis import references_found
 from ..state.caches import ad_of, expression
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
-from .idle_jobs import Queue
+from .idle_jobs import IdleJobs
 
 _REQUEST = "RequestCpus"
 
@@ -43,7 +43,7 @@ def _cores(value: object) -> float:
     return float(int(value)) if isinstance(value, int | float) and 0 <= value < 1e9 else 1.0
 
 
-def asked_by(queue: Queue, state: State) -> float:
+def asked_by(queue: IdleJobs, state: State) -> float:
     """The cores that a submitter's idle jobs ask for."""
     asked = 0.0
     for line in queue.lines.values():

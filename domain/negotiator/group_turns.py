@@ -12,7 +12,7 @@ from ..classad import Context
 from ..events import GroupQuota
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
-from .cycle_accounts import Account, Accounts
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .group_demand import weight_of
 from .groups.quotas import assign, oversubscribes, told
 from .groups.rounds import Rounds
@@ -54,7 +54,7 @@ class GroupTurns:
 
     state: State
     rules: Negotiator
-    accounts: Accounts
+    accounts: CycleSubmitters
     total: float
     lightest: float
     reasons: Reasons
@@ -171,7 +171,7 @@ class GroupTurns:
                     if place < len(names):
                         stopped.setdefault((names[place], -1), QUOTA)
 
-    def quota_of(self, one: Account) -> Quota:
+    def quota_of(self, one: CycleSubmitter) -> Quota:
         """The group whose quota keeps a submitter's jobs waiting: the innermost that has all that it may have; its own,
         if none above it does."""
         node = self.accounts.nodes[one.group]

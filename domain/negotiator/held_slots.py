@@ -14,11 +14,24 @@ from ..classad.match import accepts
 from ..classad.tree import Literal
 from ..events import Denied
 from ..state.state import State
-from .candidates import LEAST, PRIORITY, RANK, Floats, Held, Key, Kind, ephemeral, is_true, job_rank, key_of, single
-from .cycle_accounts import Account, Accounts
+from .candidates import (
+    LEAST,
+    PRIORITY,
+    RANK,
+    Floats,
+    Held,
+    Key,
+    ResourceRequest,
+    ephemeral,
+    is_true,
+    job_rank,
+    key_of,
+    single,
+)
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .pslot_preemption import PslotPreemption
 from .settings import Negotiator
-from .share_limits import Limits
+from .share_limits import SpinLimits
 from .slot_table import Mask, Places, PublicAds
 
 _RANK_OF = parse("MY.Rank")
@@ -32,7 +45,7 @@ class HeldSlots:
 
     state: State
     rules: Negotiator
-    accounts: Accounts
+    accounts: CycleSubmitters
     pool: PublicAds
     there: Mask
     publish: Callable[[], None]
@@ -72,12 +85,14 @@ class HeldSlots:
         values = self.pool.table.of_slots(_RANK_OF, _NOBODY, held)
         return bool((values > self.pool.ranks[held]).any())
 
-    def swaps(self, one: Account, place: int) -> bool:
+    def swaps(self, one: CycleSubmitter, place: int) -> bool:
         """Whether a submitter of the same group has a slot."""
         claim = self.state.slots[self.pool.names[place]].claim
         return claim is not None and self.accounts.of(claim.submitter).group == one.group
 
-    def best(self, kind: Kind, one: Account, over: bool, limits: Limits) -> tuple[Key, str] | None:
+    def best(
+        self, kind: ResourceRequest, one: CycleSubmitter, over: bool, limits: SpinLimits
+    ) -> tuple[Key, str] | None:
         """The best of the slots that somebody has and that may change hands, and for which reason."""
         if not self.left:
             return None
@@ -103,7 +118,7 @@ class HeldSlots:
                 return key, reason
         return None
 
-    def _of(self, kind: Kind, one: Account) -> Held:
+    def _of(self, kind: ResourceRequest, one: CycleSubmitter) -> Held:
         """The slots that a job of this submitter may have although somebody has them, and why not others."""
         pool, table = self.pool, self.pool.table
         places = np.flatnonzero(kind.match & self.mask)
@@ -136,7 +151,7 @@ class HeldSlots:
         taken = np.flatnonzero(prefers | left)
         return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
 
-    def behind(self, one: Account, places: Places) -> Mask:
+    def behind(self, one: CycleSubmitter, places: Places) -> Mask:
         """Whether those who have the slots come behind the submitter. The reference leaves that to
         PREEMPTION_REQUIREMENTS."""
         if not self.state.dialect.preempts_only_worse_priorities:
@@ -156,7 +171,9 @@ class HeldSlots:
             return np.full(len(places), isinstance(requirements, Literal) and accepts(requirements.value))
         return is_true(self.pool.table.of_slots(requirements, job, places))
 
-    def _ordered(self, kind: Kind, job: ClassAd, places: Places, prefers: Mask, denied: Denied, given: int) -> Held:
+    def _ordered(
+        self, kind: ResourceRequest, job: ClassAd, places: Places, prefers: Mask, denied: Denied, given: int
+    ) -> Held:
         table, rules = self.pool.table, self.rules
         if not len(places):
             return Held([], [], denied, given)
@@ -174,7 +191,7 @@ class HeldSlots:
         keys.sort(key=lambda pair: pair[0])
         return Held([key for key, _ in keys], [reason for _, reason in keys], denied, given)
 
-    def take(self, place: int) -> Account | None:
+    def take(self, place: int) -> CycleSubmitter | None:
         """Take a slot from whoever has it, and return their account."""
         self.mask[place] = False
         self.left -= 1

@@ -74,7 +74,7 @@ def is_free(cluster: Cluster, proc: int, state: State) -> bool:
 
 
 @define(eq=False)
-class Line:
+class IdleJobGroup:
     """Jobs of a submitter that are alike, in their order; or those of one cluster whose jobs are not."""
 
     kind: int  #: the number of their autocluster; ``~`` the cluster's number where they are not alike
@@ -85,11 +85,11 @@ class Line:
 
 
 @define(eq=False)
-class Queue:
+class IdleJobs:
     """The jobs of a submitter that wait."""
 
     submitter: str
-    lines: dict[int, Line] = field(factory=dict)  #: by their kinds
+    lines: dict[int, IdleJobGroup] = field(factory=dict)  #: by their kinds
     heads: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: the first entry of each line, and its kind
     idle: int = 0  #: how many of its jobs are idle, those included that have been given a slot
     untold: dict[int, None] = field(factory=dict)
@@ -121,11 +121,11 @@ class Queue:
             if following is not None:
                 heapq.heappush(begun, (following, kind, rest))
 
-    def add(self, kind: int, entry: Entry, idle: int) -> Line:
+    def add(self, kind: int, entry: Entry, idle: int) -> IdleJobGroup:
         """Let jobs stand in the line of their kind."""
         line = self.lines.get(kind)
         if line is None:
-            line = self.lines[kind] = Line(kind)
+            line = self.lines[kind] = IdleJobGroup(kind)
         before = line.entries[0] if line.entries else None
         line.entries.add(entry)
         if entry[2] != _ALL:
@@ -135,7 +135,7 @@ class Queue:
         self._move_head(line, before)
         return line
 
-    def discard(self, line: Line, entry: Entry, idle: int) -> None:
+    def discard(self, line: IdleJobGroup, entry: Entry, idle: int) -> None:
         """Jobs wait no longer."""
         before = line.entries[0]
         line.entries.remove(entry)
@@ -148,7 +148,7 @@ class Queue:
             del self.lines[line.kind]
             self.untold.pop(line.kind, None)
 
-    def _move_head(self, line: Line, before: Entry | None) -> None:
+    def _move_head(self, line: IdleJobGroup, before: Entry | None) -> None:
         head = line.entries[0] if line.entries else None
         if head is before:
             return
@@ -159,16 +159,16 @@ class Queue:
 
 
 @define(eq=False)
-class _Place:
+class _ClusterPlace:
     """Where the jobs of one cluster stand: all of them together, or, where their priorities differ, each by itself."""
 
     cluster: Cluster
     edits: int
-    queue: Queue
+    queue: IdleJobs
     together: bool
     idle: int = 0  #: how many of them are counted
     words: frozenset[str] = frozenset()  #: what they may read of a slot, and more (``autoclusters.words``)
-    entries: dict[int, tuple[Line, Entry]] = field(factory=dict)  #: by the process, or under ``_ALL``
+    entries: dict[int, tuple[IdleJobGroup, Entry]] = field(factory=dict)  #: by the process, or under ``_ALL``
 
 
 class IdleQueues:
@@ -179,7 +179,7 @@ class IdleQueues:
         self._restart(-1)
 
     def _restart(self, generation: int) -> None:
-        self.by_submitter: dict[str, Queue] = {}
+        self.by_submitter: dict[str, IdleJobs] = {}
         self.in_turn: SortedList[tuple[int, str]] = SortedList()
         """Whose jobs wait, by whose first cluster in the queue was submitted first: behind that one's number."""
         self.words: Counter[frozenset[str]] = Counter()
@@ -193,7 +193,7 @@ class IdleQueues:
         """The submitters whose jobs that wait have changed since whoever goes by that has looked."""
         self._seen = -1
         self._generation = generation
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, _ClusterPlace] = {}
         self._submissions: dict[int, int] = {}
         self._submitted = 0
 
@@ -213,7 +213,7 @@ class IdleQueues:
             else:
                 self._changed(cluster, proc, likeness)
 
-    def line_of(self, cluster: Cluster, proc: int) -> Line | None:
+    def line_of(self, cluster: Cluster, proc: int) -> IdleJobGroup | None:
         """The line that a job that is idle stands in."""
         place = self._places[cluster.id]
         found = place.entries.get(_ALL if place.together else proc)
@@ -251,7 +251,9 @@ class IdleQueues:
         if place is None or place.edits != cluster.edits:
             if place is not None:
                 self._withdraw(place)
-            place = self._places[cluster.id] = _Place(cluster, cluster.edits, self._queue(cluster), plain(cluster))
+            place = self._places[cluster.id] = _ClusterPlace(
+                cluster, cluster.edits, self._queue(cluster), plain(cluster)
+            )
             proc = _ALL
         idle = cluster.counts[IDLE]
         if place.together:
@@ -263,17 +265,17 @@ class IdleQueues:
         self._count(place, idle, likeness)
         self._take_turn(place.queue)
 
-    def _queue(self, cluster: Cluster) -> Queue:
+    def _queue(self, cluster: Cluster) -> IdleJobs:
         queue = self.by_submitter.get(cluster.submitter)
         if queue is None:
-            queue = self.by_submitter[cluster.submitter] = Queue(cluster.submitter)
+            queue = self.by_submitter[cluster.submitter] = IdleJobs(cluster.submitter)
         if cluster.id not in self._submissions:
             self._submitted += 1
             self._submissions[cluster.id] = self._submitted
             heapq.heappush(queue.clusters, (self._submitted, cluster.id))
         return queue
 
-    def _settle_together(self, place: _Place, idle: int, likeness: SignificantAttributes) -> None:
+    def _settle_together(self, place: _ClusterPlace, idle: int, likeness: SignificantAttributes) -> None:
         found = place.entries.get(_ALL)
         if found is None and idle:
             cluster = place.cluster
@@ -288,7 +290,7 @@ class IdleQueues:
             found[0].idle += idle - place.idle
             place.queue.untold[found[0].kind] = None
 
-    def _settle_alone(self, place: _Place, proc: int, likeness: SignificantAttributes) -> None:
+    def _settle_alone(self, place: _ClusterPlace, proc: int, likeness: SignificantAttributes) -> None:
         cluster, found = place.cluster, place.entries.get(proc)
         idle = cluster.status[proc] == IDLE
         if found is None and idle:
@@ -299,7 +301,7 @@ class IdleQueues:
             place.queue.discard(*found, 1)
             del place.entries[proc]
 
-    def _withdraw(self, place: _Place) -> None:
+    def _withdraw(self, place: _ClusterPlace) -> None:
         """The cluster is gone, or its jobs are others than they were."""
         each = place.idle if place.together else 1
         for line, entry in place.entries.values():
@@ -307,7 +309,7 @@ class IdleQueues:
         place.entries.clear()
         self._count(place, 0, None)
 
-    def _count(self, place: _Place, idle: int, likeness: SignificantAttributes | None) -> None:
+    def _count(self, place: _ClusterPlace, idle: int, likeness: SignificantAttributes | None) -> None:
         if idle and not place.idle and likeness is not None:
             place.words = likeness.words_of(place.cluster)
             self.words[place.words] += 1
@@ -318,7 +320,7 @@ class IdleQueues:
         place.queue.idle += idle - place.idle
         place.idle = idle
 
-    def _take_turn(self, queue: Queue) -> None:
+    def _take_turn(self, queue: IdleJobs) -> None:
         """A submitter's turn among others follows from its first cluster, as long as any of its jobs waits."""
         clusters, before = queue.clusters, queue.since
         self.touched[queue.submitter] = None

@@ -51,7 +51,7 @@ class Latest:
     """What was asked for last: jobs that follow each other mostly take the same, so that it is subtracted once for all
     of them."""
 
-    wanted: Wanted | None = None
+    wanted: ConcurrencyUse | None = None
 
     def settle(self) -> None:
         """Subtract what was taken."""
@@ -63,7 +63,7 @@ class Latest:
 
 
 @define
-class Wanted:
+class ConcurrencyUse:
     """What a text of ConcurrencyLimits takes: of each limit that has an end the units; and whether these are there no
     more."""
 
@@ -100,10 +100,10 @@ class Wanted:
 class JobLimits:
     """What jobs alike take: ``always`` the same, or of each slot what is at its place in ``kinds`` (-1: nothing)."""
 
-    always: Wanted | None = None
-    wanted: list[Wanted] = field(factory=list)
+    always: ConcurrencyUse | None = None
+    wanted: list[ConcurrencyUse] = field(factory=list)
     kinds: list[int] = field(factory=list)
-    refused: dict[str, Wanted] = field(factory=dict)  #: what stood in the way at some slot, by its text
+    refused: dict[str, ConcurrencyUse] = field(factory=dict)  #: what stood in the way at some slot, by its text
 
     def fits(self) -> bool:
         """Tell whether the jobs may have any slot, as far as limits go that are the same for all slots."""

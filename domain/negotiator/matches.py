@@ -17,7 +17,7 @@ from ..startd.slot_policy import policy_of
 from ..startd.transitions import reevaluate, trigger
 from ..startd.updates import changed_readings, names_sensed
 from ..state.state import Slot
-from .cycle import Cycle, hold
+from .cycle import CycleResult, hold
 from .match_evidence import ReadsOfKinds, evidence, job_ad
 from .several import seen_by
 from .slot_table import PublicAds, public_ads_of
@@ -53,7 +53,7 @@ def negotiate(draft: Draft, stimulus: Negotiate) -> None:
             trigger(draft, slot, "match", "matched")
 
 
-class _Asked:
+class _SensorReadings:
     """What was asked of the machines' sensors last: ``read`` are the attributes that cycles read, ``readings`` what
     each machine said."""
 
@@ -73,7 +73,7 @@ def _publish(draft: Draft, whose: str) -> None:
     seen, caches = seen_by(state, draft.caches, whose, draft.now)
     touched = caches.of(PublicAds).stale_machines(state)
     read = public_ads_of(seen, caches, draft.now, draft.context, asked(seen, caches)).read()
-    known = caches.of(_Asked)
+    known = caches.of(_SensorReadings)
     if known.read != read:
         known.read, known.readings = read, {}
     for name, said in sensed:
@@ -91,7 +91,7 @@ def _tell(draft: Draft, slot: Slot, wanted: frozenset[str]) -> None:
             draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
 
 
-def _evidence(draft: Draft, cycle: Cycle, whose: str) -> list[EvaluationRecorded]:
+def _evidence(draft: Draft, cycle: CycleResult, whose: str) -> list[EvaluationRecorded]:
     """For each kind of jobs what the Requirements of one read, of its own ad and of the slot's that it gets."""
     seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
     table = public_ads_of(seen, caches, draft.now, draft.context, ()).table

@@ -22,8 +22,8 @@ from .candidates import (
     LEAST,
     NOBODY,
     Key,
-    Kind,
     Ranks,
+    ResourceRequest,
     is_true,
     job_rank,
     key_of,
@@ -31,12 +31,12 @@ from .candidates import (
     publish_remote,
     single,
 )
-from .cycle_accounts import Account, Accounts
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .held_slots import HeldSlots
 from .pslot_preemption import Offer, PslotPreemption
 from .pslot_remainders import Remainder, Remainders
 from .settings import Negotiator
-from .share_limits import EASING, QUOTA, Limits
+from .share_limits import EASING, QUOTA, SpinLimits
 from .slot_table import Mask, PublicAds
 
 _RANK_OF, _CPUS = parse("MY.Rank"), parse("Cpus")
@@ -55,7 +55,7 @@ class Choice:
     name: str  #: the slot's, or that of what is to be carved from it
     reason: str
     cores: float
-    kind: Kind
+    kind: ResourceRequest
     place: int
     key: Key | None = None  #: what it was ordered by, if the slot's row does not say it: it was cut, or somebody has it
     limits: str = ""  #: what the job takes of concurrency limits
@@ -70,7 +70,7 @@ class Matchmaker:
     caches: Caches
     context: Context
     rules: Negotiator
-    accounts: Accounts
+    accounts: CycleSubmitters
     pool: PublicAds
     choices: list[Choice] = field(factory=list)
     free: Mask = field(init=False)
@@ -149,14 +149,16 @@ class Matchmaker:
         """How many slots were looked at."""
         return int((self.pool.free | self.held.mask).sum())
 
-    def leaves_any(self, kind: Kind) -> bool:
+    def leaves_any(self, kind: ResourceRequest) -> bool:
         """Whether any slot that such jobs match may still be had."""
         mine = bool((kind.match & (self.free | self.held.mask)).any())
         return mine or (self.pslots is not None and self.pslots.leaves_any(self.free))
 
     # The best slot
 
-    def best(self, kind: Kind, one: Account, cluster: Cluster, proc: int, limits: Limits, over: bool) -> Choice | None:
+    def best(
+        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, limits: SpinLimits, over: bool
+    ) -> Choice | None:
         """The best slot for a job that is still to be had; it is taken. None: there is none that the limits permit.
 
         :param over: the submitter has its share: only slots that prefer the job count
@@ -178,7 +180,7 @@ class Matchmaker:
 
     # Slots that nobody has
 
-    def _forbids_free(self, kind: Kind, limits: Limits) -> bool:
+    def _forbids_free(self, kind: ResourceRequest, limits: SpinLimits) -> bool:
         """Whether a group's quota permits none of the slots that nobody has, whichever it is."""
         if limits.capped != QUOTA and limits.quota == inf:
             return False
@@ -188,7 +190,7 @@ class Matchmaker:
             limits.stopped = limits.capped if limits.quota == inf else QUOTA
         return forbids
 
-    def _more(self, kind: Kind) -> bool:
+    def _more(self, kind: ResourceRequest) -> bool:
         """Have the next part of the line; false: there is no more."""
         if kind.parts is None:
             kind.parts = self.ranks.parts(kind, self.free)
@@ -200,7 +202,7 @@ class Matchmaker:
         kind.line = kind.line or []
         return False
 
-    def _free_head(self, kind: Kind, limits: Limits) -> tuple[Key, int] | None:
+    def _free_head(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
         """The best of the slots that nobody has, and its place."""
         if kind.cuts < len(self._cuts):
             self._follow_cuts(kind)
@@ -211,7 +213,7 @@ class Matchmaker:
         key = self._key(kind, first)
         return again if again is not None and again[0] < key else (key, first)
 
-    def _first(self, kind: Kind, limits: Limits) -> int:
+    def _first(self, kind: ResourceRequest, limits: SpinLimits) -> int:
         """The place of the first slot of the line that is still to be had; -1: there is none."""
         free, shared, weights = self.free, self.pool.shared, self._weights
         at = kind.at
@@ -238,7 +240,7 @@ class Matchmaker:
                 kind.at += 1
             at += 1
 
-    def _key(self, kind: Kind, place: int) -> Key:
+    def _key(self, kind: ResourceRequest, place: int) -> Key:
         """What orders a slot that nobody has. It is asked for only where there is something to compare with."""
         if not kind.again and not self.held.left and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
@@ -253,17 +255,17 @@ class Matchmaker:
         values = single(np.array([pre, post]))
         return float(values[0]), float(job_rank(np.array([rank]))[0]), float(values[1])
 
-    def _parts(self, place: int, kind: Kind) -> dict[str, int] | None:
+    def _parts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
         """What a job takes of a partitionable slot; None: too little is left."""
         rest = self.shares.of(place)
         return rest.cutter.taken(kind.job, rest.left)
 
-    def _cores_of(self, place: int, kind: Kind) -> float:
+    def _cores_of(self, place: int, kind: ResourceRequest) -> float:
         amounts = self._parts(place, kind)
         assert amounts is not None
         return self.shares.cores(self.shares.of(place), amounts, self.rules.use_slot_weights)
 
-    def _follow_cuts(self, kind: Kind) -> None:
+    def _follow_cuts(self, kind: ResourceRequest) -> None:
         """Rank the slots that were cut since these jobs were asked for last: one may be better than it was."""
         for place in dict.fromkeys(self._cuts[kind.cuts :]):
             if not kind.match[place] or not self.free[place] or self._parts(place, kind) is None:
@@ -274,7 +276,7 @@ class Matchmaker:
                 heapq.heappush(kind.again, (key, rest.version))
         kind.cuts = len(self._cuts)
 
-    def _again_head(self, kind: Kind, limits: Limits) -> tuple[Key, int] | None:
+    def _again_head(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
         """The best of the slots that were cut, all of them ranked as they are."""
         kept: list[tuple[Key, int]] = []
         found = None
@@ -294,7 +296,9 @@ class Matchmaker:
             heapq.heappush(kind.again, one)
         return found
 
-    def _take_free(self, kind: Kind, one: Account, cluster: Cluster, proc: int, key: Key, place: int) -> Choice:
+    def _take_free(
+        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, key: Key, place: int
+    ) -> Choice:
         name = self.pool.names[place]
         if not self.pool.shared[place]:
             self.free[place] = False
@@ -320,7 +324,9 @@ class Matchmaker:
         self._names.add(part)
         return part
 
-    def _take_offer(self, kind: Kind, one: Account, cluster: Cluster, proc: int, offer: Offer) -> Choice:
+    def _take_offer(
+        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, offer: Offer
+    ) -> Choice:
         assert self.pslots is not None
         place, rest = offer.key[5], self.pslots.take(offer)
         name = self.pool.names[place]
@@ -337,12 +343,14 @@ class Matchmaker:
     def _regroups(self) -> bool:
         return self.accounts.regrouping
 
-    def _chosen(self, choice: Choice, one: Account, before: Account | None = None) -> Choice:
+    def _chosen(self, choice: Choice, one: CycleSubmitter, before: CycleSubmitter | None = None) -> Choice:
         self.choices.append(choice)
         self.accounts.give(one, choice.cores, before)
         return choice
 
-    def _take_held(self, kind: Kind, one: Account, cluster: Cluster, proc: int, key: Key, reason: str) -> Choice:
+    def _take_held(
+        self, kind: ResourceRequest, one: CycleSubmitter, cluster: Cluster, proc: int, key: Key, reason: str
+    ) -> Choice:
         place = key[5]
         before, name, cores = self.held.take(place), self.pool.names[place], self._weights[place]
         limits, by = _take_limits(kind, place), self._regroups
@@ -386,6 +394,6 @@ class Matchmaker:
         return (ranks[0], pre, post), 0.0 if rules.preemption_rank is None else last
 
 
-def _take_limits(kind: Kind, place: int) -> str:
+def _take_limits(kind: ResourceRequest, place: int) -> str:
     """Have a job take what it takes of concurrency limits with a slot."""
     return "" if kind.limits is None else kind.limits.take(place)

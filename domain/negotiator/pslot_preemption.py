@@ -20,8 +20,8 @@ from ..classad.columns import OTHER
 from ..startd.pslot_rollup import number, rolls_up
 from ..startd.slot_resources import left_of
 from ..state.state import State
-from .candidates import LEAST, PRIORITY, RANK, Key, Kind, ephemeral, key_of, number_of, single
-from .cycle_accounts import Account, Accounts
+from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .pslot_remainders import Remainder, Remainders
 from .settings import Negotiator
 from .slot_table import Mask, Places, PublicAds
@@ -32,7 +32,7 @@ _USER = "various_dSlot_users"
 _NOBODY = ClassAd()
 Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
 """NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK, of a job and a slot's ad."""
-Behind = Callable[[Account, Places], Mask]
+Behind = Callable[[CycleSubmitter, Places], Mask]
 
 
 @frozen
@@ -49,7 +49,7 @@ class Offer:
 
 @define
 class _Offers:
-    """What one kind of jobs of one submitter is offered, the best first. ``given``: ``Accounts.given`` as of then."""
+    """What one kind of jobs of one submitter is offered, the best first. ``given``: ``CycleSubmitters.given`` then."""
 
     offers: list[Offer]
     given: int
@@ -69,7 +69,7 @@ class PslotPreemption:
     pool: PublicAds
     context: Context
     rules: Negotiator
-    accounts: Accounts
+    accounts: CycleSubmitters
     shares: Remainders
     there: Mask
     total: float
@@ -112,7 +112,7 @@ class PslotPreemption:
         return any(free[parent] and not self.shares.version(parent) for parent in self.parts)
 
     def best(
-        self, kind: Kind, one: Account, over: bool, free: Mask, permits: Callable[[float, str], bool]
+        self, kind: ResourceRequest, one: CycleSubmitter, over: bool, free: Mask, permits: Callable[[float, str], bool]
     ) -> Offer | None:
         """The best offer for a job that the limits permit.
 
@@ -143,7 +143,7 @@ class PslotPreemption:
         place = offer.key[5]
         return bool(free[place]) and not self.shares.version(place)
 
-    def _offers(self, kind: Kind, one: Account, over: bool, free: Mask) -> Sequence[Offer]:
+    def _offers(self, kind: ResourceRequest, one: CycleSubmitter, over: bool, free: Mask) -> Sequence[Offer]:
         parents = [place for place in self.parts if free[place] and not self.shares.version(place)]
         parents = [place for place in parents if not kind.match[place] or self._too_little(kind, place)]
         if not parents:
@@ -164,11 +164,11 @@ class PslotPreemption:
         )
         return [offer for offer in found if offer is not None]
 
-    def _too_little(self, kind: Kind, place: int) -> bool:
+    def _too_little(self, kind: ResourceRequest, place: int) -> bool:
         rest = self.shares.of(place)
         return rest.cutter.taken(kind.job, rest.left) is None
 
-    def _allowed(self, job: ClassAd, one: Account, alike: list[int]) -> set[int]:
+    def _allowed(self, job: ClassAd, one: CycleSubmitter, alike: list[int]) -> set[int]:
         """Which of the dynamic slots that are ranked like the job may go by priority. The reference needs
         PREEMPTION_REQUIREMENTS for that: without it, none."""
         pool, requirements = self.pool, self.rules.preemption_requirements
@@ -181,7 +181,7 @@ class PslotPreemption:
         true = ~np.isnan(values) & (values != 0) & self.behind(one, places)
         return set(places[true].tolist())
 
-    def _offer(self, kind: Kind, job: ClassAd, parent: int, value: float, allowed: set[int]) -> Offer | None:
+    def _offer(self, kind: ResourceRequest, job: ClassAd, parent: int, value: float, allowed: set[int]) -> Offer | None:
         """Add dynamic slots to a partitionable one until it matches; None: it never does."""
         pool, whole = self.pool, self.shares.of(parent)
         left = {name: float(int(amount)) for name, amount in whole.left.items()}

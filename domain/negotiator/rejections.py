@@ -11,10 +11,10 @@ from attrs import define, evolve, field, frozen
 from ..events import Clause, Denied, Unmatched
 from ..state.cluster import Cluster
 from .autocluster_cache import AutoclusterCache
-from .candidates import Kind
-from .cycle_accounts import Account
+from .candidates import ResourceRequest
+from .cycle_accounts import CycleSubmitter
 from .cycle_limits import CycleLimits
-from .idle_jobs import Queue
+from .idle_jobs import IdleJobs
 from .matchmaker import Matchmaker
 from .resource_requests import Requests
 from .share_limits import CEILING, QUOTA, SHARE
@@ -70,8 +70,8 @@ class Reasons:
     """If all members of the standings were refused but some: those."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)  #: the cores that each was to have at most in the last spin
-    quota_of: Callable[[Account], Quota] = lambda one: Quota("")  #: the quota that is in a submitter's way
-    _barren: list[tuple[int, Cluster, int, Kind, Unmatched]] = field(factory=list)
+    quota_of: Callable[[CycleSubmitter], Quota] = lambda one: Quota("")  #: the quota that is in a submitter's way
+    _barren: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
     _counts: dict[int, _Counts] = field(factory=dict)  #: by the kind's identity
     _of_match: dict[bytes, tuple[bool, int]] = field(factory=dict)
     """By which slots match: whether any of them may still be had, and how many are free. Most kinds match the same."""
@@ -125,7 +125,9 @@ class Reasons:
                 found.setdefault(choice.cluster.submitter, set()).add(line.kind)
         return found
 
-    def _note_told(self, queue: Queue, number: int, kind: Kind, cluster: int, new: Unmatched | None) -> None:
+    def _note_told(
+        self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None
+    ) -> None:
         """Let a kind of jobs be passed over in later cycles, as far as nothing changes."""
         line, reads = queue.lines.get(number), kind.planned.reads
         if line is not None and reads is not None and not self.requests.has_slots(line):
@@ -182,8 +184,8 @@ class Reasons:
                 yield place, is_refused
 
     def _reason_of(
-        self, one: Account, number: int, cluster: Cluster, proc: int, count: int
-    ) -> tuple[Unmatched, Kind | None]:
+        self, one: CycleSubmitter, number: int, cluster: Cluster, proc: int, count: int
+    ) -> tuple[Unmatched, ResourceRequest | None]:
         """Why a submitter's jobs of a kind got nothing, and what is known of the kind; if an earlier cycle has found
         that no slot is left for such jobs, as it was told there (None)."""
         wanted = self.limits.of(number, cluster, proc)
@@ -201,7 +203,7 @@ class Reasons:
             self._barren.append((number, cluster, proc, kind, reason))
         return reason, kind
 
-    def _counts_of(self, kind: Kind) -> _Counts:
+    def _counts_of(self, kind: ResourceRequest) -> _Counts:
         """Count the slots; once for all submitters with such jobs."""
         found = self._counts.get(id(kind))
         if found is None:
@@ -218,7 +220,7 @@ class Reasons:
             found = self._counts[id(kind)] = _Counts(left, of_all, free)
         return found
 
-    def _count(self, kind: Kind) -> SlotCounts:
+    def _count(self, kind: ResourceRequest) -> SlotCounts:
         """Count the slots for a kind of jobs, whoever has them."""
         pool = self.chooser.pool
         counted = None if pool.counted.all() else pool.counted
@@ -228,7 +230,9 @@ class Reasons:
         slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))
         return SlotCounts(slots, clauses, fits, int(np.count_nonzero(left)) - fits)
 
-    def _reason(self, one: Account, kind: Kind, counts: _Counts, job: str, count: int, limit: str) -> Unmatched:
+    def _reason(
+        self, one: CycleSubmitter, kind: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
+    ) -> Unmatched:
         denied = self._denied(one, kind)
         still = counts.free if limit else 0
         others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never
@@ -249,7 +253,7 @@ class Reasons:
             group=quota.group,
         )
 
-    def _denied(self, one: Account, kind: Kind) -> Denied | None:
+    def _denied(self, one: CycleSubmitter, kind: ResourceRequest) -> Denied | None:
         """Of the slots that others have and that accept the job, why it may not have them."""
         chooser = self.chooser
         if not chooser.rules.consider_preemption:

@@ -18,7 +18,7 @@ from ..state.caches import Caches, ad_of
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State
 from .autoclusters import SignificantAttributes
-from .idle_jobs import IdleQueues, Line, Prios, Queue, idle_procs, idle_queues, procs_of
+from .idle_jobs import IdleJobGroup, IdleJobs, IdleQueues, Prios, idle_procs, idle_queues, procs_of
 
 Request = tuple[Cluster, int, int]
 """A job: its cluster, its process, its autocluster's number."""
@@ -38,7 +38,7 @@ class Requests:
     begun: set[str] = field(factory=set)
     """The submitters of whose idle jobs some have a slot, or had one when the cycle began."""
     _busy: dict[int, set[int]] = field(factory=dict)  #: and those that had one before, or of which something is left
-    _taken: dict[Line, int] = field(factory=dict)  #: how many idle jobs of a line are among these
+    _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of a line are among these
 
     def __attrs_post_init__(self) -> None:
         self.queues = idle_queues(self.state, self.caches)
@@ -122,11 +122,11 @@ class Requests:
         waits[[*self._busy.get(cluster.id, ()), *self.given.get(cluster.id, ())]] = False
         return np.flatnonzero(waits)
 
-    def has_slots(self, line: Line) -> bool:
+    def has_slots(self, line: IdleJobGroup) -> bool:
         """Whether some of its idle jobs have a slot, or had one when the cycle began."""
         return line in self._taken
 
-    def tally(self, queue: Queue, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
+    def tally(self, queue: IdleJobs, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
         """Of each autocluster with jobs that have got nothing, or ``only`` of these lines: its first job, and how many
         they are."""
         lines = queue.lines if only is None else {kind: queue.lines[kind] for kind in only}
@@ -150,7 +150,7 @@ class Requests:
             found[kind] = (*first, count + (0 if known is None else known[2]))
         return found
 
-    def _first(self, line: Line) -> tuple[Prios, int, int]:
+    def _first(self, line: IdleJobGroup) -> tuple[Prios, int, int]:
         """The first job of a line that has got nothing: its priorities, cluster and process. Where priorities differ
         within a cluster, its jobs go by their processes, and before all others."""
         if line not in self._taken:

@@ -16,9 +16,9 @@ from ..state.caches import Caches, expression
 from ..state.negotiators import NEGOTIATORS, is_name, wrong
 from ..state.settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
 from ..state.state import State
-from .accounting import Terms, terms
+from .accounting import AccountantSettings, terms
 from .groups.rounds import QuotaRules
-from .groups.tree import Group, GroupTree, group_tree
+from .groups.tree import AccountingGroup, GroupTree, group_tree
 
 if TYPE_CHECKING:
     from ..config import Configuration
@@ -53,7 +53,7 @@ class Negotiator:
     considers_limits: bool
     tree: GroupTree  #: the accounting groups
     quotas: QuotaRules
-    accounting: Terms
+    accounting: AccountantSettings
     own: tuple[str, ...]
 
     @property
@@ -148,14 +148,14 @@ def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} has no effect: there is no accounting group {group}; GROUP_NAMES has to name it"
 
 
-def _groups(settings: Mapping[str, str]) -> dict[str, Group]:
+def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
     """What is set for each accounting group that GROUP_NAMES names, by its name in small letters."""
     own: dict[str, dict[str, str]] = {prefix: {} for prefix in FAMILIES}
     for name, value in settings.items():
         prefix = family_of(name)
         if prefix and value.strip():
             own[prefix][name[len(prefix) :].lower()] = value
-    found: dict[str, Group] = {}
+    found: dict[str, AccountingGroup] = {}
     for name in named_groups(settings):
         lower = name.lower()
         static = own[_STATIC].get(lower)
@@ -164,7 +164,7 @@ def _groups(settings: Mapping[str, str]) -> dict[str, Group]:
             for prefix in (_SURPLUS, _REGROUP)
         )
         quota = float(own[_DYNAMIC].get(lower, 0) if static is None else static)
-        found.setdefault(lower, Group(name, quota, static is not None, surplus, regroups))
+        found.setdefault(lower, AccountingGroup(name, quota, static is not None, surplus, regroups))
     return found
 
 

@@ -15,7 +15,7 @@ SHARE, CEILING, MATCHES, RUNNING, QUOTA = "share", "ceiling", "matches", "runnin
 
 
 @define
-class Limits:
+class SpinLimits:
     """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from slots that nobody has, ``room``
     until its ceiling, and ``quota`` until its group has what it may have, which no match may exceed; of which it has
     ``got`` so much, ``fresh`` from nobody. ``stopped`` says which of them was in the last job's way: share, ceiling,

@@ -14,7 +14,7 @@ from ..state.state import State
 from .autocluster_cache import AutoclusterCache
 from .autoclusters import significance, words
 from .candidates import Floats
-from .cycle_accounts import Account, Accounts
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .cycle_limits import CycleLimits
 from .group_turns import WHOLE, Budget, GroupTurns
 from .idle_jobs import idle_queues
@@ -23,9 +23,9 @@ from .matchmaker import Matchmaker
 from .rejections import Reasons
 from .resource_requests import Requests
 from .settings import Negotiator, settings_of
-from .share_limits import CEILING, MATCHES, QUOTA, RUNNING, SHARE, Limits
+from .share_limits import CEILING, MATCHES, QUOTA, RUNNING, SHARE, SpinLimits
 from .slot_table import Places, public_ads_of
-from .standings import Line, Rest
+from .standings import Rest, SubmitterOrder
 from .told_reasons import ToldReasons
 from .waiting_submitters import Rows, WaitingSubmitters
 
@@ -34,7 +34,7 @@ ALL = 1e300
 
 
 @frozen
-class Refused:
+class UnservedSubmitters:
     """Those who came when no slot was left: how many, how many jobs of theirs wait, and how many had their share."""
 
     submitters: int = 0
@@ -55,7 +55,7 @@ class Turn:
     now: int
     context: Context
     rules: Negotiator
-    accounts: Accounts
+    accounts: CycleSubmitters
     waiting: WaitingSubmitters
     turns: Mapping[str, int]
     chooser: Matchmaker = field(init=False)
@@ -69,7 +69,7 @@ class Turn:
     places: dict[str, int] = field(factory=dict)  #: and their places in ``taking``
     chosen: int = -1  #: as of how many matches ``any_left`` is known
     any_left: bool = True  #: whether any slot may still be had
-    refused: Refused = Refused()
+    refused: UnservedSubmitters = UnservedSubmitters()
     total: float = 0.0
     lightest: float = inf
     spins: int = 0
@@ -145,7 +145,7 @@ class Turn:
         waiting = self.waiting
         ignoring = self.rules.consider_preemption
         alone = [self.accounts.of(name) for name in (*waiting.standings.alone, *self._who_runs())]
-        line = Line(waiting.standings, alone, self.total)
+        line = SubmitterOrder(waiting.standings, alone, self.total)
         pie = before = line.pie
         if not len(line) or (pie <= 0 and not ignoring):
             return
@@ -158,7 +158,7 @@ class Turn:
             one = self._by_name(name)
             whole = self._slice(one, line.share(line.rights_of(name)), self.total)
             self.reasons.slices[name] = one.using + whole
-            done, got = self._negotiate(one, Limits(min(whole, pie), whole, inf), ignoring, False)
+            done, got = self._negotiate(one, SpinLimits(min(whole, pie), whole, inf), ignoring, False)
             pie -= got
             if not done:
                 left.append(waiting.at[name])
@@ -166,7 +166,7 @@ class Turn:
             self._take_part()
             self._spin(np.array(left, np.int64), False, WHOLE, first=False)
 
-    def _by_name(self, name: str) -> Account:
+    def _by_name(self, name: str) -> CycleSubmitter:
         one, place = self.accounts.of(name), self.waiting.at.get(name, -1)
         one.idle = int(self.waiting.rows["idle"][place]) if self.waiting.waits(name) else 0
         return one
@@ -178,7 +178,7 @@ class Turn:
         using = self.waiting.by_birth(name for name in self.waiting.using if self.state.submitters[name].slots)
         return [name for name in using if not self.waiting.waits(name)]
 
-    def _refuse_line(self, line: Line, pie: float) -> None:
+    def _refuse_line(self, line: SubmitterOrder, pie: float) -> None:
         """Do what ``_refuse`` does with the rest of a spin for all who have equal rights at once."""
         rows, at, ignoring = self.waiting.rows, self.waiting.at, self.rules.consider_preemption
         apart = [name for name in (*self.requests.begun, *self.hopeless, *self.promised) if name in at]
@@ -193,7 +193,7 @@ class Turn:
                 self._count_refused(Rest(rights, 1, one.idle, kinds), own, one.using)
                 refused += [place] if kind >= 0 else []
             elif one.idle:
-                self._negotiate(one, Limits(own, own, inf), ignoring, False)
+                self._negotiate(one, SpinLimits(own, own, inf), ignoring, False)
         self.reasons.refused = np.array(refused, np.int64)
         self.reasons.spared = dict.fromkeys((*line.walked, *apart))
 
@@ -209,7 +209,7 @@ class Turn:
         self.considered += kinds
         self.rejections += kinds
         limited = before.limited + (rest.many if over else 0)
-        self.refused = Refused(before.submitters + rest.many, before.jobs + rest.idle, limited)
+        self.refused = UnservedSubmitters(before.submitters + rest.many, before.jobs + rest.idle, limited)
 
     def _share_out(self, everyone: Places, budget: Budget) -> Places:
         """The floors first, then the pie; who is left in the end."""
@@ -276,7 +276,9 @@ class Turn:
                 if not self.rules.consider_preemption:
                     whole = unclaimed
                 skip = not first and min(whole, pie) < self.chooser.lightest_slot
-                limits = Limits(min(whole, pie), unclaimed, inf, budget.strict_room(), SHARE if whole < most else QUOTA)
+                limits = SpinLimits(
+                    min(whole, pie), unclaimed, inf, budget.strict_room(), SHARE if whole < most else QUOTA
+                )
                 done, got = self._negotiate(one, limits, ignoring, skip)
                 pie -= got
                 if not done:
@@ -286,7 +288,7 @@ class Turn:
                 return places
         return places
 
-    def _account(self, place: int) -> Account:
+    def _account(self, place: int) -> CycleSubmitter:
         after = place - len(self.waiting.rows)
         one = self.accounts.of(self.running[after] if after >= 0 else self.waiting.names[place])
         one.idle = int(self.taking["idle"][place])
@@ -314,7 +316,7 @@ class Turn:
         slices: Floats = np.maximum(0.0, shares * total - self.taking["using"][places])
         return slices
 
-    def _slice(self, one: Account, share: float, total: float) -> float:
+    def _slice(self, one: CycleSubmitter, share: float, total: float) -> float:
         """The same of one, as of now."""
         return ALL if self.rules.ignore_user_priorities else max(0.0, share * total - one.using)
 
@@ -354,7 +356,7 @@ class Turn:
         alike = (kinds > 0) & ~apart[places]
         for number in np.flatnonzero(~alike & (idle > 0)).tolist():
             one, own = self._account(int(places[number])), float(slices[number])
-            self._negotiate(one, Limits(own, own, inf), ignoring, False)
+            self._negotiate(one, SpinLimits(own, own, inf), ignoring, False)
         self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (kind >= 0)]])
         room = ceiling - using
         alike &= (room > 0) & (room >= self.chooser.lightest_slot)
@@ -365,11 +367,11 @@ class Turn:
         self.rejections += many
         before = self.refused
         more = (int(alike.sum()), int(idle[alike].sum()), int(over.sum()))
-        self.refused = Refused(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
+        self.refused = UnservedSubmitters(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
 
     # One submitter
 
-    def _negotiate(self, one: Account, limits: Limits, ignoring: bool, skip: bool) -> tuple[bool, float]:
+    def _negotiate(self, one: CycleSubmitter, limits: SpinLimits, ignoring: bool, skip: bool) -> tuple[bool, float]:
         """Find slots for a submitter's jobs; whether it is done for this cycle, and the cores that it got."""
         if not one.idle:
             return True, 0.0
@@ -388,7 +390,7 @@ class Turn:
             return False, limits.got
         return True, limits.got
 
-    def _serve(self, one: Account, limits: Limits, ignoring: bool) -> bool:
+    def _serve(self, one: CycleSubmitter, limits: SpinLimits, ignoring: bool) -> bool:
         """Serve a submitter's jobs in their order; whether its share was in the way of any."""
         chooser, stopped = self.chooser, self.reasons.stopped
         hopeless = self.hopeless.setdefault(one.name, set())
@@ -438,7 +440,7 @@ class Turn:
                 hopeless.add(number)
         return limited
 
-    def _turn_away(self, one: Account, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
+    def _turn_away(self, one: CycleSubmitter, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
         """A job gets nothing, nor will any like it in this cycle."""
         self.rejections += 1
         if why:

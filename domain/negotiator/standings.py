@@ -14,10 +14,10 @@ from typing import NamedTuple
 from attrs import define, field
 from sortedcontainers import SortedList
 
-from .cycle_accounts import Account
+from .cycle_accounts import CycleSubmitter
 
 
-class Rights(NamedTuple):
+class PriorityKey(NamedTuple):
     """What an account says that stays as time passes."""
 
     priority: float
@@ -26,17 +26,17 @@ class Rights(NamedTuple):
 
 
 @define(eq=False)
-class Standing:
+class EqualPriorityGroup:
     """Submitters of equal rights, of all of whose jobs the kinds are known, by name."""
 
-    rights: Rights
+    rights: PriorityKey
     names: SortedList[str] = field(factory=SortedList)
     idle: int = 0  #: how many jobs of theirs wait
     kinds: int = 0  #: and of how many kinds those of each are, added up
 
 
-class Member(NamedTuple):
-    standing: Standing
+class WaitingSubmitter(NamedTuple):
+    standing: EqualPriorityGroup
     idle: int
     kinds: int
     kind: int  #: the number of their autocluster, if its jobs are of one, else -1
@@ -46,8 +46,8 @@ class Standings:
     """All who wait: each in a standing, or alone."""
 
     def __init__(self) -> None:
-        self.by_rights: dict[Rights, Standing] = {}
-        self.members: dict[str, Member] = {}
+        self.by_rights: dict[PriorityKey, EqualPriorityGroup] = {}
+        self.members: dict[str, WaitingSubmitter] = {}
         self.alone: dict[str, None] = {}
         self.of_several_kinds: dict[str, None] = {}
         """The members whose jobs are of more than one kind."""
@@ -76,11 +76,11 @@ class Standings:
                 for kept in (self._of_kind, self._untold, self._told):
                     kept.pop(member.kind, None)
 
-    def join(self, name: str, rights: Rights, idle: int, kinds: int, kind: int) -> None:
+    def join(self, name: str, rights: PriorityKey, idle: int, kinds: int, kind: int) -> None:
         standing = self.by_rights.get(rights)
         if standing is None:
-            standing = self.by_rights[rights] = Standing(rights)
-        self.members[name] = Member(standing, idle, kinds, kind)
+            standing = self.by_rights[rights] = EqualPriorityGroup(rights)
+        self.members[name] = WaitingSubmitter(standing, idle, kinds, kind)
         standing.names.add(name)
         standing.idle += idle
         standing.kinds += kinds
@@ -115,7 +115,7 @@ class Standings:
 class Rest(NamedTuple):
     """Members of one standing who were not asked: how many, how many jobs of theirs wait, and of how many kinds."""
 
-    rights: Rights
+    rights: PriorityKey
     many: int
     idle: int
     kinds: int
@@ -125,13 +125,13 @@ _Turn = tuple[float, float, str]
 """By what submitters come one after the other: the better priority, then the emptier slice, then by name."""
 
 
-class Line:
+class SubmitterOrder:
     """All who wait, in the order in which the first spin of a pie asks them."""
 
-    def __init__(self, standings: Standings, alone: Sequence[Account], total: float) -> None:
+    def __init__(self, standings: Standings, alone: Sequence[CycleSubmitter], total: float) -> None:
         """:param total: the cores that are to be divided"""
         self._standings, self._total = standings, total
-        self._alone = {one.name: Rights(one.priority, one.using, one.ceiling) for one in alone}
+        self._alone = {one.name: PriorityKey(one.priority, one.using, one.ceiling) for one in alone}
         self.walked: dict[str, None] = {}
         all_of_them = [(one.rights, len(one.names)) for one in standings.by_rights.values()]
         all_of_them += [(rights, 1) for rights in self._alone.values()]
@@ -142,15 +142,15 @@ class Line:
     def __len__(self) -> int:
         return len(self._standings.members) + len(self._alone)
 
-    def share(self, rights: Rights) -> float:
+    def share(self, rights: PriorityKey) -> float:
         """The part of the pool that each is to have, by the inverse ratio of the effective priorities."""
         return self._worst / (rights.priority * self._normal)
 
-    def slice(self, rights: Rights) -> float:
+    def slice(self, rights: PriorityKey) -> float:
         """The cores that each is to have further."""
         return max(0.0, self.share(rights) * self._total - rights.using)
 
-    def rights_of(self, name: str) -> Rights:
+    def rights_of(self, name: str) -> PriorityKey:
         member = self._standings.members.get(name)
         return self._alone[name] if member is None else member.standing.rights
 
@@ -162,11 +162,11 @@ class Line:
             yield name
             self.walked[name] = None
 
-    def _turn(self, rights: Rights) -> tuple[float, float]:
+    def _turn(self, rights: PriorityKey) -> tuple[float, float]:
         whole = rights.using + self.slice(rights)
         return rights.priority, rights.using / whole if whole > 0 else inf
 
-    def _turns(self, rights: Rights, names: Iterable[str]) -> Iterator[_Turn]:
+    def _turns(self, rights: PriorityKey, names: Iterable[str]) -> Iterator[_Turn]:
         turn = self._turn(rights)
         return ((*turn, name) for name in names)
 
@@ -183,7 +183,7 @@ class Line:
 
     def rests(self, apart: Iterable[str]) -> Iterator[Rest]:
         """The others, by their rights."""
-        gone: dict[Rights, list[Member]] = {}
+        gone: dict[PriorityKey, list[WaitingSubmitter]] = {}
         for name in dict.fromkeys((*self.walked, *apart)):
             member = self._standings.members.get(name)
             if member is not None:

@@ -1,7 +1,7 @@
 """For which jobs the log still says why they got nothing, so that a cycle need not look at each kind of them.
 
 That a kind of jobs was told of holds as long as its first job is the same, the log has said nothing else of it
-(``Queue.untold``), and the circumstances are: the same columns of the slots that such jobs depend on, the same slots
+(``IdleJobs.untold``), and the circumstances are: the same columns of the slots that such jobs depend on, the same slots
 left, the same limit of the submitter. A kind that the cycle has asked for, or that depends on the time, is looked at in
 every cycle.
 """
@@ -14,7 +14,7 @@ from attrs import define, field
 
 from ..events import Unmatched
 from ..state.state import State
-from .idle_jobs import IdleQueues, Queue
+from .idle_jobs import IdleJobs, IdleQueues
 from .matchmaker import Matchmaker
 
 # The few words with which HTCondor's negotiator tells a schedd why a job was rejected.
@@ -46,7 +46,7 @@ class ToldReasons:
     _versions: dict[str, int] = field(factory=dict)  #: the columns that kinds told of depend on, as of these
     _reads: set[tuple[str, ...]] = field(factory=set)  #: of which kinds all columns are among these
     _slots: tuple[object, ...] = ()
-    _written: dict[tuple[int, str], tuple[Unmatched, Queue, int]] = field(factory=dict)
+    _written: dict[tuple[int, str], tuple[Unmatched, IdleJobs, int]] = field(factory=dict)
     """What the last cycle gave the log to say, by the jobs' clusters and names, and of which kind: if the log has it,
     it is the same object."""
     _seen: int = -1
@@ -71,7 +71,7 @@ class ToldReasons:
             self._versions.clear()
             self._reads.clear()
 
-    def to_tell(self, queue: Queue, limit: str, asked: Iterable[int]) -> Iterable[int] | None:
+    def to_tell(self, queue: IdleJobs, limit: str, asked: Iterable[int]) -> Iterable[int] | None:
         """The kinds of a submitter's jobs to look at; ``asked`` are those for which a slot was looked for. None: all,
         since the first job of a kind may stand among others that differ."""
         circumstances: Circumstances = (self.number, limit)
@@ -85,7 +85,7 @@ class ToldReasons:
 
     def told(
         self,
-        queue: Queue,
+        queue: IdleJobs,
         kind: int,
         reads: tuple[str, ...],
         chooser: Matchmaker,

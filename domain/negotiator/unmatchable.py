@@ -12,7 +12,7 @@ from itertools import chain
 from attrs import frozen
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, Expression, References, Value, explain, unparse
-from ..classad.analysis import Clause, references
+from ..classad.analysis import ValuedClause, references
 from ..classad.match import accepts, requirements_met
 from ..classad.values import ContextError, EvaluationError
 from ..events import Ad
@@ -45,7 +45,7 @@ class Unmet:
 
 
 @frozen
-class Refused:
+class RefusingSlots:
     """Slots that have what a job asks for and refuse it by their Requirements: how many, and of the ``nearest`` one a
     condition with its value, and the attributes without which the job leaves that undefined."""
 
@@ -65,7 +65,7 @@ class Misfit:
     short: tuple[Short, ...] = ()
     unmet: tuple[Unmet, ...] = ()
     nearest: str = ""
-    refused: Refused | None = None
+    refused: RefusingSlots | None = None
 
 
 def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, maps: UserMaps = NO_MAPS) -> Misfit | None:
@@ -100,7 +100,7 @@ def _misfit(mine: ClassAd, whole: Sequence[tuple[str, ClassAd]], context: Contex
     if refusing:
         name, (condition, value) = refusing[0]
         lacks = _missing(condition, dict(whole)[name], mine, context)
-        refused = Refused(len(refusing), unparse(condition), unparse(value), lacks)
+        refused = RefusingSlots(len(refusing), unparse(condition), unparse(value), lacks)
         return Misfit(len(whole), nearest=name, refused=refused)
     most = {name: max(amounts[name] for amounts in has) for name in asked}
     short = tuple(Short(name, amount, most[name]) for name, amount in asked.items() if most[name] < amount)
@@ -135,7 +135,7 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
         return None
 
 
-def _against(slot: ClassAd, mine: ClassAd, context: Context) -> Clause | None:
+def _against(slot: ClassAd, mine: ClassAd, context: Context) -> ValuedClause | None:
     """Return the condition of a slot's START or Requirements that keeps the job out at all times; None if there is
     none."""
     said = [

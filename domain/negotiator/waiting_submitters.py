@@ -17,11 +17,11 @@ import numpy.typing as npt
 from ..state.caches import Caches
 from ..state.state import State, Submitter
 from .accounting import LEAST_PRIORITY
-from .cycle_accounts import Account, Accounts
+from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .group_demand import asked_by
 from .idle_jobs import IdleQueues, idle_queues
 from .slot_table import Places
-from .standings import Rights, Standings
+from .standings import PriorityKey, Standings
 
 _COLUMNS: Mapping[str, type] = {
     "since": np.int64,  # what number of submission its first cluster was
@@ -67,7 +67,7 @@ class Rows:
         ends: dict[str, Column] = {name: np.zeros(more, kind) for name, kind in _COLUMNS.items()}
         return Rows({name: np.concatenate([self._columns[name][places], end]) for name, end in ends.items()})
 
-    def put(self, at: int, one: Account) -> None:
+    def put(self, at: int, one: CycleSubmitter) -> None:
         """Let the row of a submitter be as its account."""
         columns = self._columns
         columns["priority"][at], columns["using"][at] = one.priority, one.using
@@ -101,7 +101,7 @@ class WaitingSubmitters:
 
     # Following
 
-    def follow(self, state: State, queues: IdleQueues, accounts: Accounts) -> None:
+    def follow(self, state: State, queues: IdleQueues, accounts: CycleSubmitters) -> None:
         """Be as the state says; ``accounts`` are as of now."""
         changed = state.submitter_changes.since(self._seen)
         if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
@@ -139,7 +139,7 @@ class WaitingSubmitters:
                 self.rows["born"][at] = born.get(name, _DELETED + self.rows["since"][at])
         known.update((name, (number, records[name])) for number, name in enumerate(last, following))
 
-    def _settle(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: Accounts) -> None:
+    def _settle(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: CycleSubmitters) -> None:
         """Look at a submitter anew."""
         uses = record is not None and (
             record.slots > 0 or record.weighted_in_use != 0 or record.weighted_usage != record.usage_accounted
@@ -173,7 +173,7 @@ class WaitingSubmitters:
         if name in self.moving or one.floor > 0 or min(kinds) < 0:
             self.standings.alone[name] = None
         else:
-            kind, rights = int(rows["kind"][at]), Rights(one.priority, one.using, one.ceiling)
+            kind, rights = int(rows["kind"][at]), PriorityKey(one.priority, one.using, one.ceiling)
             self.standings.join(name, rights, queue.idle, len(kinds), kind)
 
     def _add(self, name: str) -> int:
@@ -244,7 +244,7 @@ def _moves(record: Submitter) -> bool:
     return record.priority != LEAST_PRIORITY or bool(record.leases)
 
 
-def waiting_submitters(state: State, caches: Caches, accounts: Accounts) -> WaitingSubmitters:
+def waiting_submitters(state: State, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:
     """The submitters of this state whose jobs wait."""
     found = caches.of(WaitingSubmitters)
     found.follow(state, idle_queues(state, caches), accounts)

@@ -64,7 +64,7 @@ class LogClosed(LogError):
     """The pool or log was closed by this program, which goes on asking it."""
 
 
-class Log(Protocol):
+class EventStore(Protocol):
     """A store of events. Every implementation passes the same suite (``tests/stores``)."""
 
     @property

@@ -378,14 +378,14 @@ class Transferred(Stimulus, frozen=True):
     kept: bool = False
 
 
-class Started(Stimulus, frozen=True):
+class ActivationStarted(Stimulus, frozen=True):
     key: str
     pid: int
     scratch: str
     at: int
 
 
-class Chirped(Stimulus, frozen=True):
+class ActivationChirped(Stimulus, frozen=True):
     """A job wrote with condor_chirp: number, kind (set, delayed or note), attribute and text of each,
     ascending. A number that was told before is told again after a restart."""
 
@@ -393,7 +393,7 @@ class Chirped(Stimulus, frozen=True):
     writes: tuple[tuple[int, str, str, str], ...]
 
 
-class Measured(Stimulus, frozen=True):
+class ActivationMeasured(Stimulus, frozen=True):
     key: str
     image: int
     resident: int
@@ -432,7 +432,7 @@ class ScheduleJobs(Stimulus, frozen=True):
     again: bool = False
 
 
-class Ended(Stimulus, frozen=True):
+class ActivationEnded(Stimulus, frozen=True):
     """An activation's processes are gone. ``hold_reason``, with HTCondor's code and subcode, if the job is to be held
     for it: it exceeded a limit, or (``failed``) could not be started. With a VacateReasonCode a failed start is the
     machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists. ``undelivered``: its

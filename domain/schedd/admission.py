@@ -26,7 +26,7 @@ from .job_edits import SECURE, guard, ignores_secure
 from .job_transforms import Applied, Evaluation
 from .queue_limits import Exceeded, exceeded
 from .schedd_ad import schedd_ad
-from .submit_policy import Columns, Judge, Kind, Refused, Step, decide, merged, submit_policy
+from .submit_policy import AlikeJobs, Columns, Judge, SubmitRefusal, TransformStep, decide, merged, submit_policy
 
 
 @frozen
@@ -54,7 +54,7 @@ def admit(draft: Draft, command: Submit, number: int, columns: Columns) -> Admit
     if secure:
         if not ignores_secure(settings):
             reason = f"Attempt to edit secure attribute {secure[0]} in job {number}.0. Failing!"
-            _refuse(draft, command, number, Refused("SECURE_JOB_ATTRS", reason), 0, f"{COMMIT}\nERROR: {reason}")
+            _refuse(draft, command, number, SubmitRefusal("SECURE_JOB_ATTRS", reason), 0, f"{COMMIT}\nERROR: {reason}")
             return None
         command = replace(command, ad={name: text for name, text in command.ad.items() if name not in secure})
         columns = {name: texts for name, texts in columns.items() if name not in secure}
@@ -124,18 +124,18 @@ class Transformed:
     skipped: tuple[str, ...]
 
 
-def transformed(found: Sequence[Kind]) -> Iterator[tuple[Transformed, Applied]]:
+def transformed(found: Sequence[AlikeJobs]) -> Iterator[tuple[Transformed, Applied]]:
     """What each transform did, in their order, and what it evaluated for the first of its jobs."""
     for name in dict.fromkeys(step.done.name for kind in found for step in kind.outcome.applied):
         steps = [(kind.procs, step) for kind in found for step in kind.outcome.applied if step.done.name == name]
         yield _of_steps(name, steps), steps[0][1].done
 
 
-def _of_steps(name: str, steps: Sequence[tuple[Sequence[int], Step]]) -> Transformed:
+def _of_steps(name: str, steps: Sequence[tuple[Sequence[int], TransformStep]]) -> Transformed:
     procs = steps[0][0] if len(steps) == 1 else list(merge(*(procs for procs, _ in steps)))
     changes, before = Ad(), Ad()
     columns, columns_before = dict[str, list[str]](), dict[str, list[str]]()
-    by_proc: dict[int, Step] = {}
+    by_proc: dict[int, TransformStep] = {}
     for attribute in dict.fromkeys(attribute for _, step in steps for attribute in step.changes):
         values = {(step.changes.get(attribute, ""), step.before.get(attribute, "")) for _, step in steps}
         if len(values) == 1:
@@ -152,7 +152,7 @@ def _noted(draft: Draft, transform: str, one: Evaluation) -> int:
     return draft.note(f"JOB_TRANSFORM_{transform} {one.what}".rstrip(), one.text, one.value, dict(one.read))
 
 
-def _refuse(draft: Draft, command: Submit, number: int, refused: Refused, proc: int, words: str) -> None:
+def _refuse(draft: Draft, command: Submit, number: int, refused: SubmitRefusal, proc: int, words: str) -> None:
     evidence = 0
     if refused.evidence is not None:
         one = refused.evidence
@@ -167,4 +167,4 @@ def _beyond(draft: Draft, command: Submit, number: int, most: Exceeded) -> None:
     read = {"MY.JobsThere": str(most.there), "MY.JobsSubmitted": str(command.count)}
     asked = Evaluation("", f"MY.JobsThere + MY.JobsSubmitted <= {most.limit}", "false", read)
     reason = most.words.partition("\n")[2]
-    _refuse(draft, command, number, Refused(most.setting, reason, asked), most.proc, most.words)
+    _refuse(draft, command, number, SubmitRefusal(most.setting, reason, asked), most.proc, most.words)

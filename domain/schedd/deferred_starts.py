@@ -6,7 +6,7 @@ from typing import Final
 
 from ..decision.draft import Draft, ranges
 from ..events import JobDue, JobExecuting, JobExited, JobSignalled
-from ..ports.stimuli import Ended
+from ..ports.stimuli import ActivationEnded
 from ..startd.claiming import charge_badput
 from ..state.caches import ad_of
 from ..state.state import Activation
@@ -65,4 +65,4 @@ def end_told(draft: Draft) -> None:
     for told in [event for event in draft.events if isinstance(event, JobSignalled)]:
         activation = draft.state.by_job.get((told.cluster, told.proc))
         if activation is not None and activation.deferred:
-            ended(draft, Ended(draft.stimulus, activation.key, draft.now))
+            ended(draft, ActivationEnded(draft.stimulus, activation.key, draft.now))

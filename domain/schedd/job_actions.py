@@ -24,7 +24,7 @@ the run (in HTCondor also each time that the policy is asked until the process i
 
 
 @frozen
-class Decided:
+class ActionReason:
     """Why something is done with jobs: the cause, where the log has what decided it, and what the ads of those that run
     will say of their end, where that does not follow from what is done."""
 
@@ -33,7 +33,7 @@ class Decided:
     vacated: Ad = Factory(dict)
 
 
-def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes: Ad, why: Decided) -> None:
+def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes: Ad, why: ActionReason) -> None:
     """Hold jobs that are all in this status; ``changes`` has the reason and its codes."""
     holds = HOLDS_BY_SHADOW if why.vacated else 1
     draft.move_jobs(cluster, ranges(procs), "hold", why.cause, status, changes, why.evidence, holds)
@@ -41,7 +41,7 @@ def hold(draft: Draft, cluster: Cluster, procs: list[int], status: str, changes:
     stop_all(draft, cluster, procs, why)
 
 
-def release(draft: Draft, cluster: Cluster, procs: list[int], reason: str, why: Decided) -> None:
+def release(draft: Draft, cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
     """Release held jobs for this reason, an expression. Those with a schedule are given their next time."""
     for held, group in _by_hold(cluster, procs).items():
         changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
@@ -76,14 +76,14 @@ def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
     return len(names) < len(ATTRIBUTES) or any(cluster.wish(procs[0], name) for name in names)
 
 
-def remove(draft: Draft, cluster: Cluster, procs: list[int], status: str, reason: str, why: Decided) -> None:
+def remove(draft: Draft, cluster: Cluster, procs: list[int], status: str, reason: str, why: ActionReason) -> None:
     """Remove jobs that are all in this status, for this reason, an expression."""
     draft.move_jobs(cluster, ranges(procs), "remove", why.cause, status, {"RemoveReason": reason}, why.evidence)
     withdraw_better_matches(draft, cluster.id, procs)
     stop_all(draft, cluster, procs, why)
 
 
-def stop_all(draft: Draft, cluster: Cluster, procs: list[int], why: Decided) -> None:
+def stop_all(draft: Draft, cluster: Cluster, procs: list[int], why: ActionReason) -> None:
     """Tell the processes of those of the jobs that run to end."""
     state = draft.state
     running = [state.by_job[cluster.id, proc] for proc in state.running(cluster.id, procs)]

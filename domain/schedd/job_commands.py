@@ -36,7 +36,7 @@ from ..state.job_ad import STATUS_NUMBERS, quoted, unquoted, whole
 from ..state.settings import limit, super_users
 from ..state.state import RUNS, Slot
 from .constraints import Patience, meeting
-from .job_actions import SPOOLING, Decided, hold, release, remove
+from .job_actions import SPOOLING, ActionReason, hold, release, remove
 
 HELD_BY_USER = 1
 FIRM = ("1", SPOOLING)
@@ -44,7 +44,7 @@ FIRM = ("1", SPOOLING)
 
 
 @frozen
-class Outcome:
+class ActionResult:
     """What became of some jobs of a cluster, in ranges (none: of the cluster itself): ``done``, or the reason why not
     (``not found``, ``permission denied``, ``release limit``, or the status that the command does not apply to).
     ``changes``: what an edit set."""
@@ -97,12 +97,12 @@ def constraint_of(text: str) -> Expression | None:
         raise Refusal(f"invalid constraint {text!r}: {error}") from None
 
 
-def missing(draft: Draft, selection: Selection) -> list[Outcome]:
+def missing(draft: Draft, selection: Selection) -> list[ActionResult]:
     clusters = draft.state.clusters
-    gone = [Outcome(number, (), "not found") for number in selection.clusters if number not in clusters]
+    gone = [ActionResult(number, (), "not found") for number in selection.clusters if number not in clusters]
     for number, proc in selection.jobs:
         if number not in clusters or proc not in clusters[number]:
-            gone.append(Outcome(number, ((proc, proc),), "not found"))
+            gone.append(ActionResult(number, ((proc, proc),), "not found"))
     return gone
 
 
@@ -143,20 +143,20 @@ def act_on_jobs(draft: Draft, command: JobCommand) -> None:
     answer(draft, command, command.action, arguments, outcomes)
 
 
-def _move_factories(draft: Draft, command: JobCommand) -> list[Outcome]:
+def _move_factories(draft: Draft, command: JobCommand) -> list[ActionResult]:
     """Do with the clusters' factories what a hold, a release or a removal of their jobs means for them."""
     from .factories import meant, move
 
     verb = {"hold": "hold", "release": "release", "remove": "rm"}.get(command.action)
-    outcomes: list[Outcome] = []
+    outcomes: list[ActionResult] = []
     for cluster in meant(draft, command.selection, constraint_of(command.selection.constraint)) if verb else ():
         if not allowed(draft, command.user, cluster):
-            outcomes += [] if cluster.live else [Outcome(cluster.id, (), "permission denied")]
+            outcomes += [] if cluster.live else [ActionResult(cluster.id, (), "permission denied")]
             continue
         reason = unquoted(_reason(command, verb or ""))
         done = move(draft, cluster, command.action, f"user_{command.action}", reason)
         if done and not cluster.live:
-            outcomes.append(Outcome(cluster.id, (), "done"))
+            outcomes.append(ActionResult(cluster.id, (), "done"))
     return outcomes
 
 
@@ -172,8 +172,8 @@ def _groups(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[str,
     return groups
 
 
-def outcomes_of(cluster: Cluster, procs: list[int], result: str) -> list[Outcome]:
-    return [Outcome(cluster.id, ranges(procs), result)] if procs else []
+def outcomes_of(cluster: Cluster, procs: list[int], result: str) -> list[ActionResult]:
+    return [ActionResult(cluster.id, ranges(procs), result)] if procs else []
 
 
 def _reason(command: JobCommand, verb: str) -> str:
@@ -192,7 +192,7 @@ def _hold(draft: Draft, command: Hold, cluster: Cluster, procs: list[int], statu
     if status == "Held":
         draft.move_jobs(cluster, ranges(procs), "hold_again", "user_hold", status, changes)
     else:
-        hold(draft, cluster, procs, status, changes, Decided("user_hold"))
+        hold(draft, cluster, procs, status, changes, ActionReason("user_hold"))
     return True
 
 
@@ -204,7 +204,7 @@ def is_firm(cluster: Cluster, proc: int) -> bool:
 def _release(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status != "Held":
         return False
-    release(draft, cluster, procs, _reason(command, "release"), Decided("user_release"))
+    release(draft, cluster, procs, _reason(command, "release"), ActionReason("user_release"))
     return True
 
 
@@ -235,7 +235,7 @@ def _spent(draft: Draft, user: str, cluster: Cluster, procs: list[int]) -> list[
 def _remove(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:
     if status == "Removed":
         return False
-    remove(draft, cluster, procs, status, _reason(command, "rm"), Decided("user_remove"))
+    remove(draft, cluster, procs, status, _reason(command, "rm"), ActionReason("user_remove"))
     return True
 
 

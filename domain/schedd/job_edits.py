@@ -23,7 +23,7 @@ from ..state.lived_attributes import LIVED
 from ..state.settings import GUARDED, super_users
 from .crontab import ATTRIBUTES
 from .factories import KEPT, PAUSED
-from .job_commands import Outcome, allowed, constraint_of, missing, outcomes_of, selected
+from .job_commands import ActionResult, allowed, constraint_of, missing, outcomes_of, selected
 from .submitted_job import text_in
 from .waiting_claims import withdraw_better_matches
 
@@ -149,15 +149,15 @@ def edit_jobs(draft: Draft, command: Edit) -> None:
                 from .deferral import schedule
 
                 schedule(draft, cluster, [proc for proc in group if cluster.status_of(proc) == "Idle"])
-    outcomes += [Outcome(cluster.id, ranges(group), "done", changes) for cluster, changes, group in edits]
+    outcomes += [ActionResult(cluster.id, ranges(group), "done", changes) for cluster, changes, group in edits]
     answer(draft, command, "edit", msgspec.json.encode(command.changes).decode(), outcomes)
 
 
-def _edit_factories(draft: Draft, command: Edit) -> list[Outcome]:
+def _edit_factories(draft: Draft, command: Edit) -> list[ActionResult]:
     """Change what the jobs will say that are still to come, where whole clusters are edited."""
     from .factories import meant, move
 
-    outcomes: list[Outcome] = []
+    outcomes: list[ActionResult] = []
     for cluster in meant(draft, command.selection, constraint_of(command.selection.constraint)):
         if not allowed(draft, command.user, cluster):
             continue
@@ -169,7 +169,7 @@ def _edit_factories(draft: Draft, command: Edit) -> list[Outcome]:
         if paused:
             action = "release" if paused.strip() in ("0", "false", "undefined") else "hold"
             move(draft, cluster, action, "user_edit", "")
-        outcomes.append(Outcome(cluster.id, ((first, last),), "done", changes))
+        outcomes.append(ActionResult(cluster.id, ((first, last),), "done", changes))
     return outcomes
 
 

@@ -31,7 +31,7 @@ LEAVE = "LeaveJobInQueue"
 
 
 @frozen
-class Answer:
+class PolicyValue:
     """What an expression of a job's policy came to. ``truth`` None: neither true nor false. ``text``: the expression,
     as the reference prints it. ``evidence``: where the log has what it read, 0 if that is nothing."""
 
@@ -40,43 +40,45 @@ class Answer:
     evidence: int = 0
 
 
-def constant(text: str) -> Answer | None:
+def constant(text: str) -> PolicyValue | None:
     """The answer of a text that reads nothing; None if it has to be evaluated."""
     asked = expression(text)
     if not isinstance(asked, Literal):
         return None
     value = asked.value
     found = bool(value) if isinstance(value, int | float) else None
-    return Answer(found, unparse_old(asked))
+    return PolicyValue(found, unparse_old(asked))
 
 
-def _answer(draft: Draft, cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]) -> Answer:
+def _answer(
+    draft: Draft, cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]
+) -> PolicyValue:
     """What an expression of a job's policy comes to, ``default`` if the job has none. ``ad`` is the job's, made only
     where the expression reads anything."""
     text = cluster.wish(proc, name)
     if not text:
-        return Answer(default, "")
+        return PolicyValue(default, "")
     return constant(text) or _ask(draft, name, text, ad())
 
 
-def _ask(draft: Draft, name: str, text: str, ad: ClassAd) -> Answer:
+def _ask(draft: Draft, name: str, text: str, ad: ClassAd) -> PolicyValue:
     """Evaluate an expression of a job's policy in its ad, and write down what it read."""
     asked = expression(text)
     if asked is None:
-        return Answer(None, text)
+        return PolicyValue(None, text)
     try:
         value = unparsed(asked.evaluate(ad, None, draft.context))
     except EvaluationError:
         value = "error"
     evidence = draft.note(name, unparse(asked), value, values_read(asked, ad, None, draft.context))
-    return Answer(truth(asked, ad, None, draft.context), unparse_old(asked), evidence)
+    return PolicyValue(truth(asked, ad, None, draft.context), unparse_old(asked), evidence)
 
 
 # At the end of a run
 
 
 @frozen
-class Ending:
+class ExitDecision:
     """By which row a job goes on that has ended by itself, with the changes of its ad and the evidence."""
 
     row: str = "complete"
@@ -84,7 +86,7 @@ class Ending:
     evidence: int = 0
 
 
-def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
+def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> ExitDecision:
     """Ask the policy of a job that has ended by itself, as ``exited`` tells."""
     ad = cache(lambda: ad_of(at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
     if concerns(draft.state, cluster):
@@ -92,22 +94,22 @@ def at_end(draft: Draft, cluster: Cluster, exited: JobExited) -> Ending:
         if asked is not None:
             policy, found = asked
             told = periodic_policy.changes(policy, found) | vacate_reason(Why(0, 0, ""))
-            return Ending(policy.row, told, found.evidence)
+            return ExitDecision(policy.row, told, found.evidence)
     held = _answer(draft, cluster, exited.proc, "OnExitHold", False, ad)
     if held.truth:
         return _hold(draft, held, ad())
     done = _answer(draft, cluster, exited.proc, "OnExitRemove", True, ad)
     if done.truth is not False:
-        return Ending(evidence=done.evidence)
-    return Ending("requeue", {"RequeueReason": quoted(_words("OnExitRemove", done))}, done.evidence)
+        return ExitDecision(evidence=done.evidence)
+    return ExitDecision("requeue", {"RequeueReason": quoted(_words("OnExitRemove", done))}, done.evidence)
 
 
-def _words(name: str, answer: Answer) -> str:
+def _words(name: str, answer: PolicyValue) -> str:
     """Return the reason as the reference words it."""
     return f"The job attribute {name} expression '{answer.text}' evaluated to {'TRUE' if answer.truth else 'FALSE'}"
 
 
-def _hold(draft: Draft, held: Answer, ad: ClassAd) -> Ending:
+def _hold(draft: Draft, held: PolicyValue, ad: ClassAd) -> ExitDecision:
     """Return the hold that follows; the job may say its reason and its subcode."""
     said, asked = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
     subcode = None if asked is None else integer(asked, ad, None, draft.context)
@@ -116,7 +118,7 @@ def _hold(draft: Draft, held: Answer, ad: ClassAd) -> Ending:
         "HoldReasonCode": str(HELD_BY_POLICY),
         "HoldReasonSubCode": str(subcode or 0),
     }
-    return Ending("hold", changes, held.evidence)
+    return ExitDecision("hold", changes, held.evidence)
 
 
 def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
@@ -129,12 +131,12 @@ def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
 # Behind its end
 
 
-def constant_wish(cluster: Cluster, proc: int) -> Answer | None:
+def constant_wish(cluster: Cluster, proc: int) -> PolicyValue | None:
     """Return whether a job that has come to its end stays in the queue, where that need not be evaluated."""
     text = cluster.wish(proc, LEAVE)
-    return constant(text) if text else Answer(False, "")
+    return constant(text) if text else PolicyValue(False, "")
 
 
-def stays(draft: Draft, cluster: Cluster, proc: int) -> Answer:
+def stays(draft: Draft, cluster: Cluster, proc: int) -> PolicyValue:
     """Return whether a job that has come to its end stays in the queue."""
     return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))

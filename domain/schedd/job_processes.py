@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTransferBegan, JobTransferEnded
-from ..ports.stimuli import Chirped, Ended, Measured, Started, Transferred
+from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
 from ..startd.claiming import charge_badput
 from ..startd.job_signals import HELD_BY_STARTD
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
@@ -109,7 +109,7 @@ def transferred(draft: Draft, stimulus: Transferred) -> None:
         draft.emit(replace(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
 
 
-def started(draft: Draft, stimulus: Started) -> None:
+def started(draft: Draft, stimulus: ActivationStarted) -> None:
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.executing:
         return  # told twice: it stands in the log already
@@ -125,7 +125,7 @@ def started(draft: Draft, stimulus: Started) -> None:
     )
 
 
-def measured(draft: Draft, stimulus: Measured) -> None:
+def measured(draft: Draft, stimulus: ActivationMeasured) -> None:
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or not _notable(draft, activation, stimulus):
         return
@@ -137,7 +137,7 @@ def measured(draft: Draft, stimulus: Measured) -> None:
     )  # fmt: skip
 
 
-def chirped(draft: Draft, stimulus: Chirped) -> None:
+def chirped(draft: Draft, stimulus: ActivationChirped) -> None:
     """A job set attributes of its own, or wrote into its log. What its owner may not edit, it may not set."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.cluster not in draft.state.clusters:
@@ -173,7 +173,7 @@ NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
 """A size has changed when it did so by more than a tenth, and by more than a MiB."""
 
 
-def _notable(draft: Draft, activation: Activation, new: Measured) -> bool:
+def _notable(draft: Draft, activation: Activation, new: ActivationMeasured) -> bool:
     """Whether a measurement says something: the first, one in which a size has changed, or one after a long time."""
     if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
         return True
@@ -186,7 +186,7 @@ def _notable(draft: Draft, activation: Activation, new: Measured) -> bool:
     return False
 
 
-def ended(draft: Draft, stimulus: Ended) -> None:
+def ended(draft: Draft, stimulus: ActivationEnded) -> None:
     """The last process of an activation is gone: the job's status follows, then the slot goes on."""
     state = draft.state
     activation = state.activations.get(stimulus.key)
@@ -225,7 +225,7 @@ def ended(draft: Draft, stimulus: Ended) -> None:
         job_ended(draft, slot, activation.cluster, reuses=not _machines_fault(stimulus))
 
 
-def _machines_fault(end: Ended) -> bool:
+def _machines_fault(end: ActivationEnded) -> bool:
     """Return whether the job could not be started, or its files not be moved, for a reason that lies with the machine:
     another one would not fare better there."""
     if end.hold_code in TRANSFERS:
@@ -233,7 +233,7 @@ def _machines_fault(end: Ended) -> bool:
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
 
 
-def _held_at_its_end(activation: Activation, end: Ended) -> bool:
+def _held_at_its_end(activation: Activation, end: ActivationEnded) -> bool:
     """Return whether a run ends because the machine has such jobs held, and the hold comes with its end."""
     by_machine = activation.vacated.get("VacateReasonCode") == str(HELD_BY_STARTD)
     return by_machine and activation.stopped <= end.at
@@ -244,7 +244,7 @@ def _hold_in(vacated: Ad) -> Ad:
     return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
 
 
-def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Ad:
+def _vacated(draft: Draft, activation: Activation, end: ActivationEnded, exited: JobExited) -> Ad:
     """What the job's ad says of why it was vacated."""
     if activation.vacated and exited.outcome == "evicted":
         return activation.vacated
@@ -254,7 +254,7 @@ def _vacated(draft: Draft, activation: Activation, end: Ended, exited: JobExited
 _FAILURES = ("execution_failed", "transfer_failed")
 
 
-def _why(draft: Draft, activation: Activation, end: Ended, exited: JobExited) -> Why:
+def _why(draft: Draft, activation: Activation, end: ActivationEnded, exited: JobExited) -> Why:
     if exited.outcome == "lost":
         return LOST
     if (exited.cause in _FAILURES and _machines_fault(end)) or "HoldReason" in exited.changes:
@@ -271,7 +271,7 @@ def _why(draft: Draft, activation: Activation, end: Ended, exited: JobExited) ->
     return Why(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
 
 
-def _verdict(draft: Draft, activation: Activation, end: Ended, status: str) -> tuple[str, str, str, Ad]:
+def _verdict(draft: Draft, activation: Activation, end: ActivationEnded, status: str) -> tuple[str, str, str, Ad]:
     """Outcome, cause, the row of the job's table and the changes of its ad."""
     told = status not in RUNS  # a user was first: held, removed, or held and released again
     held = {

@@ -186,7 +186,7 @@ def apply(
                 continue
             assignment = _ASSIGNMENT.fullmatch(line)
             if assignment is None:
-                _statement(line, _Step(job, macros, context, done, note))
+                _statement(line, _StatementTarget(job, macros, context, done, note))
             else:
                 _assign(assignment, macros, lines)
         conditions.end()
@@ -205,7 +205,7 @@ def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> 
 
 
 @frozen
-class _Step:
+class _StatementTarget:
     """What a statement works on."""
 
     job: SubmittedJob
@@ -215,7 +215,7 @@ class _Step:
     note: bool
 
 
-def _statement(line: str, step: _Step) -> None:
+def _statement(line: str, step: _StatementTarget) -> None:
     word, _, rest = line.partition(" ")
     if "\t" in word:
         word, _, rest = line.partition("\t")
@@ -249,7 +249,7 @@ def _evaluation(what: str, asked: Expression, value: object, job: SubmittedJob, 
     return Evaluation(what, unparse_old(asked), unparsed(value), values_read(asked, job.ad, None, context))
 
 
-def _set(step: _Step, name: str, flags: str | None, text: str) -> None:
+def _set(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
     meaning = _meaning(text)
     if meaning is None or not _ATTRIBUTE.fullmatch(name):
         step.done.skipped.append(f"SET {name} {text}: this is no expression")
@@ -257,12 +257,12 @@ def _set(step: _Step, name: str, flags: str | None, text: str) -> None:
         step.job.set(name, meaning)
 
 
-def _default(step: _Step, name: str, flags: str | None, text: str) -> None:
+def _default(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
     if name not in step.job.ad:
         _set(step, name, flags, text)
 
 
-def _value(step: _Step, word: str, name: str, text: str) -> object:
+def _value(step: _StatementTarget, word: str, name: str, text: str) -> object:
     """The value of an expression; None: it has none."""
     asked = _meaning(text)
     if asked is None:
@@ -278,19 +278,21 @@ def _value(step: _Step, word: str, name: str, text: str) -> object:
     return value
 
 
-def _evalset(step: _Step, name: str, flags: str | None, text: str) -> None:
+def _evalset(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
     value = _value(step, "EVALSET", name, text)
     if value is not None and _ATTRIBUTE.fullmatch(name):
         step.job.set(name, as_expression(value))
 
 
-def _evalmacro(step: _Step, name: str, flags: str | None, text: str) -> None:
+def _evalmacro(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
     value = _value(step, "EVALMACRO", name, text)
     if value is not None:
         step.macros.define(Definition(name, value if isinstance(value, str) else unparse_old(as_expression(value))))
 
 
-def _for_each(step: _Step, word: str, name: str, flags: str | None, new: str, do: Callable[[str, str], object]) -> None:
+def _for_each(
+    step: _StatementTarget, word: str, name: str, flags: str | None, new: str, do: Callable[[str, str], object]
+) -> None:
     """Do it with one attribute, or with all of the job's own whose names a regular expression finds."""
     if flags is None:
         names = {name: new}
@@ -314,11 +316,11 @@ def _filled(pattern: str, groups: list[str]) -> str:
     return re.sub(r"\\([0-9])", part, pattern)
 
 
-def _copy(step: _Step, name: str, flags: str | None, new: str) -> None:
+def _copy(step: _StatementTarget, name: str, flags: str | None, new: str) -> None:
     _for_each(step, "COPY", name, flags, new, step.job.copy)
 
 
-def _rename(step: _Step, name: str, flags: str | None, new: str) -> None:
+def _rename(step: _StatementTarget, name: str, flags: str | None, new: str) -> None:
     def do(old: str, other: str) -> None:
         if old.lower() != other.lower() and step.job.copy(old, other):
             step.job.delete(old)
@@ -326,11 +328,11 @@ def _rename(step: _Step, name: str, flags: str | None, new: str) -> None:
     _for_each(step, "RENAME", name, flags, new, do)
 
 
-def _delete(step: _Step, name: str, flags: str | None, new: str) -> None:
+def _delete(step: _StatementTarget, name: str, flags: str | None, new: str) -> None:
     _for_each(step, "DELETE", name, flags, "", lambda old, other: step.job.delete(old))
 
 
-_STATEMENTS: Final[Mapping[str, Callable[[_Step, str, str | None, str], None]]] = {
+_STATEMENTS: Final[Mapping[str, Callable[[_StatementTarget, str, str | None, str], None]]] = {
     "SET": _set,
     "DEFAULT": _default,
     "EVALSET": _evalset,

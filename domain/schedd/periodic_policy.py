@@ -31,7 +31,7 @@ from ..state.settings import limit, names_in
 from ..state.state import RUNS, State
 from ..state_machines.hold_codes import DEACTIVATED, Why
 from .constraints import meeting, meets
-from .job_actions import SPOOLING, Decided, hold, release, remove, stop_all
+from .job_actions import SPOOLING, ActionReason, hold, release, remove, stop_all
 from .policy_kinds import attributes_read, kinds
 
 EVICT: Final = "evict"
@@ -293,7 +293,7 @@ def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
 
 
 @frozen
-class Verdict:
+class PolicyAction:
     """Why a policy does something to a job: its reason, its subcode, and where the log has what it read."""
 
     reason: str
@@ -301,7 +301,7 @@ class Verdict:
     evidence: int = 0
 
 
-def verdict(draft: Draft, question: Question, text: str, own: str, ad: ClassAd) -> Verdict:
+def verdict(draft: Draft, question: Question, text: str, own: str, ad: ClassAd) -> PolicyAction:
     """Put into words why a question that is true does what follows. ``text``: what was asked; ``own``: what the job's
     attribute has."""
     asked, policy = expression(text), question.policy
@@ -320,7 +320,7 @@ def verdict(draft: Draft, question: Question, text: str, own: str, ad: ClassAd) 
     reason, subcode = (_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))
     said = None if reason is None else _value(reason, ad, draft)
     number = None if subcode is None else integer(subcode, ad, None, draft.context)
-    return Verdict(said if isinstance(said, str) and said else default, number or 0, evidence)
+    return PolicyAction(said if isinstance(said, str) and said else default, number or 0, evidence)
 
 
 def in_short(seconds: int) -> str:
@@ -349,7 +349,7 @@ def _value(asked: Expression, ad: ClassAd, draft: Draft) -> object:
         return None
 
 
-def changes(policy: Policy, found: Verdict) -> Ad:
+def changes(policy: Policy, found: PolicyAction) -> Ad:
     """What the ad of a job says of what a policy has done to it."""
     if policy.row == "hold":
         return hold_reason(Why(policy.code, found.subcode, found.reason))
@@ -364,7 +364,7 @@ def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
     reads = [
         one for one in (expression(text), *(_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))) if one
     ]
-    alike: dict[Verdict, list[int]] = {}
+    alike: dict[PolicyAction, list[int]] = {}
     for procs in kinds(cluster, group.procs, attributes_read(reads, cluster, group.procs[0])):
         own = cluster.wish(procs[0], policy.attribute) if policy.attribute else ""
         found = verdict(draft, question, text, own, policy_ad(draft, cluster, procs[0]))
@@ -374,9 +374,11 @@ def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
         told = changes(policy, found)
         runs = status in RUNS
         if policy.row == EVICT:
-            stop_all(draft, cluster, procs, Decided(policy.cause, found.evidence, told))
+            stop_all(draft, cluster, procs, ActionReason(policy.cause, found.evidence, told))
             continue
-        why = Decided(policy.cause, found.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.local else {})
+        why = ActionReason(
+            policy.cause, found.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.local else {}
+        )
         if policy.row == "hold":
             hold(draft, cluster, procs, status, told, why)
         elif policy.row == "release":
@@ -385,7 +387,7 @@ def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
             remove(draft, cluster, procs, status, told["RemoveReason"], why)
 
 
-def at_end(draft: Draft, cluster: Cluster, proc: int, status: str, ad: ClassAd) -> tuple[Policy, Verdict] | None:
+def at_end(draft: Draft, cluster: Cluster, proc: int, status: str, ad: ClassAd) -> tuple[Policy, PolicyAction] | None:
     """Ask once more at the end of a run, before the policy of that: the first that holds the job or removes it."""
     for question in questions(draft.state):
         policy = question.policy

@@ -223,7 +223,7 @@ def _scoped(text: str) -> str:
 
 
 @frozen
-class Refused:
+class SubmitRefusal:
     """Why a job is refused."""
 
     setting: str
@@ -232,7 +232,7 @@ class Refused:
 
 
 @frozen
-class Step:
+class TransformStep:
     """A transform that was for a job: what it did, what it set, and what that was before (empty: nothing)."""
 
     done: Applied
@@ -241,12 +241,12 @@ class Step:
 
 
 @define
-class Outcome:
+class TransformResult:
     """What the transforms make of a job."""
 
-    applied: list[Step] = field(factory=list)  #: the transforms that were for it, in their order
+    applied: list[TransformStep] = field(factory=list)  #: the transforms that were for it, in their order
     changes: Ad = field(factory=dict)  #: what the job's ad says in the end that it did not say before
-    refused: Refused | None = None  #: why it cannot be transformed
+    refused: SubmitRefusal | None = None  #: why it cannot be transformed
 
 
 FAILED: Final = "Failed to apply a required job transform."
@@ -272,20 +272,25 @@ class Judge:
             return context
         return context.replace(seed=context.seed + 1_000_003 * proc)
 
-    def transform(self, job: SubmittedJob, proc: int) -> Outcome:
+    def transform(self, job: SubmittedJob, proc: int) -> TransformResult:
         """Apply the transforms to a job."""
-        outcome, context = Outcome(), self.context_of(proc)
+        outcome, context = TransformResult(), self.context_of(proc)
         macros = TransformMacros(job, self.policy.macros, context)
         for transform in self.policy.transforms:
             if transform.is_for(job, context) and not self._apply(transform, job, macros, outcome, context):
-                outcome.refused = Refused(f"JOB_TRANSFORM_{transform.name}", FAILED)
+                outcome.refused = SubmitRefusal(f"JOB_TRANSFORM_{transform.name}", FAILED)
                 return outcome
         for step in outcome.applied:
             outcome.changes |= step.changes
         return outcome
 
     def _apply(
-        self, transform: Transform, job: SubmittedJob, macros: TransformMacros, outcome: Outcome, context: Context
+        self,
+        transform: Transform,
+        job: SubmittedJob,
+        macros: TransformMacros,
+        outcome: TransformResult,
+        context: Context,
     ) -> bool:
         """Apply a transform; False: it cannot be, or sets what nobody may."""
         before = job.ad.copy()
@@ -299,10 +304,10 @@ class Judge:
         kept = may_be_submitted(changes, self.cluster, self.settings)
         if kept is None:
             return False
-        outcome.applied.append(Step(done, kept, {name: text_in(before, name) for name in kept}))
+        outcome.applied.append(TransformStep(done, kept, {name: text_in(before, name) for name in kept}))
         return True
 
-    def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> Refused | None:
+    def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> SubmitRefusal | None:
         """Why a job is refused; what it is only warned of comes to the warnings."""
         for requirement in self.policy.requirements:
             setting = f"SUBMIT_REQUIREMENT_{requirement.name}"
@@ -326,7 +331,7 @@ class Judge:
 
                 read = values_read(asked, self.schedd, job.ad, context)
                 evidence = Evaluation("", requirement.text, unparsed(value), read)
-            return Refused(setting, words, evidence)
+            return SubmitRefusal(setting, words, evidence)
         return None
 
     def _reason(self, requirement: Requirement, job: SubmittedJob, context: Context) -> str:
@@ -342,28 +347,28 @@ class Judge:
 
 
 @frozen
-class Kind:
+class AlikeJobs:
     """Jobs that are alike for the transforms, in order, and what these make of them."""
 
     procs: Sequence[int]
-    outcome: Outcome
+    outcome: TransformResult
 
 
 @frozen
-class Decided:
+class SubmitPolicyResult:
     """What the policy makes of a submission."""
 
-    kinds: Sequence[Kind]
+    kinds: Sequence[AlikeJobs]
     warnings: tuple[str, ...] = ()  #: what its user is warned of, each once
-    refused: Refused | None = None  #: why it is refused
+    refused: SubmitRefusal | None = None  #: why it is refused
     proc: int = 0  #: the first job that is refused
 
 
-def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> Decided:
+def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyResult:
     """Decide about the jobs of a submission."""
     of_all = _read(judge.policy.of_all, ad, columns)
-    found: list[Kind] = []
-    verdicts: list[tuple[int, Refused | None, list[str]]] = []
+    found: list[AlikeJobs] = []
+    verdicts: list[tuple[int, SubmitRefusal | None, list[str]]] = []
     for procs in _alike(_read(judge.policy.of_transforms, ad, columns), columns, range(count)):
         proc = procs[0]
         own = {name: texts[proc] for name, texts in columns.items() if texts[proc] != texts[0]}
@@ -371,7 +376,7 @@ def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> Decided:
         own |= {"ProcId": str(proc), "JobStatus": status}
         job = SubmittedJob(judge.cluster, own, judge.cluster if judge.everything else ())
         outcome = judge.transform(job, proc)
-        found.append(Kind(procs, outcome))
+        found.append(AlikeJobs(procs, outcome))
         if outcome.refused is not None:
             verdicts.append((proc, outcome.refused, []))
         elif judge.policy.requirements:
@@ -381,14 +386,14 @@ def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> Decided:
     warnings: dict[str, None] = {}
     for proc, refused, said in verdicts:
         if refused is not None:
-            return Decided(found, (), refused, proc)
+            return SubmitPolicyResult(found, (), refused, proc)
         warnings |= dict.fromkeys(said)
-    return Decided(found, tuple(warnings))
+    return SubmitPolicyResult(found, tuple(warnings))
 
 
 def _required(
     judge: Judge, job: SubmittedJob, alike: Iterator[Sequence[int]], read: Columns
-) -> Iterator[tuple[int, Refused | None, list[str]]]:
+) -> Iterator[tuple[int, SubmitRefusal | None, list[str]]]:
     """What the requirements say of jobs of which the transforms made the same: of the first of those that are alike."""
     for first, procs in enumerate(alike):
         proc = procs[0]
@@ -441,7 +446,7 @@ def _read(words: Words, ad: Ad, columns: Columns) -> frozenset[str]:
     return frozenset(known)
 
 
-def merged(found: Sequence[Kind], ad: Ad, columns: Columns, count: int) -> tuple[Ad, dict[str, Sequence[str]]]:
+def merged(found: Sequence[AlikeJobs], ad: Ad, columns: Columns, count: int) -> tuple[Ad, dict[str, Sequence[str]]]:
     """What the jobs' ads say after all: what they share, and what differs between them."""
     ad, out = dict(ad), dict(columns)
     for name in dict.fromkeys(name for kind in found for name in kind.outcome.changes):

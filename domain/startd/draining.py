@@ -15,7 +15,7 @@ from ..decision.draft import NOT_FOUND, Draft, Refusal
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..state.settings import super_users
-from ..state.state import Drain, Machine, Slot
+from ..state.state import Machine, MachineDrain, Slot
 from ..state_machines import drain_machine
 from ..state_machines.drain import COMPLETIONS, SCHEDULES, Schedule
 from .evaluation import truth
@@ -224,11 +224,11 @@ def can_advance(machine: Machine) -> bool:
     return drain is not None and (_first_are_gone(machine, drain) or _all_are_drained(machine, drain))
 
 
-def _first_are_gone(machine: Machine, drain: Drain) -> bool:
+def _first_are_gone(machine: Machine, drain: MachineDrain) -> bool:
     return not drain.final and bool(drain.start) and not any(map(_blocks, machine.slots.values()))
 
 
-def _all_are_drained(machine: Machine, drain: Drain) -> bool:
+def _all_are_drained(machine: Machine, drain: MachineDrain) -> bool:
     return drain.state in SCHEDULES and all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())
 
 

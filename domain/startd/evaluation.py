@@ -30,7 +30,7 @@ _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS
 
 
 @frozen
-class Verdict:
+class EvaluatedExpression:
     """An expression that was asked, and its truth or whole number; None if it is neither."""
 
     name: str
@@ -60,7 +60,7 @@ class PolicyEvaluation:
         """:param estimating: it is asked for the estimates of a drain, which it does not have itself then"""
         self.caches, self._estimating = caches, estimating
         self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
-        self.verdict: Verdict | None = None
+        self.verdict: EvaluatedExpression | None = None
         """The last expression that was asked."""
         self.matched: dict[frozenset[str], ClassAd] = {}
         """The slot's ad as matches see it, by what a job may read of it (``schedd.claim_reuse``)."""
@@ -178,7 +178,7 @@ class PolicyEvaluation:
         found = (
             constant_truth(asked) if isinstance(asked, Literal) else truth(asked, *self.ads_read_by(name), self.context)
         )
-        self.verdict = Verdict(name, asked, found)
+        self.verdict = EvaluatedExpression(name, asked, found)
         return found
 
     def locally_false(self, name: str) -> bool:
@@ -191,7 +191,7 @@ class PolicyEvaluation:
         found = constant_truth(asked) if isinstance(asked, Literal) else truth(asked, self.ad, None, self.context)
         if found is False and references_found(asked.simplify(self.ad), self.ad).external:
             found = None
-        self.verdict = Verdict(name, asked, found)
+        self.verdict = EvaluatedExpression(name, asked, found)
         return found is False
 
     def start_accepts_job(self) -> bool:
@@ -224,7 +224,7 @@ class PolicyEvaluation:
             return None
         mine, job = (None, None) if isinstance(asked, Literal) else self.ads_read_by(name)
         found = integer(asked, mine, job, self.context)
-        self.verdict = Verdict(name, asked, found)
+        self.verdict = EvaluatedExpression(name, asked, found)
         return found
 
     def job_has(self, name: str) -> bool:

@@ -95,7 +95,7 @@ def load_of(state: State, slot: Slot, readings: Readings, caches: Caches) -> Loa
 _NO_LOAD: Final = Load(0.0, 0.0)
 
 
-class _Place(NamedTuple):
+class _SlotPlace(NamedTuple):
     """A slot's place among those of its machine, kept until its ad or its state changes."""
 
     order: tuple[float, float]
@@ -108,7 +108,7 @@ class _Shares(NamedTuple):
 
     position: int
     readings: Readings
-    places: dict[str, _Place]
+    places: dict[str, _SlotPlace]
     owner: dict[str, float]
     client: dict[str, float]
 
@@ -139,7 +139,7 @@ def _of_client(load: float, places: Sequence[LoadedSlot]) -> dict[str, float]:
     return {name: load * free / cores for name, free in theirs.items()} if cores else {}
 
 
-def _places(slots: Iterable[Slot], known: Mapping[str, _Place]) -> dict[str, _Place]:
+def _places(slots: Iterable[Slot], known: Mapping[str, _SlotPlace]) -> dict[str, _SlotPlace]:
     """Return the places of these slots; of those that are ``known``, what still holds."""
     found = {}
     for slot in slots:
@@ -148,7 +148,7 @@ def _places(slots: Iterable[Slot], known: Mapping[str, _Place]) -> dict[str, _Pl
         if place is None or place.version != slot.version or place.slot.state != state:
             cpus, free = _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus")
             order = _number(slot, "SlotID"), _number(slot, "DSlotId")
-            place = _Place(order, slot.version, LoadedSlot(name, state, cpus, free, slot.parent))
+            place = _SlotPlace(order, slot.version, LoadedSlot(name, state, cpus, free, slot.parent))
         found[name] = place
     return found
 

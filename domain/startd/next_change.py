@@ -18,7 +18,7 @@ from .evaluation import PolicyEvaluation
 from .moment_attributes import EXPECTED, SlotSnapshot, asks_busy, input_idle, latches_cpu_busy, total_name, total_since
 from .settings import setting
 from .slot_ad import compiled_ad
-from .slot_policy import SlotPolicy
+from .slot_policy import SlotPolicyEvaluation
 
 _EVER = 1000 * 366 * DAY
 _QUARTER = 900
@@ -26,7 +26,7 @@ _QUARTER = 900
 _DUE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 
-def next_policy_change(policy: SlotPolicy) -> int | None:
+def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
     """Return the first instant (microseconds) at which a rule may hold: now if one does, None if none ever will."""
     slot = policy.slot
     unheld = slot.kind == "dynamic" and slot.name not in policy.state.matches and slot.waiting is None
@@ -35,7 +35,7 @@ def next_policy_change(policy: SlotPolicy) -> int | None:
     return min(_instants(policy), default=None)
 
 
-def _instants(policy: SlotPolicy) -> Iterator[int]:
+def _instants(policy: SlotPolicyEvaluation) -> Iterator[int]:
     rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
     names = {name for rule in rules for name in CONDITIONS[rule.when][1]}
     wanted = compiled_ad(policy.state, policy.slot, policy.caches).names

@@ -25,11 +25,11 @@ from ..state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state.state import Machine, Slot
 from .custom_resources import Custom, custom_resources, hand_out, of_things
 from .settings import BACKFILL_SYSTEMS, FREE_DISK, SETTINGS
-from .slot_types import CPUS, DISK, MEMORY, SWAP, Cut, SlotTypeError, Wanted, Whole, divide
+from .slot_types import CPUS, DISK, MEMORY, SWAP, ConfiguredSlots, Cut, SlotTypeError, Whole, divide
 
 
 @frozen
-class Volume:
+class ExecuteVolume:
     """A file system on which jobs run, with its free and total space in KiB."""
 
     id: str
@@ -44,7 +44,7 @@ class Equipment:
     """MiB."""
     swap: int
     """KiB of virtual memory."""
-    volumes: Mapping[str, Volume]
+    volumes: Mapping[str, ExecuteVolume]
     """By the execute directory that its configuration names."""
     system: Ad = Factory(dict)
     inventories: Mapping[str, str] = Factory(dict)
@@ -226,7 +226,7 @@ def _plan(machine: str, configuration: Configuration, cut: Cut, amounts: Ad) -> 
 # The layout
 
 
-def _volume(configuration: Configuration, equipment: Equipment, number: int) -> Volume:
+def _volume(configuration: Configuration, equipment: Equipment, number: int) -> ExecuteVolume:
     directories = execute_directories(configuration)
     directory = directories.get(number) or directories.get(0, "")
     return equipment.volumes.get(directory) or next(iter(equipment.volumes.values()))
@@ -246,7 +246,7 @@ _OF_A_SLOT: Final = re.compile(rf"SLOT([0-9]{{1,6}})_{EXECUTE}", re.ASCII | re.I
 
 def _whole(
     configuration: Configuration, equipment: Equipment, customs: Sequence[Custom]
-) -> tuple[Whole, dict[str, Volume]]:
+) -> tuple[Whole, dict[str, ExecuteVolume]]:
     """Return what there is to divide: what was detected or configured, without what is reserved."""
     volumes = {volume.id: volume for volume in equipment.volumes.values()}
     given = configuration.integer("DISK", 0)
@@ -261,7 +261,7 @@ def _whole(
     return Whole(cpus or equipment.cpus, memory, equipment.swap, disks, custom), volumes
 
 
-def _wanted(configuration: Configuration, whole: Whole) -> list[Wanted]:
+def _wanted(configuration: Configuration, whole: Whole) -> list[ConfiguredSlots]:
     for name in ("SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"):
         if configuration.defined(name):
             raise SlotTypeError(f"{name}: type 0 is that of slots which divide a machine evenly: number types from 1")
@@ -271,12 +271,12 @@ def _wanted(configuration: Configuration, whole: Whole) -> list[Wanted]:
     for number in sorted(number for number in numbers if 1 <= number <= most):
         count = _counted(configuration, f"NUM_SLOTS_TYPE_{number}", 0)
         if count:
-            found.append(Wanted(number, configuration.get(f"SLOT_TYPE_{number}"), count))
+            found.append(ConfiguredSlots(number, configuration.get(f"SLOT_TYPE_{number}"), count))
             if configuration.boolean(f"SLOT_TYPE_{number}_BACKFILL", False):
                 raise SlotTypeError(f"SLOT_TYPE_{number}_BACKFILL: there are no backfill slots here: leave it out")
     if not found:
         single = _partitionable(configuration, 0)
-        found = [Wanted(0, "auto", _counted(configuration, "NUM_SLOTS", 1 if single else int(whole.cpus)))]
+        found = [ConfiguredSlots(0, "auto", _counted(configuration, "NUM_SLOTS", 1 if single else int(whole.cpus)))]
     return found
 
 
@@ -463,4 +463,4 @@ def with_attributes(ad: Ad, added: Mapping[str, str]) -> Ad:
     return {name: text for name, text in whole.items() if text}
 
 
-__all__ = ["ConfigError", "Equipment", "SlotTypeError", "Volume", "offer", "reconfigured"]
+__all__ = ["ConfigError", "Equipment", "ExecuteVolume", "SlotTypeError", "offer", "reconfigured"]

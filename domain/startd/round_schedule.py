@@ -25,7 +25,7 @@ from ..state.state import Machine, State
 from .next_change import next_policy_change
 from .policy_rounds import drain_can_advance, interval, next_round
 from .settings import setting
-from .slot_policy import SlotPolicy
+from .slot_policy import SlotPolicyEvaluation
 
 
 @define
@@ -156,7 +156,9 @@ class RoundSchedule:
         context = look.context()
         for name, slot in machine.slots.items():
             if name not in known or (changed is not None and name in changed):
-                known[name] = next_policy_change(SlotPolicy(state, slot, look.sense, look.now, context, look.caches))
+                known[name] = next_policy_change(
+                    SlotPolicyEvaluation(state, slot, look.sense, look.now, context, look.caches)
+                )
         for name in [name for name in known if name not in machine.slots]:
             del known[name]
         return min((when for when in known.values() if when is not None), default=None)

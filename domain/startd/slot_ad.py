@@ -27,7 +27,7 @@ UNIVERSE_VANILLA = "5"
 
 
 @frozen
-class References:
+class SlotReferences:
     """The names that an expression of a slot's may read, in small letters, through its attributes too. ``foreign`` are
     those that the slot lacks: a job may have them."""
 
@@ -48,7 +48,7 @@ class CompiledAd:
     varied: bool
     """It has expressions for the vanilla universe alone."""
     texts: dict[str, str]
-    reaches: dict[str, References | None] = Factory(dict)
+    reaches: dict[str, SlotReferences | None] = Factory(dict)
     matches: dict[frozenset[str], frozenset[str] | None] = Factory(dict)
 
 
@@ -81,12 +81,12 @@ def compiled_ad(state: State, slot: Slot, caches: Caches) -> CompiledAd:
     return found
 
 
-def references(known: CompiledAd, name: str) -> References | None:
+def references(known: CompiledAd, name: str) -> SlotReferences | None:
     """Return what the expression of a name can read; None: anything, since one makes names at run time."""
     key = name.lower()
     if key not in known.reaches:
         words = _words(known.texts, frozenset({key}))
-        reach = References(frozenset(words[0]), _foreign(known.texts, *words))
+        reach = SlotReferences(frozenset(words[0]), _foreign(known.texts, *words))
         known.reaches[key] = None if known.names is None else reach
     return known.reaches[key]
 

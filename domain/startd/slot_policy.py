@@ -13,7 +13,7 @@ from .backfill_client import system_of
 from .evaluation import PolicyEvaluation, constant_truth
 
 
-class SlotPolicy(PolicyEvaluation):
+class SlotPolicyEvaluation(PolicyEvaluation):
     """One slot at one instant. It is void when the slot has moved."""
 
     def set_to_false(self, name: str) -> bool:
@@ -112,14 +112,14 @@ class SlotPolicy(PolicyEvaluation):
         return backfill_client.may_start(self._machine, self.now)
 
 
-def policy_of(draft: Draft, slot: Slot) -> SlotPolicy:
+def policy_of(draft: Draft, slot: Slot) -> SlotPolicyEvaluation:
     """Return the slot's policy as of now. What was found out of it is kept until the draft's next event."""
     known = draft.policies.get(slot.name)
     if known is None or known[0] != len(draft.events):
-        found = SlotPolicy(draft.state, slot, draft.sense, draft.now, draft.context, draft.caches)
+        found = SlotPolicyEvaluation(draft.state, slot, draft.sense, draft.now, draft.context, draft.caches)
         draft.policies[slot.name] = (len(draft.events), found)
         return found
-    return cast(SlotPolicy, known[1])
+    return cast(SlotPolicyEvaluation, known[1])
 
 
 def note_evidence(draft: Draft, policy: PolicyEvaluation) -> int:

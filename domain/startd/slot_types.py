@@ -69,7 +69,7 @@ class SlotType:
 
 
 @frozen
-class Wanted:
+class ConfiguredSlots:
     """The configured slots of a type: ``count`` of the type ``number`` with the definition ``text``."""
 
     number: int
@@ -244,7 +244,7 @@ def _key(resource: str, volume: str) -> str:
     return _disk(volume) if resource == DISK else resource
 
 
-def divide(whole: Whole, wanted: list[Wanted], volumes: Mapping[int, str]) -> list[Cut]:
+def divide(whole: Whole, wanted: list[ConfiguredSlots], volumes: Mapping[int, str]) -> list[Cut]:
     """Return the slots of a machine: all of the types ``wanted`` in order, numbered from 1. Slot N's jobs run on the
     volume ``volumes[N]``.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from ..state.state import Drain, Slot, State
+from ..state.state import MachineDrain, Slot, State
 from ..state_machines.drain import SCHEDULES
 from ..units import SECOND
 from .settings import setting
@@ -89,7 +89,7 @@ def vacate_time_within(policy: SlotTerms, left: Callable[[], int]) -> int:
     return min(own, max(machine, left()))
 
 
-def drain_of(policy: SlotTerms) -> Drain | None:
+def drain_of(policy: SlotTerms) -> MachineDrain | None:
     machine = policy.state.machines.get(policy.slot.machine)
     return None if machine is None else machine.drain
 

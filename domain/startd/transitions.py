@@ -16,7 +16,7 @@ from ..state_machines.slot_rules import EVICTED, Rule, applying
 from ..state_machines.slot_triggers import headed
 from . import backfill_client, job_signals, time_limits
 from .dynamic_slots import merge, weight_of
-from .slot_policy import SlotPolicy, note_evidence, policy_of
+from .slot_policy import SlotPolicyEvaluation, note_evidence, policy_of
 
 RETIREMENT_OVER = "retirement_over"
 
@@ -103,7 +103,7 @@ class _Actions:
         self._draft, self._slot = draft, slot
 
     @property
-    def policy(self) -> SlotPolicy:
+    def policy(self) -> SlotPolicyEvaluation:
         return policy_of(self._draft, self._slot)
 
     @property

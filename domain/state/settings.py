@@ -18,16 +18,16 @@ from ..package_data import sections
 from .negotiators import NEGOTIATORS, misnamed, own_part
 
 
-class Setting(NamedTuple):
+class PoolSetting(NamedTuple):
     kind: str
     default: str = ""
     words: str = ""
 
 
-def _rows(lines: list[str]) -> Iterator[tuple[str, Setting]]:
+def _rows(lines: list[str]) -> Iterator[tuple[str, PoolSetting]]:
     for line in lines:
         name, *rest = line.split(" | ")
-        yield name, Setting(*(text.strip() for text in rest))
+        yield name, PoolSetting(*(text.strip() for text in rest))
 
 
 _ROLES: Final = {one.kind: dict(_rows(one.lines)) for one in sections(get_data(__package__, "settings.txt"))}
@@ -77,7 +77,7 @@ NOTHING: Final = " "
 """The text of a setting that was set to nothing, where nothing is not the default."""
 
 
-def _kind_of(name: str, table: Mapping[str, Setting]) -> str | None:
+def _kind_of(name: str, table: Mapping[str, PoolSetting]) -> str | None:
     """The kind of a setting of a table, by its name or by the first form that has it."""
     if name in table:
         return table[name].kind

@@ -12,7 +12,7 @@ from .. import events as e
 from ..state_machines.hold_codes import EVICTIONS
 from ..state_machines.slot_rows import BORN, read_pair
 from .slot_attributes import SlotAd
-from .state import Activation, Claim, Drain, Machine, Slot
+from .state import Activation, Claim, Machine, MachineDrain, Slot
 
 """The state and activity in which every slot begins."""
 SUSPENDED = "Claimed/Suspended"
@@ -49,7 +49,7 @@ def _benchmarks(machine: Machine, event: e.BenchmarksRan) -> None:
 
 
 def _drain_began(machine: Machine, event: e.DrainBegan) -> None:
-    machine.drain = Drain(
+    machine.drain = MachineDrain(
         event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
     )
     machine.drains, machine.drain_began, machine.drain_start = event.drain, event.at, event.start

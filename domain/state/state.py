@@ -111,7 +111,7 @@ class Earmark:
 
 
 @define
-class Drain:
+class MachineDrain:
     """A machine's drain: see `DrainBegan`."""
 
     number: int  #: which one of the machine's drains it is
@@ -147,7 +147,7 @@ class Machine:
     joined: int  #: when it came to the pool
     settings: Ad = field(factory=dict)  #: its execution point's (`startd.settings`), in expanded text
     slots: dict[str, Slot] = field(factory=dict)  #: its slots, by their names
-    drain: Drain | None = None  #: its drain, while it drains
+    drain: MachineDrain | None = None  #: its drain, while it drains
     drains: int = 0  #: how many drains it has had
     drain_start: str = ""  #: what START is while it drains, or was in its last drain, unless that became final
     drain_began: int = 0  #: when the last one began

@@ -23,8 +23,8 @@ from .drain import DRAIN
 from .hold_codes import HOLD_CODES, VACATE_CODES, Code, goes_on_hold
 from .job import LEFT, UNSUBMITTED
 from .machine import (
-    Machine,
     NotAllowed,
+    StateMachine,
     claim_machine,
     drain_machine,
     job_machine,
@@ -32,12 +32,13 @@ from .machine import (
     slot_machine,
 )
 from .match import MATCH, match_state, void_row
-from .rows import Row
+from .rows import TransitionRow
 from .slot_rows import BORN, DELETED, LETTERED, STATES, SlotRow, activity, state
 
 __all__ = [
     "BORN", "CLAIM", "DEFAULT_DIALECT", "DELETED", "DIALECTS", "DRAIN", "HOLD_CODES", "HTCONDOR_25", "LEFT", "LETTERED",
-    "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Code", "Dialect", "Machine", "NotAllowed", "Row",
-    "SlotRow", "UnknownDialectError", "activity", "claim_machine", "claim_state", "classify", "dialect_named",
-    "drain_machine", "goes_on_hold", "job_machine", "match_machine", "match_state", "slot_machine", "state", "void_row",
+    "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Code", "Dialect", "NotAllowed", "SlotRow",
+    "StateMachine", "TransitionRow", "UnknownDialectError", "activity", "claim_machine", "claim_state", "classify",
+    "dialect_named", "drain_machine", "goes_on_hold", "job_machine", "match_machine", "match_state", "slot_machine",
+    "state", "void_row",
 ]  # fmt: skip

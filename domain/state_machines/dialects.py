@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ..errors import PoolbookError
 from .job import JOB, JOB_HTCONDOR_25, JOB_STATUS_NUMBERS, JOB_STATUS_NUMBERS_HTCONDOR_25
-from .rows import Row, states
+from .rows import TransitionRow, states
 from .slot_rows import NUMBERED, NUMBERED_HTCONDOR_25, STATE_ACTIVITIES
 from .slot_rules import RULES, RULES_HTCONDOR_25, Rules
 from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
@@ -20,11 +20,11 @@ from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 
 class Dialect(NamedTuple):
     name: str
-    slot_rows: tuple[Row, ...]
+    slot_rows: tuple[TransitionRow, ...]
     state_activities: tuple[str, ...]  #: every state/activity of a slot, the manual's first
     triggers: Triggers
     rules: Rules
-    job_rows: tuple[Row, ...]
+    job_rows: tuple[TransitionRow, ...]
     job_status_numbers: Mapping[str, int]  #: status -> JobStatus
 
     informs_startd_of_matches: bool
@@ -192,14 +192,14 @@ def dialect_named(name: str) -> Dialect:
 
 
 @cache
-def _rows_by_step(name: str) -> dict[tuple[str, str], tuple[Row, ...]]:
-    found: dict[tuple[str, str], tuple[Row, ...]] = {}
+def _rows_by_step(name: str) -> dict[tuple[str, str], tuple[TransitionRow, ...]]:
+    found: dict[tuple[str, str], tuple[TransitionRow, ...]] = {}
     for row in DIALECTS[name].slot_rows:
         for step in row.steps:
             found[step] = (*found.get(step, ()), row)
     return found
 
 
-def classify(dialect: Dialect, source: str, target: str) -> tuple[Row, ...]:
+def classify(dialect: Dialect, source: str, target: str) -> tuple[TransitionRow, ...]:
     """Return the rows that lead from one state/activity to another: one, or none if the dialect forbids it."""
     return _rows_by_step(dialect.name).get((source, target), ())

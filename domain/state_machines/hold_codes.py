@@ -10,7 +10,7 @@ from __future__ import annotations
 from pkgutil import get_data
 from typing import Final, Literal, NamedTuple
 
-from ..package_data import Section, sections
+from ..package_data import DataSection, sections
 
 
 class Code(NamedTuple):
@@ -29,7 +29,7 @@ VACATE_BASE: Final = "VacateBase"
 """The label that the real schedd gives the first of these codes: the name of where they begin."""
 
 
-def _codes(section: Section) -> dict[int, Code]:
+def _codes(section: DataSection) -> dict[int, Code]:
     found = {}
     for line in section.lines:
         first, *words = line.split(" | ")

@@ -18,7 +18,7 @@ from .dialects import dialect_named
 from .drain import DRAIN, OPEN
 from .job import UNSUBMITTED
 from .match import MADE, MATCH
-from .rows import Row, states
+from .rows import TransitionRow, states
 from .slot_rows import BORN
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class _Model:
         return event.transition is not None and event.transition.dest == self.wanted
 
 
-def _build(rows: Iterable[Row], every_state: Sequence[str], initial: str, name: str) -> Library:
+def _build(rows: Iterable[TransitionRow], every_state: Sequence[str], initial: str, name: str) -> Library:
     from transitions import Machine as Library
 
     built = Library(
@@ -62,13 +62,13 @@ def _build(rows: Iterable[Row], every_state: Sequence[str], initial: str, name: 
     return built
 
 
-class Machine:
+class StateMachine:
     """One table, enforced. ``initial`` is where every life begins, ``name`` what errors call the thing that moves.
 
     :raises ValueError: the table has a number twice, or a row from a state to itself and elsewhere
     """
 
-    def __init__(self, rows: Sequence[Row], initial: str, name: str) -> None:
+    def __init__(self, rows: Sequence[TransitionRow], initial: str, name: str) -> None:
         self.rows = tuple(rows)
         self.initial = initial
         self.name = name
@@ -136,14 +136,14 @@ class Machine:
         """Return the targets of every row that leads on from ``source``, by number."""
         return {number: targets for (place, number), targets in self.lookup.items() if place == source}
 
-    def without(self, number: str) -> Machine:
+    def without(self, number: str) -> StateMachine:
         """Return this machine without one row.
 
         :raises KeyError: it has no row of this number
         """
         if number not in self._triggers:
             raise KeyError(f"{self.name}: there is no row {number}")
-        return Machine([row for row in self.rows if row.number != number], self.initial, self.name)
+        return StateMachine([row for row in self.rows if row.number != number], self.initial, self.name)
 
     def _refusal(self, source: str, number: str, target: str | None) -> NotAllowed:
         onward = "; ".join(f"{n} -> {' or '.join(t)}" for n, t in self.allowed(source).items()) or "nothing"
@@ -163,27 +163,27 @@ class Machine:
 
 
 @cache
-def slot_machine(dialect: str) -> Machine:
+def slot_machine(dialect: str) -> StateMachine:
     """Return the machine of all slots under a dialect; raise ``UnknownDialectError`` for an unknown one."""
-    return Machine(dialect_named(dialect).slot_rows, BORN, f"slot ({dialect})")
+    return StateMachine(dialect_named(dialect).slot_rows, BORN, f"slot ({dialect})")
 
 
 @cache
-def job_machine(dialect: str) -> Machine:
+def job_machine(dialect: str) -> StateMachine:
     """Return the machine of all jobs under a dialect; raise ``UnknownDialectError`` for an unknown one."""
-    return Machine(dialect_named(dialect).job_rows, UNSUBMITTED, f"job ({dialect})")
+    return StateMachine(dialect_named(dialect).job_rows, UNSUBMITTED, f"job ({dialect})")
 
 
 @cache
-def claim_machine() -> Machine:
-    return Machine(CLAIM, REQUESTED, "claim")
+def claim_machine() -> StateMachine:
+    return StateMachine(CLAIM, REQUESTED, "claim")
 
 
 @cache
-def match_machine() -> Machine:
-    return Machine(MATCH, MADE, "match")
+def match_machine() -> StateMachine:
+    return StateMachine(MATCH, MADE, "match")
 
 
 @cache
-def drain_machine() -> Machine:
-    return Machine(DRAIN, OPEN, "drain")
+def drain_machine() -> StateMachine:
+    return StateMachine(DRAIN, OPEN, "drain")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ..package_data import sections
 
 
-class Row(NamedTuple):
+class TransitionRow(NamedTuple):
     number: str  #: its name in events: "10", "12a", "release"
     sources: tuple[str, ...]  #: state/activity ("Claimed/Busy") for slots, a status ("Held") for jobs
     targets: tuple[str, ...]
@@ -31,32 +31,34 @@ class Row(NamedTuple):
         return tuple((source, target) for source in self.sources for target in self.targets)
 
 
-def row(number: str, sources: str, targets: str, place: str, cause: str, when: str = "") -> Row:
+def row(number: str, sources: str, targets: str, place: str, cause: str, when: str = "") -> TransitionRow:
     """Make a row as the tables write it, with several sources or targets in one text, parted by commas."""
-    return Row(number, tuple(sources.split(", ")), tuple(targets.split(", ")), place, cause, when, name=number)
+    return TransitionRow(
+        number, tuple(sources.split(", ")), tuple(targets.split(", ")), place, cause, when, name=number
+    )
 
 
 @cache
-def _tables() -> dict[str, tuple[Row, ...]]:
+def _tables() -> dict[str, tuple[TransitionRow, ...]]:
     found = sections(get_data(__package__, "rows.txt"))
     return {section.kind: tuple(_read(*line.split(" | ")) for line in section.lines) for section in found}
 
 
-def _read(first: str, *rest: str) -> Row:
+def _read(first: str, *rest: str) -> TransitionRow:
     number, _, letter = first.partition(" ")
     return row(number, *rest)._replace(letter=letter)
 
 
-def table(name: str) -> tuple[Row, ...]:
+def table(name: str) -> tuple[TransitionRow, ...]:
     """Return the rows of a section of ``rows.txt``."""
     return _tables()[name]
 
 
-def changed(rows: Iterable[Row], by: Iterable[Row]) -> tuple[Row, ...]:
+def changed(rows: Iterable[TransitionRow], by: Iterable[TransitionRow]) -> tuple[TransitionRow, ...]:
     """Return a dialect's rows: the manual's, those of the same number in their place, and those beyond them."""
     return tuple(({r.number: r for r in rows} | {r.number: r for r in by}).values())
 
 
-def states(rows: Iterable[Row], *first: str) -> tuple[str, ...]:
+def states(rows: Iterable[TransitionRow], *first: str) -> tuple[str, ...]:
     """Return every state of the rows in order of appearance, ``first`` before them."""
     return tuple(dict.fromkeys([*first, *(state for r in rows for state in (*r.sources, *r.targets))]))

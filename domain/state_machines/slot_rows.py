@@ -10,7 +10,7 @@ from __future__ import annotations
 from string import ascii_lowercase
 from typing import Final, Literal, cast, get_args
 
-from .rows import Row, changed, table
+from .rows import TransitionRow, changed, table
 
 BORN: Final = "Owner/Idle"
 """The pair in which every slot begins."""
@@ -100,11 +100,11 @@ class SlotRow:
 _NAMES: Final = {number: name.lower() for name, number in vars(SlotRow).items() if name.isupper()}
 
 
-def _named(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+def _named(rows: tuple[TransitionRow, ...]) -> tuple[TransitionRow, ...]:
     return tuple(r._replace(name=_NAMES[r.number]) for r in rows)
 
 
-def _order(r: Row) -> tuple[int, str]:
+def _order(r: TransitionRow) -> tuple[int, str]:
     digits = r.number.rstrip(ascii_lowercase)
     return int(digits), r.number[len(digits) :]
 

@@ -1,23 +1,23 @@
 """Read the submit description language: from the text that a user writes to the ads of a cluster's jobs.
 
-Nothing here reads a file, asks the time or queues a job: ``Facts`` answers for the machine, ``Files`` for the disk, and
-the result is a value, a ``Submission``. ``macros.lines`` and ``reader`` (with ``conditions`` and ``queue``) turn the
-text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resources``, ``requirements`` and the table in
-``commands``.
+Nothing here reads a file, asks the time or queues a job: ``SubmitFacts`` answers for the machine, ``SubmitFiles`` for
+the disk, and the result is a value, a ``Submission``. ``macros.lines`` and ``reader`` (with ``conditions`` and
+``queue``) turn the text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resources``,
+``requirements`` and the table in ``commands``.
 """
 
 from .build import ATTRIBUTES, known_commands
 from .printing import dry_run, sent
 from .submission import Submission, from_mapping, is_command, parse_submit
-from .submit_context import Facts, Files, NoFiles, SubmitError, SubmitWarning
+from .submit_context import NoSubmitFiles, SubmitError, SubmitFacts, SubmitFiles, SubmitWarning
 
 __all__ = [
     "ATTRIBUTES",
-    "Facts",
-    "Files",
-    "NoFiles",
+    "NoSubmitFiles",
     "Submission",
     "SubmitError",
+    "SubmitFacts",
+    "SubmitFiles",
     "SubmitWarning",
     "dry_run",
     "from_mapping",

@@ -25,7 +25,7 @@ from .queue import Items
 from .requirements import REQUIREMENTS
 from .resources import TRANSFER, requests
 from .sections import FIRST, LAST, MIDDLE, forced
-from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
+from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
 
 _UNPLAIN = re.compile(r"[^A-Za-z0-9_./:=+,@%^~\-\n ]")
 _UNPLAIN_BLANKS = ("  ", " \n", "\n ", "\n\n")
@@ -56,7 +56,13 @@ class Builder:
     """Builds the jobs of one queue statement."""
 
     def __init__(
-        self, macros: Macros, facts: Facts, files: Files, items: Items, first: int, warn: Callable[[str], None]
+        self,
+        macros: Macros,
+        facts: SubmitFacts,
+        files: SubmitFiles,
+        items: Items,
+        first: int,
+        warn: Callable[[str], None],
     ) -> None:
         self.macros = macros
         self.items = items
@@ -260,7 +266,7 @@ def _needed(section: Section, chain: list[Section]) -> list[Section]:
     return needed
 
 
-def _facts(facts: Facts) -> dict[str, str]:
+def _facts(facts: SubmitFacts) -> dict[str, str]:
     ad = {
         "QDate": str(facts.now),
         "EnteredCurrentStatus": str(facts.now),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..package_data import lines, sections
 
 
-class Kind(Enum):
+class CommandType(Enum):
     """The type of a command's value, and how it is written to the ad."""
 
     EXPRESSION = "an expression"
@@ -24,18 +24,18 @@ class Kind(Enum):
     SIGNAL = "a signal, by name or number"
 
 
-class Command(NamedTuple):
+class SubmitCommand(NamedTuple):
     attribute: str
     names: str  # in the order in which they are asked, blanks between them
-    kind: Kind
+    kind: CommandType
 
     @property
     def commands(self) -> tuple[str, ...]:
         return (*self.names.split(), self.attribute.lower())
 
 
-SIMPLE: tuple[Command, ...] = tuple(
-    Command(attribute, names, Kind[kind])
+SIMPLE: tuple[SubmitCommand, ...] = tuple(
+    SubmitCommand(attribute, names, CommandType[kind])
     for section in sections(get_data(__package__, "commands.txt"))
     for attribute, kind, names in (line.split(" ", 2) for line in section.lines)
 )

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME
-from .submit_context import Files, SubmitError
+from .submit_context import SubmitError, SubmitFiles
 
 # Cut items into the values of the queue statement's variables, by ``queue from table (options)`` or as lines.
 #
@@ -28,7 +28,7 @@ _WORDS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": 
 
 
 @frozen
-class Table:
+class ItemTable:
     """How the rows of ``from table`` are cut."""
 
     header: int | None = 0  #: the row of headings, which name the variables; None: there is none
@@ -37,16 +37,16 @@ class Table:
     separator: str = ","  #: empty: the whole row is one value
 
 
-def table_of(options: str, line: int | None) -> Table:
+def table_of(options: str, line: int | None) -> ItemTable:
     """Return the table that the words in the brackets behind ``table`` describe."""
-    found = Table()
+    found = ItemTable()
     for option in filter(None, (part.strip() for part in options.split(","))):
         name, equals, text = (part.strip() for part in option.partition("="))
         key = name.lower()
         number = int(text) if re.fullmatch("[0-9]{1,9}", text) else None
         truth = _WORDS.get(text.lower())
         if not equals and key in ("csv", "standard"):
-            found = Table(header=None)
+            found = ItemTable(header=None)
         elif key == "header" and (number is not None or text.lower() == "none"):
             found = evolve(found, header=number)
         elif key == "skip" and number is not None:
@@ -63,7 +63,7 @@ def table_of(options: str, line: int | None) -> Table:
     return found
 
 
-def headed(table: Table, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
+def headed(table: ItemTable, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
     """Return the headings of a table, None if it has none, and its other rows."""
     if table.header is None:
         return None, items
@@ -77,7 +77,7 @@ def headed(table: Table, items: list[str], line: int | None) -> tuple[list[str] 
     return names, rest[table.header - 1 + table.skip :] if table.header else rest
 
 
-def columns(items: list[str], count: int, table: Table | None) -> tuple[Sequence[str], ...]:
+def columns(items: list[str], count: int, table: ItemTable | None) -> tuple[Sequence[str], ...]:
     """Cut items into their columns, the last one being the rest: at a comma or blank, or as the table says."""
     if count == 1:
         return (items,)
@@ -94,7 +94,7 @@ def columns(items: list[str], count: int, table: Table | None) -> tuple[Sequence
     return tuple(zip(*rows, strict=True))
 
 
-def _cut(row: str, table: Table, most: int) -> list[str]:
+def _cut(row: str, table: ItemTable, most: int) -> list[str]:
     """Cut a row at its first ``most`` separators; at all of them if that is 0."""
     cells = row.split(table.separator, most or -1) if table.separator else [row]
     return [cell.strip(" \t") for cell in cells] if table.trim else cells
@@ -115,17 +115,17 @@ class Matching:
 
 
 @frozen
-class Sources:
+class ItemSources:
     """Where a queue statement finds its items."""
 
-    files: Files
+    files: SubmitFiles
     warn: Callable[[str], None]
     lines: Lines | None = None  #: where the lines of a list in brackets follow; None where none can
     is_input: bool = False  #: those lines are standard input
     matching: Callable[[], Matching] = Matching  #: called for ``queue matching``: without it these commands are unused
 
 
-def listed(how: str, text: str, line: int | None, sources: Sources) -> list[str]:
+def listed(how: str, text: str, line: int | None, sources: ItemSources) -> list[str]:
     """Return the items as written, before any pattern is matched.
 
     :param how: in, from or matching; for ``from`` each item is a line
@@ -159,7 +159,7 @@ def _bracketed(lines: Lines, line: int | None) -> list[str]:
     raise SubmitError("the list of this queue statement has no closing bracket on a line of its own", line)
 
 
-def _text_of(name: str, line: int | None, sources: Sources) -> str:
+def _text_of(name: str, line: int | None, sources: ItemSources) -> str:
     """Return the text of a file, of what a program prints (``PROGRAM |``), or of standard input (``-``)."""
     if not name:
         raise SubmitError("'queue from' needs the name of a file, or items in brackets", line)
@@ -179,7 +179,7 @@ def _text_of(name: str, line: int | None, sources: Sources) -> str:
     return re.sub(r"\\\n[ \t]*", "", text) if "\\\n" in text else text
 
 
-def matching(patterns: list[str], which: bool | None, sources: Sources, line: int | None) -> list[str]:
+def matching(patterns: list[str], which: bool | None, sources: ItemSources, line: int | None) -> list[str]:
     """Return the paths that match, each once unless duplicates are allowed."""
     rules = sources.matching()
     matches = [(pattern, _matches(pattern, which, sources.files, line)) for pattern in patterns]
@@ -200,7 +200,7 @@ def matching(patterns: list[str], which: bool | None, sources: Sources, line: in
     return found
 
 
-def _matches(pattern: str, which: bool | None, files: Files, line: int | None) -> list[str]:
+def _matches(pattern: str, which: bool | None, files: SubmitFiles, line: int | None) -> list[str]:
     try:
         return files.glob(pattern, which)
     except (OSError, ValueError) as problem:

@@ -16,15 +16,15 @@ from ..classad import ClassAdSyntaxError
 from ..classad.old_form import expression_text, string_text
 from ..macros.functions import evaluated, whole_number
 from ..macros.macros import Definition
-from .submit_context import Facts, Files, SubmitError
+from .submit_context import SubmitError, SubmitFacts, SubmitFiles
 
 
 @define
 class Job:
     """One job: its commands' values, expanded, and the attributes made so far."""
 
-    facts: Facts
-    files: Files
+    facts: SubmitFacts
+    files: SubmitFiles
     definitions: Mapping[str, Definition]
     warn: Callable[[str], None]
     before: Mapping[str, str]  #: the attributes that sections before the present one made

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from ..macros.functions import whole_number
 from ..macros.macros import VALID_NAME
 from ..macros.templates import closing
-from .items import BETWEEN, Sources, Table, columns, headed, listed, matching, table_of
+from .items import BETWEEN, ItemSources, ItemTable, columns, headed, listed, matching, table_of
 from .submit_context import SubmitError
 
 # A larger cluster is a typing error: each job that differs from the others costs memory of its own.
@@ -62,7 +62,7 @@ def arguments_of(line: str) -> str | None:
     return found[1] if found else None
 
 
-def read_queue(text: str, line: int | None, sources: Sources) -> Items:
+def read_queue(text: str, line: int | None, sources: ItemSources) -> Items:
     """Read a queue statement.
 
     :param text: its arguments, macros expanded
@@ -110,7 +110,7 @@ class _Qualifiers:
 
     which: bool | None = None  #: of the paths that match (``_MATCHES``), if that is ``named``
     named: bool = False
-    table: Table | None = None
+    table: ItemTable | None = None
     cut: slice = slice(None)
 
 

@@ -19,10 +19,10 @@ from ..macros.errors import MacroError
 from ..macros.lines import Lines, included
 from ..macros.macros import VALID_NAME, Definition, Macros
 from ..macros.templates import expanded, named
-from .items import Matching, Sources
+from .items import ItemSources, Matching
 from .job import truth_of
 from .queue import Items, arguments_of, read_queue
-from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError, template_text, there_are
+from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles, template_text, there_are
 
 MAX_INCLUDES = 20
 
@@ -33,12 +33,12 @@ _DIRECTORIES = {**dict.fromkeys(("yes", "true"), None), **dict.fromkeys(("never"
 
 
 @define
-class Reader:
+class SubmitReader:
     """Reads descriptions into macros."""
 
     macros: Macros
-    facts: Facts
-    files: Files
+    facts: SubmitFacts
+    files: SubmitFiles
     queued: Callable[[Items, int | None], None]  #: called at each queue statement, with what stood before it in macros
     append: Sequence[str]  #: lines to be read before each queue statement takes effect
     warn: Callable[[str], None]
@@ -67,7 +67,7 @@ class Reader:
             self._appended(text)
         self.statements += 1
         is_input = self.facts.submit_file == STANDARD_INPUT
-        sources = Sources(self.files, self.warn, lines, is_input, partial(self._matching, number))
+        sources = ItemSources(self.files, self.warn, lines, is_input, partial(self._matching, number))
         self.queued(read_queue(self.macros.expand(arguments), number, sources), number)
 
     def _matching(self, number: int | None) -> Matching:

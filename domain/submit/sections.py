@@ -16,7 +16,7 @@ from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.old_form import expression_text, literal, literal_string, read_expression, string_text
 from ..macros.functions import whole_number
 from . import containers
-from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, Command, Kind
+from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, CommandType, SubmitCommand
 from .job import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
 from .submit_context import SubmitError
 
@@ -315,14 +315,14 @@ def _deferral(job: Job) -> None:
         job.made["ScheddInterval"] = expression_text(job.facts.setting("SCHEDD_INTERVAL"))
 
 
-def simple(command: Command) -> Section:
+def simple(command: SubmitCommand) -> Section:
     return Section(_simple_action(command), command.commands, (command.attribute,), _READS.get(command.kind, ()))
 
 
-_READS: dict[Kind, tuple[str, ...]] = {Kind.PATH: ("Iwd",)}
+_READS: dict[CommandType, tuple[str, ...]] = {CommandType.PATH: ("Iwd",)}
 
 
-def _simple_action(command: Command) -> Action:
+def _simple_action(command: SubmitCommand) -> Action:
     names, attribute, kind = command.commands, command.attribute, command.kind
 
     def action(job: Job) -> None:
@@ -334,25 +334,25 @@ def _simple_action(command: Command) -> Action:
     return action
 
 
-def _text(job: Job, name: str, value: str, kind: Kind) -> str:
-    if kind is Kind.EXPRESSION:
+def _text(job: Job, name: str, value: str, kind: CommandType) -> str:
+    if kind is CommandType.EXPRESSION:
         return job.expression(name)
-    if kind is Kind.BOOLEAN:
+    if kind is CommandType.BOOLEAN:
         return "true" if job.boolean(name) else "false"
-    if kind in (Kind.INTEGER, Kind.COUNT):
-        return str(job.integer(name, 0 if kind is Kind.COUNT else None))
-    if kind is Kind.LEADING:
+    if kind in (CommandType.INTEGER, CommandType.COUNT):
+        return str(job.integer(name, 0 if kind is CommandType.COUNT else None))
+    if kind is CommandType.LEADING:
         return str(leading_integer(value))
-    if kind is Kind.SIGNAL:
+    if kind is CommandType.SIGNAL:
         signal = signal_name(value)
         if signal is None:
             raise job.wrong(name, "this must be a signal, as SIGTERM or 15")
         return string_text(signal)
-    if kind is Kind.UNQUOTED:
+    if kind is CommandType.UNQUOTED:
         return string_text(stripped(value))
-    if kind is Kind.LIST:
+    if kind is CommandType.LIST:
         return string_text(",".join(one for one in re.split(r"[,\s]+", value) if one))
-    if kind is Kind.PATH:
+    if kind is CommandType.PATH:
         return string_text(full_path(value, literal_string(job.attribute("Iwd")) or "/"))
     return string_text(value)
 

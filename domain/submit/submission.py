@@ -18,8 +18,8 @@ from ..suggestions import close_names
 from .build import NAME as JOB_SET
 from .build import Batch, Builder, known_commands
 from .queue import Items, arguments_of
-from .reader import Reader
-from .submit_context import STANDARD_INPUT, Facts, Files, SubmitError
+from .reader import SubmitReader
+from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
 from .unsupported import EXPRESSIONS, is_read, message
 
 
@@ -42,8 +42,8 @@ class Submission:
 
 def parse_submit(
     text: str,
-    facts: Facts,
-    files: Files,
+    facts: SubmitFacts,
+    files: SubmitFiles,
     *,
     macros: Mapping[str, str] | None = None,
     append: Sequence[str] = (),
@@ -59,13 +59,13 @@ def parse_submit(
     :raises SubmitError: where the description cannot be submitted; it names the line
     """
     with _refusing():
-        return _Cluster(facts, files, macros or {}, append, toggle_unused).read(text, queue)
+        return _SubmittedCluster(facts, files, macros or {}, append, toggle_unused).read(text, queue)
 
 
 def from_mapping(
     description: Mapping[str, object],
-    facts: Facts,
-    files: Files,
+    facts: SubmitFacts,
+    files: SubmitFiles,
     *,
     count: int = 1,
     items: Sequence[Mapping[str, object]] | None = None,
@@ -79,7 +79,7 @@ def from_mapping(
     if count < 1:
         raise SubmitError(f"count = {count}: there must be at least one job")
     with _refusing():
-        cluster = _Cluster(facts, files, {}, ())
+        cluster = _SubmittedCluster(facts, files, {}, ())
         for name, value in description.items():
             cluster.define(name, _as_text(name, value))
         cluster.queue(_items_of(items, count), None)
@@ -115,13 +115,13 @@ def _as_text(name: str, value: object) -> str:
     return text.strip()
 
 
-class _Cluster:
+class _SubmittedCluster:
     """The queue statements read so far, and the jobs that they made."""
 
     def __init__(
         self,
-        facts: Facts,
-        files: Files,
+        facts: SubmitFacts,
+        files: SubmitFiles,
         macros: Mapping[str, str],
         append: Sequence[str],
         toggle_unused: bool = False,
@@ -147,7 +147,7 @@ class _Cluster:
         self.warned[message] = None
 
     def read(self, text: str, queue: str | None) -> Submission:
-        reader = Reader(self.macros, self.facts, self.files, self.queue, self.append, self.warn)
+        reader = SubmitReader(self.macros, self.facts, self.files, self.queue, self.append, self.warn)
         reader.read(Lines(text))
         if reader.statements and queue is not None:
             raise SubmitError("-queue argument conflicts with queue statement in submit file; use one of them")
@@ -244,7 +244,7 @@ def _merged(batches: list[Batch]) -> Batch:
     return Batch(ad, columns, sum(batch.count for batch in batches))
 
 
-def _automatic(facts: Facts) -> dict[str, str]:
+def _automatic(facts: SubmitFacts) -> dict[str, str]:
     """Return the variables that every description has (the manual's page "Submitting a Job")."""
     day = datetime.fromtimestamp(facts.now, UTC)
     cluster = str(facts.cluster)

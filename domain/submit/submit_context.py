@@ -16,7 +16,7 @@ STANDARD_INPUT: Final = "-"
 
 
 @define(kw_only=True)
-class Facts:
+class SubmitFacts:
     """The facts that condor_submit asks of the machine, its user and its configuration."""
 
     now: int  #: the time of submission, seconds since the epoch
@@ -40,9 +40,9 @@ class Facts:
         return SUBMISSION[name] if value is None or (not value and name in NOT_EMPTY) else value
 
 
-class Files(IncludedFiles, Protocol):
+class SubmitFiles(IncludedFiles, Protocol):
     """The view of the disk, and of what programs print, that a submission needs. Relative paths are relative to
-    ``Facts.iwd``. What must not be done for this description is refused by a MacroError."""
+    ``SubmitFacts.iwd``. What must not be done for this description is refused by a MacroError."""
 
     def standard_input(self) -> str:
         """Return what stands on standard input; raise OSError where there is none."""
@@ -57,7 +57,7 @@ class Files(IncludedFiles, Protocol):
         """Return the bytes of a file, or of all files below a directory; None where there is no such file."""
 
 
-class NoFiles:
+class NoSubmitFiles:
     """A disk of which nothing is known: every file is there, and empty. ``why``: why none can be read."""
 
     def __init__(self, why: str) -> None:
@@ -106,7 +106,7 @@ _STRICT = {
 """Whether an empty match is warned of, whether it is refused, whether a duplicate is warned of."""
 
 
-def template_text(facts: Facts, category: str, name: str) -> str | None:
+def template_text(facts: SubmitFacts, category: str, name: str) -> str | None:
     """Return the lines of a template; None where there is none of that name."""
     if category.lower() == "strict" and name.lower() in _STRICT:
         empty, refused, duplicate = ("true" if each else "false" for each in _STRICT[name.lower()])
@@ -119,11 +119,11 @@ def template_text(facts: Facts, category: str, name: str) -> str | None:
     return None
 
 
-def there_are(facts: Facts) -> str:
+def there_are(facts: SubmitFacts) -> str:
     """Return which templates there are, in words."""
     own = ", ".join(_templates(facts))
     return f"there are strict : {', '.join(_STRICT)}" + (f", and template : {own}" if own else f"; {NAMES} has none")
 
 
-def _templates(facts: Facts) -> list[str]:
+def _templates(facts: SubmitFacts) -> list[str]:
     return facts.setting(NAMES).upper().replace(",", " ").split()

@@ -30,7 +30,7 @@ from ...domain.imported.table_operations import (
     NEW_AD,
     SET_ATTRIBUTE,
 )
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ..narration.wording import EVER, instant
 
 
@@ -168,7 +168,7 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
 # -- of a log ------------------------------------------------------------------------------------------------------
 
 
-def _gaps(log: Log, source: int) -> list[int]:
+def _gaps(log: EventStore, source: int) -> list[int]:
     return [event.line for _, event in log.read_stream(f"source/{source}") if isinstance(event, e.SourceGap)]
 
 
@@ -202,7 +202,7 @@ class _SourceTable:
         return (self.change, COMPACTED) if self.change else (found, FOUND)
 
 
-def _tables_by_source(log: Log, kind: str, at: int, number: int | None) -> dict[int, _SourceTable]:
+def _tables_by_source(log: EventStore, kind: str, at: int, number: int | None) -> dict[int, _SourceTable]:
     """Return the table of each source at the instant, or after its transaction `number`."""
     found: dict[int, _SourceTable] = {}
     gaps: dict[int, list[int]] = {}
@@ -223,7 +223,7 @@ def _tables_by_source(log: Log, kind: str, at: int, number: int | None) -> dict[
     return {source: told for source, told in found.items() if told.table.taken}
 
 
-def _daemon(log: Log, source: int) -> tuple[str, int]:
+def _daemon(log: EventStore, source: int) -> tuple[str, int]:
     """Return a source's host and folder (two daemons may begin tables in one second), and when it was found."""
     for _, event in log.read_stream(f"source/{source}"):
         if isinstance(event, e.SourceFound):
@@ -231,7 +231,7 @@ def _daemon(log: Log, source: int) -> tuple[str, int]:
     return "", 0
 
 
-def tables(log: Log, kind: str, at: int | None = None, number: int | None = None) -> list[DaemonTable]:
+def tables(log: EventStore, kind: str, at: int | None = None, number: int | None = None) -> list[DaemonTable]:
     """Return the tables of a kind ("queue", "accountant") at an instant (microseconds; the last if None), or after the
     transaction `number` of their files: one for each daemon.
 
@@ -271,7 +271,7 @@ class QueueSnapshot(NamedTuple):
     at: int
 
 
-def queue(log: Log, at: int | None = None, number: int | None = None) -> QueueSnapshot:
+def queue(log: EventStore, at: int | None = None, number: int | None = None) -> QueueSnapshot:
     """Return the queue at an instant, or the last known; without the schedd's table, as condor_q last printed it.
 
     :raises NotKnown: the log does not cover the instant
@@ -282,7 +282,7 @@ def queue(log: Log, at: int | None = None, number: int | None = None) -> QueueSn
     return _sampled(log, EVER if at is None else at)
 
 
-def _sampled(log: Log, at: int) -> QueueSnapshot:
+def _sampled(log: EventStore, at: int) -> QueueSnapshot:
     ads, taken = sample(log, "job_ads", at)
     return QueueSnapshot(
         sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), taken
@@ -296,7 +296,7 @@ class AdSample(NamedTuple):
     at: int
 
 
-def sample(log: Log, kind: str, at: int | None = None) -> AdSample:
+def sample(log: EventStore, kind: str, at: int | None = None) -> AdSample:
     """Return the last sample of a kind ("job_ads", "submitter_ads") taken by an instant. A sample is a file.
 
     :raises NotKnown: there is none

@@ -10,20 +10,20 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ..narration.wording import EVER
 from .sources import Sources
 
 IMPORTED = "Imported"  #: the setting of the first event of an imported log
 
 
-def is_imported(log: Log) -> bool:
+def is_imported(log: EventStore) -> bool:
     """Tell whether a log was imported, by its first event."""
     _, first = next(log.read(0, 1), (0, None))
     return isinstance(first, e.PoolFounded) and IMPORTED in first.settings
 
 
-def time_span(log: Log) -> tuple[int, int]:
+def time_span(log: EventStore) -> tuple[int, int]:
     """Return the first and the last instant of a log's events or records, in microseconds; zeros if there are none.
     Reads the whole log, since an import is in the order of reading."""
     first, last = EVER, 0
@@ -46,7 +46,9 @@ def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int,
             yield position, event
 
 
-def records_between(log: Log, places: PlaceNames, kind: str, since: int, until: int) -> Iterator[tuple[int, e.Event]]:
+def records_between(
+    log: EventStore, places: PlaceNames, kind: str, since: int, until: int
+) -> Iterator[tuple[int, e.Event]]:
     """Yield what the sources of a kind tell of between two instants, in the order of reading.
 
     An import appends a file in pieces, each with a ``SourceRead`` behind it. Those that begin after the last instant,
@@ -67,13 +69,13 @@ def records_between(log: Log, places: PlaceNames, kind: str, since: int, until: 
                         yield position, event
 
 
-def _ends_of_pieces(log: Log, number: int) -> list[int]:
+def _ends_of_pieces(log: EventStore, number: int) -> list[int]:
     """Return the positions of all that an import says of a source's being found and read: records stand between."""
     told = log.read_stream(f"source/{number}")
     return [position for position, event in told if isinstance(event, e.SourceFound | e.SourceRead)]
 
 
-def _first_record(log: Log, number: int, after: int, last: int) -> tuple[int, int]:
+def _first_record(log: EventStore, number: int, after: int, last: int) -> tuple[int, int]:
     """Return the position and instant of a source's first record in a piece; zeros if there is none. Other sources may
     stand before it in the same append."""
     found = ((position, event.at) for position, event in log.read(after, last - after) if _is_of(event, number))
@@ -89,7 +91,7 @@ def _is_of(event: e.Event, number: int) -> bool:
 class PlaceNames:
     """Names the places of records for people: "EventLog:120". Reads the sources from the log when asked."""
 
-    log: Log
+    log: EventStore
     sources: Sources = field(factory=Sources)
     _read: set[int] = field(factory=set)
     _names: dict[int, str] = field(factory=dict)

@@ -3,14 +3,14 @@
 * An event about many jobs is as many members, each with a position of its own: the event's, and the member's number in
   it, from 0. They are made one by one: the first line of a cluster of a million jobs is there at once.
 * A slot's transition has the manual's number and letter, a job's the name of its row; source and target are states.
-* ``Wanted`` names what is to be listed, as people say it: a slot, a cluster, one job of it, or any stream.
+* ``StreamFilter`` names what is to be listed, as people say it: a slot, a cluster, one job of it, or any stream.
 """
 
 from .members import Member, as_dict, entries, line, listed, member_of, members
-from .wanted import Wanted, is_clock, since, wanted
+from .wanted import StreamFilter, is_clock, since, wanted
 from .words import KINDS, LETTERS, client_end, ending, transition
 
 __all__ = [
-    "KINDS", "LETTERS", "Member", "Wanted", "as_dict", "client_end", "ending", "entries", "is_clock", "line", "listed",
-    "member_of", "members", "since", "transition", "wanted",
+    "KINDS", "LETTERS", "Member", "StreamFilter", "as_dict", "client_end", "ending", "entries", "is_clock", "line",
+    "listed", "member_of", "members", "since", "transition", "wanted",
 ]  # fmt: skip

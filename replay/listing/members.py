@@ -9,11 +9,11 @@ from itertools import chain
 from attrs import evolve, frozen
 
 from ...domain import events as e
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.state.job_procs import job_procs
 from ..narration.causes import cause_words
 from ..narration.wording import EVER, instant, iso
-from .wanted import Wanted
+from .wanted import StreamFilter
 from .words import OF_JOBS, SETS, parts
 
 
@@ -128,7 +128,7 @@ def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
     return iter(() if member is None else (member,))
 
 
-def entries(log: Log, what: Wanted | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
+def entries(log: EventStore, what: StreamFilter | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
     """The entries of a log, or of `what` alone: one read of its stream. Those from `begin` on, before `end`."""
     if what is None:
         return listed(log.read(), begin, end=end)

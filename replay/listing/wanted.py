@@ -9,7 +9,7 @@ from attrs import frozen
 
 
 @frozen
-class Wanted:
+class StreamFilter:
     """A stream of the log, and of a cluster's one process."""
 
     stream: str
@@ -27,14 +27,14 @@ _SAID = (
 )
 
 
-def wanted(text: str) -> Wanted:
+def wanted(text: str) -> StreamFilter:
     """What `text` names: a slot, a cluster, a job, or a stream under its own name. Raises ValueError."""
     for pattern, stream in _SAID:
         found = pattern.fullmatch(text)
         if found:
             first, *proc = found.groups()
             number = str(int(first)) if stream == "cluster/{}" else first
-            return Wanted(stream.format(number), int(proc[0]) if proc else None)
+            return StreamFilter(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
         f"{text!r} names nothing that a log keeps: give a job (3.1), a cluster (3), a slot (slot1@host), "
         f"machine/NAME, submitter/NAME, or one of {', '.join(_NAMED_STREAMS)}; of an imported log also source/1, "

@@ -152,7 +152,7 @@ def tell(sentence: Sentence, zone: tzinfo = UTC) -> str:
 
 
 @define
-class Context:
+class StimulusContext:
     """What other events say under the same stimulus: who asked, and what a match was found by."""
 
     requests: dict[str, e.RequestAnswered] = field(factory=dict)

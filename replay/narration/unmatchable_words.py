@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...domain.negotiator.unmatchable import Misfit, Refused, Short, Unmet
+from ...domain.negotiator.unmatchable import Misfit, RefusingSlots, Short, Unmet
 from .evidence import bare
 from .wording import counted, memory, shortened
 
@@ -48,7 +48,7 @@ def no_slot(found: Misfit) -> str:
     return f"no slot can run it: none of {counted(found.slots, 'slot')} has {what}{_nearest(found)}"
 
 
-def _refused(slot: str, found: Refused) -> str:
+def _refused(slot: str, found: RefusingSlots) -> str:
     condition = shortened(bare(found.condition), 120)
     if found.lacks:
         lacks = " and ".join(found.lacks)

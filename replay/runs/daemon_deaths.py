@@ -17,14 +17,14 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.units import SECOND
 from ..forensics.audit.tolerances import AFTERWARDS, UNSAVED
 from ..forensics.imported_log import PlaceNames
 from ..narration.sentences import Told
 from ..narration.wording import EVER
 from .run import Death
-from .slot_records import LATER, Slots, left_for
+from .slot_records import LATER, SlotRecords, left_for
 
 _LOGS: Final = {
     "schedd": "schedlog", "negotiator": "negotiatorlog", "collector": "collectorlog", "master": "masterlog",
@@ -39,9 +39,9 @@ Heard = Callable[[], Sequence[Told]]  #: what else a daemon told, read if it is 
 class Deaths:
     """The deaths that a log tells of, found as they are asked for."""
 
-    log: Log
+    log: EventStore
     places: PlaceNames
-    slots: Slots
+    slots: SlotRecords
     zone: tzinfo = UTC  #: of the times in words
     _machines: dict[str, list[tuple[int, e.DaemonReported]]] = field(factory=dict)
     _clusters: dict[str, list[Told]] = field(factory=dict)

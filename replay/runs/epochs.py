@@ -24,7 +24,7 @@ _LATER = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "RemoveReason")
 
 
 @define
-class _Cluster:
+class _EpochCluster:
     """A cluster's ad; what was said of ranges of its jobs; and what has become of those that have run."""
 
     ad: e.Ad
@@ -57,10 +57,10 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
 
     :param events: a log from its beginning, or the streams of some of its clusters
     """
-    clusters: dict[int, _Cluster] = {}
+    clusters: dict[int, _EpochCluster] = {}
     for _, event in events:
         if isinstance(event, e.ClusterSubmitted):
-            clusters[event.cluster] = _Cluster(event.ad, Variants(event.columns))
+            clusters[event.cluster] = _EpochCluster(event.ad, Variants(event.columns))
             continue
         jobs = job_procs(event)
         known = None if jobs is None else clusters.get(jobs[0])
@@ -82,7 +82,7 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
                 fold_job(known.ran[proc], known.base(proc), event)
 
 
-def _epoch(known: _Cluster, event: e.JobExited) -> e.Ad:
+def _epoch(known: _EpochCluster, event: e.JobExited) -> e.Ad:
     before = {**known.base(event.proc), **known.changes(event.proc)}
     ended = seconds(event.ended or event.at)
     own = {

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from attrs import define, evolve, field
 
 from ...domain.imported.record_sources import SCHEDD_DIED, RecordPlace
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.units import SECOND
 from ..forensics.audit.compared_facts import BELIEVED
 from ..forensics.audit.event_log_facts import JobRecord
@@ -30,7 +30,7 @@ from .causes import CAUSES, Cause, first, of_code, of_reason
 from .daemon_deaths import Deaths
 from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from .run_records import LEFT, Job, Records
-from .slot_records import Slots, left_for
+from .slot_records import SlotRecords, left_for
 
 SOON: Final = 2 * SECOND  #: what is written of one end is no further apart
 _BEGINS, _EVICTED, _DONE, _HELD, _LOST, _FOUND = 1, 4, 5, 12, 22, 23
@@ -54,7 +54,7 @@ class Hints(NamedTuple):
 
 
 @define
-class Unknown:
+class UnknownRuns:
     """What the sources know in total only: of how many jobs, and how much time on slots (microseconds). ``silent``:
     no record tells of any run, whenever it was."""
 
@@ -68,18 +68,18 @@ class ImportedRuns:
     """The runs of an imported log that have a part between two instants. ``unknown`` counts, once all were told, what
     the history knows of such jobs without saying when it was."""
 
-    log: Log
+    log: EventStore
     since: int = 0
     until: int = EVER
     zone: tzinfo = UTC
-    unknown: Unknown = field(factory=Unknown)
+    unknown: UnknownRuns = field(factory=UnknownRuns)
 
     def runs(self) -> list[JobRun]:
         """Return all of them with their causes, in order of their ends."""
         return self.explained(Records(self.since, self.until).read(self.log.read()), None)
 
     def explained(self, records: Records, at: int | None) -> list[JobRun]:
-        deaths = Deaths(self.log, PlaceNames(self.log), Slots(self.log, at), self.zone)
+        deaths = Deaths(self.log, PlaceNames(self.log), SlotRecords(self.log, at), self.zone)
         return [
             _explained(run, hints, deaths) if run.outcome in (EVICTED, ENDED) else run
             for run, hints in self._told(records)
@@ -110,7 +110,9 @@ class ImportedRuns:
     def _of_job(self, records: Records, job: Job, heard: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
         accounts = accounts_of(heard, records.gaps)
         for life in _lives(accounts, records.users.get(job[0], "")):
-            reader = _Life(job, life, records, _believed(said for told in life.accounts for said in told.said))
+            reader = _ImportedJobRuns(
+                job, life, records, _believed(said for told in life.accounts for said in told.said)
+            )
             runs = reader.runs()
             yield from runs
             wall = reader.said.get("wall")
@@ -143,7 +145,7 @@ def _short(user: str) -> str:
     return user.partition("@")[0].rpartition(".")[2]
 
 
-def job_runs(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzinfo = UTC) -> list[JobRun]:
+def job_runs(log: EventStore, cluster: int, proc: int | None, at: int | None, zone: tzinfo = UTC) -> list[JobRun]:
     """Return the runs of a job, or of all jobs of a cluster, as they were at an instant (None: now), without reading
     what the log has of others."""
     records = Records(only=(cluster, proc), at=EVER if at is None else at).read_job(log)
@@ -151,7 +153,7 @@ def job_runs(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzi
 
 
 @define
-class _Life:
+class _ImportedJobRuns:
     """A job's runs, as all that is told of it has them."""
 
     job: Job
@@ -232,7 +234,7 @@ class _Life:
         return ended, COMPLETED
 
 
-class Ending(NamedTuple):
+class ImportedRunEnd(NamedTuple):
     """What a job event log has of the end of a run: the entries; when its shadow last found it again, and last lost the
     connection to it (0: never); the places of all that tell of the end."""
 
@@ -242,7 +244,7 @@ class Ending(NamedTuple):
     places: tuple[str, ...]
 
     @staticmethod
-    def of(entries: Sequence[Entry]) -> Ending:
+    def of(entries: Sequence[Entry]) -> ImportedRunEnd:
         """What the entries after a run's beginning tell. A schedd that is started anew has lost no connection then."""
         attended = lost = 0
         for number, place, facts in entries:
@@ -252,7 +254,7 @@ class Ending(NamedTuple):
                 lost = place.at
         found = _end_of(entries)
         places = (f"{one[1].source}:{one[1].line}" for one in entries if one in found or one[0] in _ENDS)
-        return Ending(found, attended, lost, tuple(places))
+        return ImportedRunEnd(found, attended, lost, tuple(places))
 
 
 class _Known(NamedTuple):
@@ -269,7 +271,7 @@ class _Known(NamedTuple):
     ends: tuple[str, ...]
 
     @staticmethod
-    def of(alike: Sequence[RecordedRun], endings: dict[int, Ending]) -> _Known:
+    def of(alike: Sequence[RecordedRun], endings: dict[int, ImportedRunEnd]) -> _Known:
         facts = _believed(said for run in alike for said in run.said)
         own = [endings[id(run)] for run in alike if id(run) in endings]
         entries = next((ending.entries for ending in own if ending.entries), ())
@@ -284,7 +286,7 @@ class _Known(NamedTuple):
         places += [f"{said.source}:{said.line}" for run in alike for said in run.said if said.fact == "stopped"]
         return _Known(facts, _began(alike, facts), ended, entries, attended, bool(own), tuple(dict.fromkeys(places)))
 
-    def ended_by(self, orphans: Iterable[Ending]) -> _Known:
+    def ended_by(self, orphans: Iterable[ImportedRunEnd]) -> _Known:
         """Return the run with the end that a log has without its beginning: its program was never started."""
         until = EVER if self.ended is None else self.ended + SOON
         for one in orphans:
@@ -348,11 +350,11 @@ def _began(alike: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | N
     return min((run.span[0] for run in alike if run.span is not None), default=None)
 
 
-def _endings(told: Iterable[JobAccount]) -> tuple[dict[int, Ending], list[Ending]]:
+def _endings(told: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd], list[ImportedRunEnd]]:
     """Return what job event logs have of the end of each run, by the run's identity; and the ends of runs of
     which they do not have the beginning."""
-    found: dict[int, Ending] = {}
-    orphans: list[Ending] = []
+    found: dict[int, ImportedRunEnd] = {}
+    orphans: list[ImportedRunEnd] = []
     for telling in told:
         begun = iter([run for run in telling.runs if run.began is not None])
         run: RecordedRun | None = None
@@ -361,9 +363,9 @@ def _endings(told: Iterable[JobAccount]) -> tuple[dict[int, Ending], list[Ending
             over = next((place.at for number, place, _ in near if number in (_EVICTED, _DONE)), EVER)
             if entry is None or entry[0] == _BEGINS or (entry[0] in (_EVICTED, _DONE) and entry[1].at > over + SOON):
                 if run is not None:
-                    found[id(run)] = Ending.of(near)
+                    found[id(run)] = ImportedRunEnd.of(near)
                 elif any(number in (_EVICTED, _DONE) for number, _, _ in near):
-                    orphans.append(Ending.of(near))
+                    orphans.append(ImportedRunEnd.of(near))
                 run = next(begun, None) if entry is not None and entry[0] == _BEGINS else None
                 near = []
             if entry is not None and entry[0] != _BEGINS:

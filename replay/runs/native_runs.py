@@ -44,7 +44,7 @@ class _Active:
 
 
 @define
-class _Reader:
+class _NativeRunReader:
     users: dict[int, tuple[str, str]] = field(factory=dict)  #: a cluster's user and accounting group
     active: dict[str, _Active] = field(factory=dict)  #: by the keys of their activations
     last_of: dict[tuple[int, int], str] = field(factory=dict)  #: the last activation of each job
@@ -139,7 +139,7 @@ class _Reader:
 
 def own_runs(events: Iterable[tuple[int, e.Event]]) -> Iterator[JobRun]:
     """The runs of a pool's own log, in the order of their ends; last those that have not ended when the log does."""
-    reader = _Reader()
+    reader = _NativeRunReader()
     for position, event in events:
         run = reader.read(position, event)
         if run is not None:

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.names import JobId
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.state.job_ad import quoted
 from ..forensics.imported_log import is_imported
 from ..narration.wording import EVER
-from .imported_runs import ImportedRuns, Unknown
+from .imported_runs import ImportedRuns, UnknownRuns
 from .native_runs import own_runs
 from .run import COMPLETED, EVICTED, RUNNING, JobRun
 
@@ -33,13 +33,13 @@ class Runs(NamedTuple):
     """The runs of a log between two instants (microseconds), and what it knows of others in total only."""
 
     runs: list[JobRun]
-    unknown: Unknown
+    unknown: UnknownRuns
 
 
-def runs_of(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Runs:
+def runs_of(log: EventStore, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Runs:
     """Return the runs that have a part between two instants, in order of their ends; with `evicted` only those that
     were evicted then. Times in words are those of `zone`."""
-    unknown = Unknown()
+    unknown = UnknownRuns()
     if is_imported(log):
         imported = ImportedRuns(log, since, until, zone)
         runs, unknown = imported.runs(), imported.unknown
@@ -50,7 +50,7 @@ def runs_of(log: Log, since: int = 0, until: int = EVER, *, evicted: bool = Fals
     return Runs(runs, unknown)
 
 
-def pool_events(log: Log) -> Iterator[tuple[int, e.Event]]:
+def pool_events(log: EventStore) -> Iterator[tuple[int, e.Event]]:
     """Yield a log's events with their positions; of an import the runs and the slots in a pool's own kinds of events,
     numbered in order of time. A run's events have the places of the records of its beginning and end."""
     if not is_imported(log):

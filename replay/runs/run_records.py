@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ...domain import events as e
 from ...domain.imported.packed_ads import index, plain, select
 from ...domain.imported.record_sources import NOT_STARTED, NOT_SWITCHED, RecordPlace, place_of
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ..forensics.audit.event_log_facts import JobRecord
 from ..forensics.audit.tolerances import LINGERING
 from ..forensics.imported_log import PlaceNames, records_between
@@ -74,7 +74,7 @@ class Records:
                 take(self, position, event)
         return self
 
-    def read_job(self, log: Log) -> Records:
+    def read_job(self, log: EventStore) -> Records:
         """Read what a log has of the cluster or job that is asked for; StartLogs only of the time when it was there."""
         assert self.only is not None
         places = PlaceNames(log)

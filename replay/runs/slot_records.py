@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.state_machines import state
 from ...domain.units import SECOND
 from ..narration.sentences import Told
@@ -53,10 +53,10 @@ class Begun(NamedTuple):
 
 
 @define
-class Slots:
+class SlotRecords:
     """Slots' records, in order of time, read as they are asked for."""
 
-    log: Log
+    log: EventStore
     until: int | None = None
     _streams: dict[str, list[Told]] = field(factory=dict)
     _times: dict[str, list[int]] = field(factory=dict)

@@ -87,7 +87,7 @@ class StatementContext:
 
 
 @define
-class _Words:
+class _LineWords:
     """The words of a line, taken from the left."""
 
     words: list[str]
@@ -114,7 +114,7 @@ class _Words:
 
 def instant(words: list[str], calendar: ScenarioCalendar) -> int:
     """Return the instant that all of the words name. Raise ValueError if they name none."""
-    rest = _Words(words, calendar)
+    rest = _LineWords(words, calendar)
     found = rest.instant()
     if rest.words:
         raise ValueError(f"{rest.words[0]!r} is no part of a time")
@@ -135,7 +135,7 @@ class _StatementTimes:
 
 def _when(words: list[str], known: StatementContext) -> tuple[_StatementTimes, list[str]]:
     """Return the times of a line, and its words behind them."""
-    rest = _Words(words, known.calendar)
+    rest = _LineWords(words, known.calendar)
     at = rest.instant()
     lasts = every = until = 0
     if rest.after("to"):

@@ -6,23 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...domain.units import SECOND
-from ..listing import Wanted
+from ..listing import StreamFilter
 from ..narration.wording import iso
 from ..runs.causes import CAUSES, Cause
-from ..runs.imported_runs import Unknown
+from ..runs.imported_runs import UnknownRuns
 from ..runs.run import JobRun
 
 _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
 """Streams by which evictions can be asked for -> what of a run they name."""
 
 
-def checked(what: Wanted | None) -> None:
+def checked(what: StreamFilter | None) -> None:
     """Raise ValueError for what has no evictions."""
     if what is not None and what.stream.partition("/")[0] not in _STREAMS:
         raise ValueError(f"{what.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
 
 
-def of(runs: Iterable[JobRun], what: Wanted | None) -> list[JobRun]:
+def of(runs: Iterable[JobRun], what: StreamFilter | None) -> list[JobRun]:
     """Those of a job, a cluster, a slot, a machine or a user."""
     if what is None:
         return list(runs)
@@ -59,7 +59,7 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
     }  # fmt: skip
 
 
-def unknown_as_dict(unknown: Unknown) -> dict[str, object]:
+def unknown_as_dict(unknown: UnknownRuns) -> dict[str, object]:
     """What is known in total only, for programs: time in seconds; whether no record tells of any run."""
     return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND, "silent": unknown.silent}
 

@@ -13,7 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from ...domain import events as e
 from ...domain.names import JobId, SlotName
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.units import SECOND
 from ..narration.wording import EVER, iso
 from ..runs.causes import CAUSES
@@ -71,7 +71,7 @@ class _Slot:
 
 
 @define
-class _Reader:
+class _PreemptionReader:
     """Follows who was to get each slot, and who did."""
 
     found: list[Preemption] = field(factory=list)
@@ -209,18 +209,18 @@ WHOM: Final = {
 """For whom a run was evicted that made room for no job, by the cause."""
 
 
-def preemptions(log: Log, since: int = 0, until: int = EVER) -> list[Preemption]:
+def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Preemption]:
     """Return the evictions between two instants, in the order of their ends."""
     events = list(pool_events(log))
     evicted = {run.position: run for run in own_runs(events) if run.by_pool}
-    reader = _Reader()
+    reader = _PreemptionReader()
     reader.asked = {event.stimulus: event.user for _, event in events if isinstance(event, e.RequestAnswered)}
     for position, event in events:
         reader.read(position, event, evicted)
     return [one for one in reader.finish() if since <= one.run.ended < until]
 
 
-class Totals(NamedTuple):
+class EvictionTotals(NamedTuple):
     """Evictions: how many, core-microseconds that were lost, and the part of it for what nobody used then."""
 
     evictions: int
@@ -229,9 +229,9 @@ class Totals(NamedTuple):
     in_vain: int
 
 
-def totals(found: Sequence[Preemption]) -> Totals:
+def totals(found: Sequence[Preemption]) -> EvictionTotals:
     vain = [one for one in found if one.in_vain]
-    return Totals(len(found), sum(one.lost for one in found), len(vain), sum(one.lost for one in vain))
+    return EvictionTotals(len(found), sum(one.lost for one in found), len(vain), sum(one.lost for one in vain))
 
 
 def as_dict(one: Preemption) -> dict[str, object]:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ..narration.wording import counted, interval
-from ..runs.imported_runs import Unknown
+from ..runs.imported_runs import UnknownRuns
 from ..runs.run import ENDED, RUNNING, JobRun
 
 
-def of_unknown(unknown: Unknown) -> Iterator[str]:
+def of_unknown(unknown: UnknownRuns) -> Iterator[str]:
     """What is said of runs of which only a total is known, if there are any; or that no run is known at all."""
     if unknown.silent:
         yield (

@@ -9,6 +9,6 @@ no sense.
 
 from .judged_pool import Violation
 from .rules import RULES
-from .validator import Verdict, examine, validate
+from .validator import ValidationResult, examine, validate
 
-__all__ = ["RULES", "Verdict", "Violation", "examine", "validate"]
+__all__ = ["RULES", "ValidationResult", "Violation", "examine", "validate"]

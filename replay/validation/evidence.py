@@ -15,7 +15,7 @@ from ...domain import events as e
 from ...domain.classad import Context, Expression, unparse
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
-from ...domain.schedd.job_policy import Answer, constant
+from ...domain.schedd.job_policy import PolicyValue, constant
 from ...domain.startd.evaluation import is_cut
 from ...domain.state.caches import ad_of, expression
 from ...domain.state.cluster import Cluster
@@ -24,7 +24,7 @@ from ..narration.causes import cause_words
 from .job_policy import periodic, wrong_evidence
 from .judged_pool import JudgedPool, policy, rule
 from .recorded_truth import truth, truth_of, unparsed, value_of
-from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, Decided, Truth
+from .rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, DecidingExpressions, Truth
 
 _BEYOND = frozenset(
     {"eval", "unparse", "evalineachcontext", "countmatches", "usermap", "userhome", "abstime", "currenttime", "daytime",
@@ -59,7 +59,11 @@ def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
 
 
 def _fits(
-    pool: JudgedPool, slot: Slot, event: e.SlotTransitioned, wanted: Decided | None, note: e.EvaluationRecorded
+    pool: JudgedPool,
+    slot: Slot,
+    event: e.SlotTransitioned,
+    wanted: DecidingExpressions | None,
+    note: e.EvaluationRecorded,
 ) -> None:
     name = note.name.lower().removesuffix(VARIANT)
     if wanted is None or name not in wanted.names:
@@ -106,7 +110,7 @@ def _by_constants(
         return
     for name, truths in wanted.items():
         text = cluster.wish(proc, name)
-        found = constant(text) if text else Answer(WITHOUT[name], "")
+        found = constant(text) if text else PolicyValue(WITHOUT[name], "")
         if found is None or found.truth in truths:
             return
     known = ", ".join(f"{name} = {cluster.wish(proc, name) or 'not there'}" for name in wanted)

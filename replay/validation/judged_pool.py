@@ -20,7 +20,7 @@ from ...domain.state.state import Activation, Slot, State
 from ...domain.state_machines import (
     HTCONDOR_25,
     MANUAL,
-    Machine,
+    StateMachine,
     claim_machine,
     job_machine,
     match_machine,
@@ -70,10 +70,10 @@ class JudgedPool:
         self.founded = False
         self.dialect = MANUAL
         self.vacate = 0  #: the pool's own MachineMaxVacateTime, in microseconds
-        self.slot_table: Machine = slot_machine(MANUAL.name)
-        self.job_table: Machine = job_machine(MANUAL.name)
-        self.claim_table: Machine = claim_machine()
-        self.match_table: Machine = match_machine()
+        self.slot_table: StateMachine = slot_machine(MANUAL.name)
+        self.job_table: StateMachine = job_machine(MANUAL.name)
+        self.claim_table: StateMachine = claim_machine()
+        self.match_table: StateMachine = match_machine()
         self.moves: dict[str, int] = {}
         self.job_moves: dict[str, int] = {}
         # Beside the state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...domain import events as e
 from ...domain.startd.settings import SETTINGS
-from ...domain.state.state import Drain, Machine
+from ...domain.state.state import Machine, MachineDrain
 from ...domain.state_machines import drain_machine
 from ...domain.state_machines.drain import COMPLETIONS, OPEN
 from . import defrag
@@ -92,7 +92,7 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
     pool.drained[machine.name] = None
 
 
-def _drain(pool: JudgedPool, machine: Machine, number: int) -> Drain | None:
+def _drain(pool: JudgedPool, machine: Machine, number: int) -> MachineDrain | None:
     """Return the machine's drain, if it is the one of this number; else fold nothing."""
     drain = machine.drain
     if drain is None or drain.number != number:

@@ -13,22 +13,22 @@ from typing import Any
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.job import UNSUBMITTED
 from ..audit_result import Audit, AuditFinding, count_transitions
 from ..narration.causes import CAUSES
 from .judged_pool import Told
-from .validator import Verdict, validate
+from .validator import ValidationResult, validate
 
 LOST = "lost"  #: the rule of a finding that breaks none: a job's process vanished without a record
 
 
-def audit_native_log(log: Log, name: str = "") -> Audit:
+def audit_native_log(log: EventStore, name: str = "") -> Audit:
     """Audit a native log. The stores check its seal. `name` stands for the file in findings."""
     audit = Audit()
     census = _NativeCensus()
-    verdict = Verdict()
+    verdict = ValidationResult()
     for violation in validate(census.watch(log.read()), verdict):
         position, at = violation.position, census.when(violation.position)
         found = AuditFinding(violation.thing, violation.rule, violation.words, at, name, position, violation.story)

@@ -19,7 +19,7 @@ ASKED: Final = frozenset(
 """The causes that are a request: its answer is in the log under the same stimulus."""
 
 
-class Needs(NamedTuple):
+class SlotNeeds(NamedTuple):
     """The needs of a slot in a state and activity at the end of a stimulus."""
 
     claim: bool
@@ -27,7 +27,7 @@ class Needs(NamedTuple):
     match: bool | None  #: None: either
 
 
-def _needs(pair: str) -> Needs:
+def _needs(pair: str) -> SlotNeeds:
     state, _, activity = pair.partition("/")
     claim = state in ("Claimed", "Preempting")
     job: bool | None = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
@@ -39,28 +39,28 @@ def _needs(pair: str) -> Needs:
         or state == "Backfill"
         or pair in ("Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Drained/Retiring")
     )
-    return Needs(claim, job, True if state == "Matched" else None if may_match else False)
+    return SlotNeeds(claim, job, True if state == "Matched" else None if may_match else False)
 
 
-NEEDS: Final[dict[str, Needs]] = {pair: _needs(pair) for pair in HTCONDOR_25.state_activities}
+NEEDS: Final[dict[str, SlotNeeds]] = {pair: _needs(pair) for pair in HTCONDOR_25.state_activities}
 
 
-class Outcome(NamedTuple):
+class AllowedRows(NamedTuple):
     rows: tuple[str, ...]
     told: bool | None  #: the processes had been told to end; None: either
 
 
-OUTCOMES: Final[dict[tuple[str, str], Outcome]] = {
+OUTCOMES: Final[dict[tuple[str, str], AllowedRows]] = {
     # (outcome, cause): the rows that may follow while the job runs, whether it was told to end
-    ("exited", "exited"): Outcome(("complete", "requeue", "hold", "remove", "evict"), False),
-    ("evicted", "evicted"): Outcome(("evict",), True),
-    ("evicted", "limit_exceeded"): Outcome(("hold", "evict"), None),
-    ("evicted", "held_by_machine"): Outcome(("hold", "evict"), True),
-    ("failed", "execution_failed"): Outcome(("hold", "evict"), None),
-    ("failed", "transfer_failed"): Outcome(("hold", "evict"), None),
-    ("evicted", "transfer_failed"): Outcome(("hold", "evict"), None),
-    ("evicted", "deferral_missed"): Outcome(("hold",), False),
-    ("lost", "lost"): Outcome(("evict",), None),
+    ("exited", "exited"): AllowedRows(("complete", "requeue", "hold", "remove", "evict"), False),
+    ("evicted", "evicted"): AllowedRows(("evict",), True),
+    ("evicted", "limit_exceeded"): AllowedRows(("hold", "evict"), None),
+    ("evicted", "held_by_machine"): AllowedRows(("hold", "evict"), True),
+    ("failed", "execution_failed"): AllowedRows(("hold", "evict"), None),
+    ("failed", "transfer_failed"): AllowedRows(("hold", "evict"), None),
+    ("evicted", "transfer_failed"): AllowedRows(("hold", "evict"), None),
+    ("evicted", "deferral_missed"): AllowedRows(("hold",), False),
+    ("lost", "lost"): AllowedRows(("evict",), None),
 }
 
 
@@ -75,7 +75,7 @@ SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: how a startd may end, th
 Truth: TypeAlias = bool | None  #: None: neither true nor false, as of undefined
 
 
-class Decided(NamedTuple):
+class DecidingExpressions(NamedTuple):
     """The expressions that may decide a transition, by their names in small letters, and the truths that do."""
 
     names: tuple[str, ...]
@@ -83,21 +83,21 @@ class Decided(NamedTuple):
     always: bool = True  #: evidence is required where the expression reads what every slot has
 
 
-DECIDED: Final[dict[str, Decided]] = {
+DECIDED: Final[dict[str, DecidingExpressions]] = {
     # cause: which expression, its truth
-    "not_owner": Decided(("is_owner",), (False, None)),
-    "is_owner": Decided(("is_owner",), (True,)),
-    "start_false": Decided(("start",), (False,)),
-    "better_match_refused": Decided(("start",), (False,), always=False),
-    "start_backfill": Decided(("start_backfill",), (True,)),
-    "evict_backfill": Decided(("evict_backfill",), (True,)),
-    "run_benchmarks": Decided(("runbenchmarks",), (True,)),
-    "suspend": Decided(("suspend",), (True,)),
-    "continue": Decided(("continue",), (True,)),
-    "preempt": Decided(("preempt",), (True,)),
-    "kill": Decided(("kill",), (True,)),
-    "retirement_over": Decided(("maxjobretirementtime", "want_vacate"), (True, False, None), always=False),
-    "worklife": Decided(("claim_worklife",), (True, False), always=False),
+    "not_owner": DecidingExpressions(("is_owner",), (False, None)),
+    "is_owner": DecidingExpressions(("is_owner",), (True,)),
+    "start_false": DecidingExpressions(("start",), (False,)),
+    "better_match_refused": DecidingExpressions(("start",), (False,), always=False),
+    "start_backfill": DecidingExpressions(("start_backfill",), (True,)),
+    "evict_backfill": DecidingExpressions(("evict_backfill",), (True,)),
+    "run_benchmarks": DecidingExpressions(("runbenchmarks",), (True,)),
+    "suspend": DecidingExpressions(("suspend",), (True,)),
+    "continue": DecidingExpressions(("continue",), (True,)),
+    "preempt": DecidingExpressions(("preempt",), (True,)),
+    "kill": DecidingExpressions(("kill",), (True,)),
+    "retirement_over": DecidingExpressions(("maxjobretirementtime", "want_vacate"), (True, False, None), always=False),
+    "worklife": DecidingExpressions(("claim_worklife",), (True, False), always=False),
 }
 """The transitions that expressions decide, by cause."""
 

@@ -15,7 +15,7 @@ from .submissions import settle_submissions
 
 
 @define
-class Verdict:
+class ValidationResult:
     """The counts and violations of a validated log: ``slots`` by row number (0 for a row never taken), ``jobs`` by row,
     each job of a set on its own."""
 
@@ -40,7 +40,7 @@ class Verdict:
         return not self.violations
 
 
-def validate(events: Iterable[tuple[int, e.Event]], verdict: Verdict | None = None) -> Iterator[Violation]:
+def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | None = None) -> Iterator[Violation]:
     """Yield the violations of a whole log as it is read.
 
     ``events`` are all of a log, with their positions. ``verdict``, if given, is filled at the end, except for its
@@ -123,14 +123,14 @@ def event_name(event: e.Event) -> str:
         return "log"
 
 
-def _fill(verdict: Verdict, pool: JudgedPool, last: int) -> None:
+def _fill(verdict: ValidationResult, pool: JudgedPool, last: int) -> None:
     verdict.dialect = pool.dialect.name
     verdict.events = last
     verdict.slots = {row.number: 0 for row in pool.dialect.slot_rows} | pool.moves
     verdict.jobs = {row.number: 0 for row in pool.job_table.rows} | pool.job_moves
 
 
-def examine(events: Iterable[tuple[int, e.Event]]) -> Verdict:
-    verdict = Verdict()
+def examine(events: Iterable[tuple[int, e.Event]]) -> ValidationResult:
+    verdict = ValidationResult()
     verdict.violations = list(validate(events, verdict))
     return verdict

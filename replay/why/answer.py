@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, tzinfo
 
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ..forensics.imported_log import is_imported
 from ..forensics.why.imported_slot import why_imported_slot
 from ..forensics.why.unknown_thing import slots_called
-from ..listing import Wanted, wanted
+from ..listing import StreamFilter, wanted
 from ..narration.sentences import Answer
 from ..narration.wording import counted
 from .cluster import why_any_job, why_cluster
@@ -16,7 +16,7 @@ from .select_events import slot_events
 from .slot import why_slot
 
 
-def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
     """Tell why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given;
     for a cluster (12), how its jobs fared. A slot that alone has its name needs no machine (slot1).
 
@@ -40,7 +40,7 @@ def why(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answe
 _ASKED = "why is told of a job (12.3), a cluster (12) and a slot (slot1@host)"
 
 
-def _named(log: Log, name: str) -> Wanted:
+def _named(log: EventStore, name: str) -> StreamFilter:
     """What a name means: also a slot's without its machine, if there is one slot of that name."""
     try:
         return wanted(name)

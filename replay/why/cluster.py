@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from ...domain import events as e
 from ...domain.names import JobId
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ...domain.state_machines import HTCONDOR_25
 from ..forensics.daemon_tables import NotKnown, queue
 from ..forensics.imported_log import PlaceNames, is_imported, single_entries
@@ -18,7 +18,7 @@ from ..forensics.why.unknown_thing import unknown_job
 from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
 from ..narration.wording import EVER, counted, instant
 from ..narration.words import ADVICE
-from ..outcomes import Ended, Hold, Outcomes, counts, outcomes_of
+from ..outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ..runs.imported_runs import job_runs
 from ..runs.run import EVICTED, RUNNING
 from .job import why_job
@@ -32,7 +32,7 @@ UNTOLD = "in a state that no record tells of"
 _OPEN = ("idle", "running", "suspended", UNTOLD)
 
 
-def why_cluster(log: Log, cluster: int, at: int | None, zone: tzinfo) -> Answer:
+def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> Answer:
     """Tell how the jobs of a cluster fared until the instant `at` (None: now): the counts, then what the answers say of
     the first job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
@@ -64,7 +64,9 @@ def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
         yield from (line for line in lines if line is not None and line.code not in ADVICE)
 
 
-def _missing(log: Log, events: Sequence[Told], found: Outcomes, at: int | None, zone: tzinfo) -> Iterator[Sentence]:
+def _missing(
+    log: EventStore, events: Sequence[Told], found: Outcomes, at: int | None, zone: tzinfo
+) -> Iterator[Sentence]:
     """That records are missing, if jobs may have come to their ends there: every log that tells of the cluster lacks
     something behind what it has of them last."""
     records = [record_of(position, event) for position, event in events if isinstance(event, e.JobLogged)]
@@ -89,28 +91,28 @@ def _missing(log: Log, events: Sequence[Told], found: Outcomes, at: int | None, 
     yield Sentence(since, 0, "ends_unknown", {"when": when, "ends": ends}, behind[0].cause, behind[0].stimulus, names)
 
 
-def _of_the_first(log: Log, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
+def _of_the_first(log: EventStore, cluster: int, found: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
     """Answer for the first job of each kind that somebody may want to do something about."""
     kinds = ("failed", "held", *([] if found.first("running") is not None else ["idle"]))
     procs = (found.first(status) for status in kinds)
     return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
 
 
-def why_any_job(log: Log, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Answer:
+def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Answer:
     """Tell why a job is where it is, in the pool's own log or an imported one."""
     if is_imported(log):
         return why_imported_job(log, cluster, proc, at, zone)
     return why_job(job_events(log, cluster), cluster, proc, at, zone)
 
 
-def outcomes(log: Log, cluster: int, at: int | None = None) -> Outcomes:
+def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:
     """What became of a cluster's jobs until the instant `at`, in the pool's own log or an imported one."""
     if is_imported(log):
         return _of_records(log, cluster, at)
     return outcomes_of(event for _, event in until(log.read_stream(f"cluster/{cluster}"), at))
 
 
-def _of_records(log: Log, cluster: int, at: int | None) -> Outcomes:
+def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
     found = Outcomes()
     records: dict[int, list[Record]] = {}
     told = [one for one in single_entries(log.read_stream(f"cluster/{cluster}")) if at is None or one[1].at <= at]
@@ -146,13 +148,15 @@ def _take(found: Outcomes, proc: int, record: Record) -> None:
         code, signal = facts.get("code", ""), facts.get("signal", "")
         found.end(proc, Ended(_number(code), _number(signal)))
     elif record.what == "12":
-        hold = Hold(facts.get("code", ""), facts.get("subcode", ""), facts.get("reason", ""))
+        hold = HoldReason(facts.get("code", ""), facts.get("subcode", ""), facts.get("reason", ""))
         found.set((proc,), "held", hold)
     elif record.what in _BECOMES:
         found.set((proc,), _BECOMES[record.what])
 
 
-def _take_runs(log: Log, cluster: int, at: int | None, found: Outcomes, records: dict[int, list[Record]]) -> None:
+def _take_runs(
+    log: EventStore, cluster: int, at: int | None, found: Outcomes, records: dict[int, list[Record]]
+) -> None:
     """Take the runs of which the jobs' own logs do not have the beginning or the end. A job with such a log runs from
     the entry of its beginning, and not from when its shadow was started."""
     if not set(_OPEN) & set(found.status.values()):
@@ -183,7 +187,7 @@ def _left(found: Outcomes, proc: int, ad: JobAd) -> None:
         found.set((proc,), _NAMES.get(ad.number("JobStatus"), UNTOLD))
 
 
-def _queued(log: Log, cluster: int, at: int | None, found: Outcomes) -> None:
+def _queued(log: EventStore, cluster: int, at: int | None, found: Outcomes) -> None:
     """What the queue's records say of jobs of which nothing else tells."""
     try:
         ads = queue(log, at).jobs
@@ -192,6 +196,6 @@ def _queued(log: Log, cluster: int, at: int | None, found: Outcomes) -> None:
     for ad in ads:
         proc = _number(ad.get("ProcId", ""))
         if ad.get("ClusterId") == str(cluster) and proc is not None and proc not in found.status:
-            hold = Hold(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), ad.get("HoldReason", ""))
+            hold = HoldReason(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), ad.get("HoldReason", ""))
             status = _NAMES.get(_number(ad.get("JobStatus", "")) or 0, UNTOLD)
             found.set((proc,), status, hold if status == "held" else None)

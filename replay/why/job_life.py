@@ -18,8 +18,8 @@ from ..listing import ending, transition
 from ..narration.evidence import in_full
 from ..narration.sentences import (
     WANTED,
-    Context,
     Sentence,
+    StimulusContext,
     evidence_facts,
     preferred,
     ranked,
@@ -40,7 +40,7 @@ class JobLife:
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
         self.zone = zone
         self.cluster, self.proc, self.name = cluster, proc, f"{cluster}.{proc}"
-        self.context = Context()
+        self.context = StimulusContext()
         self.refusals = Refusals()
         self.chain: list[Sentence] = []
         self.transformed: list[Sentence] = []  #: what transforms changed of it

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...domain import events as e
-from ...domain.ports.log import Log
+from ...domain.ports.log import EventStore
 from ..narration.sentences import WANTED, Told
 from ..runs.native_runs import of_run
 
@@ -14,7 +14,7 @@ _WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
 _HOLDS = (e.ClaimMade, e.ClaimEnded)
 
 
-def job_events(log: Log, cluster: int) -> list[Told]:
+def job_events(log: EventStore, cluster: int) -> list[Told]:
     """Return what ``why_job`` needs for any job of a cluster, in order."""
     found = dict(log.read_stream(f"cluster/{cluster}"))
     used = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
@@ -50,7 +50,7 @@ def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
     }
 
 
-def slot_events(log: Log, slot: str) -> list[Told]:
+def slot_events(log: EventStore, slot: str) -> list[Told]:
     """What ``why_slot`` needs to tell of a slot as it is now, in order: its own stream, and all of the log since the
     cycle before its last claim."""
     own = list(log.read_stream(f"slot/{slot}"))

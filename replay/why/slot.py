@@ -14,8 +14,8 @@ from ..narration import defrag_words
 from ..narration.causes import CLAIM_FLAGS
 from ..narration.sentences import (
     Answer,
-    Context,
     Sentence,
+    StimulusContext,
     Told,
     UnknownThingError,
     advise,
@@ -51,7 +51,7 @@ def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzi
 class _Life:
     def __init__(self, name: str, zone: tzinfo) -> None:
         self.name, self.zone = name, zone
-        self.context = Context()
+        self.context = StimulusContext()
         self.chain: list[Sentence] = []
         self.matched_at = 0  #: where in the chain the last match stands
         self.awaited_at: int | None = None  #: where in the chain the claim that waits for it began to wait

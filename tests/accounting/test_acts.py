@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.runtime.command_codec import COMMANDS, command_of
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
@@ -43,7 +43,7 @@ class Administered(TestPool):
         cancel: bool = False,
         user: str = "root",
         who: str = ALICE,
-    ) -> Answer:
+    ) -> StimulusResult:
         return self.handle(s.SetSubmitter(self.id(), user, who, name, value, duration, cancel))
 
     def has(self, name: str, who: str = ALICE) -> float:

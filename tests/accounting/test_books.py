@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain import events as e
-from poolbook.domain.negotiator.cycle_accounts import Accounts
+from poolbook.domain.negotiator.cycle_accounts import CycleSubmitters
 from poolbook.domain.negotiator.idle_jobs import idle_queues
 from poolbook.domain.negotiator.settings import settings_of
 from poolbook.domain.negotiator.waiting_submitters import waiting_submitters
@@ -150,7 +150,7 @@ def test_what_is_used_counts_once_also_while_the_priority_stays_what_it_is() -> 
     books.claim(0, "bob", 50)
     for minute in range(1, 240):
         caches = Caches()
-        accounts = Accounts(books.state, books.sees(minute * 60), settings_of(books.state, caches))
+        accounts = CycleSubmitters(books.state, books.sees(minute * 60), settings_of(books.state, caches))
         waiting = waiting_submitters(books.state, caches, accounts)
         aged = accounts.aged(waiting.aging(idle_queues(books.state, caches)))
         assert ("alice@here" in aged) == (minute <= 120)

@@ -7,7 +7,7 @@ from itertools import takewhile
 import pytest
 from msgspec.structs import replace
 
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.fold.evolve import fold
@@ -27,7 +27,7 @@ from ..together import together
 USER = "alice@example.org"
 
 
-def _submit(pool: TestPool, attributes: dict[str, str]) -> Answer:
+def _submit(pool: TestPool, attributes: dict[str, str]) -> StimulusResult:
     return pool.handle(s.Submit(pool.id(), "alice", 0, JOB | attributes, 1, ()))
 
 

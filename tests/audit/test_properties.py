@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.audit.examine import examine
 
 from ..importing.folders import TRACES, UTC, imported, write
@@ -42,7 +42,7 @@ def files(folder: str) -> dict[str, bytes]:
     return found
 
 
-def verdict(log: Log) -> dict[str, Any]:
+def verdict(log: EventStore) -> dict[str, Any]:
     """The whole audit but for what depends on how often the import was asked."""
     return asdict(examine(log)) | {"events": 0}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path")]
 
-from poolbook.adapters.machine.execution import Activation, Exited, Supervisor  # noqa: E402
+from poolbook.adapters.machine.execution import Exited, LaunchRequest, Supervisor  # noqa: E402
 
 JOBS = 500
 AT_ONCE = 16
@@ -42,8 +42,8 @@ def bare() -> float:
 def supervised(supervisor: Supervisor, home: str, prefix: str) -> float:
     """Jobs a second: started, ended, recorded on disk, reported and acknowledged."""
 
-    def activation(number: int) -> Activation:
-        return Activation(
+    def activation(number: int) -> LaunchRequest:
+        return LaunchRequest(
             key=f"{prefix}_{number}",
             job="1.0",
             slot="slot1_1@host",

@@ -19,7 +19,7 @@ from poolbook.domain.events import (
     SlotTransitioned,
 )
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import VirtualWorld
 
@@ -69,7 +69,7 @@ def _told() -> list[Event]:
     return [event for _, event in log.read()]
 
 
-def long_log(log: Log, jobs: int) -> None:
+def long_log(log: EventStore, jobs: int) -> None:
     """Append to an empty log what a pool would have logged of so many jobs."""
     told = _told()
     exited = next(number for number, event in enumerate(told) if isinstance(event, JobExited))

@@ -25,7 +25,7 @@ from poolbook.domain.classad import (
     unparse,
 )
 from poolbook.domain.classad.analysis import clauses
-from poolbook.domain.classad.columns import Kind
+from poolbook.domain.classad.columns import CellType
 from poolbook.domain.classad.match import accepts
 from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.classad.tree import Literal
@@ -44,7 +44,7 @@ WORLD = Context(
 )
 
 
-KIND_OF = {bool: Kind.BOOLEAN, int: Kind.INTEGER, float: Kind.REAL, str: Kind.STRING}
+KIND_OF = {bool: CellType.BOOLEAN, int: CellType.INTEGER, float: CellType.REAL, str: CellType.STRING}
 
 
 Known = tuple[object, ...]
@@ -71,10 +71,10 @@ def known(value: Any) -> Known:
     return ("a foreign value", type(value).__name__, repr(value))
 
 
-def kind_of(value: Any) -> Kind:
+def kind_of(value: Any) -> CellType:
     if value is UNDEFINED:
-        return Kind.UNDEFINED
-    return Kind.ERROR if value is ERROR else KIND_OF.get(type(value), Kind.OTHER)
+        return CellType.UNDEFINED
+    return CellType.ERROR if value is ERROR else KIND_OF.get(type(value), CellType.OTHER)
 
 
 FAILED: Known = ("an EvaluationError",)
@@ -122,10 +122,10 @@ def check_evaluation(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, e
             differ(str(expression), slots, job, wanted, [FAILED] * len(wanted))
         return
     assert len(cells.values) == len(cells.kinds) == len(slots)
-    plain: dict[int, Callable[[Any], Any]] = {Kind.BOOLEAN: bool, Kind.INTEGER: int, Kind.REAL: float}
+    plain: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
     pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
     # Where all cells are undefined, or all are errors, the kinds alone say so.
-    exceptional: dict[int, Any] = {Kind.UNDEFINED: UNDEFINED, Kind.ERROR: ERROR}
+    exceptional: dict[int, Any] = {CellType.UNDEFINED: UNDEFINED, CellType.ERROR: ERROR}
     got = [known(exceptional.get(kind, plain.get(kind, lambda same: same)(value))) for value, kind in pairs]
     if got != wanted:
         differ(str(expression), slots, job, wanted, got)
@@ -237,7 +237,7 @@ def table_of(*texts: str) -> SlotTable:
 def values_of(table: SlotTable, text: str, job: ClassAd | None = None) -> list[Any]:
     """The values as the scalar evaluation gives them, undefined and error as such."""
     cells = table.evaluate(parse(text), job)
-    exceptional: dict[int, Any] = {Kind.UNDEFINED: UNDEFINED, Kind.ERROR: ERROR}
+    exceptional: dict[int, Any] = {CellType.UNDEFINED: UNDEFINED, CellType.ERROR: ERROR}
     return [exceptional.get(k, v) for v, k in zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)]
 
 

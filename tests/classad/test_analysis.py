@@ -8,11 +8,11 @@ from hypothesis import assume, given, settings
 from poolbook.domain.classad import (
     UNDEFINED,
     ClassAd,
-    Clause,
     Context,
     EvaluationError,
     Expression,
     References,
+    ValuedClause,
     explain,
     parse,
     unparse,
@@ -243,7 +243,7 @@ def test_an_explanation_has_the_clauses_of_a_conjunction_with_their_values(
 
 def test_a_clause_is_an_expression_and_its_value() -> None:
     first, second = explain(parse("Cpus > 2 && Nope"), ClassAd({"Cpus": 4}))
-    assert isinstance(first, Clause)
+    assert isinstance(first, ValuedClause)
     assert (first.expression, first.value) == (parse("Cpus > 2"), True)
     assert second.expression == parse("Nope")
     assert second.value is UNDEFINED

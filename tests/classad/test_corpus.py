@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, parse, symmetric_match, unparse
-from poolbook.domain.classad.columns import Kind
+from poolbook.domain.classad.columns import CellType
 from poolbook.domain.classad.table import Cells, SlotTable
 from poolbook.domain.classad.unparse import pretty
 
@@ -122,7 +122,7 @@ def test_a_job_and_a_slot_match_where_the_reference_says_so() -> None:
 
 def answers(cells: Cells) -> list[dict[str, Any]]:
     """Cells in the corpus's form."""
-    plain: dict[int, Callable[[Any], Any]] = {Kind.BOOLEAN: bool, Kind.INTEGER: int, Kind.REAL: float}
+    plain: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
     pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
     return [corpus.answer(plain[kind](value) if kind in plain else value) for value, kind in pairs]
 

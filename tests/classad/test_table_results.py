@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from poolbook.domain.classad import ERROR, UNDEFINED, ClassAd, Context, ContextError, EvaluationError, parse
-from poolbook.domain.classad.columns import Kind
+from poolbook.domain.classad.columns import CellType
 from poolbook.domain.classad.table import SlotTable
 
 from .tables import WORLD, check_evaluation, column, values_of
@@ -13,17 +13,17 @@ from .tables import WORLD, check_evaluation, column, values_of
 def test_values_of_one_plain_type_come_as_a_typed_array() -> None:
     table = column(3, 1, 2)
     for text, dtype, kind in [
-        ("X", np.int64, Kind.INTEGER),
-        ("X > 1", np.bool_, Kind.BOOLEAN),
-        ("X / 2.0", np.float64, Kind.REAL),
-        ('strcat("x", X)', np.object_, Kind.STRING),
-        ("7", np.int64, Kind.INTEGER),
-        ("{X}", np.object_, Kind.OTHER),
-        ("Nope", np.object_, Kind.UNDEFINED),
+        ("X", np.int64, CellType.INTEGER),
+        ("X > 1", np.bool_, CellType.BOOLEAN),
+        ("X / 2.0", np.float64, CellType.REAL),
+        ('strcat("x", X)', np.object_, CellType.STRING),
+        ("7", np.int64, CellType.INTEGER),
+        ("{X}", np.object_, CellType.OTHER),
+        ("Nope", np.object_, CellType.UNDEFINED),
     ]:
         cells = table.evaluate(parse(text))
         assert cells.kinds.tolist() == [kind] * 3, text
-        assert kind is Kind.UNDEFINED or cells.values.dtype == dtype, text
+        assert kind is CellType.UNDEFINED or cells.values.dtype == dtype, text
 
 
 def test_values_of_several_types_come_as_python_objects() -> None:

@@ -16,7 +16,15 @@ from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator.accounting import LEAST_PRIORITY, Terms, effective, factor, real, terms, updated
+from poolbook.domain.negotiator.accounting import (
+    LEAST_PRIORITY,
+    AccountantSettings,
+    effective,
+    factor,
+    real,
+    terms,
+    updated,
+)
 from poolbook.domain.state.state import State, Submitter
 
 from .recording import CountedClaim, UserprioSample, clock
@@ -77,7 +85,7 @@ class AccountantReplay:
     partly: set[str] = field(factory=set)
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> AccountantSettings:
         return terms(self.state.settings)
 
     def take(self, event: e.Event) -> None:

@@ -34,7 +34,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.settings import for_submissions
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import job_machine, slot_machine
-from poolbook.domain.submit import Facts, NoFiles, SubmitError, parse_submit
+from poolbook.domain.submit import NoSubmitFiles, SubmitError, SubmitFacts, parse_submit
 
 from .recording import JobMove, RecordedSubmission
 from .trace_files import SECOND, TraceFiles, source
@@ -120,7 +120,7 @@ def _described(
     if not text:
         return None
     machine = system(files)
-    facts = Facts(
+    facts = SubmitFacts(
         now=at // SECOND,
         owner=command.user,
         uid_domain=domain,
@@ -133,7 +133,7 @@ def _described(
         cluster=command.cluster,
         settings=settings,
     )
-    parsed = parse_submit(text, facts, NoFiles("the recorded pool's files are gone"), append=append)
+    parsed = parse_submit(text, facts, NoSubmitFiles("the recorded pool's files are gone"), append=append)
     ad, columns = _at_once(parsed.ad), pack(parsed.columns)
     return s.Submit(f"cluster-{command.cluster}", command.user, command.cluster, ad, parsed.count, columns, name)
 

@@ -19,7 +19,7 @@ from attrs import frozen
 from poolbook.domain.classad import parse, unparse
 from poolbook.domain.config import Configuration, read
 from poolbook.domain.events import Ad
-from poolbook.domain.startd.provisioning import EXECUTE, Equipment, Volume
+from poolbook.domain.startd.provisioning import EXECUTE, Equipment, ExecuteVolume
 from poolbook.domain.state.job_ad import quoted
 
 from .trace_files import BASE, SCENARIO, SECOND, AdSnapshot, TraceFiles, number
@@ -98,7 +98,7 @@ def equipment(slots: list[TraceSlot], ad: Ad) -> Equipment:
         for name, usual in _USUAL.items()
     }
     system = {name: ad[name] for name in SYSTEM if name in ad}
-    volumes = {EXECUTE: Volume(EXECUTE, whole["Disk"], whole["Disk"])}
+    volumes = {EXECUTE: ExecuteVolume(EXECUTE, whole["Disk"], whole["Disk"])}
     return Equipment(whole["Cpus"], whole["Memory"], whole["Swap"], volumes, system)
 
 

@@ -12,11 +12,11 @@ import pytest
 from attrs import asdict
 
 from poolbook.adapters.machine.containers import Containers
-from poolbook.adapters.machine.execution.container import Apptainer, Docker
+from poolbook.adapters.machine.execution.container import Apptainer, DockerSettings
 from poolbook.adapters.machine.execution.supervisor.apptainer import command as apptainer_words
 from poolbook.adapters.machine.execution.supervisor.apptainer import environment
-from poolbook.adapters.machine.execution.supervisor.docker import Docker as Running
-from poolbook.adapters.machine.execution.supervisor.rights import Rights
+from poolbook.adapters.machine.execution.supervisor.docker import DockerContainer as Running
+from poolbook.adapters.machine.execution.supervisor.rights import UserIds
 from poolbook.adapters.runtime.containers import container_of
 from poolbook.domain.config import read
 from poolbook.domain.ports.world import Launch
@@ -43,7 +43,7 @@ PLAIN = " ".join(
 )
 
 
-def made(job: dict[str, str], config: str, transfers: bool = True) -> Docker | Apptainer | None:
+def made(job: dict[str, str], config: str, transfers: bool = True) -> DockerSettings | Apptainer | None:
     settings = Containers.configured(read(f"DOCKER = {HERE}/docker\nSINGULARITY = {HERE}/apptainer\n{config}"))
     ad = {name: text for name, text in {**JOB, **job}.items() if text}
     return container_of(Launch("9", 12, 3, "slot1_1@node1", ad, SLOT, "alice"), settings, transfers, None)
@@ -51,11 +51,11 @@ def made(job: dict[str, str], config: str, transfers: bool = True) -> Docker | A
 
 def docker_words(job: dict[str, str], config: str) -> str:
     found = made(job, config)
-    assert isinstance(found, Docker)
+    assert isinstance(found, DockerSettings)
     spec = {**asdict(found), "name": f"{found.name}_PID7"}
     order: dict[str, Any] = {"container": spec, "iwd": "/s", "run_in_iwd": True, "stdin": "", "arguments": ["-x"]}
     with socket.socket() as talk:
-        return " ".join(Running(order, "/s", MARKS, [], talk, Rights(1000, 1001, (1001, 27))).command())
+        return " ".join(Running(order, "/s", MARKS, [], talk, UserIds(1000, 1001, (1001, 27))).command())
 
 
 @together(
@@ -102,12 +102,12 @@ def test_docker_create_has_the_words_of_a_real_starters_log() -> None:
     slot = {**SLOT, "Cpus": "1", "Memory": "128", "Machine": '"localhost"'}
     settings = Containers.configured(read(f"DOCKER = {HERE}/docker"))
     found = container_of(Launch("9", 12, 0, "slot1_2@localhost", job, slot, "alice"), settings, True, None)
-    assert isinstance(found, Docker)
+    assert isinstance(found, DockerSettings)
     spec = {**asdict(found), "name": f"{found.name}_PID352267"}
     order: dict[str, Any] = {"container": spec, "iwd": scratch, "run_in_iwd": True, "stdin": ""}
     order["arguments"] = ["-c", "id; pwd; exit 7"]
     with socket.socket() as talk:
-        ours = Running(order, scratch, MARKS, [], talk, Rights(1000, 1000, (1000,))).command()
+        ours = Running(order, scratch, MARKS, [], talk, UserIds(1000, 1000, (1000,))).command()
     assert _without_its_own(ours) == _without_its_own(real)
 
 
@@ -133,7 +133,7 @@ def test_an_image_counts_as_there_where_it_was_pulled_for_this_user(
     job: dict[str, str], config: str, image: str
 ) -> None:
     found = made(job, config)
-    assert isinstance(found, Docker) and found.annotated == image
+    assert isinstance(found, DockerSettings) and found.annotated == image
 
 
 SIF = {"WantDocker": "", "DockerImage": "", "WantContainer": "true", "WantSIF": "true", "ContainerImage": '"a.sif"',

@@ -13,13 +13,13 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from poolbook.domain.classad import columnar, scalar
-from poolbook.domain.state_machines.machine import Machine
+from poolbook.domain.state_machines.machine import StateMachine
 
 COUNTED: Final = ("events", "transitions", "evaluations", "statements", "fsyncs", "calls")
 """The counters, in the order of the table's columns."""
 
 PRODUCT: Final = str(Path(scalar.__file__).parents[2])
-_TRANSITIONS: Final = {Machine.fire.__code__, Machine.step.__code__}
+_TRANSITIONS: Final = {StateMachine.fire.__code__, StateMachine.step.__code__}
 _FLUSHES: Final = (os.fsync, os.fdatasync)
 _EVALUATIONS: Final = {
     scalar.evaluate.__code__,

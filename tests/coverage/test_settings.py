@@ -48,7 +48,7 @@ GROUP_ACCEPT_SURPLUS_a = true
 GROUP_AUTOREGROUP_a = true
 """
 SUBMISSION = [name for name in pools.SUBMISSION if name != "JOB_DEFAULT_NOTIFICATION"]  # it asks for mail
-VOLUME = provisioning.Volume("disk", 10**9, 10**9)
+VOLUME = provisioning.ExecuteVolume("disk", 10**9, 10**9)
 EQUIPMENT = provisioning.Equipment(4, 8192, 10**6, {"": VOLUME})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import VirtualWorld
 
@@ -20,7 +20,7 @@ REASON = f"Defrag {NAME}"
 class DefragPool(TestPool):
     """A pool; ``settings`` of the defragmentation are given without their prefix."""
 
-    def __init__(self, dialect: str = "manual", log: Log | None = None, /, **settings: object) -> None:
+    def __init__(self, dialect: str = "manual", log: EventStore | None = None, /, **settings: object) -> None:
         super().__init__(dialect=dialect, log=log)
         self.configure(**settings)
 

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.config import read
 from poolbook.domain.coverage.daemons import DEFRAG
-from poolbook.domain.defrag.candidates import Questions, SlotAd, questions
+from poolbook.domain.defrag.candidates import CandidateSlot, Questions, questions
 from poolbook.domain.defrag.settings import DefragPolicy, followed, policy_in_force
 from poolbook.domain.state_machines import HTCONDOR_25
 
@@ -41,7 +41,7 @@ class Seen:
     """A poll, the slots' ads right before it, and the daemon's own ad right behind it."""
 
     real: RealPoll
-    slots: list[SlotAd]
+    slots: list[CandidateSlot]
     ages: list[int]  #: for each slot, how long its startd ran when it was heard last
     daemon: ClassAd | None
 
@@ -118,7 +118,7 @@ def recorded(folder: Path) -> list[Seen]:
     found = []
     for poll, number in zip(polls, snapshots, strict=True):
         ads = [ClassAd.from_old(part) for part in parts[number][1].split("\n\n") if part.strip()]
-        slots = [SlotAd(name, name.partition("@")[2], ad) for ad in ads for name in [str(ad.eval("Name"))]]
+        slots = [CandidateSlot(name, name.partition("@")[2], ad) for ad in ads for name in [str(ad.eval("Name"))]]
         ages = [int(ad.eval("LastHeardFrom")) - int(ad.eval("DaemonStartTime")) for ad in ads]
         own = parts[number + 1][1] if number + 1 < len(parts) and parts[number + 1][0] == "defrag" else ""
         found.append(Seen(poll, slots, ages, ClassAd.from_old(own) if own else None))

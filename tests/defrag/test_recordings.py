@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.runtime.pool_ads import statistics
-from poolbook.domain.defrag.candidates import SlotAd, rank_of
-from poolbook.domain.defrag.choice import Before, Cost, Decision, Habits, Spent, averages, choose, rates
+from poolbook.domain.defrag.candidates import CandidateSlot, rank_of
+from poolbook.domain.defrag.choice import Before, Cost, Decision, DrainsBegun, Habits, averages, choose, rates
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled
 from poolbook.domain.state.defrag import Defrag, polled
 
@@ -27,7 +27,7 @@ names = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.nam
 
 def decided(folder: Path, seen: Seen, last: int) -> Decision:
     policy = policy_of(folder)
-    before = Before(last, Spent(0, 0))
+    before = Before(last, DrainsBegun(0, 0))
     return choose(policy, asked(policy), seen.slots, before, seen.real.at, instant(seen.real), REAL)
 
 
@@ -72,7 +72,7 @@ def test_the_same_machines_are_drained_or_others_of_the_same_rank(folder: Path) 
         assert [one.rank for one in ours.drains] == [by_name[slot] for slot in seen.real.drained]
 
 
-def cost_of(age: int, slot: SlotAd) -> Cost | None:
+def cost_of(age: int, slot: CandidateSlot) -> Cost | None:
     """What an ad tells of drains, if it is one of those that the daemon asks."""
     names = ("TotalMachineDrainingBadput", "TotalMachineDrainingUnclaimedTime")
     if slot.ad.eval("SlotID") != 1 or not any(name in slot.ad for name in names):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.runtime.pool_ads import Pool as Named
+from poolbook.adapters.runtime.pool_ads import PoolInstant as Named
 from poolbook.adapters.runtime.pool_ads import defrag_ads
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e

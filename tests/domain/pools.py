@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Sequence
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import Behave, VirtualWorld, sleeps
 
@@ -45,7 +45,7 @@ class TestPool:
         self,
         *,
         dialect: str = "manual",
-        log: Log | None = None,
+        log: EventStore | None = None,
         behave: Behave = sleeps,
         tables: Tables | None = None,
         settings: dict[str, str] | None = None,
@@ -64,13 +64,15 @@ class TestPool:
     def events(self) -> list[Event]:
         return [event for _, event in self.log.read()]
 
-    def handle(self, stimulus: s.Stimulus) -> Answer:
+    def handle(self, stimulus: s.Stimulus) -> StimulusResult:
         return self.engine.handle([stimulus])[0]
 
     def id(self) -> str:
         return next(self._ids)
 
-    def machine(self, name: str = "h", cpus: int = 2, memory: int = 2048, static: int = 0, **more: str) -> Answer:
+    def machine(
+        self, name: str = "h", cpus: int = 2, memory: int = 2048, static: int = 0, **more: str
+    ) -> StimulusResult:
         plans: Sequence[s.SlotPlan]
         resources = {"Cpus": str(cpus), "Memory": str(memory), "Disk": "1000000"}
         if static:
@@ -81,16 +83,18 @@ class TestPool:
         ad = MACHINE | {"Machine": f'"{name}"'} | more
         return self.handle(s.AddMachine(self.id(), name, ad, tuple(plans)))
 
-    def submit(self, count: int = 1, user: str = "alice", **attributes: str) -> Answer:
+    def submit(self, count: int = 1, user: str = "alice", **attributes: str) -> StimulusResult:
         return self.handle(s.Submit(self.id(), user, 0, JOB | attributes, count, ()))
 
-    def act(self, action: str, *what: str, user: str = "alice", fast: bool = False, constraint: str = "") -> Answer:
+    def act(
+        self, action: str, *what: str, user: str = "alice", fast: bool = False, constraint: str = ""
+    ) -> StimulusResult:
         return self.handle(job_command(self.id(), user, action, selection(*what, constraint=constraint), fast=fast))
 
-    def edit(self, *what: str, user: str = "alice", add: bool = False, **changes: str) -> Answer:
+    def edit(self, *what: str, user: str = "alice", add: bool = False, **changes: str) -> StimulusResult:
         return self.handle(s.Edit(self.id(), user, selection(*what), changes, add))
 
-    def vacate_slot(self, slot: str, user: str = "root", fast: bool = False) -> Answer:
+    def vacate_slot(self, slot: str, user: str = "root", fast: bool = False) -> StimulusResult:
         return self.handle(s.VacateSlot(self.id(), user, slot, fast))
 
     def advance(self, seconds: float) -> None:

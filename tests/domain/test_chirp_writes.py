@@ -30,7 +30,7 @@ def test_what_a_job_writes_is_an_edit_of_its_own_that_counts_once() -> None:
     pool.advance(1)
     (key,) = pool.state.activations
     for writes in (WRITES[:3], WRITES, WRITES, (*WRITES, (7, "set", "step", "8"))):
-        pool.handle(s.Chirped(pool.id(), key, writes))
+        pool.handle(s.ActivationChirped(pool.id(), key, writes))
     first, second, third = edits(pool)
     assert (first.changes, first.before) == (
         {"Step": "7", "RequestMemory": "4", "ChirpShare": "0.5"},
@@ -44,7 +44,7 @@ def test_what_a_job_writes_is_an_edit_of_its_own_that_counts_once() -> None:
     assert list(validate(pool.log.read())) == []
     pool.act("remove", "1.0")
     pool.advance(60)
-    pool.handle(s.Chirped(pool.id(), key, ((8, "set", "Step", "9"),)))
+    pool.handle(s.ActivationChirped(pool.id(), key, ((8, "set", "Step", "9"),)))
     assert len(edits(pool)) == 3
 
 
@@ -54,7 +54,7 @@ def test_a_log_in_which_a_jobs_writes_count_twice_or_come_from_nowhere_is_not_va
     pool.submit(2)
     pool.advance(1)
     (key,) = pool.state.activations
-    pool.handle(s.Chirped(pool.id(), key, WRITES[:1]))
+    pool.handle(s.ActivationChirped(pool.id(), key, WRITES[:1]))
     log = list(pool.log.read())
     (written,) = edits(pool)
     faults = {

@@ -26,7 +26,9 @@ def failed(code: int, number: int = errno.ENOSPC) -> TestPool:
     pool.advance(1)
     (key,) = pool.state.activations
     pool.handle(
-        s.Ended(f"end-{key}", key, pool.world.clock, failed=True, hold_reason=FULL, hold_code=code, hold_subcode=number)
+        s.ActivationEnded(
+            f"end-{key}", key, pool.world.clock, failed=True, hold_reason=FULL, hold_code=code, hold_subcode=number
+        )
     )
     return pool
 

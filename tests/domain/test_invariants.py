@@ -17,7 +17,7 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClaimEnded, ClaimMade, Event, SlotCreated
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.log import Log, LogUnavailable
+from poolbook.domain.ports.log import EventStore, LogUnavailable
 from poolbook.domain.ports.world import ClientLaunch, How, Launch
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import job_machine, slot_machine
@@ -60,7 +60,7 @@ LIVES: tuple[tuple[Any, ...], ...] = (
 class Flaky:
     """A log whose appends fail when told so, before anything is stored, as on a full disk."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: EventStore) -> None:
         self._log, self.failing = log, 0
 
     def append(self, events: list[Event], after: int | None = None) -> int:
@@ -329,4 +329,4 @@ def test_nothing_is_done_in_the_world_of_what_could_not_be_appended() -> None:
     tried(lambda: pool.act("hold", "1.0"), "signal")
     pool.submit()
     (key,) = [one.key for one in pool.state.activations.values() if one.cluster == 2]
-    tried(lambda: pool.handle(s.Ended("end", key, world.clock, code=0)), "acknowledge")
+    tried(lambda: pool.handle(s.ActivationEnded("end", key, world.clock, code=0)), "acknowledge")

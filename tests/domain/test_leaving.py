@@ -173,7 +173,7 @@ def test_no_other_stimulus_sees_a_job_that_is_about_to_leave() -> None:
     pool.machine(cpus=2)
     pool.submit(2)
     keys = list(pool.state.activations)
-    ends = [s.Ended(f"end-{key}", key, pool.world.clock, code=0) for key in keys]
+    ends = [s.ActivationEnded(f"end-{key}", key, pool.world.clock, code=0) for key in keys]
     command = job_command(pool.id(), "alice", "remove", s.Selection(clusters=(1,)))
     *_, answer = pool.engine.handle([*ends, command])
     assert [outcome["result"] for outcome in answer.value] == ["not found"]

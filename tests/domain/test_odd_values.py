@@ -70,7 +70,7 @@ def test_a_clock_that_is_set_back_makes_no_time_negative_and_no_timer_late() -> 
     pool.world.clock -= 3_600_000_000
     pool.world._runs.clear()  # its end is told by hand, by the new clock
     (key,) = pool.state.activations
-    pool.handle(s.Ended("end", key, pool.world.clock, code=0))
+    pool.handle(s.ActivationEnded("end", key, pool.world.clock, code=0))
     pool.advance(30)
     times = [event.at for event in pool.events()]
     assert times == sorted(times)
@@ -88,7 +88,7 @@ def test_a_job_that_had_ended_when_somebody_asked_for_it_to_be_vacated_has_ended
     (key,) = pool.state.activations
     ended = pool.world.clock - 1_000_000
     pool.act("vacate", "1.0")
-    pool.handle(s.Ended("end", key, ended, code=3))
+    pool.handle(s.ActivationEnded("end", key, ended, code=3))
     assert pool.status("1.0") == "ended"
     assert list(validate(pool.log.read())) == []
 
@@ -101,9 +101,9 @@ def test_measurements_that_say_nothing_new_are_not_written_down() -> None:
     (key,) = pool.state.activations
     sizes = [10_000] * 60 + [10_500] * 60 + [13_000] * 60
     for size in sizes:
-        pool.handle(s.Measured(pool.id(), key, size, 5_000, 1, 100, 100))
+        pool.handle(s.ActivationMeasured(pool.id(), key, size, 5_000, 1, 100, 100))
         pool.world.clock += 1_000_000
     assert [event.image for event in pool.events() if isinstance(event, JobMeasured)] == [10_000, 13_000]
     pool.world.clock += 300_000_000
-    pool.handle(s.Measured(pool.id(), key, 13_000, 5_000, 1, 100, 100))
+    pool.handle(s.ActivationMeasured(pool.id(), key, 13_000, 5_000, 1, 100, 100))
     assert sum(isinstance(event, JobMeasured) for event in pool.events()) == 3

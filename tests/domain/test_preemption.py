@@ -178,7 +178,7 @@ def test_a_job_that_is_held_in_the_instant_of_its_turn_leaves_the_claim_to_the_n
 ) -> None:
     pool = contested(dialect, Behaviour(1000))
     cycle(pool, "2.0")
-    ends = s.Ended("end", pool.state.by_job[1, 0].key, pool.engine.now(), signal=15)
+    ends = s.ActivationEnded("end", pool.state.by_job[1, 0].key, pool.engine.now(), signal=15)
     pool.engine.matching = False  # the access point is slow
     pool.handle(s.ClaimMatches("claims"))
     pool.handle(ends)

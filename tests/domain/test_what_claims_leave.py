@@ -100,7 +100,7 @@ def test_a_job_that_ends_after_it_was_first_told_to_is_evicted_whenever_its_end_
     pool.advance(8)
     assert [event.how for event in pool.events() if isinstance(event, e.JobSignalled)] == ["soft", "hard"]
     (key,) = pool.state.activations
-    pool.handle(s.Ended("end", key, began + ended_at * SECOND, code=0))
+    pool.handle(s.ActivationEnded("end", key, began + ended_at * SECOND, code=0))
     (exited,) = (event for event in pool.events() if isinstance(event, e.JobExited))
     assert exited.outcome == outcome
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from poolbook.adapters.machine.execution import Activation, Exited, Failed, Lost, Report, Running, Supervisor
+from poolbook.adapters.machine.execution import Exited, Failed, LaunchRequest, Lost, Report, Running, Supervisor
 
 # Nothing here takes that long; it is what a test waits for before it fails.
 PATIENCE_S = 60.0
@@ -42,10 +42,10 @@ class Bench:
                 pid = self.pid()
             os.kill(pid, signal.SIGKILL)
 
-    def activation(self, key: str, *command: str, **fields: Any) -> Activation:
+    def activation(self, key: str, *command: str, **fields: Any) -> LaunchRequest:
         fields.setdefault("iwd", str(self.home))
         fields.setdefault("slot", "slot1_1@host")
-        return Activation(key=key, job="1.0", executable=command[0], arguments=command[1:], **fields)
+        return LaunchRequest(key=key, job="1.0", executable=command[0], arguments=command[1:], **fields)
 
     def start(self, key: str, *command: str, **fields: Any) -> None:
         self.supervisor.start([self.activation(key, *command, **fields)])

@@ -10,7 +10,7 @@ import pwd
 
 import pytest
 
-from poolbook.adapters.machine.accounts import Accounts, NoAccount, group_of, named
+from poolbook.adapters.machine.accounts import JobAccountSettings, NoAccount, group_of, named
 from poolbook.domain.config import ConfigError, read
 
 from .. import forked
@@ -58,8 +58,8 @@ TABLE: list[tuple[str, dict[str, str], str, str]] = [
 ]
 
 
-def accounts(text: str) -> Accounts:
-    return Accounts.configured(read(DOMAIN + text))
+def accounts(text: str) -> JobAccountSettings:
+    return JobAccountSettings.configured(read(DOMAIN + text))
 
 
 @together("settings", TABLE)
@@ -134,8 +134,9 @@ def test_a_job_takes_another_of_its_groups_only() -> None:
 @pytest.mark.parametrize("setting", ["SLOT1_USER", "NOBODY_SLOT_USER", "SLOT1_2_USER"])
 def test_a_users_pool_says_that_slot_users_need_root(setting: str) -> None:
     code = (
-        "import sys; from poolbook.adapters.machine.accounts import Accounts; from poolbook.domain.config import read\n"
-        "try: Accounts.configured(read(sys.argv[1]))\n"
+        "import sys; from poolbook.adapters.machine.accounts import JobAccountSettings\n"
+        "from poolbook.domain.config import read\n"
+        "try: JobAccountSettings.configured(read(sys.argv[1]))\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     done = forked.run(["-c", code, f"{setting} = {SLOTS}\n"], user=65534, check=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from poolbook.adapters.machine.execution import VIOLATION_HOLD_CODES, Limits
+from poolbook.adapters.machine.execution import VIOLATION_HOLD_CODES, ResourceLimits
 
 from .bench import Bench
 
@@ -14,15 +14,15 @@ FILLS_OUTPUT = "head -c 5000000 /dev/zero; sleep 1000"
 
 # What a job does, the limits, the one that is broken, HoldReasonCode and HoldReasonSubCode.
 BROKEN = [
-    ("tail -f /dev/zero", Limits(memory_mb=50), "memory", (34, 102)),
-    ("(setsid tail -f /dev/zero &); sleep 1000", Limits(memory_mb=50), "memory", (34, 102)),
-    (FILLS_SCRATCH, Limits(disk_kb=1000), "disk", (34, 104)),
-    (FILLS_OUTPUT, Limits(disk_kb=1000), "disk", (34, 104)),
+    ("tail -f /dev/zero", ResourceLimits(memory_mb=50), "memory", (34, 102)),
+    ("(setsid tail -f /dev/zero &); sleep 1000", ResourceLimits(memory_mb=50), "memory", (34, 102)),
+    (FILLS_SCRATCH, ResourceLimits(disk_kb=1000), "disk", (34, 104)),
+    (FILLS_OUTPUT, ResourceLimits(disk_kb=1000), "disk", (34, 104)),
 ]
 KEPT = [
-    ("sleep 2.2", Limits(memory_mb=1000, disk_kb=1000)),
-    ("sleep 2.2; head -c 100000 /dev/zero", Limits(disk_kb=1000)),  # appends to what was larger before
-    ("head -c 5000000 /dev/zero > file; sleep 2.2", Limits()),  # provisioned, not enforced
+    ("sleep 2.2", ResourceLimits(memory_mb=1000, disk_kb=1000)),
+    ("sleep 2.2; head -c 100000 /dev/zero", ResourceLimits(disk_kb=1000)),  # appends to what was larger before
+    ("head -c 5000000 /dev/zero > file; sleep 2.2", ResourceLimits()),  # provisioned, not enforced
 ]
 
 
@@ -38,7 +38,7 @@ def test_the_limit_that_was_broken_is_named_and_gives_the_hold_code(bench: Bench
 def test_what_a_job_writes_at_once_counts_as_its_own(bench: Bench) -> None:
     """Its output is measured before it begins: a quick job was taken for one that found its file so large."""
     for number in range(12):
-        bench.sh(str(number), FILLS_OUTPUT, limits=Limits(disk_kb=1000), stdout=f"out{number}")
+        bench.sh(str(number), FILLS_OUTPUT, limits=ResourceLimits(disk_kb=1000), stdout=f"out{number}")
     assert [bench.end(str(number)).violated for number in range(12)] == ["disk"] * 12
 
 

@@ -16,7 +16,7 @@ import pytest
 from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Started, Transferring
 from poolbook.adapters.machine.execution.supervisor.mover import Hands, Task
 from poolbook.adapters.machine.execution.supervisor.movers import Mover, Movers
-from poolbook.adapters.machine.execution.supervisor.rights import Rights
+from poolbook.adapters.machine.execution.supervisor.rights import UserIds
 
 from .bench import Bench, runs, state, wait
 
@@ -202,7 +202,7 @@ def test_none_serves_two_users(movers: Movers, passable: Path) -> None:
     one, other = (pwd.getpwnam(name) for name in ("games", "news"))
     hands = {}
     for user in (one, other):
-        rights = Rights(user.pw_uid, user.pw_gid, (user.pw_gid,))
+        rights = UserIds(user.pw_uid, user.pw_gid, (user.pw_gid,))
         hands[user.pw_name] = Hands(rights, rights)
     found = {}
     for name, theirs in (*hands.items(), ("", OWN)):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Activation, FileTransfer, client
+from poolbook.adapters.machine.execution import FileTransfer, LaunchRequest, client
 from poolbook.adapters.machine.execution.supervisor import copying, spool, staging, transfer
 from poolbook.adapters.machine.execution.supervisor import url_plugin as plugin
 from poolbook.adapters.machine.execution.supervisor.chirp import Session
@@ -44,7 +44,9 @@ class Job:
         self.spool = self.disk / "spool/1/0/cluster1"
         self.names = tuple(sorted({name.partition("/")[0] for name in outputs}))
         how = FileTransfer(executable=False, outputs=self.names, spool=str(self.spool), on_evict=True, **transfer)
-        activation = Activation(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(self.iwd), transfer=how)
+        activation = LaunchRequest(
+            key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(self.iwd), transfer=how
+        )
         self.order = client._start(activation)["order"]
 
     def runs(self, outputs: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.machine.execution.supervisor.records import NOBODY, Claim, Claims, Journal
+from poolbook.adapters.machine.execution.supervisor.records import NOBODY, ActivationClaim, Claims, Journal
 from poolbook.adapters.machine.execution.supervisor.scratch import Scratch
 
 FIXED = settings(max_examples=25, derandomize=True, deadline=None, database=None)
@@ -84,7 +84,7 @@ def test_a_line_that_is_no_record_is_passed_over(tmp_path: Path) -> None:
     assert Journal(str(tmp_path / "exits"), {"1", "2", "3"}).records.keys() == {"1", "3"}
 
 
-CLAIM = Claim(12, 3456, 78, "01234567-89ab-cdef-0123-456789abcdef", 1795259432648753)
+CLAIM = ActivationClaim(12, 3456, 78, "01234567-89ab-cdef-0123-456789abcdef", 1795259432648753)
 
 
 @FIXED

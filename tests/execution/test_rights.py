@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine import accounts
-from poolbook.adapters.machine.execution import Account, Chirp, Exited, FileTransfer
-from poolbook.adapters.machine.execution.supervisor.rights import Rights, acting, become
+from poolbook.adapters.machine.execution import Chirp, Exited, FileTransfer, UnixAccount
+from poolbook.adapters.machine.execution.supervisor.rights import UserIds, acting, become
 from poolbook.adapters.machine.execution.supervisor.scratch import hand_over
 from poolbook.adapters.runtime import job_users
 from poolbook.adapters.runtime.hold_reasons import held_for_failure
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act wit
 USER, OTHER = pwd.getpwnam("games"), pwd.getpwnam("news")
 GROUP, OTHERS_GROUP = 54_321, 54_322  #: no group of the system's: a number is enough
 GROUPS = (USER.pw_gid, GROUP)
-RIGHTS = Rights(USER.pw_uid, USER.pw_gid, GROUPS)
-ACCOUNT = Account(USER.pw_name, USER.pw_uid, USER.pw_gid, GROUPS, "/")
+RIGHTS = UserIds(USER.pw_uid, USER.pw_gid, GROUPS)
+ACCOUNT = UnixAccount(USER.pw_name, USER.pw_uid, USER.pw_gid, GROUPS, "/")
 
 
 @pytest.fixture
@@ -99,13 +99,13 @@ def test_a_process_that_becomes_a_user_has_the_users_groups_and_none_of_roots(pl
     assert said == repr(((USER.pw_uid,) * 3, (USER.pw_gid,) * 3, sorted(GROUPS), ["groups"]))
 
 
-def becomes(rights: Rights) -> str:
+def becomes(rights: UserIds) -> str:
     become(rights)
     return "it is"
 
 
-@pytest.mark.parametrize("rights", [Rights(0, USER.pw_gid, GROUPS), Rights(USER.pw_uid, 0, GROUPS)])
-def test_no_process_becomes_root_for_others(rights: Rights) -> None:
+@pytest.mark.parametrize("rights", [UserIds(0, USER.pw_gid, GROUPS), UserIds(USER.pw_uid, 0, GROUPS)])
+def test_no_process_becomes_root_for_others(rights: UserIds) -> None:
     assert "nothing is run for others with the rights of root" in in_a_process(lambda: becomes(rights))
 
 
@@ -172,7 +172,7 @@ def test_a_job_has_the_groups_of_its_account_and_writes_where_these_may(bench: B
 
 
 def test_output_that_is_streamed_is_opened_as_the_user_whose_files_they_are(bench: Bench, place: Path) -> None:
-    runs_as = Account(OTHER.pw_name, OTHER.pw_uid, OTHER.pw_gid, (OTHER.pw_gid,), "/")
+    runs_as = UnixAccount(OTHER.pw_name, OTHER.pw_uid, OTHER.pw_gid, (OTHER.pw_gid,), "/")
     transfer = FileTransfer(executable=False, outputs=(), streamed=("stdout",))
     end = job(bench, "id -u", account=runs_as, stdout="writable/out", transfer=transfer, run_in_iwd=False)
     assert end.code == 0
@@ -192,7 +192,7 @@ def test_only_what_belongs_to_the_giver_is_handed_over(place: Path) -> None:
     for path in (scratch, scratch / "theirs", scratch / "link"):
         os.chown(path, USER.pw_uid, USER.pw_gid, follow_symlinks=False)
     (scratch / "a").chmod(0o6755)
-    hand_over(str(scratch), Rights(USER.pw_uid, USER.pw_gid), Rights(OTHER.pw_uid, OTHER.pw_gid))
+    hand_over(str(scratch), UserIds(USER.pw_uid, USER.pw_gid), UserIds(OTHER.pw_uid, OTHER.pw_gid))
     found = {name: (scratch / name).stat().st_uid for name in (*owners, ".", "theirs", "roots")}
     assert found == {
         "a": OTHER.pw_uid, "theirs/b": OTHER.pw_uid, "theirs/root": 0, "roots/c": USER.pw_uid,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Activation, Exited, Failed, Started, Supervisor, SupervisorError
+from poolbook.adapters.machine.execution import Exited, Failed, LaunchRequest, Started, Supervisor, SupervisorError
 
 from .. import forked
 from ..together import together
@@ -159,9 +159,9 @@ def test_its_signals_are_as_usual_whatever_the_pool_was_started_with(bench: Benc
     code = """
 import sys
 from pathlib import Path
-from poolbook.adapters.machine.execution import Activation, Supervisor
+from poolbook.adapters.machine.execution import LaunchRequest, Supervisor
 with Supervisor(Path(sys.argv[1])) as supervisor:
-    supervisor.start([Activation(key="1", job="1", slot="s", executable="/bin/grep",
+    supervisor.start([LaunchRequest(key="1", job="1", slot="s", executable="/bin/grep",
         arguments=("-E", "SigIgn|SigBlk", "/proc/self/status"), iwd=sys.argv[2], stdout="out", run_in_iwd=True)])
 """
     ignored = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD})
@@ -217,7 +217,7 @@ def test_a_job_that_cannot_be_started_is_reported_in_words_and_the_next_one_runs
     (bench.home / "folder").mkdir()
     os.mkfifo(bench.home / "fifo")
     fields = {"key": "1", "job": "1.0", "slot": "s", "executable": "/bin/true", "iwd": str(bench.home)} | fields
-    bench.supervisor.start([Activation(**fields), bench.activation("2", "/bin/true")])
+    bench.supervisor.start([LaunchRequest(**fields), bench.activation("2", "/bin/true")])
     failed = bench.end("1")
     assert isinstance(failed, Failed)
     assert (failed.part, failed.errno, failed.hold_code) == (part, number, hold_code)
@@ -235,12 +235,12 @@ def test_what_only_its_owner_may_read_is_the_folder(bench: Bench) -> None:
 @together("key", ["", "../x", "a/b", ".", "-x", "a b", "x" * 201])
 def test_a_key_that_means_something_in_a_path_is_refused(key: str) -> None:
     with pytest.raises(ValueError, match="take the position of the event that began it"):
-        Activation(key=key, job="1.0", slot="s", executable="/bin/true", iwd="/")
+        LaunchRequest(key=key, job="1.0", slot="s", executable="/bin/true", iwd="/")
 
 
 def test_a_relative_initial_directory_is_refused() -> None:
     with pytest.raises(ValueError, match="iwd 'here' is relative"):
-        Activation(key="1", job="1.0", slot="s", executable="/bin/true", iwd="here")
+        LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd="here")
 
 
 def test_a_folder_may_have_a_path_longer_than_a_socket_may(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine import detection
-from poolbook.adapters.machine.execution import Activation, Exited, FileTransfer, Limits, Usage, client
+from poolbook.adapters.machine.execution import Exited, FileTransfer, LaunchRequest, ResourceLimits, Usage, client
 from poolbook.adapters.machine.execution.supervisor import scratch, transfer
 from poolbook.domain.submit.resources import amount
 
@@ -48,9 +48,9 @@ def test_a_job_moves_so_many_mebibytes_and_no_byte_more(
             file.truncate(size)
     files: dict[str, Any] = {"inputs": names, "outputs": ()} if way == "input" else {"outputs": names}
     how = FileTransfer(executable=False, max_input_mb=limit, max_output_mb=limit, **files)
-    order = client._start(Activation(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=how))[
-        "order"
-    ]
+    order = client._start(
+        LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=how)
+    )["order"]
     result = transfer.bring(order, str(place)) if way == "input" else transfer.take_back(order, str(place), False)
     assert ("failure" in result) is too_large
     if too_large:
@@ -127,7 +127,7 @@ def test_a_directory_takes_as_many_kibibytes_as_the_system_says(tmp_path: Path) 
 def test_a_job_may_have_its_disk_and_is_held_beyond_that(bench: Bench) -> None:
     script = "head -c {} /dev/zero > large; sync large; touch ready; while ! [ -e stop ]; do sleep 0.05; done"
     for key, kib in (("1", 3000), ("2", 5000)):
-        bench.sh(key, script.format(kib * 1024), limits=Limits(disk_kb=4000))
+        bench.sh(key, script.format(kib * 1024), limits=ResourceLimits(disk_kb=4000))
     bench.until(lambda: any(usage.disk_kb >= 3000 for usage in bench.of("1", Usage)))
     assert bench.end("2").violated == "disk"
     largest = max(usage.disk_kb for usage in bench.of("1", Usage))

@@ -13,41 +13,44 @@ from attrs import evolve
 from poolbook.adapters.cli.doctor.checks import (
     CHECKS,
     OLDEST,
-    Book,
-    Facts,
+    DoctorFacts,
     Finding,
     Level,
-    Machine,
+    LogFacts,
+    MachineFacts,
     Program,
     Settings,
-    Volume,
-    Waiting,
+    UnmatchedJobs,
+    VolumeFacts,
     examined,
 )
 from poolbook.adapters.cli.doctor.gathering import granted
 
 from ..together import together
 
-GOOD = Facts(
+GOOD = DoctorFacts(
     Program((3, 11, 7), "/opt/venv/bin/poolbook", "/opt/venv/bin/poolbook"),
-    Machine(4, 8000, zone="CET"),
+    MachineFacts(4, 8000, zone="CET"),
     Settings(),
-    Book("pool.db", there=True, position=120, counts={1: 2, 2: 3}),
-    {"log": Volume("/home/alice", "ext4", 50_000), "execute": Volume("/home/alice/pool.db.d", "ext4", 50_000)},
+    LogFacts("pool.db", there=True, position=120, counts={1: 2, 2: 3}),
+    {
+        "log": VolumeFacts("/home/alice", "ext4", 50_000),
+        "execute": VolumeFacts("/home/alice/pool.db.d", "ext4", 50_000),
+    },
 )
 
 
-def of(part: str, **changes: Any) -> Facts:
+def of(part: str, **changes: Any) -> DoctorFacts:
     """The good facts, with some of one part otherwise."""
     return evolve(GOOD, **{part: evolve(getattr(GOOD, part), **changes)})
 
 
-def on(name: str, **changes: Any) -> Facts:
+def on(name: str, **changes: Any) -> DoctorFacts:
     """The good facts, with one folder otherwise."""
     return evolve(GOOD, volumes={**GOOD.volumes, name: evolve(GOOD.volumes[name], **changes)})
 
 
-def said(facts: Facts, check: str) -> list[Finding]:
+def said(facts: DoctorFacts, check: str) -> list[Finding]:
     return [finding for finding in examined(facts) if finding.check == check]
 
 
@@ -98,11 +101,15 @@ def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
         (of("log", claims=3, supervised=True), "server", "warning", "3 jobs go on without a pool", "poolbook resume"),
         (of("log", claims=3), "server", "warning", "3 jobs were begun that nobody watches over", "poolbook resume"),
         (of("log", counts={5: 2}, held=("4.0", "no disk")), "jobs", "warning", "hold; 4.0: no disk", "q -hold"),
-        (of("log", unfit=(Waiting("7.0", 3, 5),)), "jobs", "warning", "job 7.0, nor 2 more", "-better-analyze 7.0"),
-        (of("log", unfit=(Waiting("7.0", 1, 5),)), "jobs", "warning", r"fits job 7.0 \(5 slots", "-better-analyze 7.0"),
+        (of("log", unfit=(UnmatchedJobs("7.0", 3, 5),)), "jobs", "warning",
+         "job 7.0, nor 2 more", "-better-analyze 7.0"),
+        (of("log", unfit=(UnmatchedJobs("7.0", 1, 5),)), "jobs", "warning",
+         r"fits job 7.0 \(5 slots", "-better-analyze 7.0"),
     ],
 )  # fmt: skip
-def test_what_is_not_is_said_with_the_way_out(facts: Facts, check: str, level: str, words: str, remedy: str) -> None:
+def test_what_is_not_is_said_with_the_way_out(
+    facts: DoctorFacts, check: str, level: str, words: str, remedy: str
+) -> None:
     (found,) = [finding for finding in examined(facts) if finding.level is not Level.OK]
     assert (found.check, found.level) == (check, level)
     assert re.search(words, found.words), found.words
@@ -122,7 +129,7 @@ def test_what_is_not_is_said_with_the_way_out(facts: Facts, check: str, level: s
         (of("log", holder="77", answers=True, claims=4), "server", "process 77 serves the log"),
     ],
 )
-def test_what_is_in_order_is_said_as_it_is(facts: Facts, check: str, words: str) -> None:
+def test_what_is_in_order_is_said_as_it_is(facts: DoctorFacts, check: str, words: str) -> None:
     (found,) = said(facts, check)
     assert found.level is Level.OK
     assert re.search(words, found.words)

@@ -12,7 +12,7 @@ from shutil import copy
 
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import WriterBegan
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 
 from ..play.test_transcripts import scenario_of
 from ..pool.real import Folder
@@ -88,7 +88,7 @@ def _run(path: Path) -> None:
         folder.call(*words, *log)
 
 
-def _of_events(make: Callable[[], Log]) -> Story:
+def _of_events(make: Callable[[], EventStore]) -> Story:
     """A pool in virtual time, whose log is copied into the file."""
 
     def story(path: Path) -> None:

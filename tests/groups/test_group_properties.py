@@ -9,7 +9,7 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.negotiator.cycle import Cycle
+from poolbook.domain.negotiator.cycle import CycleResult
 from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
 from poolbook.domain.negotiator.groups.tree import Node
 from poolbook.domain.negotiator.settings import read
@@ -76,7 +76,7 @@ def standing(pool: Pool) -> list[Node]:
     return nodes
 
 
-def played(pool: Pool, cycle: Cycle) -> list[Node]:
+def played(pool: Pool, cycle: CycleResult) -> list[Node]:
     """The groups when the cycle's matches are made, one after the other; none exceeds a quota."""
     tree, nodes = read(pool.state.settings).tree, standing(pool)
     for choice in cycle.choices:

@@ -10,7 +10,7 @@ from pathlib import Path
 from poolbook.adapters.condor_files.importing.driver import Importer, ImportResult, Options
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Event, SourceFound, SourceRead
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 
 UTC = Options(zone="UTC")
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
@@ -23,19 +23,19 @@ def entry(number: int, job: str, second: int, text: str = "Job submitted from ho
     return f"{number:03d} ({int(cluster):03d}.{int(proc):03d}.000) {when} {text}\n...\n"
 
 
-def imported(*folders: Path, log: Log | None = None, options: Options = UTC) -> tuple[Log, ImportResult]:
+def imported(*folders: Path, log: EventStore | None = None, options: Options = UTC) -> tuple[EventStore, ImportResult]:
     """What stands in the folders, in a log (a new one unless one is given), and what the import did."""
     log = open_log("memory:", create=True) if log is None else log
     return log, Importer(log, [str(folder) for folder in folders], options).run()
 
 
 @cache
-def recorded(folder: Path) -> tuple[Log, ImportResult]:
+def recorded(folder: Path) -> tuple[EventStore, ImportResult]:
     """``imported``, once for all tests: of a recorded folder, for who only reads the log."""
     return imported(folder)
 
 
-def said(log: Log) -> list[Event]:
+def said(log: EventStore) -> list[Event]:
     """What the sources say: the events without those of the import itself."""
     return [e for _, e in log.read(1) if not isinstance(e, SourceFound | SourceRead)]
 

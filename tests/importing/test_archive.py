@@ -21,7 +21,7 @@ from poolbook.domain.classad import ClassAd, Context, parse
 from poolbook.domain.events import AdsKept
 from poolbook.domain.imported.packed_ads import KeptAd, attributes, index, pack, select, unpack, unpack_one
 from poolbook.projections.imported_ads import Kept, Spent
-from poolbook.projections.job_query import Jobs
+from poolbook.projections.job_query import SelectedJobs
 from poolbook.projections.projector import apply
 from poolbook.projections.schema import create
 from poolbook.projections.views import Views
@@ -120,13 +120,13 @@ def test_a_history_is_found_by_job_owner_and_order() -> None:
     found = views(event(job("1.0"), job("1.1", "bob")), event(job("2.0"), job("1.0", line=9)))
     everything = [Kept(2, 1), Kept(2, 0), Kept(1, 1), Kept(1, 0)]
     for selection, places in (
-        (Jobs(), everything),
-        (Jobs(ids=((1, 0),)), [Kept(2, 1), Kept(1, 0)]),
-        (Jobs(ids=((1, None),)), [Kept(2, 1), Kept(1, 1), Kept(1, 0)]),
-        (Jobs(ids=((2, None), (1, 1))), [Kept(2, 0), Kept(1, 1)]),
-        (Jobs(owners=("bob",)), [Kept(1, 1)]),
-        (Jobs(ids=((2, 0),), owners=("bob",)), [Kept(2, 0), Kept(1, 1)]),
-        (Jobs(ids=((7, 7),)), []),
+        (SelectedJobs(), everything),
+        (SelectedJobs(ids=((1, 0),)), [Kept(2, 1), Kept(1, 0)]),
+        (SelectedJobs(ids=((1, None),)), [Kept(2, 1), Kept(1, 1), Kept(1, 0)]),
+        (SelectedJobs(ids=((2, None), (1, 1))), [Kept(2, 0), Kept(1, 1)]),
+        (SelectedJobs(owners=("bob",)), [Kept(1, 1)]),
+        (SelectedJobs(ids=((2, 0),), owners=("bob",)), [Kept(2, 0), Kept(1, 1)]),
+        (SelectedJobs(ids=((7, 7),)), []),
     ):
         assert list(found.kept(selection)) == places
         assert list(found.kept(selection, forwards=True)) == places[::-1]

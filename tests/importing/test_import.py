@@ -15,7 +15,7 @@ from poolbook.adapters.condor_files.importing.time_zones import zone_of
 from poolbook.adapters.runtime.open_pool import open_pool_log
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import AdsKept, JobsLogged, SourceFound, SourceGap, SourceRead, SourceRefused
-from poolbook.domain.ports.log import Log, LogError, LogUnavailable
+from poolbook.domain.ports.log import EventStore, LogError, LogUnavailable
 
 from ..sampling import spread
 from ..together import together
@@ -25,7 +25,7 @@ FIRST = entry(0, "1.0", 0) + entry(1, "1.0", 5, "Job executing on host: <h>\n\tS
 SECOND = entry(5, "1.0", 65, "Job terminated.\n\t(1) Normal termination (return value 0)")
 
 
-def entries(log: Log) -> list[tuple[int, str]]:
+def entries(log: EventStore) -> list[tuple[int, str]]:
     """Number and place of each entry of a job event log."""
     return [
         (one.number, one.stimulus) for event in said(log) if isinstance(event, JobsLogged) for one in event.logged()
@@ -279,7 +279,7 @@ def test_what_no_log_can_hold_is_refused_and_the_rest_is_kept(tmp_path: Path) ->
 class Failing:
     """A log whose appends fail from the n-th on."""
 
-    def __init__(self, log: Log, appends: int) -> None:
+    def __init__(self, log: EventStore, appends: int) -> None:
         self._log, self._left = log, appends
 
     def append(self, events: object) -> int:

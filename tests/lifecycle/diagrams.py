@@ -10,13 +10,13 @@ from poolbook.domain.state_machines.drain import DRAIN
 from poolbook.domain.state_machines.hold_codes import HOLD_CODES, VACATE_CODES, Code
 from poolbook.domain.state_machines.job import LEFT, UNSUBMITTED
 from poolbook.domain.state_machines.match import MATCH
-from poolbook.domain.state_machines.rows import Row
+from poolbook.domain.state_machines.rows import TransitionRow
 from poolbook.domain.state_machines.slot_rows import BORN, LETTERED, activity, state
 
 from .. import markdown_tables
 
 
-def table(rows: Sequence[Row], number: str = "no.") -> str:
+def table(rows: Sequence[TransitionRow], number: str = "no.") -> str:
     """The rows as a Markdown table; a column of names or letters is left out where no row has one of its own."""
     lettered = any(row.letter and row.letter != row.number for row in rows)
     named = any(row.name != row.number for row in rows)
@@ -53,7 +53,7 @@ def statuses() -> str:
     return markdown_tables.table(["JobStatus", "status", "dialect"], lines)
 
 
-def _arrows(rows: Sequence[Row], node: Callable[[str], str]) -> list[str]:
+def _arrows(rows: Sequence[TransitionRow], node: Callable[[str], str]) -> list[str]:
     """One arrow for each way from a state to another, with the numbers of its rows."""
     labels: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -64,13 +64,13 @@ def _arrows(rows: Sequence[Row], node: Callable[[str], str]) -> list[str]:
     ]
 
 
-def diagram(rows: Sequence[Row], *ends: str) -> str:
+def diagram(rows: Sequence[TransitionRow], *ends: str) -> str:
     """The rows as a Mermaid diagram. ``ends`` are the states that are drawn round: where a life begins and ends."""
     lines = ["```mermaid", "flowchart LR", *(f"    {end}(({end}))" for end in ends)]
     return "\n".join([*lines, *_arrows(rows, str), "```"])
 
 
-def slot_diagram(rows: Sequence[Row]) -> str:
+def slot_diagram(rows: Sequence[TransitionRow]) -> str:
     """The rows of slots as a Mermaid diagram: a box for each state, with its activities within."""
     activities: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -89,7 +89,7 @@ def slot_diagram(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, *_arrows(rows, node), "```"])
 
 
-def _differences(rows: Sequence[Row], manual: Sequence[Row]) -> list[Row]:
+def _differences(rows: Sequence[TransitionRow], manual: Sequence[TransitionRow]) -> list[TransitionRow]:
     return [row for row in rows if row not in manual]
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from poolbook.domain.state_machines import (
     DIALECTS,
     MANUAL,
-    Machine,
     NotAllowed,
-    Row,
+    StateMachine,
+    TransitionRow,
     UnknownDialectError,
     claim_machine,
     drain_machine,
@@ -37,7 +37,7 @@ MACHINES = {
 every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
 
-def fires(machine: Machine, source: str, number: str, target: str | None) -> str | None:
+def fires(machine: StateMachine, source: str, number: str, target: str | None) -> str | None:
     """Where the row leads when it is fired; None if it is refused."""
     try:
         return machine.fire(source, number, target)
@@ -47,7 +47,7 @@ def fires(machine: Machine, source: str, number: str, target: str | None) -> str
 
 @pytest.mark.parametrize("most", thorough(3))
 @every_machine
-def test_firing_and_looking_up_agree_for_every_source_row_and_target(machine: Machine, most: int) -> None:
+def test_firing_and_looking_up_agree_for_every_source_row_and_target(machine: StateMachine, most: int) -> None:
     """In `make test` for so many targets of a source and row that a row does not have."""
     numbers = [row.number for row in machine.rows]
     table = [(source, row.number, target) for row in machine.rows for source, target in row.steps]
@@ -68,13 +68,13 @@ def outcome(way: Callable[[str, str, str | None], str], *step: str | None) -> st
 
 
 @every_machine
-def test_the_machine_has_the_rows_of_its_table_and_no_others(machine: Machine) -> None:
+def test_the_machine_has_the_rows_of_its_table_and_no_others(machine: StateMachine) -> None:
     table = {(row.number, *step) for row in machine.rows for step in row.steps}
     assert {(n, source, target) for (source, n), targets in machine.lookup.items() for target in targets} == table
 
 
 @every_machine
-def test_a_target_may_be_left_out_where_the_row_has_one_alone(machine: Machine) -> None:
+def test_a_target_may_be_left_out_where_the_row_has_one_alone(machine: StateMachine) -> None:
     for each in machine.rows:
         for source in each.sources:
             only = each.targets[0] if len(each.targets) == 1 else None
@@ -82,7 +82,7 @@ def test_a_target_may_be_left_out_where_the_row_has_one_alone(machine: Machine) 
 
 
 @every_machine
-def test_without_a_row_the_machine_refuses_what_this_row_did_and_nothing_else(machine: Machine) -> None:
+def test_without_a_row_the_machine_refuses_what_this_row_did_and_nothing_else(machine: StateMachine) -> None:
     for gone in machine.rows:
         left = machine.without(gone.number)
         assert all(fires(left, source, gone.number, target) is None for source, target in gone.steps)
@@ -106,18 +106,18 @@ def test_a_random_walk_never_leaves_the_table(name: str, choices: list[int]) -> 
 
 
 @every_machine
-def test_a_refusal_leaves_no_trace_in_the_machine(machine: Machine) -> None:
+def test_a_refusal_leaves_no_trace_in_the_machine(machine: StateMachine) -> None:
     before = dict(machine.lookup)
     for source, number in product([*machine.states, "Nowhere"], [*(each.number for each in machine.rows), "99"]):
         fires(machine, source, number, "Nowhere")
-    fresh = Machine(machine.rows, machine.initial, machine.name)
+    fresh = StateMachine(machine.rows, machine.initial, machine.name)
     assert machine.lookup == fresh.lookup == before
     for (source, number), targets in before.items():
         assert fires(machine, source, number, targets[0]) == targets[0]
 
 
 @every_machine
-def test_a_trigger_is_pulled_by_a_name_of_its_own(machine: Machine) -> None:
+def test_a_trigger_is_pulled_by_a_name_of_its_own(machine: StateMachine) -> None:
     assert len({row.name for row in machine.rows}) == len(machine.rows)
     assert all(row.name.isidentifier() for row in machine.rows)
 
@@ -168,9 +168,9 @@ TABLES_WITH_A_FAULT = [
 
 
 @pytest.mark.parametrize(("rows", "message"), TABLES_WITH_A_FAULT)
-def test_a_table_with_a_fault_makes_no_machine(rows: list[Row], message: str) -> None:
+def test_a_table_with_a_fault_makes_no_machine(rows: list[TransitionRow], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Machine(rows, "A", "thing")
+        StateMachine(rows, "A", "thing")
 
 
 def test_a_row_that_there_is_not_cannot_be_left_out() -> None:
@@ -179,7 +179,7 @@ def test_a_row_that_there_is_not_cannot_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("build", [slot_machine, job_machine])
-def test_there_is_one_machine_for_a_dialect_and_none_for_an_unknown_one(build: Callable[[str], Machine]) -> None:
+def test_there_is_one_machine_for_a_dialect_and_none_for_an_unknown_one(build: Callable[[str], StateMachine]) -> None:
     assert build(MANUAL.name) is build(MANUAL.name)
     with pytest.raises(UnknownDialectError, match="no dialect 'Manual'"):
         build("Manual")

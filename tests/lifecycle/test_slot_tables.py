@@ -14,8 +14,8 @@ from poolbook.domain.state_machines import (
     LETTERED,
     MANUAL,
     STATES,
-    Row,
     SlotRow,
+    TransitionRow,
     UnknownDialectError,
     activity,
     classify,
@@ -90,7 +90,7 @@ P  Unclaimed   Drained
 """
 
 
-def written(rows: Iterable[Row]) -> list[list[str]]:
+def written(rows: Iterable[TransitionRow]) -> list[list[str]]:
     """The rows as the pictures above have them."""
     return [[word for word in (row.number, *step, row.letter) if word] for row in rows for step in row.steps]
 
@@ -109,7 +109,7 @@ def test_the_16_lettered_rows_are_the_manuals() -> None:
     assert "".join(row.number for row in LETTERED) == "ABCDEFGHIJKLMNOP"
 
 
-def projected(rows: Iterable[Row]) -> set[tuple[str, str, str]]:
+def projected(rows: Iterable[TransitionRow]) -> set[tuple[str, str, str]]:
     """The rows that change the state, seen from above: letter, state, state."""
     steps = ((row.letter, state(source), state(target)) for row in rows for source, target in row.steps)
     return {(letter, source, target) for letter, source, target in steps if source != target}
@@ -176,7 +176,7 @@ def test_only_10_17_and_18_have_two_targets_in_the_manual() -> None:
     assert [row.number for row in MANUAL.slot_rows if len(row.targets) > 1] == ["10", "17", "18"]
 
 
-def reached(rows: Iterable[Row], start: str) -> set[str]:
+def reached(rows: Iterable[TransitionRow], start: str) -> set[str]:
     steps = [step for row in rows for step in row.steps]
     found = {start}
     while more := {target for source, target in steps if source in found} - found:

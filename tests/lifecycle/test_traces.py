@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Row, classify, slot_machine
+from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, TransitionRow, classify, slot_machine
 from poolbook.domain.state_machines.slot_rows import DIFFERENT
 
 from ..together import together
@@ -42,7 +42,7 @@ def test_the_manual_does_not_allow_what_only_the_real_startd_does() -> None:
 
 
 @together("row", DIFFERENT)
-def test_a_row_was_seen_unless_its_place_is_the_source_alone(row: Row) -> None:
+def test_a_row_was_seen_unless_its_place_is_the_source_alone(row: TransitionRow) -> None:
     seen = row.number in {number for _, number, _, _ in COUNTED}
     assert seen == (row.place != "startd source")
 

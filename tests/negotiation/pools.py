@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator.cycle import Cycle, hold
+from poolbook.domain.negotiator.cycle import CycleResult, hold
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.proc_ads import pack
@@ -68,7 +68,7 @@ class Pool:
     def context(self) -> Context:
         return Context(now=self.now // SECOND, seed=1)
 
-    def hold(self, state: State | None = None) -> Cycle:
+    def hold(self, state: State | None = None) -> CycleResult:
         caches = self.caches if state is None else Caches()
         return hold(state or self.state, caches, lambda cause: (self.now, cause, "cycle"), self.context())
 
@@ -136,12 +136,12 @@ class Pool:
 
     # What cycles decide
 
-    def matched(self, cycle: Cycle | None = None) -> list[tuple[str, str]]:
+    def matched(self, cycle: CycleResult | None = None) -> list[tuple[str, str]]:
         """The matches of a cycle that is held now: jobs and slots."""
         held = (cycle or self.hold()).held
         return [] if held is None else [(match.job, match.slot) for match in held.matches]
 
-    def cycle(self) -> Cycle:
+    def cycle(self) -> CycleResult:
         """Hold a cycle, append what it decided, and take the matches of whole slots to claims at once: who is preempted
         is gone, and the jobs run."""
         cycle = self.hold()
@@ -167,7 +167,7 @@ class Pool:
         """The cores that each submitter has."""
         return {name.partition("@")[0]: one.weighted_in_use / 1000 for name, one in self.state.submitters.items()}
 
-    def got(self, cycle: Cycle | None = None) -> dict[str, int]:
+    def got(self, cycle: CycleResult | None = None) -> dict[str, int]:
         """How many matches each submitter gets in a cycle that is held now."""
         return dict(Counter(one.cluster.submitter.partition("@")[0] for one in (cycle or self.hold()).choices))
 

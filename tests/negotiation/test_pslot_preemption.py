@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.classad import ClassAd, symmetric_match
 from poolbook.domain.events import Match
-from poolbook.domain.negotiator.cycle import Cycle
+from poolbook.domain.negotiator.cycle import CycleResult
 from poolbook.domain.state.caches import ad_of
 
 from ..together import together
@@ -44,7 +44,7 @@ def part(
     return name
 
 
-def given_back(cycle: Cycle) -> list[tuple[str, str, list[str]]]:
+def given_back(cycle: CycleResult) -> list[tuple[str, str, list[str]]]:
     """The matches of a cycle: the job, the reason, and the numbers of the slots that go for it."""
     held = () if cycle.held is None else cycle.held.matches
     return [(match.job, match.reason, [name.split("@")[0] for name in match.preempts]) for match in held]

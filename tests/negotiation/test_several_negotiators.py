@@ -12,7 +12,7 @@ from poolbook import Pool as Live
 from poolbook import Refusal
 from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError, read
-from poolbook.domain.negotiator.cycle import Cycle, hold
+from poolbook.domain.negotiator.cycle import CycleResult, hold
 from poolbook.domain.negotiator.settings import followed
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.negotiators import names, partition, settings_for
@@ -111,7 +111,7 @@ def several(pool_settings: dict[str, str] | None = None, /) -> Pool:
     )
 
 
-def cycle_of(pool: Pool, whose: str) -> Cycle:
+def cycle_of(pool: Pool, whose: str) -> CycleResult:
     return hold(pool.state, pool.caches, lambda cause: (pool.now, cause, "cycle"), pool.context(), whose=whose)
 
 

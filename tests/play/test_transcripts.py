@@ -20,7 +20,7 @@ from poolbook.adapters.simulation import FailedExpectation, PlayEvent, ScenarioM
 from poolbook.adapters.simulation.runner import lines
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
 from poolbook.replay.narration.causes import CAUSES
 from poolbook.replay.scenario import read
@@ -90,7 +90,7 @@ def test_a_policy_does_what_its_transcript_says(name: str, dialect: str) -> None
     can_be_read_aloud(stage.log)
 
 
-def can_be_read_aloud(log: Log) -> None:
+def can_be_read_aloud(log: EventStore) -> None:
     """Check what `why` says of each job and slot, at several moments."""
     events = [event for _, event in log.read()]
     things = {event.slot for event in events if isinstance(event, SlotTransitioned)}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.simulation.remote_schedds import RemoteJob, RemoteSchedds
 from poolbook.domain.decide import Tables
 from poolbook.domain.events import ClaimMade, Event, SlotTransitioned
@@ -115,7 +115,7 @@ class Point(TestPool):
 
     def point(
         self, policy: dict[str, str], *, name: str = "h", slots: int = 1, kind: str = "static", **settings: str
-    ) -> Answer:
+    ) -> StimulusResult:
         """A machine of so many cores: each a slot, or all one partitionable slot."""
         shares = [("1", "1024")] * slots if kind == "static" else [(str(slots), str(1024 * slots))]
         plans = tuple(
@@ -149,7 +149,7 @@ class Point(TestPool):
 
     # What happens
 
-    def job(self, user: str = "alice", count: int = 1, behaviour: Behaviour | None = None, **ad: str) -> Answer:
+    def job(self, user: str = "alice", count: int = 1, behaviour: Behaviour | None = None, **ad: str) -> StimulusResult:
         """Jobs that do the same, put into the queue."""
         self.behaviours[self.state.next_cluster] = behaviour or Behaviour(1000)
         return self.submit(count, user, Owner=quoted(user), JobUniverse="5", ImageSize="500", **ad)
@@ -168,22 +168,22 @@ class Point(TestPool):
         """The owner's own sensors publish these attributes."""
         self.read(machine, attributes={**self._said(machine).attributes, **attributes})
 
-    def drain(self, schedule: str = "Graceful", machine: str = "h", **more: str) -> Answer:
+    def drain(self, schedule: str = "Graceful", machine: str = "h", **more: str) -> StimulusResult:
         return self.handle(s.Drain(self.id(), "root", machine, schedule, **more))
 
-    def undrain(self, machine: str = "h") -> Answer:
+    def undrain(self, machine: str = "h") -> StimulusResult:
         return self.handle(s.CancelDrain(self.id(), "root", machine))
 
-    def off(self, how: str, machine: str = "h") -> Answer:
+    def off(self, how: str, machine: str = "h") -> StimulusResult:
         return self.handle(s.ShutDown(self.id(), "root", machine, how))
 
-    def pause(self, slot: str = "slot1@h") -> Answer:
+    def pause(self, slot: str = "slot1@h") -> StimulusResult:
         return self.handle(s.SuspendClaim(self.id(), "root", slot))
 
-    def unpause(self, slot: str = "slot1@h") -> Answer:
+    def unpause(self, slot: str = "slot1@h") -> StimulusResult:
         return self.handle(s.ContinueClaim(self.id(), "root", slot))
 
-    def reconfigure(self, policy: dict[str, str], machine: str = "h", **settings: str) -> Answer:
+    def reconfigure(self, policy: dict[str, str], machine: str = "h", **settings: str) -> StimulusResult:
         """The machine's configuration says this in its slots' ads, beside what it said before."""
         of_machine = self.state.machines[machine]
         slots = [slot for slot in of_machine.slots.values() if not slot.parent]
@@ -199,7 +199,9 @@ class Point(TestPool):
 
     # Holders of claims outside of the pool
 
-    def claim(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, *, lease: int = 0, **ad: str) -> Answer:
+    def claim(
+        self, slot: str = "slot1@h", behaviour: Behaviour | None = None, *, lease: int = 0, **ad: str
+    ) -> StimulusResult:
         """Someone else's claim; with a behaviour, it is activated at once and released when the job is over."""
         number = self.elsewhere.number()
         given = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
@@ -208,16 +210,16 @@ class Point(TestPool):
             self.elsewhere.comes(name, RemoteJob(f"{number}.0", given, behaviour))
         return self.handle(s.RequestClaim(self.id(), slot, name, ELSEWHERE, "carol@other", f"{number}.0", given, lease))
 
-    def activate(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, **ad: str) -> Answer:
+    def activate(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, **ad: str) -> StimulusResult:
         self.elsewhere.activates(slot, behaviour or Behaviour(1000))
         given = {"Owner": '"carol"', "User": '"carol@other"', "JobUniverse": "5", "ImageSize": "500"} | ad
         return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", given))
 
-    def tell(self, kind: type[s.SlotMessage], slot: str = "slot1@h", **more: object) -> Answer:
+    def tell(self, kind: type[s.SlotMessage], slot: str = "slot1@h", **more: object) -> StimulusResult:
         """A holder tells its slot something."""
         return self.handle(kind(self.id(), slot, **more))
 
-    def silence(self, slot: str = "slot1@h") -> Answer:
+    def silence(self, slot: str = "slot1@h") -> StimulusResult:
         """The holder is heard of no more."""
         return self.handle(s.HolderSilent(self.id(), slot, self.world.clock))
 

@@ -16,7 +16,7 @@ import pytest
 
 from poolbook.adapters.machine.host import user_name
 from poolbook.adapters.runtime import connections
-from poolbook.adapters.runtime.connections import TURN, Client, Connections
+from poolbook.adapters.runtime.connections import TURN, Connections, JsonConnection
 from poolbook.adapters.runtime.view_keeper import ViewKeeper
 from poolbook.adapters.runtime.views import views_current
 from poolbook.adapters.stores.opening import open_log
@@ -30,17 +30,17 @@ class Hall:
 
     def __init__(self, stack: ExitStack) -> None:
         self.now = 0.0
-        self.closed: list[Client] = []
+        self.closed: list[JsonConnection] = []
         self.connections = Connections(self.closed.append, lambda: self.now)
         self._stack = stack
 
-    def enter(self) -> tuple[socket.socket, Client]:
+    def enter(self) -> tuple[socket.socket, JsonConnection]:
         ours, theirs = socket.socketpair()
         self._stack.enter_context(ours)
         self._stack.enter_context(theirs)
         return ours, self.connections.add(theirs)
 
-    def send(self, ours: socket.socket, client: Client, data: bytes) -> None:
+    def send(self, ours: socket.socket, client: JsonConnection, data: bytes) -> None:
         ours.setblocking(False)
         left = memoryview(data)
         while left:

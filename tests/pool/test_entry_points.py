@@ -18,7 +18,7 @@ from poolbook.adapters.runtime import log_writer
 from poolbook.adapters.runtime.command_codec import COMMANDS
 from poolbook.adapters.runtime.commands import ask
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.runtime.requests import Refused
+from poolbook.adapters.runtime.requests import RequestRefused
 from poolbook.domain.decide import decide
 from poolbook.domain.ports import stimuli as s
 
@@ -100,7 +100,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 def requested(kind: str, **fields: Any) -> None:
-    with suppress(Refused):
+    with suppress(RequestRefused):
         ask("pool.db", {"kind": kind, **fields})
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from poolbook.adapters.runtime.activations import activation
 from poolbook.adapters.runtime.local_world import LocalWorld
-from poolbook.domain.ports.stimuli import Ended, Started
+from poolbook.domain.ports.stimuli import ActivationEnded, ActivationStarted
 from poolbook.domain.ports.world import Launch
 
 from ..together import together
@@ -71,9 +71,9 @@ def test_of_a_job_whose_start_failed_and_that_runs_after_all_its_run_alone_is_he
     world.start([job])
     world.owners.add("somebody")
     heard = world.recover([job])
-    while not any(isinstance(one, Ended) for one in heard):
+    while not any(isinstance(one, ActivationEnded) for one in heard):
         heard += world.wait(None)
     world.acknowledge(["7"])
     world.close()
-    assert [type(one) for one in heard] == [Started, Ended]
-    assert [(one.code, one.failed) for one in heard if isinstance(one, Ended)] == [(0, False)]
+    assert [type(one) for one in heard] == [ActivationStarted, ActivationEnded]
+    assert [(one.code, one.failed) for one in heard if isinstance(one, ActivationEnded)] == [(0, False)]

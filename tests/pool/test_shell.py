@@ -12,7 +12,7 @@ import pytest
 
 from poolbook.adapters.cli import tools
 from poolbook.adapters.cli.main import TOOLS, UNSUPPORTED, meant
-from poolbook.adapters.condor_tools.options import Refusal
+from poolbook.adapters.condor_tools.options import ToolError
 
 from .real import PATIENCE, Folder, environment
 
@@ -106,5 +106,5 @@ def test_a_pool_that_cannot_be_started_says_why_and_nothing_is_exported(folder: 
 def test_without_the_command_there_is_no_folder_of_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "other")])
-    with pytest.raises(Refusal, match="install Poolbook by pip"):
+    with pytest.raises(ToolError, match="install Poolbook by pip"):
         tools.tools_folder()

@@ -16,7 +16,7 @@ import pytest
 
 from poolbook.adapters.runtime import slow_requests
 from poolbook.adapters.runtime.commands import is_served, submit
-from poolbook.adapters.runtime.requests import LONGEST_DESCRIPTION, SubmitDescription, Terms, view_of_disk
+from poolbook.adapters.runtime.requests import LONGEST_DESCRIPTION, SubmitDescription, SubmitTerms, view_of_disk
 from poolbook.adapters.runtime.slow_requests import DescriptionReader, FinishedReading
 
 from .. import forked
@@ -187,7 +187,7 @@ def test_a_submission_to_a_log_at_rest_returns_what_was_parsed(folder: Folder) -
 
 def test_only_so_many_submit_files_are_read_at_once(tmp_path: Path) -> None:
     reader = DescriptionReader(lambda: None)
-    terms = Terms(1, {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here"})
+    terms = SubmitTerms(1, {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here"})
     said = description(tmp_path, HELD + "queue\n")
     begun = [reader.begin(None, said, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
     assert begun == [True] * slow_requests.MOST_AT_ONCE + [False] * 2

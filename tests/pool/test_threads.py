@@ -34,7 +34,7 @@ from poolbook import (
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted, Event
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.ports.log import Log as Store
+from poolbook.domain.ports.log import EventStore as Store
 
 from ..domain.test_invariants import as_plain
 from ..stores.places import KINDS, Place, place_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.execution import Account
+from poolbook.adapters.machine.execution import UnixAccount
 from poolbook.adapters.machine.spool import Spool
 
 from .. import forked
@@ -362,7 +362,8 @@ def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: Fo
 def test_a_user_s_spool_is_removed_with_the_user_s_rights_whatever_link_leads_to_it(pool: ForAll) -> None:
     spool = Spool(pool.path / "other.d")
     paths = {
-        user.pw_name: Path(spool.path(0, 0, Account(user.pw_name, user.pw_uid, user.pw_gid))) for user in (OWNER, OTHER)
+        user.pw_name: Path(spool.path(0, 0, UnixAccount(user.pw_name, user.pw_uid, user.pw_gid)))
+        for user in (OWNER, OTHER)
     }
     for user in (OWNER, OTHER):
         path = paths[user.pw_name]

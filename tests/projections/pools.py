@@ -11,7 +11,7 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.classad import ClassAd
 from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.units import SECOND
@@ -48,7 +48,7 @@ JOB = {
 class Pool:
     """A pool with one machine of `cpus` cores; ``dialect`` manual unless said."""
 
-    def __init__(self, log: Log | None = None, cpus: int = 2, dialect: str = "manual") -> None:
+    def __init__(self, log: EventStore | None = None, cpus: int = 2, dialect: str = "manual") -> None:
         self.log = open_log("memory:", create=True) if log is None else log
         self.engine = Engine(self.log, VirtualWorld())
         self.engine.load()

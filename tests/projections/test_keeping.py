@@ -17,7 +17,7 @@ from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.runtime.views import catch_up, open_tables, rebuild, views_current, views_path
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted
-from poolbook.domain.ports.log import Log, LogError, LogUnavailable
+from poolbook.domain.ports.log import EventStore, LogError, LogUnavailable
 from poolbook.projections.checkpoint import reach, reached
 from poolbook.projections.schema import FORMAT
 
@@ -230,7 +230,7 @@ def test_a_writers_own_log_and_views_in_memory() -> None:
         pool.submit(3)
         assert catch_up(pool.log, tables) == catch_up(pool.log, tables) == len(pool.events)
         assert dump(tables, but="tracking") == dump(folded(pool.events), but="tracking")
-        other: Log = Pool().log
+        other: EventStore = Pool().log
         assert catch_up(other, tables) == other.head.position
         assert dump(tables, but="tracking") == dump(folded(list(other.read())), but="tracking")
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from poolbook.domain import events as e
 from poolbook.projections import queue as queue_fold
 from poolbook.projections.projector import apply
-from poolbook.projections.queue import Stretch, _Cluster, _Texts
+from poolbook.projections.queue import QueuedRange, _QueuedCluster, _Texts
 from poolbook.projections.views import Views
 
 from ..together import together
@@ -194,11 +194,11 @@ def test_many_ranges_are_changed_at_once_as_they_are_one_by_one(
     stretches: list[tuple[int, int, str]], events: list[tuple[list[tuple[int, int]], str]]
 ) -> None:
     with closing(sqlite3.connect(":memory:")) as nothing_stored:
-        at_once, one_by_one = (_Cluster(nothing_stored, _Texts(), 1, {}) for _ in range(2))
+        at_once, one_by_one = (_QueuedCluster(nothing_stored, _Texts(), 1, {}) for _ in range(2))
         for cluster in (at_once, one_by_one):
             at = 0
             for gap, more, value in stretches:
-                cluster.add(Stretch(at + gap, at + gap + more, 1, "", {"A": value}))
+                cluster.add(QueuedRange(at + gap, at + gap + more, 1, "", {"A": value}))
                 at += gap + more + 1
         for ranges, value in events:
             procs, at = [], 0
@@ -206,7 +206,7 @@ def test_many_ranges_are_changed_at_once_as_they_are_one_by_one(
                 procs.append((at + gap, at + gap + more))
                 at += gap + more + 1
 
-            def change(stretch: Stretch, value: str = value) -> bool:
+            def change(stretch: QueuedRange, value: str = value) -> bool:
                 stretch.changes = {"A": value}
                 return value != "d"
 
@@ -250,7 +250,7 @@ def placed(event: e.Event) -> e.Event:
     return replace(event, procs=tuple(procs))
 
 
-def shown(cluster: _Cluster) -> list[tuple[int, int, str]]:
+def shown(cluster: _QueuedCluster) -> list[tuple[int, int, str]]:
     rows: list[tuple[object, ...]] = []
     cluster.flush([], rows)
     return sorted((row[1], row[2], row[5]) for row in rows)  # type: ignore[misc]

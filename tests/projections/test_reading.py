@@ -8,17 +8,17 @@ from zoneinfo import ZoneInfo
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.condor_tools.batches import ClusterRow, cluster_rows, count_statuses
+from poolbook.adapters.condor_tools.batches import BatchCluster, cluster_rows, count_statuses
 from poolbook.adapters.condor_tools.cells import shown
 from poolbook.adapters.condor_tools.job_selection import ClusterOrJob
-from poolbook.adapters.condor_tools.job_selection import Selection as Named
+from poolbook.adapters.condor_tools.job_selection import JobSelector as Named
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context, unparse
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import CHUNK, pack
 from poolbook.domain.state.slot_attributes import SlotAd
 from poolbook.domain.state.state import Slot
-from poolbook.projections.job_query import Jobs, Selection
+from poolbook.projections.job_query import JobSelection, SelectedJobs
 from poolbook.projections.views import Views
 
 from ..together import together
@@ -152,20 +152,20 @@ ONES, TWOS = ["1.0", "1.1", "1.2"], ["2.0", "2.1", "2.2", "2.3", "2.4"]
 @together(
     ("selection", "selected"),
     [
-        (Jobs(), [*ONES, *TWOS, "30.0"]),
-        (Jobs(((2, None),)), TWOS),
-        (Jobs(((2, 3),)), ["2.3"]),
-        (Jobs(((2, 4), (2, 0), (1, 1), (2, 4))), ["1.1", "2.0", "2.4"]),
-        (Jobs(((2, 3), (2, None))), TWOS),
-        (Jobs(((2, 5), (3, 0), (3, None), (0, -1))), []),
-        (Jobs(owners=("alice",)), [*ONES, "30.0"]),
-        (Jobs(owners=("alice", "bob")), [*ONES, *TWOS, "30.0"]),
-        (Jobs(owners=("nobody",)), []),
-        (Jobs(((2, 3), (1, 0)), ("alice",)), [*ONES, "2.3", "30.0"]),
+        (SelectedJobs(), [*ONES, *TWOS, "30.0"]),
+        (SelectedJobs(((2, None),)), TWOS),
+        (SelectedJobs(((2, 3),)), ["2.3"]),
+        (SelectedJobs(((2, 4), (2, 0), (1, 1), (2, 4))), ["1.1", "2.0", "2.4"]),
+        (SelectedJobs(((2, 3), (2, None))), TWOS),
+        (SelectedJobs(((2, 5), (3, 0), (3, None), (0, -1))), []),
+        (SelectedJobs(owners=("alice",)), [*ONES, "30.0"]),
+        (SelectedJobs(owners=("alice", "bob")), [*ONES, *TWOS, "30.0"]),
+        (SelectedJobs(owners=("nobody",)), []),
+        (SelectedJobs(((2, 3), (1, 0)), ("alice",)), [*ONES, "2.3", "30.0"]),
         (Named((ClusterOrJob(30), ClusterOrJob(2, 1)), ("bob",)), [*TWOS, "30.0"]),
     ],
 )
-def test_jobs_are_selected_by_id_and_owner(selection: Selection, selected: list[str]) -> None:
+def test_jobs_are_selected_by_id_and_owner(selection: JobSelection, selected: list[str]) -> None:
     found = three_clusters()
     assert ids(list(found.columns(["ClusterId", "ProcId"], selection))) == selected
     assert [f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}" for ad in found.ads(selection)] == selected
@@ -173,7 +173,7 @@ def test_jobs_are_selected_by_id_and_owner(selection: Selection, selected: list[
 
 def test_thousands_of_ids_may_be_asked_for() -> None:
     found = views(submitted(1, "alice", {}, 10_000))
-    assert len(list(found.ads(Jobs(tuple((1, proc) for proc in range(0, 10_000, 2)))))) == 5000
+    assert len(list(found.ads(SelectedJobs(tuple((1, proc) for proc in range(0, 10_000, 2)))))) == 5000
 
 
 def test_a_job_that_is_not_in_the_queue_is_none() -> None:
@@ -187,7 +187,7 @@ def test_a_job_that_is_not_in_the_queue_is_none() -> None:
 def test_counts_are_those_of_the_ads(dialect: str) -> None:
     busy = views_of(busy_pool(dialect))
     ads = list(busy.ads())
-    assert [ClusterRow(*row) for row in busy.batches()] == cluster_rows(ads)
+    assert [BatchCluster(*row) for row in busy.batches()] == cluster_rows(ads)
     owners = sorted({ad.eval("Owner") for ad in ads})
     assert busy.totals() == {owner: count_statuses([ad for ad in ads if ad.eval("Owner") == owner]) for owner in owners}
 
@@ -213,19 +213,19 @@ NEWEST_FIRST = [8, 7, 4, 2, 1, 0, 6]
 @together(
     ("selection", "limit", "forwards", "procs"),
     [
-        (Jobs(), None, False, NEWEST_FIRST),
-        (Jobs(), None, True, NEWEST_FIRST[::-1]),
-        (Jobs(), 3, False, [8, 7, 4]),
-        (Jobs(), 0, False, []),
-        (Jobs(((1, None),)), 2, True, [6, 0]),
-        (Jobs(((1, 1), (1, 7), (1, 3))), None, False, [7, 1]),
-        (Jobs(((1, 2), (1, 0))), None, True, [0, 2]),
-        (Jobs(((1, 2), (1, 0))), None, False, [2, 0]),
-        (Jobs(owners=("bob",)), None, False, []),
+        (SelectedJobs(), None, False, NEWEST_FIRST),
+        (SelectedJobs(), None, True, NEWEST_FIRST[::-1]),
+        (SelectedJobs(), 3, False, [8, 7, 4]),
+        (SelectedJobs(), 0, False, []),
+        (SelectedJobs(((1, None),)), 2, True, [6, 0]),
+        (SelectedJobs(((1, 1), (1, 7), (1, 3))), None, False, [7, 1]),
+        (SelectedJobs(((1, 2), (1, 0))), None, True, [0, 2]),
+        (SelectedJobs(((1, 2), (1, 0))), None, False, [2, 0]),
+        (SelectedJobs(owners=("bob",)), None, False, []),
     ],
 )
 def test_the_history_is_read_in_the_order_of_the_ends(
-    selection: Jobs, limit: int | None, forwards: bool, procs: list[int]
+    selection: SelectedJobs, limit: int | None, forwards: bool, procs: list[int]
 ) -> None:
     found = ended().history_ads(selection, limit, forwards)
     assert [ad.eval("ProcId") for ad in found] == procs

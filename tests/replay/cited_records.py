@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.why import Sentence
 
@@ -100,7 +100,7 @@ REPORTED: Final = {
 class Cited:
     """The records of an import's files, by their places."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: EventStore) -> None:
         places = PlaceNames(log)
         self._paths = {places.name(f"{one.source}:0"): (one.path, one.kind) for one in places.all()}
 

@@ -10,7 +10,18 @@ import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.replay.listing import LETTERS, Wanted, as_dict, entries, line, listed, member_of, members, since, wanted
+from poolbook.replay.listing import (
+    LETTERS,
+    StreamFilter,
+    as_dict,
+    entries,
+    line,
+    listed,
+    member_of,
+    members,
+    since,
+    wanted,
+)
 from poolbook.replay.narration.causes import CAUSES
 
 from ..domain.event_examples import EXAMPLES
@@ -152,21 +163,21 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
 @together(
     ("text", "means"),
     [
-        ("3.1", Wanted("cluster/3", 1)),
-        ("3", Wanted("cluster/3")),
-        ("003", Wanted("cluster/3")),
-        ("cluster/3", Wanted("cluster/3")),
-        ("cluster/3.1", Wanted("cluster/3", 1)),
-        ("slot1@h", Wanted("slot/slot1@h")),
-        ("slot/slot1_2@h", Wanted("slot/slot1_2@h")),
-        ("machine/h", Wanted("machine/h")),
-        ("pool", Wanted("pool")),
-        ("negotiator", Wanted("negotiator")),
-        ("accountant", Wanted("accountant")),
-        ("submitter/physics.bob@h", Wanted("submitter/physics.bob@h")),
+        ("3.1", StreamFilter("cluster/3", 1)),
+        ("3", StreamFilter("cluster/3")),
+        ("003", StreamFilter("cluster/3")),
+        ("cluster/3", StreamFilter("cluster/3")),
+        ("cluster/3.1", StreamFilter("cluster/3", 1)),
+        ("slot1@h", StreamFilter("slot/slot1@h")),
+        ("slot/slot1_2@h", StreamFilter("slot/slot1_2@h")),
+        ("machine/h", StreamFilter("machine/h")),
+        ("pool", StreamFilter("pool")),
+        ("negotiator", StreamFilter("negotiator")),
+        ("accountant", StreamFilter("accountant")),
+        ("submitter/physics.bob@h", StreamFilter("submitter/physics.bob@h")),
     ],
 )
-def test_people_name_streams_as_they_speak(text: str, means: Wanted) -> None:
+def test_people_name_streams_as_they_speak(text: str, means: StreamFilter) -> None:
     assert wanted(text) == means
 
 

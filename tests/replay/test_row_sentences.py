@@ -17,7 +17,7 @@ from poolbook.domain import events as e
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.dialects import Dialect
 from poolbook.domain.state_machines.drain import DRAIN
-from poolbook.domain.state_machines.rows import Row
+from poolbook.domain.state_machines.rows import TransitionRow
 from poolbook.domain.state_machines.slot_rows import KILLING, VACATING, SlotRow
 from poolbook.domain.state_machines.slot_rules import EVICTED
 from poolbook.replay.forensics.imported_log import single_entries
@@ -92,7 +92,7 @@ def causes(name: str) -> dict[tuple[str, str, str], tuple[str, ...]]:
     found: dict[tuple[str, str, str], dict[str, None]] = {}
     rows = {row.number: row for row in dialect.slot_rows}
 
-    def add(row: Row, source: str, target: str, *named: str) -> None:
+    def add(row: TransitionRow, source: str, target: str, *named: str) -> None:
         if (source, target) in row.steps:
             found.setdefault((row.number, source, target), {}).update(dict.fromkeys(named))
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.cli import queries
 from poolbook.adapters.condor_files.daemon_tables import TableReader
-from poolbook.adapters.condor_tools.options import Refusal, UsageError
+from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Ad, Event, PoolFounded, SourceFound, TableWritten
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.daemon_tables import DaemonTable, NotKnown, jobs_of, queue, tables
 
 from ..importing.feeding import DATA, content, read
@@ -61,7 +61,7 @@ def written(file: int, size: int | None = None) -> list[TableWritten]:
 
 
 @cache
-def log_of_the_spool() -> Log:
+def log_of_the_spool() -> EventStore:
     return imported(SPOOL)[0]
 
 
@@ -207,7 +207,7 @@ def test_what_a_compaction_dropped_is_unknown_and_not_an_empty_queue(
     imported(DATA / "traces" / run, log=log)
     log.close()
     with pytest.raises(
-        Refusal, match=r"is unknown before .*, because job_queue.log was found then, compacted"
+        ToolError, match=r"is unknown before .*, because job_queue.log was found then, compacted"
     ) as refused:
         queries.queue(["-log", path, "-at", instant])
     assert refused.value.exit_code == 1
@@ -384,7 +384,7 @@ def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.Captu
 
 
 def test_q_says_where_an_imported_log_begins(audit: str) -> None:
-    with pytest.raises(Refusal, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
+    with pytest.raises(ToolError, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
         queries.queue(["-log", audit, "-at", "2020-01-01"])
     with pytest.raises(UsageError, match="is no time"):
         queries.queue(["-log", audit, "-at", "JobStatus"])
@@ -395,7 +395,7 @@ def test_q_of_a_pools_own_log_has_the_present_alone(tmp_path: Path) -> None:
     log = open_log(path, create=True)
     log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
     log.close()
-    with pytest.raises(Refusal, match=r"own log.*poolbook why JOB -at TIME"):
+    with pytest.raises(ToolError, match=r"own log.*poolbook why JOB -at TIME"):
         queries.queue(["-log", path, "-at", "2026-11-21"])
 
 

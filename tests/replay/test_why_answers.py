@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.narration.evidence import in_full, values
 from poolbook.replay.narration.templates import fill
@@ -33,7 +33,7 @@ MOST = 10
 """So many of the things of a folder are asked for."""
 
 
-def things(log: Log) -> Iterator[str]:
+def things(log: EventStore) -> Iterator[str]:
     """Each job, cluster and slot of which a log tells."""
     found: set[str] = set()
     for _, event in single_entries(log.read()):

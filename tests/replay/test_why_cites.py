@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.narration.sentences import Sentence, tell
 from poolbook.replay.narration.words import WORDS
 from poolbook.replay.why.answer import why
@@ -25,7 +25,7 @@ MOST = 3
 RECORDINGS = sorted(folder for folder in (TRACES.parent / "recordings").iterdir() if folder.is_dir())
 
 
-def told_wrongly(log: Log, most: int) -> list[str]:
+def told_wrongly(log: EventStore, most: int) -> list[str]:
     """What is wrong with the sentences on so many of a log's jobs and slots."""
     cited = Cited(log)
     names = [name for name in things(log) if "." in name or "@" in name]

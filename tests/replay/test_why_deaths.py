@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.audit.examine import examine
 from poolbook.replay.why.answer import why
 
@@ -95,14 +95,14 @@ DEATHS: dict[str, tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]], st
 }
 
 
-def pool(folder: Path, startd: Sequence[tuple[str, str]], schedd: Sequence[tuple[str, str]], events: str) -> Log:
+def pool(folder: Path, startd: Sequence[tuple[str, str]], schedd: Sequence[tuple[str, str]], events: str) -> EventStore:
     write(folder / "EventLog", events)
     write(folder / "StartLog", daemon_log("startd", *startd))
     write(folder / "SchedLog", daemon_log("schedd", *schedd, pid=True))
     return imported(folder)[0]
 
 
-def texts_of(log: Log, job: str = "2.0", at: int | None = None) -> list[str]:
+def texts_of(log: EventStore, job: str = "2.0", at: int | None = None) -> list[str]:
     """The answer's lines as one text, and behind it the life."""
     found = why(log, job, at, UTC)
     return [" ".join(line.full for line in found.lines), *(sentence.full for sentence in found.life)]

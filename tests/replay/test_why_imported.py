@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import IMPORTED, PlaceNames, shortest_tails
 from poolbook.replay.listing import entries, line, wanted
-from poolbook.replay.runs.slot_records import Slots
+from poolbook.replay.runs.slot_records import SlotRecords
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNTOLD, outcomes
@@ -44,7 +44,7 @@ SOURCES = {
 SLOT = "slot1@node"
 
 
-def log_of(events: Sequence[e.Event]) -> Log:
+def log_of(events: Sequence[e.Event]) -> EventStore:
     log = open_log("memory:", create=True)
     founded = e.PoolFounded(BEGIN, "founded", "import", "node", "htcondor-25", "node", "0", {IMPORTED: "true"})
     found = [
@@ -139,7 +139,7 @@ OF_SLOT = [
 EVERYTHING = [*LOGGED, *REPORTED, *OF_SLOT]
 
 
-def told(log: Log, name: str, seconds: int | None = None) -> list[str]:
+def told(log: EventStore, name: str, seconds: int | None = None) -> list[str]:
     """The answer's lines as one text, and behind it the life."""
     found = why(log, name, None if seconds is None else BEGIN + seconds * SECOND)
     return [" ".join(line.full for line in found.lines), *(sentence.full for sentence in found.life)]
@@ -373,7 +373,7 @@ def test_an_eviction_in_the_second_in_which_its_shadow_began_comes_after_that_be
 
 
 def test_what_a_slot_does_with_another_job_is_no_record_of_a_run() -> None:
-    slots = Slots(log_of(OF_SLOT))
+    slots = SlotRecords(log_of(OF_SLOT))
     assert slots.run(SLOT, "1.0", BEGIN + 7 * SECOND)
     assert slots.run(SLOT, "1.7", BEGIN + 7 * SECOND) == []
 
@@ -413,7 +413,7 @@ def test_an_eviction_is_from_the_slot_of_the_error_though_another_slot_was_given
         )
 
 
-def packed(name: str, folder: Path) -> Log:
+def packed(name: str, folder: Path) -> EventStore:
     return imported(unpacked(TRACES.parent / "honest" / f"{name}.tar.xz", folder))[0]
 
 
@@ -861,7 +861,7 @@ def test_a_startd_that_says_no_more_than_its_status_is_told_to_have_ended_with_i
     assert "The startd ended (status 0, pid 7). [StartLog:200]" in told(log_of([*EVERYTHING, end]), SLOT)
 
 
-def evicted(times: int, codes: Sequence[int] = (1018,)) -> Log:
+def evicted(times: int, codes: Sequence[int] = (1018,)) -> EventStore:
     """A job that was evicted so many times, for reasons with these codes in turn, and then removed."""
     entries = [entry(1, 0, 0, SUBMIT)]
     for number in range(times):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import NOTHING_READ
 from poolbook.domain.state.job_ad import quoted
@@ -44,10 +44,10 @@ class PointPool(Pool):
         before = self._world.sense(machine)
         self._world.set_readings(machine, evolve(before if before else NOTHING_READ, **said))  # type: ignore[arg-type]
 
-    def _benchmarked(self, slot: str, mips: str, kflops: str) -> Answer:
+    def _benchmarked(self, slot: str, mips: str, kflops: str) -> StimulusResult:
         return self._handle(s.BenchmarksDone(self._id("benchmarks"), slot, int(mips), int(kflops)))
 
-    def _configure(self, machine: str, *words: str) -> Answer:
+    def _configure(self, machine: str, *words: str) -> StimulusResult:
         """configure h POLLING_INTERVAL=10 slot1@h.PREEMPT=false: the whole of the settings; of ads what changes."""
         settings = {name: text for name, text in _words(words).items() if "." not in name}
         slots = [slot for slot in self.engine.state.slots.values() if slot.machine == machine and not slot.parent]
@@ -74,28 +74,28 @@ class PointPool(Pool):
 
     # The administrator
 
-    def _drain(self, machine: str, schedule: str, *words: str) -> Answer:
+    def _drain(self, machine: str, schedule: str, *words: str) -> StimulusResult:
         """drain h Graceful completion=resume start=true"""
         return self._handle(s.Drain(self._id("drain"), "root", machine, schedule, "because", **_words(words)))
 
-    def _undrain(self, machine: str) -> Answer:
+    def _undrain(self, machine: str) -> StimulusResult:
         return self._handle(s.CancelDrain(self._id("undrain"), "root", machine))
 
-    def _off(self, machine: str, how: str) -> Answer:
+    def _off(self, machine: str, how: str) -> StimulusResult:
         return self._handle(s.ShutDown(self._id("off"), "root", machine, how))
 
-    def _freeze(self, slot: str) -> Answer:
+    def _freeze(self, slot: str) -> StimulusResult:
         return self._handle(s.SuspendClaim(self._id("freeze"), "root", slot))
 
-    def _thaw(self, slot: str) -> Answer:
+    def _thaw(self, slot: str) -> StimulusResult:
         return self._handle(s.ContinueClaim(self._id("thaw"), "root", slot))
 
     # A holder outside of the pool
 
-    def _notify(self, slot: str) -> Answer:
+    def _notify(self, slot: str) -> StimulusResult:
         return self._handle(s.NotifyMatch(self._id("notify"), slot))
 
-    def _claim(self, slot: str, claim: str, *words: str) -> Answer:
+    def _claim(self, slot: str, claim: str, *words: str) -> StimulusResult:
         """claim slot1@h c1 lease=60 Department=3: what has a capital is of the job."""
         given = _words(words)
         lease = int(given.pop("lease", "0"))
@@ -103,29 +103,29 @@ class PointPool(Pool):
         job = f"77.{claim.removeprefix('c')}"
         return self._handle(s.RequestClaim(self._id("claim"), slot, claim, HOLDER, "carol@example.org", job, ad, lease))
 
-    def _begin(self, slot: str, job: str = "77.1", *words: str) -> Answer:
+    def _begin(self, slot: str, job: str = "77.1", *words: str) -> StimulusResult:
         return self._handle(s.ActivateClaim(self._id("begin"), slot, job, _words(words)))
 
-    def _report(self, slot: str) -> Answer:
+    def _report(self, slot: str) -> StimulusResult:
         return self._handle(s.StarterReported(self._id("report"), slot))
 
-    def _gone(self, slot: str) -> Answer:
+    def _gone(self, slot: str) -> StimulusResult:
         return self._handle(s.StarterGone(self._id("gone"), slot))
 
-    def _finish(self, slot: str, *words: str) -> Answer:
+    def _finish(self, slot: str, *words: str) -> StimulusResult:
         return self._handle(s.DeactivateClaim(self._id("finish"), slot, "fast" in words, "closing" in words))
 
-    def _give(self, slot: str) -> Answer:
+    def _give(self, slot: str) -> StimulusResult:
         return self._handle(s.ReleaseClaim(self._id("give"), slot))
 
-    def _fail(self, slot: str) -> Answer:
+    def _fail(self, slot: str) -> StimulusResult:
         return self._handle(s.FailClaim(self._id("fail"), slot))
 
-    def _withdraw(self, slot: str) -> Answer:
+    def _withdraw(self, slot: str) -> StimulusResult:
         return self._handle(s.WithdrawClaim(self._id("withdraw"), slot))
 
-    def _silent(self, slot: str) -> Answer:
+    def _silent(self, slot: str) -> StimulusResult:
         return self._handle(s.HolderSilent(self._id("silent"), slot, self._world.now()))
 
-    def _heard(self, slot: str) -> Answer:
+    def _heard(self, slot: str) -> StimulusResult:
         return self._handle(s.HolderHeard(self._id("heard"), slot))

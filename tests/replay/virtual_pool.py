@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s
@@ -75,19 +75,19 @@ class Pool:
     def events(self) -> list[tuple[int, Event]]:
         return list(self.log.read())
 
-    def say(self, line: str) -> Answer | None:
+    def say(self, line: str) -> StimulusResult | None:
         """Do what a line says; None for one that only lets time pass."""
         command, *words = line.split()
         return getattr(self, f"_{command}")(*words)  # type: ignore[no-any-return]
 
-    def _handle(self, stimulus: s.Stimulus) -> Answer:
+    def _handle(self, stimulus: s.Stimulus) -> StimulusResult:
         return self.engine.handle([stimulus])[0]
 
     def _id(self, kind: str) -> str:
         self._serial += 1
         return f"{kind}-{self._serial}"
 
-    def _machine(self, name: str, *words: str) -> Answer:
+    def _machine(self, name: str, *words: str) -> StimulusResult:
         """machine h Cpus=2 Memory=2048 [kind=static] [slots=2]"""
         given = dict(word.split("=", 1) for word in words)
         kind, slots = given.pop("kind", "partitionable"), int(given.pop("slots", "1"))
@@ -96,10 +96,10 @@ class Pool:
         plans = tuple(s.SlotPlan(f"slot{number}@{name}", kind, own) for number in range(1, slots + 1))
         return self._handle(s.AddMachine(self._id("machine"), name, ad, plans))
 
-    def _leave(self, name: str) -> Answer:
+    def _leave(self, name: str) -> StimulusResult:
         return self._handle(s.RemoveMachine(self._id("leave"), name))
 
-    def _submit(self, user: str, count: str, *words: str) -> Answer:
+    def _submit(self, user: str, count: str, *words: str) -> StimulusResult:
         """submit alice 3 seconds=30 memory=128 end=signal [hold] [differ]"""
         ad = dict(JOB)
         columns: tuple[bytes, ...] = ()
@@ -116,69 +116,69 @@ class Pool:
                 ad[WORDS.get(name, name)] = value
         return self._handle(s.Submit(self._id("submit"), user, 0, ad, int(count), columns))
 
-    def _act(self, action: str, user: str, what: str, *words: str) -> Answer:
+    def _act(self, action: str, user: str, what: str, *words: str) -> StimulusResult:
         fast = "fast" in words
         return self._handle(job_command(self._id(action), user, action, selection(what), fast=fast))
 
-    def _hold(self, *words: str) -> Answer:
+    def _hold(self, *words: str) -> StimulusResult:
         return self._act("hold", *words)
 
-    def _release(self, *words: str) -> Answer:
+    def _release(self, *words: str) -> StimulusResult:
         return self._act("release", *words)
 
-    def _remove(self, *words: str) -> Answer:
+    def _remove(self, *words: str) -> StimulusResult:
         return self._act("remove", *words)
 
-    def _suspend(self, *words: str) -> Answer:
+    def _suspend(self, *words: str) -> StimulusResult:
         return self._act("suspend", *words)
 
-    def _continue(self, *words: str) -> Answer:
+    def _continue(self, *words: str) -> StimulusResult:
         return self._act("continue", *words)
 
-    def _grant(self, submitter: str, name: str, value: str, *words: str) -> Answer:
+    def _grant(self, submitter: str, name: str, value: str, *words: str) -> StimulusResult:
         """grant alice@example.org factor 5 [60]: for so many seconds; grant alice@example.org factor back"""
         what = (
             {"cancel": True} if value == "back" else {"value": float(value), "duration": int(words[0] if words else 0)}
         )
         return self._handle(s.SetSubmitter(self._id("grant"), "root", submitter, name, **what))
 
-    def _reset(self, *submitters: str) -> Answer:
+    def _reset(self, *submitters: str) -> StimulusResult:
         """reset alice@example.org; reset: all"""
         return self._handle(s.ResetUsage(self._id("reset"), "root", submitters))
 
-    def _forget(self, submitter: str) -> Answer:
+    def _forget(self, submitter: str) -> StimulusResult:
         """forget alice@example.org"""
         return self._handle(s.DeleteSubmitter(self._id("forget"), "root", submitter))
 
-    def _vacate(self, user: str, what: str, *words: str) -> Answer:
+    def _vacate(self, user: str, what: str, *words: str) -> StimulusResult:
         """vacate alice 1.0 [fast]; of a slot: vacate root slot1@h [fast]"""
         if re.fullmatch(r"[\d.]+", what):
             return self._act("vacate", user, what, *words)
         return self._handle(s.VacateSlot(self._id("vacate"), user, what, "fast" in words))
 
-    def _now(self, user: str, *jobs: str) -> Answer:
+    def _now(self, user: str, *jobs: str) -> StimulusResult:
         """now alice 3.0 1.0 1.1: 3.0 is to run in place of the others"""
         job, *victims = (selection(one).jobs[0] for one in jobs)
         return self._handle(s.RunNow(self._id("now"), user, job, tuple(victims)))
 
-    def _edit(self, user: str, what: str, *words: str) -> Answer:
+    def _edit(self, user: str, what: str, *words: str) -> StimulusResult:
         """edit alice 1 JobPrio=5"""
         changes = dict(word.split("=", 1) for word in words)
         return self._handle(s.Edit(self._id("edit"), user, selection(what), changes))
 
-    def _measure(self, job: str, resident: str) -> Answer:
+    def _measure(self, job: str, resident: str) -> StimulusResult:
         cluster, _, proc = job.partition(".")
         key = self.engine.state.by_job[int(cluster), int(proc)].key
         return self._handle(
-            s.Measured(self._id("usage"), key, 2 * int(resident), int(resident), 10, 5 * SECOND, SECOND)
+            s.ActivationMeasured(self._id("usage"), key, 2 * int(resident), int(resident), 10, 5 * SECOND, SECOND)
         )
 
-    def _exceed(self, job: str) -> Answer:
+    def _exceed(self, job: str) -> StimulusResult:
         """The job used more memory than it has, and was killed for it."""
         cluster, _, proc = job.partition(".")
         key = self.engine.state.by_job[int(cluster), int(proc)].key
         reason = "Job has gone over cgroup memory limit of 128 megabytes."
-        end = s.Ended(f"end-{key}", key, self.engine.world.now(), signal=9, hold_reason=reason, hold_code=34)
+        end = s.ActivationEnded(f"end-{key}", key, self.engine.world.now(), signal=9, hold_reason=reason, hold_code=34)
         return self._handle(end)
 
     def _run(self, amount: str, unit: str) -> None:

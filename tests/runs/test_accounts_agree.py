@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.forensics.audit.doubted_records import DOUBTS
 from poolbook.replay.forensics.daemon_tables import NotKnown, queue
@@ -66,7 +66,7 @@ TWO_REASONS: Final = {
 
 
 @cache
-def log_of(recording: Path) -> Log:
+def log_of(recording: Path) -> EventStore:
     """The import of a recording, once for all tests."""
     if recording.is_dir():
         return imported(recording)[0]
@@ -157,7 +157,7 @@ def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_b
     assert late == []
 
 
-def ads_of_jobs(log: Log, runs: list[JobRun]) -> Iterator[tuple[str, dict[str, str]]]:
+def ads_of_jobs(log: EventStore, runs: list[JobRun]) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the jobs that ran with their ads, as ``history`` prints them, else as ``q`` does."""
     left = set()
     for cluster in {run.cluster for run in runs}:

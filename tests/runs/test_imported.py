@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.listing import wanted
 from poolbook.replay.narration.wording import iso
@@ -43,7 +43,7 @@ def file_of(name: str, kind: str) -> Path:
     return next(path for path in (TRACES / name).iterdir() if path.name.removesuffix(".gz") == kind)
 
 
-def trace(name: str) -> Log:
+def trace(name: str) -> EventStore:
     return recorded(TRACES / name)[0]
 
 

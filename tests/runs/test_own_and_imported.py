@@ -11,7 +11,7 @@ import pytest
 from poolbook.adapters.runtime.views import catch_up, open_tables
 from poolbook.domain.classad.values import UNDEFINED
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.ports.world import Launch
 from poolbook.projections.views import Views
 from poolbook.replay.runs.native_runs import own_runs
@@ -37,7 +37,7 @@ STORY: dict[str, Callable[[Pool], object]] = {
 }
 
 
-def told(log: Log) -> list[tuple[object, ...]]:
+def told(log: EventStore) -> list[tuple[object, ...]]:
     """The runs that ended, in whole seconds, as a job event log has them, by the one fold."""
     return [
         (run.job, run.slot, run.began // SECOND, run.ended // SECOND, run.outcome, run.cause.name)
@@ -68,7 +68,7 @@ def test_one_fold_tells_the_same_of_a_pool_and_of_the_job_log_that_it_wrote(what
     assert {(job) for job, _ in sides[0].jobs} == {(job) for job, _ in sides[1].jobs}
 
 
-def ends_of(log: Log) -> list[tuple[str, int, str]]:
+def ends_of(log: EventStore) -> list[tuple[str, int, str]]:
     """The evictions as ``why`` has them: job, position, cause."""
     jobs = dict.fromkeys(run.job for run in runs_of(log).runs)
     ends = [(job, one) for job in jobs for one in why(log, job).life if one.code in ("evicted", "exited_because")]

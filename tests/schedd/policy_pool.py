@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.config import read
@@ -68,7 +68,7 @@ class PolicyPool:
     def of(self, kind: type[Kind]) -> list[Kind]:
         return [event for event in self.events if isinstance(event, kind)]
 
-    def handle(self, stimulus: s.Stimulus) -> Answer:
+    def handle(self, stimulus: s.Stimulus) -> StimulusResult:
         return self.engine.handle([stimulus])[0]
 
     def id(self) -> str:
@@ -87,7 +87,7 @@ class PolicyPool:
         count: int = 1,
         columns: Mapping[str, Sequence[str]] | None = None,
         **ad: str,
-    ) -> Answer:
+    ) -> StimulusResult:
         wanted = {name: text for name, text in {**JOB, **ad}.items() if text}
         return self.handle(s.Submit(self.id(), user, 0, wanted, count, pack(columns or {})))
 
@@ -99,7 +99,9 @@ class PolicyPool:
     def ad(self, cluster: int = 0) -> dict[str, str]:
         return self.ads(cluster)[0]
 
-    def edit(self, user: str, changes: Mapping[str, str], selection: s.Selection | None = None, **how: bool) -> Answer:
+    def edit(
+        self, user: str, changes: Mapping[str, str], selection: s.Selection | None = None, **how: bool
+    ) -> StimulusResult:
         chosen = selection or s.Selection(everything=True)
         return self.handle(s.Edit(self.id(), user, chosen, dict(changes), **how))
 

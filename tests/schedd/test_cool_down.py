@@ -84,7 +84,7 @@ def test_a_job_that_its_transform_spares_a_hold_runs_again_at_once() -> None:
     pool.submit(1, **body)
     pool.advance(10)
     ((key, _),) = pool.state.activations.items()
-    pool.handle(s.Ended("end", key, pool.world.clock, hold_reason="too much", hold_code=34, hold_subcode=102))
+    pool.handle(s.ActivationEnded("end", key, pool.world.clock, hold_reason="too much", hold_code=34, hold_subcode=102))
     pool.advance(5)
     assert (pool.status("1.0"), pool.state.cooling) == ("Running", {})
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from poolbook.adapters.cli import qedit
-from poolbook.adapters.runtime.requests import IMMUTABLE, SECURE, Outcome
+from poolbook.adapters.runtime.requests import IMMUTABLE, SECURE, ActionAnswer
 from poolbook.domain.events import JobsEdited
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.job_ad import unquoted
@@ -56,7 +56,7 @@ def said(found: PolicyPool, argv: list[str], user: str = "alice") -> str:
     body.pop("kind")
     answer = found.handle(s.Edit(found.id(), user, chosen, **body))
     if not answer.refusal:
-        printed = qedit.answer(request, [Outcome(**one) for one in answer.value])
+        printed = qedit.answer(request, [ActionAnswer(**one) for one in answer.value])
     elif answer.code in (IMMUTABLE, SECURE):
         return f"{answer.refusal}\n{qedit.NOTHING_SET}"
     else:

@@ -32,8 +32,10 @@ def exceeds(pool: TestPool, code: int, subcode: int, resident: int = 0) -> None:
     pool.advance(100)
     ((key, _),) = pool.state.activations.items()
     if resident:
-        pool.handle(s.Measured(f"m-{key}", key, resident, resident, 0, 0, 0))
-    end = s.Ended(f"end-{key}", key, pool.world.clock, hold_reason="too much", hold_code=code, hold_subcode=subcode)
+        pool.handle(s.ActivationMeasured(f"m-{key}", key, resident, resident, 0, 0, 0))
+    end = s.ActivationEnded(
+        f"end-{key}", key, pool.world.clock, hold_reason="too much", hold_code=code, hold_subcode=subcode
+    )
     pool.handle(end)
 
 

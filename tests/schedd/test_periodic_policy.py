@@ -266,7 +266,7 @@ def test_a_job_that_was_measured_is_asked_at_once() -> None:
     pool = pool_of({"PeriodicHold": "ResidentSetSize > 5000"})
     pool.advance(70)
     (key,) = pool.state.activations
-    pool.handle(s.Measured("m", key, 9000, 8000, 0, 0, 0))
+    pool.handle(s.ActivationMeasured("m", key, 9000, 8000, 0, 0, 0))
     pool.advance(1)
     assert moves(pool) == [f"70 periodic_hold: {own('PeriodicHold', 'ResidentSetSize > 5000')} (3/0)"]
 

@@ -30,7 +30,7 @@ def ended(**how: object) -> Does:
 
     def end(pool: TestPool) -> object:
         (key,) = pool.state.activations
-        return pool.handle(s.Ended("end", key, pool.world.clock, **how))  # type: ignore[arg-type]
+        return pool.handle(s.ActivationEnded("end", key, pool.world.clock, **how))  # type: ignore[arg-type]
 
     return end
 

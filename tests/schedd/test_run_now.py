@@ -310,7 +310,7 @@ def test_why_tells_of_it_in_each_of_its_steps() -> None:
 def ended(pool: TestPool, proc: int) -> None:
     """A job of cluster 1 that no signal ends does."""
     key = pool.state.by_job[1, proc].key
-    pool.handle(s.Ended(pool.id(), key, pool.world.clock, signal=9))
+    pool.handle(s.ActivationEnded(pool.id(), key, pool.world.clock, signal=9))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

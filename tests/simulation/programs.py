@@ -28,7 +28,7 @@ from poolbook.adapters.machine.execution.supervisor import (
 from poolbook.adapters.runtime import local_world
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.local_world import LocalWorld
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.subscribers import Subscribers
 from poolbook.adapters.runtime.userlog import checkpoint, files
 from poolbook.domain.ports import stimuli as s
@@ -142,7 +142,7 @@ class Pool:
     def _warn(self, text: str) -> None:
         self.warned.append(text)
 
-    def ask(self, stimulus: s.Stimulus) -> Answer:
+    def ask(self, stimulus: s.Stimulus) -> StimulusResult:
         """Handle a request as the server does, with what came in before it."""
         came = self.engine.wait(self.world.now())
         return self.engine.handle([*came, stimulus])[-1]

@@ -9,11 +9,11 @@ from typing import Any
 
 from poolbook.adapters.stores.memory import MemoryTables
 from poolbook.adapters.stores.opening import verify_seal
-from poolbook.adapters.stores.seal import Batch
+from poolbook.adapters.stores.seal import AppendBatch
 from poolbook.adapters.stores.sqlite import SQLiteTables, open_sqlite
 from poolbook.adapters.stores.stored_log import StoredLog, head_in, opened
 from poolbook.adapters.stores.verification import problems_of
-from poolbook.domain.ports.log import Head, Log, LogUnavailable
+from poolbook.domain.ports.log import EventStore, Head, LogUnavailable
 
 from .machine import POOL, Doom, Machine
 
@@ -30,7 +30,7 @@ class Store:
         self.doomed = False  #: the power is cut in the middle of the next append
         self.unclear = 0  #: of how many appends the answer will be lost, though they are stored
 
-    def open(self) -> Log:
+    def open(self) -> EventStore:
         return StoredLog(Watched(self._tables, self), head_in(self._tables), None)
 
     def crash(self) -> None:
@@ -63,7 +63,7 @@ class Watched:
     def __init__(self, tables: Any, store: Store) -> None:
         self._tables, self._store = tables, store
 
-    def append(self, old: Head, new: Head, batch: Batch) -> None:
+    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         self._store.append(lambda: self._tables.append(old, new, batch))
 
     def __getattr__(self, name: str) -> Any:
@@ -80,7 +80,7 @@ class SqliteStore(Store):
         self._files = [self._path, folder / "pool.db-wal", folder / "pool.db.head"]
         self._open: SQLiteTables | None = None
 
-    def open(self) -> Log:
+    def open(self) -> EventStore:
         self.crash()
         self._open = open_sqlite(str(self._path), create=True, read_only=False)
         assert self._open is not None

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import define, field
 
 from poolbook.adapters.machine.execution import ReplacedError, SupervisorError
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.domain.events import BackfillStarted, Event, JobActivated
 from poolbook.domain.fold.evolve import fold
@@ -49,7 +49,7 @@ class Story:
     store: Store = field(init=False)
     chance: random.Random = field(init=False)
     pool: Pool | None = None
-    answered: dict[str, Answer] = field(factory=dict)  #: by the id of the request: what was acknowledged
+    answered: dict[str, StimulusResult] = field(factory=dict)  #: by the id of the request: what was acknowledged
     wrong: list[str] = field(factory=list)  #: what was found wrong on the way
     power_cuts: int = 0
     failed_writes: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolbook.domain.config import Configuration, read
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.startd.provisioning import Equipment, Volume, offer, reconfigured
+from poolbook.domain.startd.provisioning import Equipment, ExecuteVolume, offer, reconfigured
 
 from ..domain.pools import TestPool
 
@@ -12,7 +12,7 @@ SYSTEM = {"Arch": '"X86_64"', "OpSys": '"LINUX"'}
 
 
 def equipment(cpus: int = 8, memory: int = 16_000, disk: int = 1_000_000, **inventories: str) -> Equipment:
-    volume = Volume("65024", disk, 2 * disk)
+    volume = ExecuteVolume("65024", disk, 2 * disk)
     return Equipment(cpus, memory, memory * 1024, {"": volume}, SYSTEM, inventories)
 
 

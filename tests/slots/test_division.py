@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.domain.startd.slot_types import AUTO, Cut, SlotTypeError, Wanted, Whole, divide
+from poolbook.domain.startd.slot_types import AUTO, ConfiguredSlots, Cut, SlotTypeError, Whole, divide
 
 from ..together import together
 
@@ -17,7 +17,7 @@ COGS = Whole(8, 16_000, 16_000_000, {"d": 1_000_000}, {"cogs": 8, "actuator": 8}
 
 
 def cut(whole: Whole, *wanted: tuple[str, int]) -> list[Cut]:
-    types = [Wanted(number, text, count) for number, (text, count) in enumerate(wanted, 1)]
+    types = [ConfiguredSlots(number, text, count) for number, (text, count) in enumerate(wanted, 1)]
     return divide(whole, types, dict.fromkeys(range(1, 100), "d"))
 
 
@@ -109,7 +109,7 @@ def test_nothing_or_a_share_of_what_a_machine_has_not_may_be_asked_for(text: str
 
 def test_slots_on_volumes_of_their_own_may_have_all_of_each() -> None:
     whole = Whole(2, 100, 100, {"a": 5000, "b": 7000})
-    slots = divide(whole, [Wanted(1, "cpus=1, disk=100%", 2)], {1: "a", 2: "b"})
+    slots = divide(whole, [ConfiguredSlots(1, "cpus=1, disk=100%", 2)], {1: "a", 2: "b"})
     assert [one.amount("Disk") for one in slots] == [5000, 7000]
 
 

@@ -13,7 +13,7 @@ from poolbook.domain.classad import Context, parse, unparse
 from poolbook.domain.config import ConfigError
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
-from poolbook.domain.startd.provisioning import Equipment, Volume
+from poolbook.domain.startd.provisioning import Equipment, ExecuteVolume
 from poolbook.domain.startd.slot_ad import ad_at
 from poolbook.domain.startd.slot_types import SlotTypeError
 from poolbook.domain.state.caches import Caches
@@ -44,7 +44,7 @@ def machine(record: dict[str, Any]) -> Equipment:
     """The machine of the recording."""
     facts = record["facts"]
     swap = int(facts["TotalVirtualMemory"])
-    volume = Volume("<from-config>", DISK, DISK)
+    volume = ExecuteVolume("<from-config>", DISK, DISK)
     return Equipment(int(facts["DetectedCpus"]), int(facts["DetectedMemory"]), swap, {"": volume})
 
 

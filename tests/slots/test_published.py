@@ -13,7 +13,7 @@ from poolbook.domain.startd.provisioning import POLICY
 from poolbook.domain.startd.public_ad import PublishedSlots, shown
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.slot_attributes import SlotAd
-from poolbook.domain.state.state import Claim, Drain, Machine, Slot, State
+from poolbook.domain.state.state import Claim, Machine, MachineDrain, Slot, State
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, Dialect
 from poolbook.domain.state_machines.slot_rows import read_pair
 
@@ -81,7 +81,7 @@ def published(
     """The published ad of a machine's only slot, as text. `drain`: the START of the drain that the machine is in."""
     machine = Machine("h", {}, 0, shutdown="Fast" if shutdown else "")
     if drain is not None:
-        machine.drain = Drain(1, "Graceful", "Graceful", 0, start=drain)
+        machine.drain = MachineDrain(1, "Graceful", "Graceful", 0, start=drain)
     slot = Slot(
         "slot1@h",
         "h",

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.adapters.stores.verification import Problem
-from poolbook.domain.ports.log import Log
+from poolbook.domain.ports.log import EventStore
 
 POSTGRES = os.environ.get("POOLBOOK_TEST_POSTGRES", "")
 KINDS = ["memory", "sqlite", *(["postgresql"] if POSTGRES else [])]
@@ -28,7 +28,7 @@ class Place:
     url: str
     mark: str | None
 
-    def open(self, *, create: bool = True, read_only: bool = False) -> Log:
+    def open(self, *, create: bool = True, read_only: bool = False) -> EventStore:
         return open_log(self.url, create=create, read_only=read_only, mark=self.mark)
 
     def problems(self) -> list[Problem]:

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 import pytest
 
-from poolbook.domain.ports.log import Log, LogDamaged, LogUnavailable
+from poolbook.domain.ports.log import EventStore, LogDamaged, LogUnavailable
 
 from .places import POSTGRES, Place, connected, place_of
 from .samples import changed, samples
@@ -66,7 +66,7 @@ def fail_at(number: int) -> None:
     Failing.at, Failing.done = number, 0
 
 
-def holds(place: Place, log: Log, count: int) -> None:
+def holds(place: Place, log: EventStore, count: int) -> None:
     """Whoever looks finds the first `count` samples, and a sound log that goes on."""
     again = place.open(create=False)
     assert again.head == log.head
@@ -187,7 +187,7 @@ if POSTGRES:
 
 
 @contextmanager
-def pages_at_most(place: Place, log: Log) -> Iterator[None]:
+def pages_at_most(place: Place, log: EventStore) -> Iterator[None]:
     """The database is as large as it may get."""
     tables = log._tables  # type: ignore[attr-defined]
     with tables.datastore.transaction(commit=False) as c:
@@ -199,7 +199,7 @@ def pages_at_most(place: Place, log: Log) -> Iterator[None]:
 
 
 @contextmanager
-def files_at_most(place: Place, log: Log) -> Iterator[None]:
+def files_at_most(place: Place, log: EventStore) -> Iterator[None]:
     """No file of this process may grow beyond what the write-ahead log has now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(f"{place.url}-wal"), hard))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from poolbook.domain.events import Event, WriterBegan
-from poolbook.domain.ports.log import Fenced, Log
+from poolbook.domain.ports.log import EventStore, Fenced
 
 from .places import KINDS, place_of
 from .samples import AT, any_event
@@ -31,7 +31,7 @@ class Model(RuleBasedStateMachine):
         self.place = self.stack.enter_context(place_of(self.kind, folder))
         self.events: list[Event] = []
         self.epoch = 0
-        self.logs: list[Log] = [self.place.open(), self.place.open()]
+        self.logs: list[EventStore] = [self.place.open(), self.place.open()]
         self.known = [0, 0]  # how far each handle has seen
 
     @rule(which=which, events=st.lists(any_event, max_size=5))

@@ -11,7 +11,7 @@ from poolbook.domain.macros.functions import FUNCTIONS
 from poolbook.domain.macros.lines import Lines
 from poolbook.domain.macros.macros import Definition, Macros
 from poolbook.domain.submit import SubmitError
-from poolbook.domain.submit.items import Sources
+from poolbook.domain.submit.items import ItemSources
 from poolbook.domain.submit.queue import read_queue
 
 from ..together import together
@@ -125,7 +125,7 @@ def test_any_text_expands_as_the_references(pieces: list[str]) -> None:
 )
 def test_items_are_the_references(statement: str) -> None:
     head, _, rest = statement.partition("\n")
-    items = read_queue(head, 1, Sources(Disk(), lambda message: None, Lines(rest)))
+    items = read_queue(head, 1, ItemSources(Disk(), lambda message: None, Lines(rest)))
     found = [dict(zip(items.variables, row, strict=True)) for row in zip(*items.rows, strict=True)]
     submit = htcondor2.Submit(f"executable = x\nqueue {statement}\n")
     assert found == [dict(item) for item in submit.itemdata()]

@@ -9,14 +9,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from poolbook.domain.submit import Facts, NoFiles, Submission, parse_submit
+from poolbook.domain.submit import NoSubmitFiles, Submission, SubmitFacts, parse_submit
 
 DATA = Path(__file__).parent.parent / "data" / "submit"
 HOME = "/home/alice/cap"
 SYSTEM = {"/bin/sleep": 47 * 1024, "/bin/sh": 127 * 1024, "/usr/local/bin/stubborn.sh": 100}
 
 
-class Disk(NoFiles):
+class Disk(NoSubmitFiles):
     """Files by name, in the user's directory, and the sizes of a few programs. A directory's name ends in a slash. A
     program is a file whose name ends in |, with what it prints; - is standard input."""
 
@@ -47,7 +47,7 @@ class Disk(NoFiles):
         return SYSTEM.get(path) if text is None else len(text)
 
 
-def facts(**changes: Any) -> Facts:
+def facts(**changes: Any) -> SubmitFacts:
     given: dict[str, Any] = {
         "now": 1_795_214_172,
         "owner": "alice",
@@ -58,7 +58,7 @@ def facts(**changes: Any) -> Facts:
         "platform": "$CondorPlatform: X86_64-Debian_ $",
         "environment": {"HOME": "/home/alice", "SHELL": "/bin/sh"},
     }
-    return Facts(**{**given, **changes})
+    return SubmitFacts(**{**given, **changes})
 
 
 def submit(lines: str, files: Mapping[str, str] | None = None, **options: Any) -> Submission:

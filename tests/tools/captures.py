@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from poolbook.adapters.condor_tools.cells import Setting
+from poolbook.adapters.condor_tools.cells import CellContext
 from poolbook.domain.classad import ClassAd
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "outputs"
@@ -56,9 +56,9 @@ def whole(name: str) -> tuple[ClassAd, ...]:
     return tuple(ClassAd.from_old(text) for text in capture(name).out.split("\n\n") if text.strip())
 
 
-def setting(second: int = 26, me: str = "alice@localhost", width: int | None = None) -> Setting:
+def setting(second: int = 26, me: str = "alice@localhost", width: int | None = None) -> CellContext:
     """The surroundings of the captures, some seconds after 22:36:00."""
-    return Setting(MINUTE + second, schedd="localhost", address="<127.0.0.1:9618?addrs=x>", me=me, width=width)
+    return CellContext(MINUTE + second, schedd="localhost", address="<127.0.0.1:9618?addrs=x>", me=me, width=width)
 
 
 def printed(lines: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from poolbook.adapters.cli import job_actions, prio
-from poolbook.adapters.cli.common import Answer
+from poolbook.adapters.cli.common import CommandOutput
 from poolbook.adapters.cli.job_actions import (
     ALREADY_DONE,
     BAD_STATUS,
@@ -65,7 +65,7 @@ ANSWERS: dict[str, Outcome] = {
 }
 
 
-def answered(command: str, argv: list[str], outcome: Outcome) -> Answer:
+def answered(command: str, argv: list[str], outcome: Outcome) -> CommandOutput:
     request = job_actions.read(command, argv)
     single, selected, queued = outcome
     return job_actions.answer(request, list(map(Result, request.ids, single)), selected, queued)

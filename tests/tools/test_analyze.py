@@ -9,7 +9,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue
-from poolbook.adapters.condor_tools.analyze import Judged, Slots, steps, wrapped
+from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, Judged, steps, wrapped
 from poolbook.adapters.condor_tools.autoclusters import by_their_ads
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores.opening import open_log
@@ -169,7 +169,7 @@ def test_a_job_that_a_concurrency_limit_keeps_waiting_is_told_who_holds_it() -> 
     assert "Reason for last match failure: concurrency limit x.y, xsw reached\n    XSW: 3 of 3, held by 1.0" in out
 
 
-SLOTS = Slots(whole("status_long"), by_their_ads)
+SLOTS = AnalyzedSlots(whole("status_long"), by_their_ads)
 
 
 def test_a_summary_counts_the_slots_for_each_kind_of_jobs() -> None:

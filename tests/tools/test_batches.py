@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_tools import queue
-from poolbook.adapters.condor_tools.batches import ClusterRow, batches, cluster_rows
+from poolbook.adapters.condor_tools.batches import BatchCluster, batches, cluster_rows
 from poolbook.domain.classad import ClassAd
 
 from ..together import together
@@ -37,13 +37,13 @@ def ads_of(clusters: Clusters) -> list[ClassAd]:
     return queued
 
 
-def rows_of(clusters: Clusters) -> list[ClusterRow]:
+def rows_of(clusters: Clusters) -> list[BatchCluster]:
     """The same queue, counted."""
     rows = []
     for cluster, (owner, batch, procs, submitted) in clusters.items():
         statuses = list(procs.values())
         counts = {status: statuses.count(status) for status in statuses}
-        rows.append(ClusterRow(owner, batch, cluster, MINUTE + cluster, counts, min(procs), max(procs), submitted))
+        rows.append(BatchCluster(owner, batch, cluster, MINUTE + cluster, counts, min(procs), max(procs), submitted))
     return rows
 
 
@@ -82,7 +82,7 @@ def test_every_job_is_in_one_batch(clusters: Clusters) -> None:
 
 
 def test_jobs_still_to_be_made_are_not_done() -> None:
-    row = ClusterRow("alice", None, 55, MINUTE, {2: 1}, 0, 0, submitted=5, materialized=1)
+    row = BatchCluster("alice", None, 55, MINUTE, {2: 1}, 0, 0, submitted=5, materialized=1)
     (batch,) = batches([row])
     assert (batch.done, batch.total) == (0, 5)
     (batch,) = batches([row._replace(materialized=4)])
@@ -91,5 +91,5 @@ def test_jobs_still_to_be_made_are_not_done() -> None:
 
 def test_rows_of_ads_are_counted_once() -> None:
     (row,) = cluster_rows(ads_of({7: ("bob", "x", {0: 1, 2: 1, 5: 2}, 6)}))
-    assert row == ClusterRow("bob", "x", 7, MINUTE + 7, {1: 2, 2: 1}, 0, 5, 6)
+    assert row == BatchCluster("bob", "x", 7, MINUTE + 7, {1: 2, 2: 1}, 0, 5, 6)
     assert row.done == 3

@@ -14,7 +14,7 @@ from poolbook.adapters.condor_tools.status import VIEWS
 from poolbook.adapters.library.pool import Pool as LivePool
 from poolbook.adapters.runtime.pool_ads import (
     Count,
-    Pool,
+    PoolInstant,
     Recent,
     collector_ad,
     master_ad,
@@ -51,8 +51,8 @@ LATER = [
 SLOTS = [changed(slot, PublicClaimId="x") if slot.eval("State") == "Claimed" else slot for slot in whole("status_long")]
 
 
-def pool(second: int) -> Pool:
-    return Pool("localhost", MINUTE + second, SINCE)
+def pool(second: int) -> PoolInstant:
+    return PoolInstant("localhost", MINUTE + second, SINCE)
 
 
 def scheduler(second: int) -> list[ClassAd]:
@@ -109,7 +109,7 @@ def test_jobs_of_the_access_points_own_universes_count_apart() -> None:
 
 
 def test_a_pool_that_is_not_served_has_no_uptime() -> None:
-    ads = [master_ad(Pool("h", MINUTE, None), "h", MACHINE)]
+    ads = [master_ad(PoolInstant("h", MINUTE, None), "h", MACHINE)]
     assert "DaemonStartTime" not in ads[0]
     assert printed(status.render(ads, status.read(["-master"]), setting())).splitlines()[2].rstrip().endswith("23.5 GB")
 

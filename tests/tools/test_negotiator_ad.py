@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.runtime.pool_ads import Pool, negotiator_ad
+from poolbook.adapters.runtime.pool_ads import PoolInstant, negotiator_ad
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.projections.views import CycleRow
@@ -37,23 +37,23 @@ def test_a_cycle_has_the_attributes_of_htcondors(story: list[e.Event]) -> None:
     held = [event for event in story if isinstance(event, e.CycleHeld)][-4:]
     cycles = [CycleRow(0, event.at, event.statistics | dict.fromkeys(DIFFERENT, 0.0)) for event in reversed(held)]
     theirs = attributes(whole("status_negotiator_long")[0])
-    assert attributes(negotiator_ad(Pool("pool", 0, None), cycles)) == theirs
+    assert attributes(negotiator_ad(PoolInstant("pool", 0, None), cycles)) == theirs
     assert len(theirs) == 3 * 33
 
 
 def test_the_last_cycle_has_number_0_and_a_period_is_the_time_since_the_end_of_the_one_before() -> None:
-    ad = negotiator_ad(Pool("pool", 1070, None), [row(1060), row(1050), row(1020), row(1000)])
+    ad = negotiator_ad(PoolInstant("pool", 1070, None), [row(1060), row(1050), row(1020), row(1000)])
     assert [ad.eval(f"LastNegotiationCycleEnd{back}") for back in range(3)] == [1060, 1050, 1020]
     assert [ad.eval(f"LastNegotiationCyclePeriod{back}") for back in range(3)] == [10, 30, 20]
     assert "LastNegotiationCycleEnd3" not in ad
 
 
 def test_the_first_cycle_of_all_has_no_period() -> None:
-    assert negotiator_ad(Pool("pool", 1070, None), [row(1060)]).eval("LastNegotiationCyclePeriod0") == 0
+    assert negotiator_ad(PoolInstant("pool", 1070, None), [row(1060)]).eval("LastNegotiationCyclePeriod0") == 0
 
 
 def test_matches_are_counted_by_the_second_of_the_period() -> None:
-    ad = negotiator_ad(Pool("pool", 1070, None), [row(1060, Matches=5), row(1050)])
+    ad = negotiator_ad(PoolInstant("pool", 1070, None), [row(1060, Matches=5), row(1050)])
     assert ad.eval("LastNegotiationCycleMatchRateSustained0") == 0.5
     assert ad.eval("LastNegotiationCycleMatchRate0") == 0.0
 
@@ -90,5 +90,5 @@ def test_a_pool_without_a_cycle_has_a_negotiator_all_the_same(
 
 
 def test_the_ad_says_what_is_held_of_each_concurrency_limit() -> None:
-    ad = negotiator_ad(Pool("pool", 1070, None), [], {"xsw": 1.5, "large.a": 2.0})
+    ad = negotiator_ad(PoolInstant("pool", 1070, None), [], {"xsw": 1.5, "large.a": 2.0})
     assert (ad.eval("ConcurrencyLimit_xsw"), ad.eval("ConcurrencyLimit_large_a")) == (1.5, 2.0)

@@ -13,8 +13,8 @@ import pytest
 from poolbook.adapters import cli, condor_tools
 from poolbook.adapters.cli import job_actions, machine_commands, main, prio, userprio
 from poolbook.adapters.condor_tools import history, queue, status
-from poolbook.adapters.condor_tools.cells import Setting
-from poolbook.adapters.condor_tools.options import ELSEWHERE, LETTERS, Command, Help, UsageError, find, parse, usage
+from poolbook.adapters.condor_tools.cells import CellContext
+from poolbook.adapters.condor_tools.options import ELSEWHERE, LETTERS, Help, ToolSyntax, UsageError, find, parse, usage
 
 from ..together import together
 from .captures import capture
@@ -31,13 +31,13 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def tables() -> Iterator[Command]:
+def tables() -> Iterator[ToolSyntax]:
     """The tables of all commands, wherever they stand."""
     for package in (cli, condor_tools):
         for module in pkgutil.iter_modules(package.__path__):
             for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
                 values = value.values() if isinstance(value, dict) else (value,)
-                yield from (each for each in values if isinstance(each, Command))
+                yield from (each for each in values if isinstance(each, ToolSyntax))
 
 
 ALL = {command.name: command for command in tables()}
@@ -137,7 +137,7 @@ def test_an_abbreviation_means_what_it_means_to_htcondor(
         assert (option.name, given) == (name, qualifier)
 
 
-def names(command: Command) -> set[str]:
+def names(command: ToolSyntax) -> set[str]:
     """The whole names of the options that a command has."""
     return {name for option in command.options if not option.refused for name in (option.name, option.also) if name}
 
@@ -147,7 +147,7 @@ def test_every_command_has_its_table_here() -> None:
 
 
 @together("command", ALL.values())
-def test_no_option_is_taken_for_another_that_exists_in_another_command(command: Command) -> None:
+def test_no_option_is_taken_for_another_that_exists_in_another_command(command: ToolSyntax) -> None:
     for name in set().union(*map(names, ALL.values())):
         try:
             option, _ = find(command, f"-{name}")
@@ -218,12 +218,12 @@ def test_words_belong_to_their_option_or_to_none(
 )
 def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
-        list(queue.render([], queue.read(argv), Setting(0)))
+        list(queue.render([], queue.read(argv), CellContext(0)))
     assert raised.value.exit_code == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_help_shows_every_option_that_is_supported(command: Command) -> None:
+def test_help_shows_every_option_that_is_supported(command: ToolSyntax) -> None:
     with pytest.raises(Help) as raised:
         parse(command, ["-help"])
     text = str(raised.value)
@@ -240,7 +240,7 @@ def test_help_shows_every_option_that_is_supported(command: Command) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_examples_of_the_help_are_correct(command: Command) -> None:
+def test_examples_of_the_help_are_correct(command: ToolSyntax) -> None:
     import shlex
 
     readers = {
@@ -297,5 +297,5 @@ def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
         "query = queue.read(['-af', 'ClusterId', 'ProcId'])\n"
         "assert formats.plain_attributes(query.arguments) == ['ClusterId', 'ProcId']\n"
         "assert ''.join(formats.join_lines(query.arguments, [('1', '0')])) == '1 0\\n'\n"
-        "assert ''.join(queue.render_rows([], queue.read(['-totals']), queue.Setting(0)))\n"
+        "assert ''.join(queue.render_rows([], queue.read(['-totals']), queue.CellContext(0)))\n"
     )

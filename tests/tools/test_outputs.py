@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.condor_tools.options import Command
+from poolbook.adapters.condor_tools.options import ToolSyntax
 
 from .captures import DATA, index
 from .test_options import COMMANDS
@@ -64,7 +64,7 @@ def test_the_page_counts_the_captures() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_every_option_that_is_refused_stands_on_the_page(command: Command) -> None:
+def test_every_option_that_is_refused_stands_on_the_page(command: ToolSyntax) -> None:
     rows = re.findall(r"^\| (`.*`) \| (`-.*`) \| (.*) \|$", section("Not (yet)"), re.MULTILINE)
     stands = {
         (option, reason.replace("\\|", "|"))

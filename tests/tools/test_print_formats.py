@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.condor_tools import history, queue, status
-from poolbook.adapters.condor_tools.options import Refusal, UsageError
+from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.adapters.condor_tools.print_format import FUNCTIONS, NOT_FOLLOWED, read_format
 
 from ..together import together
@@ -53,7 +53,7 @@ def test_the_history_is_printed_by_the_format_of_a_file() -> None:
 @pytest.mark.parametrize(("tool", "name"), [(queue, "q_pf_missing"), (status, "status_pf_missing")])
 def test_a_file_that_cannot_be_read_is_told_as_by_the_real_one(tool: object, name: str) -> None:
     real = capture(name)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ToolError) as refused:
         tool.read(real.argv)  # type: ignore[attr-defined]
     assert f"{refused.value}\n" == real.err
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.cli import job_actions, prio
 from poolbook.adapters.condor_tools import history, queue, status
-from poolbook.adapters.condor_tools.options import Help, Refusal, UsageError, Version
+from poolbook.adapters.condor_tools.options import Help, ToolError, UsageError, Version
 from poolbook.domain.classad import ClassAd
 
 from .captures import setting, whole
@@ -66,19 +66,19 @@ WIDTHS = st.one_of(st.none(), st.integers(1, 200))
 
 @given(lines_of("q"), ADS, WIDTHS)
 def test_q_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
-    with suppress(Help, UsageError, Refusal, Version):
+    with suppress(Help, UsageError, ToolError, Version):
         assert all(isinstance(text, str) for text in queue.render(ads, queue.read(argv), setting(width=width)))
 
 
 @given(lines_of("status"), ADS, WIDTHS)
 def test_status_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
-    with suppress(Help, UsageError, Refusal, Version):
+    with suppress(Help, UsageError, ToolError, Version):
         assert all(isinstance(text, str) for text in status.render(ads, status.read(argv), setting(width=width)))
 
 
 @given(lines_of("history"), ADS, WIDTHS)
 def test_history_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
-    with suppress(Help, UsageError, Refusal, Version):
+    with suppress(Help, UsageError, ToolError, Version):
         assert all(isinstance(text, str) for text in history.render(ads, history.read(argv), setting(width=width)))
 
 

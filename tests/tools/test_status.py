@@ -3,7 +3,7 @@
 import pytest
 
 from poolbook.adapters.condor_tools import status
-from poolbook.adapters.condor_tools.options import Refusal, UsageError
+from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.domain.classad import ClassAd
 
 from ..together import together
@@ -148,8 +148,8 @@ def test_all_ads_of_a_pool(name: str) -> None:
 
 def test_a_name_that_is_not_there_is_a_refusal() -> None:
     wanted = capture("status_name_unknown")
-    assert wanted.exit_code == Refusal.exit_code
-    with pytest.raises(Refusal, match="there is no slot or machine nosuch"):
+    assert wanted.exit_code == ToolError.exit_code
+    with pytest.raises(ToolError, match="there is no slot or machine nosuch"):
         printed(status.render(whole("status_long"), status.read(wanted.argv), setting()))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.cli import userprio
 from poolbook.adapters.cli.userprio import of_text
 from poolbook.adapters.cli.userprio_table import DETAILS
-from poolbook.adapters.condor_tools.cells import Setting
+from poolbook.adapters.condor_tools.cells import CellContext
 
 from ..importing.feeding import content
 from ..together import together
@@ -23,7 +23,7 @@ TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 Record = dict[str, Any]
 
 
-def shown(records: list[Record], *argv: str, here: Setting | None = None) -> str:
+def shown(records: list[Record], *argv: str, here: CellContext | None = None) -> str:
     return printed(userprio.render(records, userprio.read(argv), here or setting(28)))
 
 

@@ -14,7 +14,7 @@ import pytest
 from poolbook import Pool
 from poolbook.adapters.cli import userprio
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools.cells import Setting
+from poolbook.adapters.condor_tools.cells import CellContext
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.replay.narration.wording import instant as worded
 from poolbook.replay.virtual_world import Behaviour
@@ -146,7 +146,7 @@ def test_who_used_nothing_within_the_last_day_is_shown_when_asked_for(pool: Pool
     last = max(record["LastUsageTime"] for record in records if record["Name"] == "alice@x")
 
     def users(now: int, *words: str) -> set[str]:
-        lines = shown(records, *words, "-flat", here=Setting(now)).splitlines()
+        lines = shown(records, *words, "-flat", here=CellContext(now)).splitlines()
         return {line.split()[0] for line in lines if "@" in line}
 
     everybody = {"alice@x", "bob@x", "group_physics.carol@x"}
@@ -329,10 +329,10 @@ def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
     assert unloaded(
         "from poolbook.adapters.cli import userprio\n"
         "from poolbook.adapters.runtime import accounting_records as made\n"
-        "from poolbook.adapters.condor_tools.cells import Setting\n"
+        "from poolbook.adapters.condor_tools.cells import CellContext\n"
         "record = {'Name': 'a@x', 'Priority': 1.0, 'LastUsageTime': 9, 'LastUpdate': 9}\n"
-        "assert 'a@x' in ''.join(userprio.render([record], userprio.read(['-all']), Setting(10)))\n"
-        "assert made._records([], {}, 0, 0, made.Cycle(), 10_000_000)\n"
+        "assert 'a@x' in ''.join(userprio.render([record], userprio.read(['-all']), CellContext(10)))\n"
+        "assert made._records([], {}, 0, 0, made.CycleShares(), 10_000_000)\n"
     )
 
 

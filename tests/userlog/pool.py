@@ -10,7 +10,7 @@ from pathlib import Path
 from attrs import define, field
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.runtime.log_writer import Answer
+from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.userlog import event_text
 from poolbook.adapters.runtime.userlog.event_text import stamps
 from poolbook.adapters.runtime.userlog.fold import UserLogs
@@ -80,7 +80,7 @@ class Pool:
             for (path, _), text in self.logs.fold(position, event):
                 self.files[path] = self.files.get(path, "") + text
 
-    def ask(self, *stimuli: s.Stimulus) -> list[Answer]:
+    def ask(self, *stimuli: s.Stimulus) -> list[StimulusResult]:
         return self.engine.handle(stimuli)
 
     def next_id(self) -> str:
@@ -118,7 +118,7 @@ class Pool:
 
     def measure(self, job: tuple[int, int], image: int, resident: int, disk: int = 0) -> None:
         activation = self.engine.state.by_job[job]
-        self.ask(s.Measured(self.next_id(), activation.key, image, resident, disk, 0, 0))
+        self.ask(s.ActivationMeasured(self.next_id(), activation.key, image, resident, disk, 0, 0))
 
     def until(self, at: int) -> None:
         """Let all happen that happens before the instant `at`, and at it."""

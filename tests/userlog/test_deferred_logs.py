@@ -14,7 +14,7 @@ from poolbook.domain.classad import ClassAd
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.world import Launch
 from poolbook.domain.state.proc_ads import pack
-from poolbook.domain.submit import Facts, parse_submit
+from poolbook.domain.submit import SubmitFacts, parse_submit
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import Behave, Behaviour, VirtualWorld
 
@@ -96,8 +96,8 @@ def at_of(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
 
-def facts(now: int, user: str, interval: str = "5", file: str = "") -> Facts:
-    return Facts(
+def facts(now: int, user: str, interval: str = "5", file: str = "") -> SubmitFacts:
+    return SubmitFacts(
         now=now, owner=user, uid_domain="localhost", filesystem_domain="localhost", iwd=f"/home/{user}",
         version="$CondorVersion: 25.14.1 2026-10-16 $", platform="$CondorPlatform: X86_64-Debian_ $",
         settings={"SCHEDD_INTERVAL": interval}, submit_file=file,

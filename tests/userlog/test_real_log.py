@@ -16,7 +16,7 @@ from poolbook.adapters.runtime.userlog import event_text
 from poolbook.adapters.runtime.userlog.event_text import Resource
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.world import ClientLaunch, Launch
-from poolbook.domain.submit import Facts, NoFiles, parse_submit
+from poolbook.domain.submit import NoSubmitFiles, SubmitFacts, parse_submit
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
@@ -53,13 +53,13 @@ BEHAVIOURS = {
 }
 DISK = {1: 150, 2: 150, 3: 150, 4: 47, 5: 47}
 """Cluster -> scratch space that the real jobs took."""
-FACTS = Facts(
+FACTS = SubmitFacts(
     now=BEGAN // SECOND, owner="alice", uid_domain="localhost", filesystem_domain="localhost", iwd="/home/alice",
     version="$CondorVersion: 25.14.1 2026-10-16 $", platform="$CondorPlatform: X86_64-Debian_ $",
 )  # fmt: skip
 
 
-class Disk(NoFiles):
+class Disk(NoSubmitFiles):
     """The disk of the real pool, as far as a submission looks at it: programs of some size."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class RealWorld(VirtualWorld):
 
     def wait(self, until: int | None) -> list[s.Stimulus]:
         came = super().wait(until)
-        return sorted(came, key=lambda c: isinstance(c, s.Started) and self.jobs[c.key] == (1, 1))
+        return sorted(came, key=lambda c: isinstance(c, s.ActivationStarted) and self.jobs[c.key] == (1, 1))
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         jobs = {each.key: (each.cluster, each.proc) for each in launches if isinstance(each, Launch)}

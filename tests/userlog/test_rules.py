@@ -216,7 +216,7 @@ def ended_with(resident: int, measured: int = 0, **hold: Any) -> Pool:
     if measured:
         pool.measure(JOB_1, 45, measured)
     key = pool.engine.state.by_job[JOB_1].key
-    pool.ask(s.Ended("end", key, pool.world.now(), code=0, resident=resident, **hold))
+    pool.ask(s.ActivationEnded("end", key, pool.world.now(), code=0, resident=resident, **hold))
     return pool
 
 
@@ -524,7 +524,10 @@ def test_of_what_a_job_writes_with_condor_chirp_what_is_set_with_delay_is_not_to
     pool = running()
     key = pool.engine.state.by_job[JOB_1].key
     writes = ((1, "set", "Step", "7"), (2, "delayed", "ChirpShare", "0.5"), (3, "note", "", "half of it"))
-    pool.ask(s.Chirped(pool.next_id(), key, writes), s.Chirped(pool.next_id(), key, ((4, "set", "Step", "8"),)))
+    pool.ask(
+        s.ActivationChirped(pool.next_id(), key, writes),
+        s.ActivationChirped(pool.next_id(), key, ((4, "set", "Step", "8"),)),
+    )
     assert pool.numbers()[-3:] == ["033 1.0", "008 1.0", "033 1.0"]
     assert body(pool, "033", -2) == "Setting job attribute Step to 7\n"
     assert body(pool, "033") == "Changing job attribute Step from 7 to 8\n"

@@ -22,7 +22,7 @@ class Program:
 
 
 @frozen
-class Volume:
+class VolumeFacts:
     """The file system of a folder, or of its nearest existing ancestor."""
 
     folder: str
@@ -34,7 +34,7 @@ class Volume:
 
 
 @frozen
-class Machine:
+class MachineFacts:
     """This machine."""
 
     cores: int
@@ -66,7 +66,7 @@ class Settings:
 
 
 @frozen
-class Waiting:
+class UnmatchedJobs:
     """Alike jobs that no slot matches; ``job`` is the first."""
 
     job: str
@@ -75,7 +75,7 @@ class Waiting:
 
 
 @frozen
-class Book:
+class LogFacts:
     """The log."""
 
     url: str
@@ -92,18 +92,18 @@ class Book:
     empty: bool = False  #: whether its file exists but never held an event
     counts: Mapping[int, int] = field(factory=dict)  #: jobs in the queue by JobStatus
     held: tuple[str, str] = ("", "")  #: a held job and its HoldReason
-    unfit: tuple[Waiting, ...] = ()
+    unfit: tuple[UnmatchedJobs, ...] = ()
 
 
 @frozen
-class Facts:
+class DoctorFacts:
     """All facts. ``volumes``: of the log's folder, and of the folder where jobs run."""
 
     program: Program
-    machine: Machine
+    machine: MachineFacts
     settings: Settings
-    log: Book
-    volumes: Mapping[str, Volume] = field(factory=dict)
+    log: LogFacts
+    volumes: Mapping[str, VolumeFacts] = field(factory=dict)
 
 
 class Level(StrEnum):
@@ -135,7 +135,7 @@ class Check(NamedTuple):
     """A check's name and function."""
 
     name: str
-    look: Callable[[Facts], Iterator[Said]]
+    look: Callable[[DoctorFacts], Iterator[Said]]
 
 
 OK, WARNING, PROBLEM = Level.OK, Level.WARNING, Level.PROBLEM
@@ -159,7 +159,7 @@ _IDLE, _HELD, _RUNNING = 1, 5, 2
 # The program
 
 
-def _python(facts: Facts) -> Iterator[Said]:
+def _python(facts: DoctorFacts) -> Iterator[Said]:
     version = ".".join(map(str, facts.program.python))
     if facts.program.python[:2] < OLDEST:
         least = ".".join(map(str, OLDEST))
@@ -169,7 +169,7 @@ def _python(facts: Facts) -> Iterator[Said]:
         yield Said(OK, f"Python {version}")
 
 
-def _command(facts: Facts) -> Iterator[Said]:
+def _command(facts: DoctorFacts) -> Iterator[Said]:
     program = facts.program
     folder = program.own.rpartition("/")[0]
     if not program.command:
@@ -185,7 +185,7 @@ def _command(facts: Facts) -> Iterator[Said]:
 # The machine
 
 
-def _cores(facts: Facts) -> Iterator[Said]:
+def _cores(facts: DoctorFacts) -> Iterator[Said]:
     machine = facts.machine
     granted = machine.granted_cores
     if facts.settings.cores > machine.cores:
@@ -199,7 +199,7 @@ def _cores(facts: Facts) -> Iterator[Said]:
         yield Said(OK, counted(machine.cores, "core"))
 
 
-def _memory(facts: Facts) -> Iterator[Said]:
+def _memory(facts: DoctorFacts) -> Iterator[Said]:
     machine = facts.machine
     granted = machine.granted_memory
     if facts.settings.memory > machine.memory:
@@ -214,7 +214,7 @@ def _memory(facts: Facts) -> Iterator[Said]:
         yield Said(OK, f"{machine.memory} MiB of memory")
 
 
-def _files(facts: Facts) -> Iterator[Said]:
+def _files(facts: DoctorFacts) -> Iterator[Said]:
     most = facts.machine.open_files
     if most < FEW_FILES:
         yield Said(WARNING, f"a process may open {most} files only; each client of a pool takes one", "ulimit -n 1024")
@@ -222,7 +222,7 @@ def _files(facts: Facts) -> Iterator[Said]:
         yield Said(OK, f"{most} open files are allowed")
 
 
-def _processes(facts: Facts) -> Iterator[Said]:
+def _processes(facts: DoctorFacts) -> Iterator[Said]:
     if not facts.machine.subreaper:
         words = "this kernel does not tell a process of its descendants' ends (subreaper): no job can be run here"
         yield Said(PROBLEM, words, "run Poolbook on Linux 3.4 or later, and not in a sandbox that forbids prctl")
@@ -233,7 +233,7 @@ def _processes(facts: Facts) -> Iterator[Said]:
         yield Said(OK, "all processes of a job are found (no control group is used)")
 
 
-def _zone(facts: Facts) -> Iterator[Said]:
+def _zone(facts: DoctorFacts) -> Iterator[Said]:
     machine = facts.machine
     if machine.unknown_zone:
         words = f"TZ={machine.unknown_zone} is no time zone that this machine knows: times are shown in {machine.zone}"
@@ -242,7 +242,7 @@ def _zone(facts: Facts) -> Iterator[Said]:
         yield Said(OK, f"times are shown in {machine.zone}")
 
 
-def _sensors(facts: Facts) -> Iterator[Said]:
+def _sensors(facts: DoctorFacts) -> Iterator[Said]:
     machine = facts.machine
     there, readable = machine.inputs
     if not facts.settings.watches:
@@ -263,7 +263,7 @@ def _sensors(facts: Facts) -> Iterator[Said]:
 # The folders
 
 
-def _folder(facts: Facts) -> Iterator[Said]:
+def _folder(facts: DoctorFacts) -> Iterator[Said]:
     volume = facts.volumes.get("log")
     if volume is None:
         return
@@ -286,12 +286,12 @@ def _folder(facts: Facts) -> Iterator[Said]:
         yield Said(OK, f"{volume.folder} can be written ({volume.kind or 'file system unknown'})")
 
 
-def _space(facts: Facts) -> Iterator[Said]:
+def _space(facts: DoctorFacts) -> Iterator[Said]:
     if "log" in facts.volumes:
         yield _left(facts.volumes["log"], "the log", "make room: a pool whose log cannot grow decides nothing")
 
 
-def _execute(facts: Facts) -> Iterator[Said]:
+def _execute(facts: DoctorFacts) -> Iterator[Said]:
     volume = facts.volumes.get("execute")
     if volume is None:
         return
@@ -301,7 +301,7 @@ def _execute(facts: Facts) -> Iterator[Said]:
     yield _left(volume, "jobs", "make room: request_disk of a job is compared with what is free")
 
 
-def _left(volume: Volume, whose: str, remedy: str) -> Said:
+def _left(volume: VolumeFacts, whose: str, remedy: str) -> Said:
     words = f"{volume.free} MiB are free for {whose} in {volume.folder}"
     level = next((level for level, least in LITTLE_SPACE.items() if volume.free < least), OK)
     return Said(level, words, "" if level is OK else remedy)
@@ -310,7 +310,7 @@ def _left(volume: Volume, whose: str, remedy: str) -> Said:
 # The configuration
 
 
-def _configuration(facts: Facts) -> Iterator[Said]:
+def _configuration(facts: DoctorFacts) -> Iterator[Said]:
     settings = facts.settings
     if settings.error:
         words = f"the configuration cannot be taken: {settings.error}"
@@ -327,7 +327,7 @@ def _configuration(facts: Facts) -> Iterator[Said]:
         yield Said(WARNING, warning, "`poolbook config -verbose NAME` says what is in force, and why")
 
 
-def _environment(facts: Facts) -> Iterator[Said]:
+def _environment(facts: DoctorFacts) -> Iterator[Said]:
     settings = facts.settings
     if not settings.environment:
         return
@@ -336,7 +336,7 @@ def _environment(facts: Facts) -> Iterator[Said]:
     yield Said(WARNING, f"the environment sets {names}: {effect}", "unset what is not meant")
 
 
-def _start(facts: Facts) -> Iterator[Said]:
+def _start(facts: DoctorFacts) -> Iterator[Said]:
     starts = facts.settings.starts
     never = [slot for slot, start in starts.items() if start is False]
     if starts and len(never) == len(starts):
@@ -350,7 +350,7 @@ def _start(facts: Facts) -> Iterator[Said]:
 # The log
 
 
-def _log(facts: Facts) -> Iterator[Said]:
+def _log(facts: DoctorFacts) -> Iterator[Said]:
     log = facts.log
     if log.error:
         yield Said(PROBLEM, log.error, "`poolbook doc log` tells in which files a log is, and how it is copied")
@@ -366,14 +366,14 @@ def _log(facts: Facts) -> Iterator[Said]:
         yield Said(WARNING, words, "the next command that writes makes one; a copy of a log takes along its .head")
 
 
-def _clock(facts: Facts) -> Iterator[Said]:
+def _clock(facts: DoctorFacts) -> Iterator[Said]:
     ahead = facts.log.ahead // 1_000_000
     if ahead > 0:
         words = f"the last event of the log is {ahead} s later than this machine's clock, which was set back"
         yield Said(WARNING, words, "set the clock right; meanwhile a pool counts on from the log's last instant")
 
 
-def _served(facts: Facts) -> Iterator[Said]:
+def _served(facts: DoctorFacts) -> Iterator[Said]:
     log = facts.log
     if log.answers:
         yield Said(OK, f"process {log.holder} serves the log, and takes requests")
@@ -389,7 +389,7 @@ def _served(facts: Facts) -> Iterator[Said]:
         yield Said(OK, "nobody serves the log: commands write it themselves, and no job runs until one does")
 
 
-def _jobs(facts: Facts) -> Iterator[Said]:
+def _jobs(facts: DoctorFacts) -> Iterator[Said]:
     log = facts.log
     held, idle, running = (log.counts.get(status, 0) for status in (_HELD, _IDLE, _RUNNING))
     if held:
@@ -426,6 +426,6 @@ CHECKS: Final = (
 )
 
 
-def examined(facts: Facts) -> list[Finding]:
+def examined(facts: DoctorFacts) -> list[Finding]:
     """Return the findings of all checks, in the order of ``CHECKS``."""
     return [Finding(check.name, *said) for check in CHECKS for said in check.look(facts)]

@@ -23,7 +23,7 @@ from ....domain.startd.provisioning import offer
 from ....domain.startd.slot_types import SlotTypeError
 from ....domain.state.caches import ad_of
 from ....domain.state.settings import DOMAINS
-from ....projections.job_query import Jobs
+from ....projections.job_query import SelectedJobs
 from ....projections.views import RefusalRow, Views
 from ....replay.forensics.imported_log import is_imported
 from ...machine.detection import detected, equipment, system_ad, volume
@@ -37,13 +37,13 @@ from ...runtime.queries import Queries
 from ...stores.location import Location, locate, shown
 from ...stores.log_paths import LogPaths, WriterLock, log_paths
 from ...stores.opening import check_mark, mark_of, open_log
-from .checks import Book, Facts, Machine, Program, Settings, Volume, Waiting
+from .checks import DoctorFacts, LogFacts, MachineFacts, Program, Settings, UnmatchedJobs, VolumeFacts
 
 _PER_MIB = 2**20
 _POSIX_ZONE = re.compile(r"<?[A-Za-z+-]{3,}>?[-+]?\d.*")
 
 
-def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Facts:
+def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> DoctorFacts:
     """Return the facts as of now.
 
     :param url: the log
@@ -53,7 +53,9 @@ def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str]
     given = os.environ if environment is None else environment
     place = _place(url)
     volumes = {} if place is None else dict(_volumes(place))
-    return Facts(_program(given), _machine(place, given), _settings(files, given, place), book(url, place), volumes)
+    return DoctorFacts(
+        _program(given), _machine(place, given), _settings(files, given, place), book(url, place), volumes
+    )
 
 
 def _place(url: str) -> LogPaths | None:
@@ -74,12 +76,12 @@ def _program(environment: Mapping[str, str]) -> Program:
 # The machine
 
 
-def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> Machine:
+def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> MachineFacts:
     has = detected(Path.cwd() if place is None else place.folder)
     cores, memory = granted()
     inputs = [os.access(device, os.R_OK) for device in Path("/dev/input").glob("event*")]
     _, realtime = resource.getrlimit(resource.RLIMIT_RTTIME)
-    return Machine(
+    return MachineFacts(
         has["Cpus"],
         has["Memory"],
         cores,
@@ -151,7 +153,7 @@ def _unknown_zone(name: str) -> str:
 # The folders
 
 
-def _volumes(place: LogPaths) -> Iterator[tuple[str, Volume]]:
+def _volumes(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
     mounts = _mounts(Path("/proc/self/mountinfo"))
     for name, folder in (("log", place.base.parent), ("execute", place.folder)):
         there = folder
@@ -161,7 +163,7 @@ def _volumes(place: LogPaths) -> Iterator[tuple[str, Volume]]:
         free = volume(there).free // 1024
         yield (
             name,
-            Volume(
+            VolumeFacts(
                 str(folder),
                 kind,
                 free,
@@ -234,19 +236,19 @@ def _constant(text: str) -> bool | None:
 _HELD = 5
 
 
-def book(url: str, place: LogPaths | None) -> Book:
+def book(url: str, place: LogPaths | None) -> LogFacts:
     """Return the facts about the log at `url`, with the files of `place` beside it."""
     name = shown(url)
     try:
         location = locate(url)
         if location.kind == "memory" or (location.kind == "sqlite" and not os.path.exists(location.place)):
-            return Book(name)
+            return LogFacts(name)
         if location.kind == "sqlite" and not os.path.getsize(location.place) and not _marked(location):
-            return Book(name, empty=True)
+            return LogFacts(name, empty=True)
         check_mark(url)
         found = _read(url, name)
     except LogError as error:
-        return Book(name, True, str(error))
+        return LogFacts(name, True, str(error))
     found = evolve(found, marked=_marked(location))
     if found.imported or place is None:
         return found
@@ -258,19 +260,19 @@ def _marked(location: Location) -> bool:
     return mark is not None and os.path.exists(mark)
 
 
-def _read(url: str, name: str) -> Book:
+def _read(url: str, name: str) -> LogFacts:
     log = open_log(url, create=False, read_only=True)
     try:
         position = log.head.position
         last = next((event.at for _, event in log.read(max(0, position - 1))), 0)
-        return Book(
+        return LogFacts(
             name, True, position=position, imported=is_imported(log), ahead=max(0, last - time.time_ns() // 1000)
         )
     finally:
         log.close()
 
 
-def _beside(url: str, place: LogPaths, found: Book) -> Book:
+def _beside(url: str, place: LogPaths, found: LogFacts) -> LogFacts:
     """Add which process holds the log, and which jobs run beside it."""
     holder = WriterLock(url).holder() if is_written(url) else ""
     claims = place.folder / "claims"
@@ -288,7 +290,7 @@ def _supervised(folder: Path) -> bool:
         return False
 
 
-def _queue(url: str, found: Book) -> Book:
+def _queue(url: str, found: LogFacts) -> LogFacts:
     with Queries(url) as queries:
         views = queries.views
         counts: Counter[int] = Counter()
@@ -297,13 +299,13 @@ def _queue(url: str, found: Book) -> Book:
             counts.update(cluster.counts)
             if cluster.counts.get(_HELD) and not held[0]:
                 held = _on_hold(views, cluster.cluster)
-        unfit = tuple(Waiting(one.job, one.jobs, one.slots) for one in views.refusals() if _fits_nowhere(one))
+        unfit = tuple(UnmatchedJobs(one.job, one.jobs, one.slots) for one in views.refusals() if _fits_nowhere(one))
     return evolve(found, counts=dict(counts), held=held, unfit=unfit)
 
 
 def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
     """Return a held job of the cluster and its hold reason."""
-    ad = next(ad for ad in views.ads(Jobs(((cluster, None),))) if ad.eval("JobStatus") == _HELD)
+    ad = next(ad for ad in views.ads(SelectedJobs(((cluster, None),))) if ad.eval("JobStatus") == _HELD)
     return f"{cluster}.{ad.eval('ProcId')}", str(ad.eval("HoldReason"))
 
 

@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from ....domain import events as e
 from ....domain.imported.record_sources import place_of
-from ....domain.ports.log import Log, LogError
+from ....domain.ports.log import EventStore, LogError
 from ....domain.state_machines import HTCONDOR_25
 from ....replay.forensics.imported_log import IMPORTED, is_imported
 from ...machine.host import VERSION
@@ -107,7 +107,7 @@ READERS: dict[str, tuple[str, str]] = {
 """The module and the name of each kind's reader."""
 
 
-def begin_import(log: Log, machine: str, now: int) -> None:
+def begin_import(log: EventStore, machine: str, now: int) -> None:
     """Begin an import in a new log. Raise `LogError` if the log is not one of an import."""
     if not log.head.position:
         settings = {IMPORTED: "true"}
@@ -119,7 +119,9 @@ def begin_import(log: Log, machine: str, now: int) -> None:
 class Importer:
     """Imports the files below some folders into a log; may run again and again while they grow."""
 
-    def __init__(self, log: Log, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()) -> None:
+    def __init__(
+        self, log: EventStore, folders: Sequence[str], options: Options, leave_out: Sequence[str] = ()
+    ) -> None:
         """Leave out `leave_out`, such as the log itself. Raise ValueError for an unknown zone or time
         format, or a setting that is no number."""
         self._log = log

@@ -9,7 +9,7 @@ from threading import Event
 from typing import Self
 
 from ....domain.decision.draft import Refusal
-from ....domain.ports.log import AlreadyServed, Log, LogUnavailable
+from ....domain.ports.log import AlreadyServed, EventStore, LogUnavailable
 from ...library.polling import looks, pauses
 from ...runtime.views import views_current
 from ...stores.location import locate, shown
@@ -37,7 +37,7 @@ class ImportSession:
                 raise Refusal(f"there is no {path}: name a folder of HTCondor's, such as its LOG or SPOOL, or a file")
         with ExitStack() as stack:
             self._lock(stack)
-            self.log: Log = open_log(self.url, create=True)
+            self.log: EventStore = open_log(self.url, create=True)
             stack.callback(self.log.close)
             self._importer = Importer(self.log, paths, options or Options(), _beside(self.url))
             if self.log.head.position:

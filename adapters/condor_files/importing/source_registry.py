@@ -9,7 +9,7 @@ from __future__ import annotations
 from attrs import define, field
 
 from ....domain import events as e
-from ....domain.ports.log import Log
+from ....domain.ports.log import EventStore
 from .content import DAMAGED, HEAD, Prefix, begins_with, digest, head_of
 
 
@@ -35,7 +35,7 @@ class KnownSource:
             self.stops.append((event.offset, event.digest))
 
 
-def known_sources(log: Log) -> dict[int, KnownSource]:
+def known_sources(log: EventStore) -> dict[int, KnownSource]:
     """Return the sources of a log by their numbers, which count from 1."""
     sources: dict[int, KnownSource] = {}
     while True:

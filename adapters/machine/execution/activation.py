@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from attrs import Attribute, field, frozen
 
-from .container import Apptainer, Docker
+from .container import Apptainer, DockerSettings
 
 # The key names files, so it may not hold characters with a meaning in a path.
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
@@ -76,7 +76,7 @@ class Write:
 
 
 @frozen
-class Limits:
+class ResourceLimits:
     """The limits whose violation kills a job; None enforces nothing."""
 
     memory_mb: int | None = None  #: of the resident memory of all its processes together
@@ -99,7 +99,7 @@ def _is_absolute(_: object, attribute: Attribute[str], value: str) -> None:
 
 
 @frozen
-class Account:
+class UnixAccount:
     """A user of this machine, with whose rights something is done."""
 
     name: str
@@ -139,7 +139,7 @@ class FileTransfer:
 
 
 @frozen(kw_only=True)
-class Activation:
+class LaunchRequest:
     """One start of one job. The variables that HTCondor's starter sets are added to its environment (manual,
     "Environment and services for a running job")."""
 
@@ -164,20 +164,20 @@ class Activation:
     cpus: int = 1  #: provisioned by the slot, as memory and disk
     memory_mb: int = 0
     disk_kb: int = 0
-    limits: Limits = field(factory=Limits)  #: which of them are enforced
+    limits: ResourceLimits = field(factory=ResourceLimits)  #: which of them are enforced
     kill_signals: Mapping[str, int] = field(
         factory=lambda: dict.fromkeys(("soft", "hold", "remove"), int(signal.SIGTERM))
     )  #: the signal of each way of a soft end
     nice: int = 0  #: added to the processes' nice value
     execute: str = ""  #: where its scratch directory is made; empty: in the folder's own
     run_in_iwd: bool = False  #: whether it runs there; else in its scratch directory
-    account: Account | None = None  #: the user that it runs as, if not the pool's own; needs a supervisor of root's
-    files: Account | None = None  #: whose are the files where it was submitted, if not the pool's own user's
+    account: UnixAccount | None = None  #: the user that it runs as, if not the pool's own; needs a supervisor of root's
+    files: UnixAccount | None = None  #: whose are the files where it was submitted, if not the pool's own user's
     core_bytes: int = 0  #: how large a core file may become; below 0: as large as the pool's own may
     stack_bytes: int = 0  #: how large its stack may become; 0 and below: as large as the machine lets it
     transfer: FileTransfer | None = None  #: how its files are transferred; None: it finds them where they are
     chirp: Chirp | None = None  #: what its condor_chirp may do; None: it is not answered
-    container: Docker | Apptainer | None = None  #: in which container it runs
+    container: DockerSettings | Apptainer | None = None  #: in which container it runs
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
 
 

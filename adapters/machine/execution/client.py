@@ -23,7 +23,7 @@ from attrs import asdict, define
 from ....domain.errors import PoolbookError
 from ....domain.ports.world import How
 from ...sockets import connect, make_private
-from .activation import REPORTS, Activation, Chirped, Exited, Failed, Lost, Report, Running, Started, Transferring
+from .activation import REPORTS, Chirped, Exited, Failed, LaunchRequest, Lost, Report, Running, Started, Transferring
 
 Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost
 
@@ -48,7 +48,7 @@ class ReplacedError(SupervisorError):
 class _Begun:
     """An activation that is not known to have ended."""
 
-    activation: Activation | None
+    activation: LaunchRequest | None
     started: bool
 
 
@@ -71,7 +71,7 @@ class Supervisor:
         self._ready = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._ready, select.EPOLLIN)
 
-    def start(self, activations: Sequence[Activation]) -> None:
+    def start(self, activations: Sequence[LaunchRequest]) -> None:
         """Start these jobs; reports follow for each. A key that was claimed before is not started again. For such a key
         its present state is reported once more: Started, or its end. Raise `SupervisorError` if there is no supervisor:
         none of them is started. If it is lost on the way, ``poll`` goes on with them."""
@@ -363,7 +363,7 @@ class Supervisor:
                 os.eventfd_read(self._ready)
 
 
-def _start(activation: Activation) -> dict[str, Any]:
+def _start(activation: LaunchRequest) -> dict[str, Any]:
     parts = {
         name: getattr(activation, name) for name in ("limits", "transfer", "account", "files", "chirp", "container")
     }

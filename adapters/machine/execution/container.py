@@ -8,7 +8,7 @@ from attrs import frozen
 
 
 @frozen(kw_only=True)
-class Docker:
+class DockerSettings:
     """A container of docker's."""
 
     command: Sequence[str]  #: how docker is called

@@ -34,7 +34,7 @@ class Failure:
 
 
 @define
-class Progress:
+class UserLogPosition:
     """All up to `position` is written. `until`: the end of the batch that was begun, with the `sizes` of its files
     before it; equal to `position` if none was."""
 
@@ -52,7 +52,7 @@ class ProgressFile:
         self._durable = durable
         self._size = 0
 
-    def read(self) -> Progress:
+    def read(self) -> UserLogPosition:
         """Return the checkpoint; an empty one if there is no file. A line that a crash cut off is removed. Raise
         `UserLogError` if the folder or file cannot be used, or is no checkpoint."""
         try:
@@ -64,17 +64,17 @@ class ProgressFile:
         except OSError as error:
             raise UserLogError(f"{self.path}: {problem(error)}; user logs need a folder to write to") from None
         if not text:
-            return Progress()
+            return UserLogPosition()
         last = text[: self._size].rstrip(b"\n").rpartition(b"\n")[2]
         try:
-            return msgspec.json.decode(last, type=Progress) if last else Progress()
+            return msgspec.json.decode(last, type=UserLogPosition) if last else UserLogPosition()
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UserLogError(
                 f"{self.path}: this is no progress of user logs ({error}); take the file away, and every user log is "
                 "written again from the first event"
             ) from None
 
-    def save(self, progress: Progress) -> None:
+    def save(self, progress: UserLogPosition) -> None:
         """Add a line, all of it or nothing. Raise `UserLogError` if it could not be written."""
         line = msgspec.json.encode(progress) + b"\n"
         try:

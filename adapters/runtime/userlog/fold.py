@@ -27,7 +27,7 @@ from ....domain.state_machines.hold_codes import (
 )
 from . import event_text
 from .logged_clusters import LogFile, LoggedCluster, holds, without, words
-from .logged_runs import Place, Run, address, changed, local, place, said_of, table
+from .logged_runs import LoggedRun, Place, address, changed, local, place, said_of, table
 
 Body = str | Callable[[int], str]
 """An event's text: one for all jobs, or a function that makes each process's when it is written."""
@@ -63,7 +63,7 @@ class UserLogs:
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
         self._leaving: dict[str, Why] = {}  #: why the claims of slots are about to end, where that is logged
-        self._runs: dict[tuple[int, int], Run] = {}
+        self._runs: dict[tuple[int, int], LoggedRun] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[LogFile, str]]:
         """Fold the event at `position`; return the texts that it adds, with their files, in order."""
@@ -256,14 +256,14 @@ class UserLogs:
         if cluster is not None:
             where = self._places.get(event.slot) or local(event.slot)
             host = self._hosts.get(where.machine) or (address(where.machine) if where.machine else self._host)
-            run = Run(where, host, event.at, deferred=bool(event.deferred))
+            run = LoggedRun(where, host, event.at, deferred=bool(event.deferred))
             asked = words(cluster.string(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
             if asked:
                 run.asked = said_of(where, self._machines.get(where.machine, {}), asked)
             self._runs[event.cluster, event.proc] = run
             cluster.running.add(event.proc)
 
-    def _running(self, event: _OfARun) -> Run | None:
+    def _running(self, event: _OfARun) -> LoggedRun | None:
         return self._runs.get((event.cluster, event.proc))
 
     def _executing(self, event: e.JobExecuting) -> Iterator[Entry]:
@@ -300,7 +300,7 @@ class UserLogs:
         if run.executing is not None:
             yield from self._sized(event, run, event.image, event.resident)
 
-    def _sized(self, event: e.JobMeasured | e.JobExited, run: Run, image: int, resident: int) -> Iterator[Entry]:
+    def _sized(self, event: e.JobMeasured | e.JobExited, run: LoggedRun, image: int, resident: int) -> Iterator[Entry]:
         news = self._clusters[event.cluster].grown(event.proc, image, resident) if run.place.machine else None
         if news is not None:
             yield self._one(event, IMAGE_SIZE, event_text.image_size(*news))
@@ -349,7 +349,7 @@ class UserLogs:
 _ENDING = ("Claimed/Retiring", "Preempting/")
 
 
-def _began(run: Run, scratch: str) -> str:
+def _began(run: LoggedRun, scratch: str) -> str:
     properties = {**run.asked, **run.place.offers}
     if scratch:
         properties["CondorScratchDir"] = quoted(scratch)
@@ -357,7 +357,7 @@ def _began(run: Run, scratch: str) -> str:
 
 
 def _ended(
-    run: Run, cluster: LoggedCluster, event: e.JobExited, numbers: tuple[event_text.Numbers, ...]
+    run: LoggedRun, cluster: LoggedCluster, event: e.JobExited, numbers: tuple[event_text.Numbers, ...]
 ) -> tuple[int, Body]:
     usage, total, all_moved = numbers
     ending = event_text.ending(event.code, event.signal, unquoted(event.changes.get("JobCoreFileName", "")))
@@ -369,7 +369,7 @@ def _ended(
 
 
 def _interrupted(
-    run: Run, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
+    run: LoggedRun, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
 ) -> Iterator[tuple[int, Body]]:
     """Yield the events of a job that did not end by itself, or that its own policy holds at its end: the error, the
     eviction, and the hold. Of a hold that the access point finds itself, or the job's own policy at its end, there is

@@ -60,7 +60,7 @@ def local(slot: str) -> Place:
 
 
 @define
-class Run:
+class LoggedRun:
     """One run of a job on a slot, from the activation until its last process is gone."""
 
     place: Place
@@ -79,7 +79,7 @@ class Run:
     waiting: list[tuple[int, str]] = field(factory=list)  #: events (number, body) to write when its processes are gone
 
 
-def table(run: Run, cluster: LoggedCluster, exit: JobExited) -> str:
+def table(run: LoggedRun, cluster: LoggedCluster, exit: JobExited) -> str:
     """Return the table of resources at a run's end. What was not measured stays empty; a run of less than a second has
     no CPU usage. A job of the local universe has none."""
     if not run.place.machine:

@@ -31,7 +31,7 @@ Record = TypeVar("Record")
 NICE: Final = "nice-user"
 
 
-class Terms(NamedTuple):
+class AccountantSettings(NamedTuple):
     """The accountant's settings."""
 
     halflife: float  #: in microseconds
@@ -43,7 +43,7 @@ class Terms(NamedTuple):
     known: frozenset[str] = frozenset()  #: the groups of GROUP_NAMES, in small letters
 
 
-class Account(Protocol):
+class SubmitterAccount(Protocol):
     """What is kept of a submitter, as far as it says what the submitter is granted (``state.Submitter``)."""
 
     @property
@@ -64,11 +64,11 @@ class Account(Protocol):
     def appeared_under(self) -> Mapping[str, str] | None: ...
 
 
-def terms(settings: Mapping[str, str]) -> Terms:
+def terms(settings: Mapping[str, str]) -> AccountantSettings:
     """The accountant's settings of a pool's (``domain/state/settings.py``)."""
     prefix = "GROUP_PRIO_FACTOR_"
     groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
-    return Terms(
+    return AccountantSettings(
         float(settings.get("PRIORITY_HALFLIFE") or 86400) * SECOND,
         float(settings.get("DEFAULT_PRIO_FACTOR") or 1000),
         float(settings.get("NICE_USER_PRIO_FACTOR") or 1e10),
@@ -108,17 +108,17 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
     return rounded(aged(before, used, now - since, halflife))
 
 
-def brought_to(submitter: Account, at: int, halflife: float) -> float:
+def brought_to(submitter: SubmitterAccount, at: int, halflife: float) -> float:
     """The real priority that was updated last, decayed until an instant, as if nothing was used since."""
     return aged(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
 
 
-def _leased(submitter: Account, name: str, now: int) -> float | None:
+def _leased(submitter: SubmitterAccount, name: str, now: int) -> float | None:
     lease = submitter.leases.get(name)
     return lease[0] if lease is not None and now < lease[1] else None
 
 
-def factor(submitter: Account, rules: Terms, now: int) -> float:
+def factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
     """The priority factor: leased, the submitter's own, or what a new one's is."""
     leased = _leased(submitter, "factor", now)
     if leased is not None:
@@ -128,7 +128,7 @@ def factor(submitter: Account, rules: Terms, now: int) -> float:
     return initial(submitter.name, rules if submitter.appeared_under is None else _terms_of(submitter.appeared_under))
 
 
-def initial(name: str, rules: Terms) -> float:
+def initial(name: str, rules: AccountantSettings) -> float:
     """The factor that a submitter begins with: that of nice users, of its accounting group, of users from another
     domain, or the default. It keeps that, whatever is configured later (the manual: "the default initial priority
     factor for all new users"; the reference writes it down)."""
@@ -157,17 +157,17 @@ class _Terms:
     """The terms of the settings that were asked for last: many submitters have the same."""
 
     settings: Mapping[str, str] | None = None
-    terms: Terms
+    terms: AccountantSettings
 
 
-def _terms_of(settings: Mapping[str, str]) -> Terms:
+def _terms_of(settings: Mapping[str, str]) -> AccountantSettings:
     """``terms``, of settings that are another mapping when they change."""
     if _Terms.settings is not settings:
         _Terms.settings, _Terms.terms = settings, terms(settings)
     return _Terms.terms
 
 
-def terms_of(settings: Mapping[str, str], negotiator: str) -> Terms:
+def terms_of(settings: Mapping[str, str], negotiator: str) -> AccountantSettings:
     """The settings of an accountant of a pool with several negotiators; empty: NEGOTIATOR's."""
     return _terms_of(as_one(settings, negotiator))
 
@@ -178,18 +178,18 @@ def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[
     return {name.submitter: one for name, one in named if name.negotiator == negotiator}
 
 
-def effective(submitter: Account, rules: Terms, now: int) -> float:
+def effective(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
     """The effective priority, of the real one as it was updated last."""
     return max(LEAST_PRIORITY, submitter.priority) * factor(submitter, rules, now)
 
 
-def floor(submitter: Account, now: int) -> float:
+def floor(submitter: SubmitterAccount, now: int) -> float:
     """Cores that it is to have before others get theirs; 0: it has no floor."""
     leased = _leased(submitter, "floor", now)
     return submitter.floor if leased is None else leased
 
 
-def ceiling(submitter: Account, now: int) -> float:
+def ceiling(submitter: SubmitterAccount, now: int) -> float:
     """Cores that it may have at most; -1: it has no ceiling."""
     leased = _leased(submitter, "ceiling", now)
     return submitter.ceiling if leased is None else leased
@@ -203,7 +203,7 @@ def real(state: State, submitter: Submitter, halflife: float) -> float:
 # How submitters stand
 
 
-class Book(Account, Protocol):
+class AccountantRecord(SubmitterAccount, Protocol):
     """What is kept of a submitter, with what it uses and has used (``state.Submitter`` explains)."""
 
     @property
@@ -247,8 +247,8 @@ class Standing(NamedTuple):
 
 
 def standings(
-    books: Iterable[Book],
-    rules: Terms,
+    books: Iterable[AccountantRecord],
+    rules: AccountantSettings,
     groups: Sequence[str],
     accounted: int,
     at: int,
@@ -269,7 +269,9 @@ def standings(
     return [_standing(book, rules, group_among(book.name, known), accounted, at, now, aged_until) for book in ordered]
 
 
-def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now: int, aged_until: int) -> Standing:
+def _standing(
+    book: AccountantRecord, rules: AccountantSettings, group: str, accounted: int, at: int, now: int, aged_until: int
+) -> Standing:
     at = max(at, book.counted)
     return Standing(
         book.name,
@@ -287,7 +289,7 @@ def _standing(book: Book, rules: Terms, group: str, accounted: int, at: int, now
     )
 
 
-def _shown(book: Book, since: int, until: int, halflife: float) -> float:
+def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> float:
     """The real priority as it is told, `since` being its last update."""
     before = brought_to(book, since, halflife)
     if book.slots or until <= since:

@@ -12,7 +12,7 @@ from ...state.accounting_groups import NO_GROUP, group_of, innermost
 
 
 @frozen
-class Group:
+class AccountingGroup:
     """An accounting group as it is configured."""
 
     name: str  #: as GROUP_NAMES spells it, as physics.hep
@@ -26,7 +26,7 @@ class Group:
 class Node:
     """A group in one cycle. All amounts are cores (weights of slots), the quotas and the use alike."""
 
-    group: Group
+    group: AccountingGroup
     number: int  #: its place in the tree, breadth first; the root is 0
     parent: Node | None = field(default=None, repr=False)
     children: list[Node] = field(factory=list, repr=False)
@@ -95,7 +95,7 @@ class GroupTree:
     """The groups that there are, in the order of the tree: breadth first, children by name. Who is in none of them is
     in the root, ``<none>``."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[AccountingGroup, ...]
     parents: tuple[int, ...]  #: the place of each group's parent; the root's own is -1
     places: Mapping[str, int]  #: by names in small letters
     ignored: Mapping[str, str]  #: names that make no group, and why
@@ -122,17 +122,17 @@ class GroupTree:
         return nodes
 
 
-ROOT: Final = Group(NO_GROUP, accepts_surplus=True)
+ROOT: Final = AccountingGroup(NO_GROUP, accepts_surplus=True)
 
 
-def group_tree(names: Iterable[str], configured: Mapping[str, Group]) -> GroupTree:
+def group_tree(names: Iterable[str], configured: Mapping[str, AccountingGroup]) -> GroupTree:
     """The tree of these groups.
 
     :param names: as GROUP_NAMES has them
     :param configured: what is set for groups, by names in small letters; the others have no quota
     """
     ignored: dict[str, str] = {}
-    kept: dict[str, Group] = {}
+    kept: dict[str, AccountingGroup] = {}
     for name in sorted(names, key=str.lower):  # so that a parent comes before its children
         lower = name.lower()
         above = lower.rpartition(".")[0]
@@ -143,16 +143,19 @@ def group_tree(names: Iterable[str], configured: Mapping[str, Group]) -> GroupTr
         elif "." in lower and (above not in kept or lower.endswith(".")):
             ignored[name] = f"there is no group {name.rpartition('.')[0]}"
         else:
-            kept[lower] = configured.get(lower, Group(name))
+            kept[lower] = configured.get(lower, AccountingGroup(name))
     return _laid_out(kept, ignored)
 
 
-def _laid_out(kept: Mapping[str, Group], ignored: Mapping[str, str]) -> GroupTree:
+def _laid_out(kept: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) -> GroupTree:
     regroups = any(group.autoregroup for group in kept.values())
     below: dict[str, list[str]] = {}
     for lower in kept:
         below.setdefault(lower.rpartition(".")[0], []).append(lower)
-    groups, parents = [Group(NO_GROUP, accepts_surplus=True, autoregroup=regroups) if regroups else ROOT], [-1]
+    groups, parents = (
+        [AccountingGroup(NO_GROUP, accepts_surplus=True, autoregroup=regroups) if regroups else ROOT],
+        [-1],
+    )
     order = [""]
     for number, path in enumerate(order):
         for child in below.get(path, ()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ....domain import events as e
-from ....domain.ports.log import Log
+from ....domain.ports.log import EventStore
 from ....domain.state_machines import HTCONDOR_25
 from ...audit_result import Audit, MissingRecords, UnreadRecord
 from ..imported_log import single_entries
@@ -28,7 +28,7 @@ class _Judge(Protocol):
     def finish(self) -> None: ...
 
 
-def examine(log: Log) -> Audit:
+def examine(log: EventStore) -> Audit:
     """Audit the log of an import. The stores check its seal."""
     audit = Audit(HTCONDOR_25.name, imported=True)
     sources = Sources()

@@ -71,7 +71,7 @@ SPAWNED: Final = OVER - {"112"} | {"108", "116"}
 """How a shadow exits that has told of its start: one that cannot open the job's log holds the job before that."""
 
 
-class Told(NamedTuple):
+class PairedRecord(NamedTuple):
     """A record that a pair of files should both have: ``key`` is what else has to be the same."""
 
     at: int
@@ -86,9 +86,9 @@ class Alone(NamedTuple):
 
     rule: PairRule
     job: Job
-    told: Told
+    told: PairedRecord
     letter: str
-    other: Told | None = None
+    other: PairedRecord | None = None
     again: bool = False  #: the same file has another such record, which the other file has
     whole: bool = False  #: the other file tells nothing at all of the job
 
@@ -129,7 +129,7 @@ class UnpairedRecords:
     noted: list[AuditFinding] = field(factory=list)
     _paired: dict[tuple[int, int], tuple[_Position, _Position]] = field(factory=dict)
     """The first and the last record of a file that another one has, too, by both chains."""
-    _users: dict[str, dict[Job, tuple[set[int], list[Told]]]] = field(factory=dict)
+    _users: dict[str, dict[Job, tuple[set[int], list[PairedRecord]]]] = field(factory=dict)
     """The jobs of each user's log, by its path: the chains that have them, and what the EventLog has of them."""
     _matches: dict[tuple[int, bool], list[tuple[int, Job, str]]] = field(factory=dict)
     """The matches of a NegotiatorLog: with the line that it writes into the MatchLog, too, and without."""
@@ -157,7 +157,7 @@ class UnpairedRecords:
         name: str,
         rule: PairRule,
         job: Job,
-        told: Mapping[tuple[str, str], dict[int, list[Told]]],
+        told: Mapping[tuple[str, str], dict[int, list[PairedRecord]]],
     ) -> None:
         mine, theirs = told.get((name, rule.first), {}), told.get((name, rule.second), {})
         if name == "entry" and not theirs:
@@ -174,7 +174,7 @@ class UnpairedRecords:
                 if pairs:
                     self.alone.setdefault(key, []).extend(pairs)
 
-    def _reach(self, one: Told, other: Told) -> None:
+    def _reach(self, one: PairedRecord, other: PairedRecord) -> None:
         """Extend the part of each file that the other one covers."""
         for mine, its in ((one, other), (other, one)):
             at = _position(mine)
@@ -319,7 +319,7 @@ def _told_otherwise(found: Sequence[Alone]) -> list[Alone]:
     return left
 
 
-def _position(told: Told) -> _Position:
+def _position(told: PairedRecord) -> _Position:
     return told.at, int(told.stimulus.partition(":")[2])
 
 
@@ -330,10 +330,10 @@ def _moved_alike(found: Sequence[Alone]) -> bool:
 
 
 def _paired(
-    one: Sequence[Told], two: Sequence[Told], slack: int
-) -> tuple[list[tuple[Told, Told]], list[Told], list[Told]]:
+    one: Sequence[PairedRecord], two: Sequence[PairedRecord], slack: int
+) -> tuple[list[tuple[PairedRecord, PairedRecord]], list[PairedRecord], list[PairedRecord]]:
     """Pair records in the order of time; return the pairs, and what is left of each side."""
-    both, left, right = list[tuple[Told, Told]](), list[Told](), list[Told]()
+    both, left, right = list[tuple[PairedRecord, PairedRecord]](), list[PairedRecord](), list[PairedRecord]()
     for key in dict.fromkeys(told.key for told in (*one, *two)):
         # Of two at one time the one that the other file must have: a job held at its exit has two EPOCH ads.
         mine, theirs = (
@@ -354,7 +354,7 @@ def _paired(
     return both, left, right
 
 
-def _leave_farther(side: list[Told], unpaired: list[Told], others: Sequence[Told]) -> None:
+def _leave_farther(side: list[PairedRecord], unpaired: list[PairedRecord], others: Sequence[PairedRecord]) -> None:
     """Move records of which the other file has none, or may have none, out of the way of one that is nearer to its
     next."""
     at = others[0].at
@@ -365,7 +365,12 @@ def _leave_farther(side: list[Told], unpaired: list[Told], others: Sequence[Told
 
 
 def _alone(
-    rule: PairRule, job: Job, left: list[Told], right: list[Told], one: Sequence[Told], two: Sequence[Told]
+    rule: PairRule,
+    job: Job,
+    left: list[PairedRecord],
+    right: list[PairedRecord],
+    one: Sequence[PairedRecord],
+    two: Sequence[PairedRecord],
 ) -> Iterator[Alone]:
     theirs = list(right)
     for told in left:
@@ -383,15 +388,15 @@ def _alone(
             yield Alone(rule, job, told, rule.second, None, again, not one)
 
 
-def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[Told]]]:
+def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[PairedRecord]]]:
     """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
-    found: dict[tuple[str, str], dict[int, list[Told]]] = {}
+    found: dict[tuple[str, str], dict[int, list[PairedRecord]]] = {}
 
     def add(name: str, one: JobRecord, at: int, key: str = "", must: bool = True) -> None:
-        told = Told(at, key, f"{one.source}:{one.line}", one.chain, must)
+        told = PairedRecord(at, key, f"{one.source}:{one.line}", one.chain, must)
         found.setdefault((name, one.letter), {}).setdefault(one.chain, []).append(told)
 
-    starts: dict[tuple[int, str], Told] = {}
+    starts: dict[tuple[int, str], PairedRecord] = {}
     killed: list[tuple[int, int]] = []
     for one in heard:
         if one.letter in "UE":

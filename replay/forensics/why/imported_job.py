@@ -14,13 +14,13 @@ from itertools import zip_longest
 from typing import Final
 
 from ....domain import events as e
-from ....domain.ports.log import Log
+from ....domain.ports.log import EventStore
 from ...narration.sentences import Answer, UnknownThingError
 from ...narration.wording import EVER
 from ...runs.daemon_deaths import Deaths
 from ...runs.imported_runs import job_runs
 from ...runs.run import RUNNING
-from ...runs.slot_records import Slots
+from ...runs.slot_records import SlotRecords
 from ..imported_log import PlaceNames, single_entries
 from .access_points import access_points
 from .job_answer import answer_of
@@ -46,7 +46,7 @@ from .told_by_job_log import read_entry, tell_gap
 from .unknown_thing import unknown_job
 
 
-def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
     """Tell why the job is where its records leave it (at the instant `at`, if one is given), and its life in order of
     time. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
@@ -64,7 +64,7 @@ def why_imported_job(log: Log, cluster: int, proc: int, at: int | None = None, z
     known = ads_of_life(ads, begin)
     logged = [record for record in records if isinstance(record.event, e.JobLogged)]
     gaps = [(position, gap) for position, gap in gaps_of(log, logged) if gap.until == 0 or gap.until >= begin]
-    slots = Slots(log, at)
+    slots = SlotRecords(log, at)
     deaths = Deaths(log, places, slots, zone)
     span = min((record.at for record in records), default=begin), max((record.at for record in records), default=EVER)
     others = MatchesOfSlots(log, places, *span)

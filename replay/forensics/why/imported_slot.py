@@ -15,7 +15,7 @@ from typing import Any
 from attrs import define, field
 
 from ....domain import events as e
-from ....domain.ports.log import Log
+from ....domain.ports.log import EventStore
 from ....domain.state_machines import DELETED, state
 from ....domain.units import SECOND
 from ...listing import transition
@@ -23,7 +23,7 @@ from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, ad
 from ...narration.wording import instant
 from ...narration.words import row_code
 from ...runs.causes import cause_of_move, meaning
-from ...runs.slot_records import Slots
+from ...runs.slot_records import SlotRecords
 from ..imported_log import PlaceNames
 from .match_runs import MatchesOfSlots
 from .record_words import host_of, preempted
@@ -34,12 +34,12 @@ MOST, BEGINNING = 60, 6
 """So many sentences are told of what led there, and so many of them of its beginning: a claim may run 1,000 jobs."""
 
 
-def why_imported_slot(log: Log, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
     """Tell why the slot is where its records leave it (at the instant `at`, if one is given), and what led there, in
     order of time, since its last claim, or its birth. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
     life = _Life(name, places, zone, at)
-    told = [*Slots(log, at).records(name)]
+    told = [*SlotRecords(log, at).records(name)]
     if not told:
         raise UnknownThingError(unknown_slot(log, name, at, zone))
     machine = next((event.machine for _, event in told if isinstance(event, e.SlotCreated)), name.partition("@")[2])
@@ -156,7 +156,7 @@ class _Life:
             self.dead, self.since = True, sentence
             self.holder = self.job = ""
 
-    def tell_match(self, log: Log) -> None:
+    def tell_match(self, log: EventStore) -> None:
         """The match by which the last claim began, where the job that was started first on it tells: one that names a
         job of its cluster, else the last one of whoever holds the claim."""
         job, cluster = self.first_job, self.first_job.partition(".")[0]

@@ -20,7 +20,7 @@ from ....domain.imported import job_event_log
 from ....domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
 from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE
-from ....domain.ports.log import Log
+from ....domain.ports.log import EventStore
 from ....domain.state_machines import HTCONDOR_25
 from ....domain.units import SECOND
 from ...narration.sentences import Told
@@ -212,12 +212,12 @@ def _before(report: Record, entry: Record, runs: bool) -> bool:
     return entry.what == BEGIN and (not runs or report.what == "over_there")
 
 
-def ads_of(log: Log, kind: str, job: Job) -> list[JobAd]:
+def ads_of(log: EventStore, kind: str, job: Job) -> list[JobAd]:
     """The ads of a job that sources of a kind keep, in order."""
     return [ad for _, ad in ads_of_cluster(log, kind, job[0], job[1])]
 
 
-def ads_of_cluster(log: Log, kind: str, cluster: int, only: int | None = None) -> Iterator[tuple[int, JobAd]]:
+def ads_of_cluster(log: EventStore, kind: str, cluster: int, only: int | None = None) -> Iterator[tuple[int, JobAd]]:
     """The ads of a cluster's jobs (of one of them, if it is given) that sources of a kind keep, in order, each with its
     process number."""
     for position, event in log.read_stream(f"ads/{kind}"):
@@ -233,7 +233,7 @@ def ads_of_cluster(log: Log, kind: str, cluster: int, only: int | None = None) -
                 yield int(pair[1]), JobAd(kind, position, event.at, stimulus, unpack_one(event, number))
 
 
-def ads_of_queue(log: Log, cluster: int, at: int | None, only: int | None = None) -> dict[int, JobAd]:
+def ads_of_queue(log: EventStore, cluster: int, at: int | None, only: int | None = None) -> dict[int, JobAd]:
     """The ads of a cluster's jobs (of one of them, if it is given) as the schedd's table (job_queue.log) has them at an
     instant, or had them last, by process number."""
     table = DaemonTable("queue", torn=True)
@@ -258,7 +258,7 @@ def ads_of_queue(log: Log, cluster: int, at: int | None, only: int | None = None
     return found
 
 
-def cool_downs(log: Log, job: Job, at: int | None) -> Iterator[tuple[int, int, str]]:
+def cool_downs(log: EventStore, job: Job, at: int | None) -> Iterator[tuple[int, int, str]]:
     """Yield when each cool down of a job ends by the schedd's table, up to an instant, with the position and the
     stimulus of what tells it."""
     for position, event in log.read_stream("table/queue"):
@@ -293,7 +293,7 @@ def ends_seen(records: Iterable[Record]) -> list[Record]:
     return [one for one in records if one.what in ("terminated", "process_ended") and "told" not in one.facts]
 
 
-def ads_of_job(log: Log, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
+def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
     """The ads of a job up to an instant: of the history, of lists, of its runs; of one of which nothing else tells, the
     schedd's table's."""
     found = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
@@ -301,7 +301,7 @@ def ads_of_job(log: Log, job: Job, at: int | None, records: Sequence[Record]) ->
     return found if records or found else list(ads_of_queue(log, job[0], at, job[1]).values())
 
 
-def gaps_of(log: Log, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
+def gaps_of(log: EventStore, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
     """Where the sources of some records lack others."""
     places = (place_of(each.event.stimulus) for record in records for each in (record, *record.others))
     found: list[tuple[int, e.SourceGap]] = []

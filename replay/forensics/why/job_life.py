@@ -14,7 +14,7 @@ from ...narration.wording import interval
 from ...runs.causes import UNKNOWN
 from ...runs.daemon_deaths import Deaths
 from ...runs.run import COMPLETED, EVICTED, Death, JobRun
-from ...runs.slot_records import Next, Slots, ended_by_protocol
+from ...runs.slot_records import Next, SlotRecords, ended_by_protocol
 from ..imported_log import PlaceNames
 from .job_history import JobAd, Record
 from .match_runs import Matches, MatchesOfSlots
@@ -34,7 +34,7 @@ class JobLife:
 
     job: tuple[int, int]
     places: PlaceNames
-    slots: Slots
+    slots: SlotRecords
     matches: Matches
     others: MatchesOfSlots  #: all that name its slots, of other clusters' jobs, too
     deaths: Deaths

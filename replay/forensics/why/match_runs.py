@@ -15,11 +15,11 @@ from attrs import define
 
 from ....domain import events as e
 from ....domain.imported import job_event_log
-from ....domain.ports.log import Log
+from ....domain.ports.log import EventStore
 from ....domain.units import SECOND
 from ...narration.sentences import Told
 from ...narration.wording import counted, instant
-from ...runs.slot_records import NEAR, Begun, Slots
+from ...runs.slot_records import NEAR, Begun, SlotRecords
 from ..imported_log import PlaceNames, records_between, single_entries
 from .job_history import APART, ENDS, Record, once, record_of
 from .record_words import preempted
@@ -145,7 +145,7 @@ class MatchesOfSlots:
     """The matches of slots that logs tell of between two instants, whichever cluster's job they name: the negotiator
     names one job for all of an autocluster, which may be of several clusters. Read when first asked for."""
 
-    log: Log
+    log: EventStore
     places: PlaceNames
     since: int
     until: int
@@ -169,7 +169,7 @@ class MatchesOfSlots:
             found.setdefault(match.facts.get("slot", ""), []).append(match)
         return found
 
-    def before_run(self, slots: Slots, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
+    def before_run(self, slots: SlotRecords, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
         """The match by which a job's run began on a slot at an instant: the last of its user, if the slot was given to
         nobody else since. None if none is known to be."""
         match = next(iter(self.before(slot, at)), None)
@@ -194,7 +194,7 @@ def same_user(user: str, users: Collection[str]) -> bool:
     return not users or user.partition("@")[0] in {name.partition("@")[0] for name in users}
 
 
-def run_after(slots: Slots, facts: dict[str, str], at: int) -> Begun | None:
+def run_after(slots: SlotRecords, facts: dict[str, str], at: int) -> Begun | None:
     """The job that a match's slot was given to, as slots' logs tell."""
     return slots.job_after(facts.get("slot", ""), at - APART, at + SOON)
 
@@ -209,7 +209,7 @@ class Unled(NamedTuple):
     begun: list[Begun]
 
 
-def unled_matches(records: Sequence[Record], slots: Slots, zone: tzinfo) -> Iterator[Unled]:
+def unled_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -> Iterator[Unled]:
     """Sort matches of a job that led to no run of its cluster by who ran there: the negotiator names one job for all of
     a user's that are alike, and another of them may have been given the slot; or it had been given to somebody else."""
     ran: dict[str, list[tuple[Record, Begun | None]]] = {}

@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import index
-from ....domain.ports.log import Log
+from ....domain.ports.log import EventStore
 from ....domain.suggestions import close_names
 from ...narration.wording import counted, instant
 from ..imported_log import single_entries
@@ -17,7 +17,7 @@ NEAR_NAMES = 5
 _KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)  #: a job's key in the schedd's table; its cluster's begins with 0
 
 
-def unknown_job(log: Log, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
+def unknown_job(log: EventStore, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
     """What is said of a job, or a whole cluster, of which no record tells: which jobs there are. Reads the whole
     log."""
     jobs = {job for _, event in single_entries(log.read()) for job in _jobs_of(event)}
@@ -50,16 +50,16 @@ def _range(names: list[str], one: str = "", many: str = "") -> str:
     return f"{many}{', '.join(names)}" if len(names) <= 5 else f"{many}{names[0]} to {names[-1]} ({len(names):,})"
 
 
-def slots_called(log: Log, name: str) -> list[str]:
+def slots_called(log: EventStore, name: str) -> list[str]:
     """The slots of this name, on whichever machine: what stands before the @. Reads the whole log."""
     return [slot for slot in _slots(log) if slot.partition("@")[0] == name]
 
 
-def _slots(log: Log) -> list[str]:
+def _slots(log: EventStore) -> list[str]:
     return sorted({event.slot for _, event in log.read() if isinstance(event, e.SlotEvent)})
 
 
-def unknown_slot(log: Log, name: str, at: int | None, zone: tzinfo) -> str:
+def unknown_slot(log: EventStore, name: str, at: int | None, zone: tzinfo) -> str:
     """What is said of a slot of which no record tells: which there are. Reads the whole log."""
     names = _slots(log)
     head = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from . import limits, rights
 from .launch import Order
-from .rights import Rights
+from .rights import UserIds
 
 TEST_FAILED = -1000  #: HoldReasonSubCode of a test that failed
 _OWN = frozenset(
@@ -25,7 +25,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def become_apptainer(
-    order: Order, scratch: str, variables: dict[str, str], streams: list[int], account: Rights | None
+    order: Order, scratch: str, variables: dict[str, str], streams: list[int], account: UserIds | None
 ) -> dict[str, Any]:
     """Become the runtime that runs the job; return why that cannot be."""
     spec = order["container"]

@@ -18,7 +18,7 @@ from typing import Any
 
 from .launch import Order
 from .processes import MARK, POOL
-from .rights import Rights
+from .rights import UserIds
 
 _INSPECTIONS, _PAUSE_S = 20, 1.0  #: an ended container may run on for docker for a while
 _FIRST_LOOK_S = 2.0  #: what it uses is asked for the first time then
@@ -48,7 +48,7 @@ class _EndsEarly(Exception):
         self.number = number
 
 
-class Docker:
+class DockerContainer:
     """One container, from its image to its removal."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Docker:
         variables: dict[str, str],
         streams: list[int],
         talk: socket.socket,
-        user: Rights,
+        user: UserIds,
     ) -> None:
         self._order, self._spec, self._scratch = order, order["container"], scratch
         self._variables, self._streams, self._talk, self._user = variables, streams, talk, user

@@ -12,7 +12,7 @@ import time
 
 from . import processes
 from .processes import Process
-from .records import Claim
+from .records import ActivationClaim
 
 _UNMARKED_S = 0.1  #: how long a process may have been between fork and exec, unmarked, when its supervisor was killed
 _PAUSE_S = 0.005
@@ -21,7 +21,7 @@ _RESTARTED = "the machine was restarted while it ran"
 _UNWATCHED = "its supervisor was killed while it ran, so how it would have ended is unknown; its processes were ended"
 
 
-def clear(claims: dict[str, Claim], execute: str, boot: str) -> dict[str, str]:
+def clear(claims: dict[str, ActivationClaim], execute: str, boot: str) -> dict[str, str]:
     """Kill what lives of these claims; return why each activation is lost."""
     lost = {key: _RESTARTED if claim.boot not in ("", boot) else _UNWATCHED for key, claim in claims.items()}
     mine = {key: claim for key, claim in claims.items() if lost[key] is _UNWATCHED}
@@ -34,7 +34,7 @@ def clear(claims: dict[str, Claim], execute: str, boot: str) -> dict[str, str]:
     return lost
 
 
-def _living(claims: dict[str, Claim], execute: str) -> list[Process]:
+def _living(claims: dict[str, ActivationClaim], execute: str) -> list[Process]:
     """Return the claims' own processes, those that bear their numbers or marks, and all descendants of these."""
     table = {pid: process for pid in processes.pids() if (process := processes.read(pid)) is not None}
     own = {(claim.pid, claim.started) for claim in claims.values()}

@@ -35,7 +35,7 @@ def ticker() -> int:
     return time.monotonic_ns() // 1000
 
 
-class Job:
+class SupervisedJob:
     """One job: from its claim until its end is recorded. One that transfers its files has a mover first, then its own
     process, then a mover again; ``pid`` is that of the one that is there."""
 
@@ -288,11 +288,11 @@ class Job:
         return said | ({"failure": self.failure} if self.failure else {})
 
 
-def began(job: Job) -> Record:
+def began(job: SupervisedJob) -> Record:
     return {**job.state(), "say": "started"} if job.mover is None else moving(job)
 
 
-def moving(job: Job) -> Record:
+def moving(job: SupervisedJob) -> Record:
     return {"say": "transferring", "key": job.key, "moves": job.moves}
 
 

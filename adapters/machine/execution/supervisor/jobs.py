@@ -17,12 +17,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from . import chirp, inherit, keeper, launch, processes, rights
 from .chirp_writes import Desk, Writes
 from .families import Families
-from .job import LAST_RETRY_US, Job, began, clock, failed, files_kb, moving, ticker
+from .job import LAST_RETRY_US, SupervisedJob, began, clock, failed, files_kb, moving, ticker
 from .launch import Order, StartError
 from .mover import Hands, Task
 from .movers import Movers
-from .records import Claim, Claims, Journal, Record
-from .rights import Rights
+from .records import ActivationClaim, Claims, Journal, Record
+from .rights import UserIds
 from .sandbox import inside
 from .scratch import Scratch
 
@@ -30,7 +30,7 @@ SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
 _MEASURE_STEPS = 16  #: steps that measuring a directory may take at a job's end before other jobs have their turn
 
 
-class Jobs:
+class SupervisedJobs:
     """All jobs of one folder."""
 
     def __init__(self, folder: str) -> None:
@@ -42,11 +42,11 @@ class Jobs:
         self._boot = processes.boot()
         self._claims = Claims(f"{folder}/claims", f"{folder}/spare")
         self._journal = Journal(f"{folder}/exits", self._claims.all())
-        self.running: dict[str, Job] = {}
-        self._by_pid: dict[int, Job] = {}
-        self._ending: dict[str, Job] = {}
+        self.running: dict[str, SupervisedJob] = {}
+        self._by_pid: dict[int, SupervisedJob] = {}
+        self._ending: dict[str, SupervisedJob] = {}
         self._unwritten: dict[str, Record] = {}
-        self._unnoted: list[tuple[int, Claim]] = []
+        self._unnoted: list[tuple[int, ActivationClaim]] = []
         self._unreleased: list[str] = []
         self._news: list[Record] = []  # of jobs that went on
         self._chores: deque[Generator[None, None, None]] = deque()
@@ -87,7 +87,7 @@ class Jobs:
         except OSError as error:
             return failed(key, launch.failure("claim", error, key))
         try:
-            job = Job(order, self._families.number(), self._made(order))
+            job = SupervisedJob(order, self._families.number(), self._made(order))
             if job.order is None:
                 self._launch(job, order)
             else:
@@ -100,8 +100,8 @@ class Jobs:
         self.running[key] = job
         return began(job)
 
-    def _claim(self, job: Job) -> Claim:
-        return Claim(job.pid, job.started, job.number, self._boot, job.at)
+    def _claim(self, job: SupervisedJob) -> ActivationClaim:
+        return ActivationClaim(job.pid, job.started, job.number, self._boot, job.at)
 
     def signal(self, key: str, how: str) -> None:
         """Signal a job; ignore one that runs no more."""
@@ -141,7 +141,7 @@ class Jobs:
             return None
         return failed(key, error)
 
-    def _note(self, descriptor: int, claim: Claim) -> None:
+    def _note(self, descriptor: int, claim: ActivationClaim) -> None:
         try:
             self._claims.note(descriptor, claim)
         except OSError:  # until it is written, a successor goes by the process's mark alone
@@ -230,7 +230,7 @@ class Jobs:
             self._families.end(job.key)
             self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.written()
 
-    def _end_families(self, jobs: list[Job], now: int) -> Iterator[Job]:
+    def _end_families(self, jobs: list[SupervisedJob], now: int) -> Iterator[SupervisedJob]:
         """Kill what is left of these jobs; yield those of which nothing is."""
         for job in jobs:
             if job.dedicated and job.account is not None and job.mover is None:
@@ -243,7 +243,7 @@ class Jobs:
                 yield job
         self.reap()  # what died of it belongs to the job's CPU time
 
-    def _goes_on(self, job: Job) -> bool:
+    def _goes_on(self, job: SupervisedJob) -> bool:
         """Begin what comes next of a job that transfers its files: its own process, or the way back. Return whether
         anything does."""
         order = job.order
@@ -278,7 +278,7 @@ class Jobs:
             self._suspend(job)
         return True
 
-    def _stops(self, job: Job) -> None:
+    def _stops(self, job: SupervisedJob) -> None:
         """Nothing more of a job begins, since its files did not move. Without its inputs it has failed to start."""
         job.ended = job.ended or clock()
         if job.failure and not job.at:
@@ -366,14 +366,14 @@ class Jobs:
         try:
             user = None if order["attended"] else rights.of(order.get("account"))
             if user is not None and order["transfer"]:
-                user = rights.of(order.get("files")) or Rights(os.geteuid(), os.getegid())
+                user = rights.of(order.get("files")) or UserIds(os.geteuid(), os.getegid())
             return self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"], user)
         except OSError as error:
             raise launch.failure("scratch", error, str(error.filename2 or error.filename)) from None
         except ValueError as error:
             raise StartError("scratch", 0, f"scratch: an ad cannot be written: {error}") from None
 
-    def _launch(self, job: Job, order: Order) -> None:
+    def _launch(self, job: SupervisedJob, order: Order) -> None:
         """Start a job's own process, and before that what answers its condor_chirp."""
         if order.get("chirp") and job.chirp is None:
             self._begin_chirp(job, order)
@@ -383,7 +383,7 @@ class Jobs:
             self._end_chirp(job)
             raise
 
-    def _begin_chirp(self, job: Job, order: Order) -> None:
+    def _begin_chirp(self, job: SupervisedJob, order: Order) -> None:
         iwd = (job.order or order)["iwd"]
         try:
             with rights.acting(job.account):
@@ -402,19 +402,19 @@ class Jobs:
         assert job.chirp is not None, "a child that is not reaped is always there"
         self._families.leave_alone(pid, job.chirp.started)
 
-    def _end_chirp(self, job: Job) -> None:
+    def _end_chirp(self, job: SupervisedJob) -> None:
         if job.chirp is not None:
             processes.send(job.chirp.pid, job.chirp.started, signal.SIGKILL)
             job.chirp = None
         if job.writes is not None:
             job.writes.close()
 
-    def _hear(self, job: Job) -> None:
+    def _hear(self, job: SupervisedJob) -> None:
         """Take in what a job wrote with condor_chirp."""
         if job.writes is not None and (news := job.writes.heard()):
             self._news.append({"say": "chirped", "key": job.key, "writes": news})
 
-    def _begin(self, job: Job, order: Order) -> None:
+    def _begin(self, job: SupervisedJob, order: Order) -> None:
         """Start a job's own process."""
         if order.get("container"):
             variables = launch.environment(order, self.execute, job.directory)
@@ -438,7 +438,7 @@ class Jobs:
         job.runs(order, process, at, output_kb)
         self._joins(job)
 
-    def _launch_as(self, account: Rights, job: Job, order: Order) -> tuple[int, int, int]:
+    def _launch_as(self, account: UserIds, job: SupervisedJob, order: Order) -> tuple[int, int, int]:
         """Start a job's own process as another user; return its pid, when, and what its outputs had on the disk."""
         with rights.acting(account):
             output_kb = files_kb(launch.outputs(order, kept=True))
@@ -447,7 +447,7 @@ class Jobs:
         pid, job.begins = launch.begin_as(account, order, job.directory, self.execute)
         return pid, at, output_kb
 
-    def _move(self, job: Job, order: Order, way: str) -> None:
+    def _move(self, job: SupervisedJob, order: Order, way: str) -> None:
         """Start the transfer of a job's files."""
         task = Task(way, order, job.directory, job.number, way == "output" and job.failed, job.core)
         at = clock()
@@ -458,11 +458,11 @@ class Jobs:
         job.moves_by(mover, way, at)
         self._joins(job)
 
-    def _joins(self, job: Job) -> None:
+    def _joins(self, job: SupervisedJob) -> None:
         self._by_pid[job.pid] = job
         self._families.begin(job.key, job.pid, job.started, job.number, job.users)
 
-    def _end_transfer(self, job: Job, how: str) -> None:
+    def _end_transfer(self, job: SupervisedJob, how: str) -> None:
         """End a transfer, unless it is a soft end's of outputs, which are nearly there: a hard one follows in time."""
         if job.suspended:
             self._continue(job)
@@ -471,14 +471,14 @@ class Jobs:
             job.given_up = True
             self._kill(job)
 
-    def _enforce(self, job: Job, uses: dict[str, float]) -> None:
+    def _enforce(self, job: SupervisedJob, uses: dict[str, float]) -> None:
         for limit, used in uses.items():
             allowed = job.limits.get(limit)  # an older pool knows fewer of them
             if allowed is not None and used > allowed and not job.violated:
                 job.violated = limit.partition("_")[0]
                 self._kill(job)
 
-    def _terminate(self, job: Job, number: int) -> None:
+    def _terminate(self, job: SupervisedJob, number: int) -> None:
         """Send the soft kill to the job's own process alone, as the starter does; continue a suspended job. It is sent
         once: a pool that restarts asks for it again, and many programs take a second one as a call to hurry."""
         if job.suspended:
@@ -490,7 +490,7 @@ class Jobs:
             return
         processes.send(job.pid, job.started, number)
 
-    def _kill(self, job: Job) -> None:
+    def _kill(self, job: SupervisedJob) -> None:
         """Kill the job's own process first: otherwise it would see its children die and might exit by itself. A
         container's keeper is told to kill it, and is killed only when it is to be killed once more."""
         if job.tell_container("kill 9"):
@@ -500,7 +500,7 @@ class Jobs:
         self._families.look()
         self._families.signal(job.key, signal.SIGKILL)
 
-    def _suspend(self, job: Job) -> None:
+    def _suspend(self, job: SupervisedJob) -> None:
         """Stop all processes, until a look finds none that was forked meanwhile."""
         job.suspended = True
         if job.tell_container("pause"):
@@ -517,7 +517,7 @@ class Jobs:
                 processes.send(process.pid, process.started, signal.SIGSTOP)
                 stopped.add(process.pid)
 
-    def _continue(self, job: Job) -> None:
+    def _continue(self, job: SupervisedJob) -> None:
         job.suspended = False
         if job.tell_container("unpause"):
             return
@@ -526,10 +526,10 @@ class Jobs:
 
 
 _PAUSES = ("suspend", "continue")
-_REACTIONS: dict[str, Callable[[Jobs, Job], None]] = {
-    "hard": Jobs._kill,
-    "suspend": Jobs._suspend,
-    "continue": Jobs._continue,
+_REACTIONS: dict[str, Callable[[SupervisedJobs, SupervisedJob], None]] = {
+    "hard": SupervisedJobs._kill,
+    "suspend": SupervisedJobs._suspend,
+    "continue": SupervisedJobs._continue,
 }
 
 

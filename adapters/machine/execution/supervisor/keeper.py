@@ -19,10 +19,10 @@ from typing import Any
 
 from . import rights
 from .apptainer import become_apptainer
-from .docker import Docker
+from .docker import DockerContainer
 from .launch import Order, StartError, close, open_streams
 from .processes import bequeath
-from .rights import Rights
+from .rights import UserIds
 
 _SWEEP_S = 20  #: for so long a supervisor that begins waits for containers to be removed
 _MOST = 1 << 16
@@ -137,7 +137,9 @@ def _keep(
         _say(talk, failed=become_apptainer(order, scratch, variables, streams, account))
         os._exit(1)
     os.chdir("/")
-    docker = Docker(order, scratch, variables, streams, talk, account or Rights(os.getuid(), os.getgid(), _groups()))
+    docker = DockerContainer(
+        order, scratch, variables, streams, talk, account or UserIds(os.getuid(), os.getgid(), _groups())
+    )
     failed, status = docker.run()
     if usage := docker.usage:
         _say(talk, usage=usage)

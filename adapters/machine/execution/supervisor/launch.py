@@ -18,7 +18,7 @@ from typing import Any
 
 from . import limits, rights
 from .processes import MARK, POOL
-from .rights import Rights
+from .rights import UserIds
 
 Order = dict[str, Any]  #: an activation as the pool sends it: the fields of ``Activation``, by name
 
@@ -193,7 +193,7 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
         os.chdir("/")
 
 
-def begin_as(account: Rights, order: Order, scratch: str, execute: str) -> tuple[int, int]:
+def begin_as(account: UserIds, order: Order, scratch: str, execute: str) -> tuple[int, int]:
     """Start a job's own process as another user, which posix_spawn(3) cannot do; return its pid. All that it needs is
     opened, entered and executed with that user's rights, in the new process. Raise `StartError`. Users have file
     systems that answer when these users want: of a process that takes longer, the descriptor is returned, too, from
@@ -233,7 +233,7 @@ def begun(said: int) -> None:
         raise StartError(*json.loads(failed))
 
 
-def _become_job(account: Rights, order: Order, scratch: str, execute: str) -> None:
+def _become_job(account: UserIds, order: Order, scratch: str, execute: str) -> None:
     """Be a job's own process. Raise `StartError`."""
     program = _path(order, order["executable"])
     signal.set_wakeup_fd(-1)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from . import processes, spool, transfer
 from .launch import Order
-from .rights import Rights, become
+from .rights import UserIds, become
 from .scratch import hand_over
 from .tally import FAILED, RECEIVING, Result
 
@@ -52,13 +52,13 @@ class Task(NamedTuple):
 class Hands(NamedTuple):
     """The user whose files move, and the one that the job runs as; None: this process's user."""
 
-    files: Rights | None
-    account: Rights | None
+    files: UserIds | None
+    account: UserIds | None
 
     @property
     def one(self) -> bool:
         """Whether both are the same user."""
-        own = Rights(os.geteuid(), os.getegid())
+        own = UserIds(os.geteuid(), os.getegid())
         return (self.files or own) == (self.account or own)
 
 
@@ -108,7 +108,7 @@ def _worked(parent: int, task: Task, hands: Hands) -> Result:
     changes hands behind its inputs, and before what comes after the job."""
     if hands.one:
         return _work_as(parent, hands.files, task)
-    own = Rights(os.geteuid(), os.getegid())
+    own = UserIds(os.geteuid(), os.getegid())
     files, account = hands.files or own, hands.account or own
     if task.way != "input":
         hand_over(task.scratch, account, files)
@@ -120,7 +120,7 @@ def _worked(parent: int, task: Task, hands: Hands) -> Result:
     return result
 
 
-def _work_as(parent: int, user: Rights | None, task: Task) -> Result:
+def _work_as(parent: int, user: UserIds | None, task: Task) -> Result:
     """Do a task with the rights of a user, who has no business with this process's environment. Who becomes another
     user is no longer ended with its parent until it asks again."""
     if user is not None and user.uid != os.geteuid():

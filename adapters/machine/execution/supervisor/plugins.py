@@ -33,7 +33,7 @@ _LONGEST_ANSWER = 16 << 20  #: characters of a plugin's answer that are read
 _ROOM = b" " * (16 << 10)  #: what the answer's file has from the start: a full disk leaves room for a report
 
 
-class Request(NamedTuple):
+class PluginTransfer(NamedTuple):
     """A file that a plugin is to move: from its URL to a path, or back."""
 
     url: str
@@ -73,7 +73,7 @@ class Plugins:
         self._order, self._scratch, self._upload = order, scratch, upload
         self._by_scheme: dict[str, list[str]] = order["transfer"].get("plugins", {})
         self._seconds: int = order["transfer"].get("plugin_seconds", 0)
-        self._requests: dict[tuple[str, ...], list[Request]] = {}
+        self._requests: dict[tuple[str, ...], list[PluginTransfer]] = {}
 
     def add(self, url: str, path: str) -> None:
         """Have a file moved with the others. Raise `PluginError` if no plugin can."""
@@ -81,14 +81,14 @@ class Plugins:
         if words is None:
             kind = scheme(url)
             raise PluginError(NOT_FOUND, f"FILETRANSFER: plugin for type {kind} not found!", kind)
-        self._requests.setdefault(tuple(words), []).append(Request(url, path))
+        self._requests.setdefault(tuple(words), []).append(PluginTransfer(url, path))
 
     def move(self) -> Iterator[tuple[list[Moved], PluginError | None]]:
         """Call each plugin; yield what it has moved, and why it failed."""
         for words, requests in self._requests.items():
             yield self._moved(words, requests)
 
-    def _moved(self, words: tuple[str, ...], requests: list[Request]) -> tuple[list[Moved], PluginError | None]:
+    def _moved(self, words: tuple[str, ...], requests: list[PluginTransfer]) -> tuple[list[Moved], PluginError | None]:
         label = words[-1]
         stem = f"{self._scratch}/.{os.path.basename(label)}"
         program = [f"{self._scratch}/{words[0]}", *words[1:]] if "/" not in words[0] else list(words)
@@ -127,7 +127,7 @@ class Plugins:
         return {**os.environ, **own, **ads}
 
     def _failure(
-        self, label: str, told: str, status: int | None, ads: list[Ad], requests: list[Request]
+        self, label: str, told: str, status: int | None, ads: list[Ad], requests: list[PluginTransfer]
     ) -> PluginError | None:
         """Return why a plugin's files are not there; None: they are."""
         by_signal = status is not None and os.WIFSIGNALED(status)
@@ -157,7 +157,7 @@ class Plugins:
 
 
 @contextlib.contextmanager
-def _files(stem: str, requests: Iterable[Request]) -> Iterator[tuple[str, str]]:
+def _files(stem: str, requests: Iterable[PluginTransfer]) -> Iterator[tuple[str, str]]:
     """Have the two files of a call. Raise `OSError` if they cannot be made."""
     asked, told = f"{stem}.in", f"{stem}.out"
     ads: list[Ad] = [{"Url": request.url, "LocalFileName": request.path} for request in requests]

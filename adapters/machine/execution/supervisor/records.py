@@ -19,7 +19,7 @@ _WASTE = 4 << 20  #: a journal is written anew when it holds this many bytes of 
 _SPARES = 64  #: claims that are kept to be used again
 
 
-class Claim(NamedTuple):
+class ActivationClaim(NamedTuple):
     """The holder of an activation: its process, and the number that its descendants bear. All 0 if the supervisor ended
     between taking the claim and noting the process."""
 
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
         return f"{self.pid:10},{self.started:20},{self.number:20},{self.boot:36},{self.at:20}\n".encode()
 
 
-NOBODY = Claim(0, 0, 0, "", 0)
+NOBODY = ActivationClaim(0, 0, 0, "", 0)
 
 
 class Claims:
@@ -80,18 +80,18 @@ class Claims:
             raise
         return descriptor
 
-    def note(self, descriptor: int, claim: Claim) -> None:
+    def note(self, descriptor: int, claim: ActivationClaim) -> None:
         """Write the holder, and close. Raise `OSError` if it cannot be written: the descriptor stays open then, for
         another try."""
         _write_at(descriptor, claim.line(), 0)
         os.close(descriptor)
 
-    def renote(self, key: str, claim: Claim) -> None:
+    def renote(self, key: str, claim: ActivationClaim) -> None:
         """Write another holder, if the disk lets it be: a successor knows the processes by their number as well."""
         with contextlib.suppress(OSError):
             self.note(os.open(self._path(key), os.O_WRONLY | os.O_CLOEXEC), claim)
 
-    def read(self, key: str) -> Claim | None:
+    def read(self, key: str) -> ActivationClaim | None:
         """Return the claim of an activation, None if it was never claimed or is released."""
         try:
             with open(self._path(key), encoding="ascii") as file:
@@ -100,7 +100,7 @@ class Claims:
             return None
         try:
             pid, started, number, boot, at = line.split(",")
-            return Claim(int(pid), int(started), int(number), boot.strip(), int(at))
+            return ActivationClaim(int(pid), int(started), int(number), boot.strip(), int(at))
         except ValueError:  # empty, or not written by this version: a claim all the same
             return NOBODY
 

@@ -25,7 +25,7 @@ _TRIES, _PATIENCE_S = 5, 0.2
 _ANYBODY = 0xFFFFFFFF  #: not a user: setfsuid(2) answers with the present one
 
 
-class Rights(NamedTuple):
+class UserIds(NamedTuple):
     """A user's rights: its number, its group's, and those of all its groups."""
 
     uid: int
@@ -33,12 +33,12 @@ class Rights(NamedTuple):
     groups: tuple[int, ...] = ()
 
 
-def of(account: Mapping[str, Any] | None) -> Rights | None:
+def of(account: Mapping[str, Any] | None) -> UserIds | None:
     """Return the rights of an order's account; None: those of this process."""
-    return None if account is None else Rights(account["uid"], account["gid"], tuple(account["groups"]))
+    return None if account is None else UserIds(account["uid"], account["gid"], tuple(account["groups"]))
 
 
-def become(rights: Rights) -> None:
+def become(rights: UserIds) -> None:
     """Give this process the rights of a user, for good. Raise `OSError` if that cannot be, or the user is root: what
     is done for others is never done with root's rights."""
     if rights.uid == 0 or rights.gid == 0:
@@ -49,7 +49,7 @@ def become(rights: Rights) -> None:
     os.umask(MASK)
 
 
-def end_all(user: Rights) -> None:
+def end_all(user: UserIds) -> None:
     """Kill all processes of a user, which have no time to make further ones. Do nothing for want of a process."""
     for _ in range(_TRIES):
         try:
@@ -79,13 +79,13 @@ def _ends(pid: int) -> bool:
 
 
 @contextmanager
-def acting(rights: Rights | None) -> Iterator[None]:
+def acting(rights: UserIds | None) -> Iterator[None]:
     """Do what follows with a user's file rights, in this thread alone; None: with one's own. Raise `OSError` if this
     process may not."""
     if rights is None:
         yield
         return
-    own = Rights(os.geteuid(), os.getegid(), tuple(os.getgroups()))
+    own = UserIds(os.geteuid(), os.getegid(), tuple(os.getgroups()))
     try:
         _take(rights)
         yield
@@ -93,7 +93,7 @@ def acting(rights: Rights | None) -> Iterator[None]:
         _take(own)
 
 
-def in_steps(rights: Rights, steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
+def in_steps(rights: UserIds, steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
     """Take each step of a generator with a user's file rights; return what it returns."""
     while True:
         with acting(rights):
@@ -104,7 +104,7 @@ def in_steps(rights: Rights, steps: Generator[None, None, Any]) -> Generator[Non
         yield
 
 
-def _take(rights: Rights) -> None:
+def _take(rights: UserIds) -> None:
     """Take a user's file rights, groups first: without root's they cannot be changed."""
     library = _library()
     if rights.uid:

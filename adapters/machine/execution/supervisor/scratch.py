@@ -14,7 +14,7 @@ import stat
 from collections.abc import Generator, Iterable, Iterator
 
 from . import rights
-from .rights import Rights
+from .rights import UserIds
 
 _STEP = 128  #: entries of a directory that are looked at in one step
 _SPARES = 64  #: directories that are kept for another job
@@ -58,7 +58,7 @@ class Scratch:
         links = (f"{elsewhere}/{name}" for name in os.listdir(elsewhere))
         self._spares: dict[str, list[str]] = {place: [] for place in (execute, *map(os.readlink, links))}
 
-    def make(self, key: str, job_ad: str, machine_ad: str, place: str = "", user: Rights | None = None) -> str:
+    def make(self, key: str, job_ad: str, machine_ad: str, place: str = "", user: UserIds | None = None) -> str:
         """Make an activation's scratch directory, in ``place`` if given, with the two ads in it; return its path. With
         ``user``, it is that user's."""
         place = place or self._execute
@@ -122,7 +122,7 @@ def _spread(folder: str) -> None:
             os.close(descriptor)
 
 
-def _give(outer: str, user: Rights) -> None:
+def _give(outer: str, user: UserIds) -> None:
     """Give a new scratch directory to a user, and let that user come to it. Nobody else could before."""
     inner = f"{outer}/{_INNER}"
     for name in (CATALOG, STAGED):
@@ -132,7 +132,7 @@ def _give(outer: str, user: Rights) -> None:
     os.chmod(outer, _PASSABLE)
 
 
-def hand_over(scratch: str, giver: Rights, taker: Rights) -> None:
+def hand_over(scratch: str, giver: UserIds, taker: UserIds) -> None:
     """Give what a user has in a scratch directory to another user. Only what belongs to the giver changes hands,
     whatever links to other files are there: what is looked at is what is changed. Raise `OSError` if that fails."""
     handle = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -142,7 +142,7 @@ def hand_over(scratch: str, giver: Rights, taker: Rights) -> None:
         os.close(handle)
 
 
-def _hand_over(folder: int, giver: int, taker: Rights) -> None:
+def _hand_over(folder: int, giver: int, taker: UserIds) -> None:
     for name in os.listdir(folder):
         with contextlib.suppress(FileNotFoundError):
             handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -180,14 +180,14 @@ def _clear(outer: str) -> Generator[None, None, None]:
         os.rmdir(outer)
 
 
-def _others(outer: str) -> list[Rights]:
+def _others(outer: str) -> list[UserIds]:
     """Return the other users to whom a part of an activation's directories belongs."""
     found = {}
     for name in (_INNER, CATALOG):
         with contextlib.suppress(OSError):
             status = os.lstat(f"{outer}/{name}")
             if status.st_uid != os.geteuid():
-                found[status.st_uid] = Rights(status.st_uid, status.st_gid)
+                found[status.st_uid] = UserIds(status.st_uid, status.st_gid)
     return list(found.values())
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from . import processes
 from .job import ticker
-from .jobs import SAMPLE_US, Jobs
+from .jobs import SAMPLE_US, SupervisedJobs
 from .records import Record, line_of
 
 VERSION = 3
@@ -42,7 +42,7 @@ _PEER = struct.Struct("3i")  #: pid, uid and gid, see unix(7), SO_PEERCRED
 _UNREAD = 64 << 20  #: a client with this much unread is dropped: when it reconnects it learns all from the records
 
 
-class Told:
+class SupervisorLog:
     """The supervisor's own log, its stderr: what the disk refuses is kept, and offered to it again."""
 
     def __init__(self, descriptor: int) -> None:
@@ -72,7 +72,7 @@ class Told:
         return True
 
 
-class Client:
+class SupervisorClient:
     """A connection."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -120,16 +120,16 @@ class Client:
         return True
 
 
-class Server:
+class SupervisorServer:
     """The loop and its state."""
 
-    def __init__(self, jobs: Jobs, listener: socket.socket, lock: int) -> None:
+    def __init__(self, jobs: SupervisedJobs, listener: socket.socket, lock: int) -> None:
         self._jobs = jobs
         self._lock = lock
         self._signed = self._sign()
         self._listener = listener
-        self._clients: dict[int, Client] = {}
-        self._requests: deque[tuple[Client, dict[str, Any]]] = deque()
+        self._clients: dict[int, SupervisorClient] = {}
+        self._requests: deque[tuple[SupervisorClient, dict[str, Any]]] = deque()
         self._reports: list[Record] = []
         self._poll = select.epoll()
         self._woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -143,7 +143,7 @@ class Server:
         self._alone_at = self._attended_at = ticker()
         self._flush_at = 0
         self._chores_left = True
-        self._told = Told(2)
+        self._told = SupervisorLog(2)
 
     def run(self) -> None:
         """Serve until there is nothing to do. No error ends the loop: the jobs have no other parent."""
@@ -243,16 +243,16 @@ class Server:
             if other.socket.fileno() in self._clients:
                 self._tell(other, [{"say": "replaced"}])
                 self._drop(other)
-        self._clients[connection.fileno()] = Client(connection)
+        self._clients[connection.fileno()] = SupervisorClient(connection)
         self._poll.register(connection, select.EPOLLIN)
 
-    def _receive(self, client: Client) -> None:
+    def _receive(self, client: SupervisorClient) -> None:
         messages, over = client.receive()
         self._requests.extend((client, message) for message in messages)
         if over:
             self._drop(client)
 
-    def _drop(self, client: Client) -> None:
+    def _drop(self, client: SupervisorClient) -> None:
         self._poll.unregister(client.socket)
         del self._clients[client.socket.fileno()]
         client.socket.close()
@@ -265,24 +265,24 @@ class Server:
             starts += request["do"] == "start"
             _REQUESTS[request["do"]](self, client, request)
 
-    def _hello(self, client: Client, request: dict[str, Any]) -> None:
+    def _hello(self, client: SupervisorClient, request: dict[str, Any]) -> None:
         self._answer(client, {"say": "hello", "version": VERSION, "pid": os.getpid()})
 
-    def _start(self, client: Client, request: dict[str, Any]) -> None:
+    def _start(self, client: SupervisorClient, request: dict[str, Any]) -> None:
         if (said := self._jobs.start(request["order"])) is not None:
             self._reports.append(said)
 
-    def _signal(self, client: Client, request: dict[str, Any]) -> None:
+    def _signal(self, client: SupervisorClient, request: dict[str, Any]) -> None:
         self._jobs.signal(request["key"], request["how"])
 
-    def _release(self, client: Client, request: dict[str, Any]) -> None:
+    def _release(self, client: SupervisorClient, request: dict[str, Any]) -> None:
         self._jobs.release(request["keys"])
 
-    def _recover(self, client: Client, request: dict[str, Any]) -> None:
+    def _recover(self, client: SupervisorClient, request: dict[str, Any]) -> None:
         known = {key: self._jobs.known(key) for key in request["keys"]}
         self._answer(client, {"say": "known", "jobs": known})
 
-    def _answer(self, client: Client, answer: Record) -> None:
+    def _answer(self, client: SupervisorClient, answer: Record) -> None:
         """Queue an answer behind everything queued before."""
         self._report()
         if client.socket.fileno() in self._clients:
@@ -294,22 +294,22 @@ class Server:
                 self._tell(client, self._reports)
             self._reports.clear()
 
-    def _tell(self, client: Client, messages: Iterable[Record]) -> None:
+    def _tell(self, client: SupervisorClient, messages: Iterable[Record]) -> None:
         self._send(client, b"".join(map(line_of, messages)))
 
-    def _send(self, client: Client, data: bytes) -> None:
+    def _send(self, client: SupervisorClient, data: bytes) -> None:
         if client.send(data):
             self._poll.modify(client.socket, select.EPOLLIN | (select.EPOLLOUT if client.unsent else 0))
         else:
             self._drop(client)
 
 
-_REQUESTS: dict[str, Callable[[Server, Client, dict[str, Any]], None]] = {
-    "hello": Server._hello,
-    "start": Server._start,
-    "signal": Server._signal,
-    "acknowledge": Server._release,
-    "recover": Server._recover,
+_REQUESTS: dict[str, Callable[[SupervisorServer, SupervisorClient, dict[str, Any]], None]] = {
+    "hello": SupervisorServer._hello,
+    "start": SupervisorServer._start,
+    "signal": SupervisorServer._signal,
+    "acknowledge": SupervisorServer._release,
+    "recover": SupervisorServer._recover,
 }
 
 
@@ -330,7 +330,7 @@ def main(folder: str) -> int:
         if error.errno not in (errno.EAGAIN, errno.EACCES):
             raise
         return 0
-    jobs = Jobs(folder)
+    jobs = SupervisedJobs(folder)
     listener = _listen(folder)
     if os.fork():
         return 0
@@ -341,7 +341,7 @@ def main(folder: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.become_subreaper()
     try:
-        Server(jobs, listener, lock).run()
+        SupervisorServer(jobs, listener, lock).run()
     finally:
         # Before the lock is let go, so that no successor's socket is removed.
         with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ _RETRIES = 20  #: after each of which it waits a second longer
 _PATIENCE_S = 60  #: how long a server may be silent
 
 
-class _Failed(Exception):
+class _TransferFailed(Exception):
     """A file was not moved: what is told. ``passes``: whether another try may help."""
 
     def __init__(self, words: str, passes: bool = False) -> None:
@@ -56,25 +56,25 @@ def _result(ad: Ad, upload: bool) -> dict[str, Value]:
     try:
         size = _moved(url, path, upload)
         told |= {"TransferSuccess": True, "TransferFileBytes": size, "TransferTotalBytes": size}
-    except _Failed as error:
+    except _TransferFailed as error:
         told |= {"TransferSuccess": False, "TransferError": error.words, "TransferTotalBytes": 0}
     return told | {"TransferStartTime": began, "TransferEndTime": int(time.time())}
 
 
 def _moved(url: str, path: str, upload: bool) -> int:
-    """Move a file; return its size. Raise `_Failed`."""
+    """Move a file; return its size. Raise `_TransferFailed`."""
     ways = SCHEMES.get(scheme(url))
     way = ways[upload] if ways else None
     if way is None:
-        raise _Failed(f"{scheme(url)}: URLs cannot be {'written' if upload else 'read'}")
+        raise _TransferFailed(f"{scheme(url)}: URLs cannot be {'written' if upload else 'read'}")
     for tried in range(_RETRIES + 1):
         try:
             way(url, path)
             return os.stat(path).st_size
-        except _Failed as error:
+        except _TransferFailed as error:
             failed = error
         except OSError as error:
-            failed = _Failed(_words(error), passes=isinstance(error, ConnectionError | TimeoutError))
+            failed = _TransferFailed(_words(error), passes=isinstance(error, ConnectionError | TimeoutError))
         if not upload:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -97,18 +97,18 @@ def _read_data(url: str, path: str) -> None:
     head, comma, tail = url.partition("://")[2].replace("%2c", "%2C").replace("%2C", ",", 1).partition(",")
     data, slash, _ = tail.rpartition("/")
     if not comma or not slash:
-        raise _Failed("a data: URL is data://[;base64]%2CDATA/NAME")
+        raise _TransferFailed("a data: URL is data://[;base64]%2CDATA/NAME")
     try:
         content = base64.b64decode(data, validate=True) if head.endswith(";base64") else unquote_to_bytes(data)
     except ValueError as error:
-        raise _Failed(f"the data of a data: URL cannot be read: {error}") from None
+        raise _TransferFailed(f"the data of a data: URL cannot be read: {error}") from None
     with open(path, "wb") as file:
         file.write(content)
 
 
 def _read_file(url: str, path: str) -> None:
     if not os.path.exists(_local(url)):
-        raise _Failed(f"Could not open file {_local(url)}")
+        raise _TransferFailed(f"Could not open file {_local(url)}")
     with open(_local(url), "rb") as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)
 
@@ -139,7 +139,7 @@ def _download(url: str, path: str) -> None:
         shutil.copyfileobj(answer, file)
         announced = answer.headers.get("Content-Length")
         if announced is not None and file.tell() != int(announced):
-            raise _Failed(f"end of response with {int(announced) - file.tell()} bytes missing", passes=True)
+            raise _TransferFailed(f"end of response with {int(announced) - file.tell()} bytes missing", passes=True)
 
 
 def _upload(url: str, path: str) -> None:
@@ -148,7 +148,7 @@ def _upload(url: str, path: str) -> None:
 
 
 def _opened(url: str, data: IO[bytes] | None = None) -> Any:
-    """Return a server's answer. Raise `_Failed`."""
+    """Return a server's answer. Raise `_TransferFailed`."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen
@@ -160,12 +160,12 @@ def _opened(url: str, data: IO[bytes] | None = None) -> Any:
     try:
         return urlopen(request, timeout=_PATIENCE_S)
     except HTTPError as error:
-        raise _Failed(f"The requested URL returned error: {error.code}") from None
+        raise _TransferFailed(f"The requested URL returned error: {error.code}") from None
     except URLError as error:
         passes = isinstance(error.reason, ConnectionError | TimeoutError)
-        raise _Failed(f"Failed to connect to {urlsplit(url).netloc}: {error.reason}", passes) from None
+        raise _TransferFailed(f"Failed to connect to {urlsplit(url).netloc}: {error.reason}", passes) from None
     except (HTTPException, ValueError) as error:
-        raise _Failed(f"{type(error).__name__}: {error}") from None
+        raise _TransferFailed(f"{type(error).__name__}: {error}") from None
 
 
 def _upload_by_ftp(url: str, path: str) -> None:
@@ -178,7 +178,7 @@ def _upload_by_ftp(url: str, path: str) -> None:
             server.login(unquote(place.username or ""), unquote(place.password or ""))
             server.storbinary(f"STOR {unquote(place.path).lstrip('/')}", file)
     except all_errors as error:
-        raise _Failed(str(error), isinstance(error, ConnectionError | TimeoutError)) from None
+        raise _TransferFailed(str(error), isinstance(error, ConnectionError | TimeoutError)) from None
 
 
 _Way = Callable[[str, str], None]
