@@ -16,6 +16,9 @@ class PoolbookError(Exception):
     Wrong arguments of a call raise Python's `ValueError` and `TypeError` instead.
     """
 
+    code = ""  #: which kind of error it is, for programs
+    tool = ""  #: what HTCondor's tool says of it, where that is something else
+
     def __init_subclass__(cls) -> None:
         if cls.__name__ in _PUBLIC:
             cls.__module__ = "poolbook"

@@ -135,7 +135,7 @@ def htcondor(argv: Sequence[str]) -> int:
 def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
     from ..condor_tools.options import parse
     from ..runtime import commands
-    from .submit_description import SUBMIT, description_of
+    from .submit import SUBMIT, description_of
 
     file = asked.submit_file
     if not os.path.exists(file):

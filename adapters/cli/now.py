@@ -33,6 +33,5 @@ def now(argv: Sequence[str]) -> int:
     try:
         ask(url, {"kind": "RunNow", "job": jobs[0], "victims": jobs[1:]})
     except RequestRefused as refused:
-        rule, _, _ = str(refused).partition(": ")
-        raise ToolEnded(1, f"Unable to reassign slot: {rule}.\n") from None
+        raise ToolEnded(1, f"Unable to reassign slot: {refused.tool or refused}.\n") from None
     return 0

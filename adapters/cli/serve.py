@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewrite, width_of
 from .common import log_of, shown
-from .submit import BY_POLICY, refused_by_policy, warned_by_policy
-from .submit_description import description_of, print_warnings
+from .submit import description_of, print_warnings, warned_by_policy
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load
@@ -185,8 +184,7 @@ def run(argv: Sequence[str]) -> int:
         print_warnings(found.warnings)
         (answer,) = server.engine.handle([found.request])
         if answer.refusal:
-            policy = answer.refusal.startswith(BY_POLICY)
-            print_warnings([refused_by_policy(answer.refusal) if policy else f"poolbook: {answer.refusal}"])
+            print_warnings([f"ERROR: {answer.tool}" if answer.tool else f"poolbook: {answer.refusal}"])
             return 1
         print_warnings(warned_by_policy(answer.value.get("warning", "")))
         return _to_the_end(server, arguments, (number,))

@@ -6,25 +6,27 @@ Source of the tool's words: submit.cpp of the reference, and captures of what it
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
+from typing import Final
 
 from ...domain.errors import PoolbookError
-from ..condor_tools.options import Arguments, Help, NotHere, ToolError, UsageError, parse
+from ..bounded_text import read_input, read_text
+from ..condor_tools.options import Arguments, Help, NotHere, ToolError, UsageError, command_table, last_number, parse
 from ..runtime import commands
 from ..runtime.commands import is_served
-from ..runtime.requests import RequestRefused, SubmitDescription, Submitted
+from ..runtime.requests import NO_JOBS, POLICY, RequestRefused, SubmitDescription, Submitted, new_id
 from .common import log_of, log_option
-from .submit_description import STANDARD_INPUT, SUBMIT, description_of, heading, print_warnings
 
 OF_POOL = ("name", "pool", "remote", "address")
 """Options that name a schedd or a pool, which must be this one."""
-NOTHING_QUEUED = "no jobs queued"
-"""How the error ends that no queue statement has an item, which is a warning here."""
-BY_POLICY = ("Failed to commit job submission", "Failed to create proc", "MAX_JOBS_SUBMITTED exceeded")
-"""How refusals begin that the schedd's policy gives, which are told in condor_submit's words."""
+SUBMIT = command_table("submit")
+STANDARD_INPUT: Final = "-"
+_NAME = re.compile(r"[\w./]+", re.ASCII)
+_QUEUE = re.compile(r"\s*(?:queue|itera?t?e?)(?=\s|$)", re.IGNORECASE)
 
 
 def submit(argv: Sequence[str]) -> int:
@@ -34,12 +36,12 @@ def submit(argv: Sequence[str]) -> int:
             return answered(arguments)
         done, told = queued(arguments)
     except (PoolbookError, RequestRefused) as error:
-        if str(error).endswith(NOTHING_QUEUED):
+        if error.code == NO_JOBS:
             print_warnings([f"WARNING: {error}"])
             return 0
-        if isinstance(error, PoolbookError) or not str(error).startswith(BY_POLICY):
+        if isinstance(error, PoolbookError) or error.code != POLICY:
             raise
-        print_warnings([*error.warnings, refused_by_policy(str(error))])
+        print_warnings([*error.warnings, f"ERROR: {error.tool}"])
         return 1
     print_warnings([*done.warnings, *warned_by_policy(done.warning)])
     print(told, end="", flush=True)
@@ -104,11 +106,6 @@ def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
     )
 
 
-def refused_by_policy(refusal: str) -> str:
-    """Return what condor_submit says of a submission that the schedd refuses."""
-    return f"ERROR: {refusal.rstrip()}"
-
-
 def warned_by_policy(warning: str) -> list[str]:
     """Return what condor_submit says of one that the schedd takes with a warning: the heading, then the words."""
     return [f"WARNING: {line}" for line in warning.split("\n", 1) if line]
@@ -132,18 +129,117 @@ def announced(arguments: Arguments, done: Submitted, file: str, verbose: bool) -
     return f"Submitting job(s){dots}\n{count} job(s) submitted to cluster {cluster}.\n"
 
 
-_FAILURES = (
-    (r"((?:Can't access executable|Executable) file .*)", r"\nERROR: \1"),
-    (r"(?:line \d+: )?(\S+) = (.*?): this must (eval to an? \w+).*", r"ERROR: \1=\2 is invalid, must \3."),
-    (r"(?:line \d+: )?(No 'executable' parameter was provided).*", r"ERROR: \1"),
-    (r"(No such directory: .*)", r"ERROR: \1"),
-    (
-        r"(?:line \d+: )?universe = (.*?): .*; there is no such universe",
-        r"ERROR: I don't know about the '\1' universe.",
-    ),
-    (r"((?s:.*))", r"\nERROR: \1"),
-)
-"""What is said of a submission that fails, by the pool's own words; the first that fits."""
+# -- the submit file -------------------------------------------------------------------------------------------------
+
+
+def description_of(arguments: Arguments) -> SubmitDescription:
+    """Return the submit file that the command line names, with the command line's additions. Raise `UsageError` if no
+    file is named, or it cannot be read."""
+    macros = {"max_materialize": "0"} if arguments.has("factory") else {}
+    files = arguments.values("file")
+    for word in arguments.words:
+        name, equals, value = word.partition("=")
+        if equals and name and "/" not in name:
+            if not _NAME.fullmatch(name.strip()):
+                told = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
+                raise UsageError(f"{word}: '{name}' cannot be a name; for an attribute write MY.{name}", told=told)
+            macros[name.strip()] = value
+        else:
+            files.append(word)
+    if len(files) > 1:
+        raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
+    queue = _queue_of(arguments)
+    interactive = arguments.has("interactive")
+    if interactive and arguments.has("factory"):
+        raise UsageError("-interactive is for one job, which a -factory does not make at once", told=_NOT_LATE)
+    if interactive and not files:
+        from .ssh_to_job import DESCRIPTION
+
+        name, text, queue = "", DESCRIPTION, queue or "1"
+    elif files and files[0] != STANDARD_INPUT:
+        name, text = files[0], _text_of(files[0])
+    elif not files and queue is not None and (macros or arguments.has("append")):
+        name, text = "", ""  # all is said on the command line
+    elif not files and sys.stdin.isatty():
+        raise UsageError("no submit file is named: poolbook submit FILE, or - for standard input")
+    else:
+        name, text = STANDARD_INPUT, read_input()
+    return SubmitDescription(
+        id=new_id(),
+        text=text,
+        file=name,
+        folder=os.getcwd(),
+        macros=macros,
+        append=[
+            *(line for line in arguments.values("append") if not _QUEUE.match(line)),
+            *_named(arguments),
+            *(_interactive(text) if interactive else ()),
+        ],
+        queue=queue,
+        environment=dict(os.environ),
+        most_jobs=last_number(SUBMIT, arguments, "maxjobs", least=-1) or 0,
+        toggle_unused=len(list(arguments.every("unused"))) % 2 == 1,
+        crlf_scripts=arguments.has("allow-crlf-script"),
+        spool=arguments.has("spool", "remote"),
+    )
+
+
+_NOT_LATE = "\nERROR: Interactive jobs cannot be materialized late\n"
+
+
+def _interactive(text: str) -> Iterator[str]:
+    from .ssh_to_job import lines_of
+
+    return lines_of(text)
+
+
+def _text_of(name: str) -> str:
+    try:
+        return read_text(name)
+    except OSError as error:
+        told = f"\nERROR: Failed to open command file ({name}) ({error.strerror})\n"
+        raise UsageError(f"submit file {name}: {error.strerror}", told=told) from None
+
+
+def _queue_of(arguments: Arguments) -> str | None:
+    """Return the queue statement that the command line gives, if there is one."""
+    given = list(arguments.every("queue", "iterate", "table", "append"))
+    given = [one for one in given if one.name != "append" or _QUEUE.match(one.values[0])]
+    if len(given) > 1:
+        told = "condor_submit: only one -queue command allowed\n"
+        raise UsageError("only one of -queue, -iterate, -table and -append 'queue ...', and once", told=told)
+    if not given:
+        return None
+    return " ".join([*(["from table"] if given[0].name == "table" else []), *given[0].values])
+
+
+def _named(arguments: Arguments) -> Iterator[str]:
+    """Yield the lines that name the batch: they win over the file's own."""
+    for option, attribute in (("batch-name", "JobBatchName"), ("batch-id", "JobBatchId")):
+        if arguments.has(option):
+            name = arguments.value(option)
+            yield f"MY.{attribute} = " + (name if name.startswith('"') else f'"{name}"')
+
+
+def print_warnings(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+HEADINGS: Final[dict[bool | None, str]] = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
+"""What comes before the dots of a dry run (True) and of a dump (False)."""
+
+
+def heading(arguments: Arguments) -> str:
+    """Return what condor_submit prints before it reads the submit file."""
+    option = arguments.last("dry-run", "dump")
+    dumps = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
+    quiet = dumps or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
+    return "" if quiet else HEADINGS.get(option and option.name == "dry-run", "Submitting job(s)")
+
+
+# -- condor_submit ---------------------------------------------------------------------------------------------------
+
 _PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*")
 """Where in a submit file something stands that nothing reads, and what may have been meant."""
 
@@ -174,8 +270,10 @@ def condor_submit(argv: Sequence[str]) -> int:
         raise ToolEnded(1, f"\n{refusal}\n") from None
     except (PoolbookError, RequestRefused) as error:
         begun = heading(arguments)
-        if not str(error).endswith(NOTHING_QUEUED):
-            raise ToolEnded(1, _failed(error), begun) from None
+        if error.code != NO_JOBS:
+            words = f"ERROR: {error.tool}" if error.tool else f"\nERROR: {error}"
+            lines = [*map(_placeless, getattr(error, "warnings", ())), words]
+            raise ToolEnded(1, "".join(f"{line}\n" for line in lines), begun) from None
         quiet = arguments.has("terse")
         raise ToolEnded(0, "" if quiet else f"\nWARNING: {error}\n", f"{begun}\n" if begun else "") from None
 
@@ -187,17 +285,6 @@ def _submit_as_tool(arguments: Arguments) -> int:
         print(f"To monitor your job(s), run: condor_watch_q -clusters {done.cluster}", file=sys.stderr)
     print_warnings(map(_placeless, (*done.warnings, *warned_by_policy(done.warning))))
     return ended(arguments, done)
-
-
-def _failed(error: PoolbookError | RequestRefused) -> str:
-    """Return what is written on standard error of a submission that failed."""
-    said = str(error)
-    if said.startswith(BY_POLICY):
-        words = refused_by_policy(said)
-    else:
-        found = ((re.fullmatch(pattern, said), form) for pattern, form in _FAILURES)
-        words = next(fits.expand(form) for fits, form in found if fits)
-    return "".join(f"{line}\n" for line in (*map(_placeless, getattr(error, "warnings", ())), words))
 
 
 def _placeless(line: str) -> str:

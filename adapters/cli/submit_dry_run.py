@@ -15,7 +15,7 @@ from ..runtime.disk import Disk, ReadOnlyDisk
 from ..runtime.requests import SubmitTerms
 from ..runtime.submission import Reading, check_files
 from .common import log_of
-from .submit_description import HEADINGS, STANDARD_INPUT, description_of, print_warnings
+from .submit import HEADINGS, STANDARD_INPUT, description_of, print_warnings
 
 Form = Callable[[Submission], Iterator[str]]
 _FORMATS: dict[str, Form] = {"": sent, "full": whole_ads}

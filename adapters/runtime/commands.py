@@ -189,7 +189,9 @@ class _Connection:
         if "error" in answer:
             raise LogError(answer["error"])
         if "refusal" in answer:
-            raise RequestRefused(answer["refusal"], answer.get("warnings", ()), answer.get("code", ""))
+            raise RequestRefused(
+                answer["refusal"], answer.get("warnings", ()), answer.get("code", ""), answer.get("tool", "")
+            )
         return answer["answer"]
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
@@ -213,7 +215,7 @@ class _Connection:
         try:
             answer = self.ask(as_json(found.request))
         except RequestRefused as refused:
-            raise RequestRefused(str(refused), found.warnings) from None
+            raise RequestRefused(str(refused), found.warnings, refused.code, refused.tool) from None
         return _submitted(answer, found.warnings, found.parsed)
 
 
@@ -253,7 +255,7 @@ class _Writer:
         # As a server does: who asks is who the system says it is.
         (answer,) = writer.handle([command_of({**request, "user": user_name()})])
         if answer.refusal:
-            raise RequestRefused(answer.refusal, code=answer.code)
+            raise RequestRefused(answer.refusal, (), answer.code, answer.tool)
         return answer.value
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
@@ -274,8 +276,8 @@ class _Writer:
             found = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), own)
             (answer,) = writer.handle([found.request])
         except RequestRefused as refused:
-            raise RequestRefused(str(refused), [*lines, *refused.warnings]) from None
+            raise RequestRefused(str(refused), [*lines, *refused.warnings], refused.code, refused.tool) from None
         lines += found.warnings
         if answer.refusal:
-            raise RequestRefused(answer.refusal, lines)
+            raise RequestRefused(answer.refusal, lines, answer.code, answer.tool)
         return _submitted(answer.value, lines, found.parsed)

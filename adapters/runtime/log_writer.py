@@ -35,6 +35,7 @@ from ...domain.state.caches import Caches
 from ...domain.state.job_ad import begun
 from ...domain.state.settings import MOST_MOVED
 from ...domain.state.state import Activation, BackfillClient, State
+from .requests import POLICY
 
 Subscriber = Callable[[int, Sequence[Event]], None]  #: called with the first position and the events of each append
 _REPORTED_ONCE = (
@@ -55,6 +56,7 @@ class StimulusResult:
     text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
     refusal: str = ""
     code: str = ""  #: which kind of refusal it is, for programs
+    tool: str = ""  #: what HTCondor's tool says of it, where that is something else
     first: AskFirst | None = None  #: nothing was decided: these jobs are to be asked first
 
     @property
@@ -206,13 +208,14 @@ class LogWriter:
         except Refusal as refusal:
             if self.state.position != position:
                 raise
-            return StimulusResult(refusal=str(refusal), code=refusal.code)
+            return StimulusResult(refusal=str(refusal), code=refusal.code, tool=refusal.tool)
         except AskFirst as first:
             return StimulusResult(first=first)
         events += decided
         known = StimulusResult(self.state.answers.get(stimulus.id, "null"))
         if known.text.startswith("{") and "refusal" in known.value:
-            return StimulusResult(refusal=known.value["refusal"])
+            words = known.value["refusal"]  # the schedd's policy says so: no other refusal is written down
+            return StimulusResult(refusal=words, code=POLICY, tool=words.rstrip())
         return known
 
     def _sense(self, machine: str) -> Readings:

@@ -65,17 +65,24 @@ class Submitted(NamedTuple):
     factory: bool = False  #: whether the cluster makes its jobs little by little
 
 
-NOT_FOUND, IMMUTABLE, SECURE = "not found", "immutable", "secure"
-"""Codes of refusals: there is no such slot or machine; nobody may set that attribute of a job."""
+NOT_FOUND, IMMUTABLE, SECURE, POLICY, NO_JOBS = "not found", "immutable", "secure", "policy", "no jobs"
+"""Codes of refusals: there is no such slot or machine; nobody may set that attribute of a job; the schedd's policy
+refuses a submission, in condor_submit's words; its queue statements yield no job."""
 
 
 class RequestRefused(Exception):
     """The pool refused the request. The text says why and what would be accepted; ``warnings`` are those of the submit
-    file, if it was one; ``code`` says which kind of refusal it is."""
+    file, if it was one; ``code`` says which kind of refusal it is, ``tool`` what HTCondor's tool says of it, where that
+    is something else."""
 
-    def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "") -> None:
+    def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "", tool: str = "") -> None:
         super().__init__(text)
-        self.warnings, self.code = warnings, code
+        self.warnings, self.code, self.tool = warnings, code, tool
+
+    def as_answer(self) -> dict[str, Any]:
+        """Return what a server answers."""
+        more = {"warnings": self.warnings, "code": self.code, "tool": self.tool}
+        return {"refusal": str(self), **{name: value for name, value in more.items() if value}}
 
 
 class ActionAnswer(NamedTuple):

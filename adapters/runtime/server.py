@@ -37,7 +37,7 @@ from .job_users import rights_of
 from .local_world import LocalWorld
 from .log_writer import StimulusResult
 from .open_pool import take_in_turn
-from .requests import LONGEST_DESCRIPTION, SubmitDescription, SubmitTerms, view_of_disk
+from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms, view_of_disk
 from .slow_requests import MOST, DescriptionReader, RequestsAhead, WaitingRequest, left_to_client
 from .startd import ExecutionPoint
 from .subscribers import Subscribers
@@ -60,7 +60,7 @@ class _PendingRequest:
         """Tell the client what became of it."""
         more = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
-            self.client.answer({"refusal": answer.refusal, **({"code": answer.code} if answer.code else {}), **more})
+            self.client.answer(RequestRefused(answer.refusal, (), answer.code, answer.tool).as_answer() | more)
         elif more:
             self.client.answer({"answer": {**answer.value, **more}})
         else:

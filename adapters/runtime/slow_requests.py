@@ -80,8 +80,10 @@ def _read(client: Any, description: SubmitDescription, terms: SubmitTerms) -> Fi
         own, _ = reading.configured()  # the server has printed its warnings
         return FinishedReading(client, reading.request(terms, own), {})
     except RequestRefused as error:
-        return FinishedReading(client, None, {"refusal": str(error), "warnings": error.warnings})
-    except (SubmitError, ConfigError) as error:
+        return FinishedReading(client, None, error.as_answer())
+    except SubmitError as error:
+        return FinishedReading(client, None, RequestRefused(str(error), (), error.code, error.tool).as_answer())
+    except ConfigError as error:
         return FinishedReading(client, None, {"refusal": str(error)})
     except Exception:  # also a fault of ours, which the client then meets by itself
         return FinishedReading(client, None, left_to_client(terms))

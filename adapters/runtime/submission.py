@@ -88,7 +88,7 @@ def check_files(parsed: Submission, folder: Path, crlf_scripts: bool = False) ->
     the submitter's is looked for where the job runs."""
     for initial in map(unquoted, dict.fromkeys(_each(parsed, "Iwd", '""'))):
         if not os.access(initial, os.F_OK | os.X_OK):
-            raise SubmitError(f"No such directory: {initial}")
+            raise SubmitError(f"No such directory: {initial}", tool=f"No such directory: {initial}")
     own = "false" not in map(str.lower, _each(parsed, "TransferExecutable", "true"))
     for command in map(unquoted, dict.fromkeys(_each(parsed, "Cmd", '""'))):
         if own and command.startswith("/") and "$$" not in command:
@@ -194,7 +194,7 @@ class Reading:
             parsed = held_for_spooling(parsed) if self.description.spool else parsed
             warnings += [f"WARNING: {warning}" for warning in parsed.warnings[told:]]
         except SubmitError as error:
-            raise RequestRefused(str(error), warnings) from None
+            raise RequestRefused(str(error), warnings, error.code, error.tool) from None
         said = self.description
         return ReadDescription(submit_request(parsed, said.id, user_name(), terms.cluster, said.file), parsed, warnings)
 

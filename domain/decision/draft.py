@@ -44,12 +44,11 @@ NOT_FOUND = "not found"
 
 
 class Refusal(PoolbookError):
-    """Nothing was done, and why: the thing, the rule, the way out. ``code`` tells programs which kind of refusal it
-    is."""
+    """Nothing was done, and why: the thing, the rule, the way out."""
 
-    def __init__(self, text: str, code: str = "") -> None:
+    def __init__(self, text: str, code: str = "", tool: str = "") -> None:
         super().__init__(text)
-        self.code = code
+        self.code, self.tool = code, tool
 
 
 class Table(Protocol):

@@ -63,8 +63,7 @@ _VICTIM: Final = _Role(
 def run_now(draft: Draft, command: RunNow) -> None:
     """Vacate the victims, and keep their claims for the job.
 
-    :raises Refusal: a job is not what it has to be; then none is vacated. The text begins with the reference's words,
-        a colon behind them.
+    :raises Refusal: a job is not what it has to be; then none is vacated.
     """
     state = draft.state
     number, proc = command.job
@@ -74,12 +73,12 @@ def run_now(draft: Draft, command: RunNow) -> None:
     for victim in victims:
         _check(draft, command.user, victim, _VICTIM)
     if not victims:
-        raise Refusal(f"invalid vacate-job ID list: name at least one running job that is to make room for {name}")
+        way_out = f"name at least one running job that is to make room for {name}"
+        raise _refused("invalid vacate-job ID list", way_out)
     if command.job in state.earmarks:
         there = ", ".join(state.earmarks[command.job].claims)
-        raise Refusal(
-            f"the now-job must not already be scheduled to run immediately: {name} waits for the jobs on {there} to go"
-        )
+        rule = "the now-job must not already be scheduled to run immediately"
+        raise _refused(rule, f"{name} waits for the jobs on {there} to go")
     runs = [state.by_job[victim] for victim in victims]
     held = {run.slot: state.slots[run.slot].claim for run in runs}
     claims = {slot: claim.id for slot, claim in held.items() if claim is not None}
@@ -95,17 +94,22 @@ def run_now(draft: Draft, command: RunNow) -> None:
     answer(draft, command, "run now", " ".join([name, *jobs]), {"job": name, "victims": jobs})
 
 
+def _refused(rule: str, why: str) -> Refusal:
+    """Return the refusal by a rule, in the reference's words, which is all that condor_now says."""
+    return Refusal(f"{rule}: {why}", tool=rule)
+
+
 def _check(draft: Draft, user: str, job: tuple[int, int], role: _Role) -> None:
     name, cluster = job_id(*job), draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
-        raise Refusal(f"{role.unknown}: {name} is not in the queue; `poolbook q -all` lists what is")
+        raise _refused(role.unknown, f"{name} is not in the queue; `poolbook q -all` lists what is")
     if not allowed(draft, user, cluster):
-        raise Refusal(f"{role.foreign}: {name} is {draft.state.owner(cluster)}'s, and {user} is no super user")
+        raise _refused(role.foreign, f"{name} is {draft.state.owner(cluster)}'s, and {user} is no super user")
     if cluster.universe not in ("", UNIVERSE_VANILLA):
-        raise Refusal(f"{role.universe}: {name} is of universe {cluster.universe}, which has no slot")
+        raise _refused(role.universe, f"{name} is of universe {cluster.universe}, which has no slot")
     status = cluster.status_of(job[1])
     if status != role.wanted:
-        raise Refusal(f"{role.status}: {name} is {status}")
+        raise _refused(role.status, f"{name} is {status}")
 
 
 # What becomes of it

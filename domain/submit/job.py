@@ -47,15 +47,20 @@ class Job:
     def attribute(self, name: str) -> str | None:
         return self.made.get(name) or self.before.get(name)
 
-    def wrong(self, command: str, rule: str) -> SubmitError:
-        """Return the error that a command's value breaks a rule."""
+    def wrong(self, command: str, rule: str, tool: str = "") -> SubmitError:
+        """Return the error that a command's value breaks a rule.
+
+        :param tool: what condor_submit says of it, with ``{name}`` and ``{value}``; empty: the same
+        """
         definition = self.definitions.get(command)
         value = self.values.get(command, "")
         shown = value if len(value) <= 80 else f"{value[:77]}..."
-        message = f"{command if definition is None else definition.name} = {shown}: {rule}"
+        name = command if definition is None else definition.name
+        message = f"{name} = {shown}: {rule}"
         if definition is not None and definition.source:
             message = f"in {definition.source}, {message}"
-        return SubmitError(message, None if definition is None else definition.line)
+        line = None if definition is None else definition.line
+        return SubmitError(message, line, tool=tool.format(name=name, value=shown))
 
     # -- reading a command as what it is -----------------------------------------------------------------------------
 
@@ -78,13 +83,16 @@ class Job:
         value = self.values.get(command)
         truth = None if value is None else truth_of(value)
         if truth is None and value is not None:
-            raise self.wrong(command, "this must eval to a boolean: true, false, or an expression; yes and no are none")
+            rule = "this must eval to a boolean: true, false, or an expression; yes and no are none"
+            raise self.wrong(command, rule, "{name}={value} is invalid, must eval to a boolean.")
         return truth
 
     def integer(self, command: str, least: int | None = None) -> int:
         value = whole_number(self.values[command])
         if value is None:
-            raise self.wrong(command, "this must eval to an integer")
+            raise self.wrong(
+                command, "this must eval to an integer", "{name}={value} is invalid, must eval to an integer."
+            )
         if least is not None and value < least:
             raise self.wrong(command, f"this must be an integer from {least}")
         return value

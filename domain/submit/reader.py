@@ -75,7 +75,8 @@ class SubmitReader:
             value = self.macros.value(f"submit_{name}") or self.macros.value(f"submit{name.replace('_', '')}")
             found = truth_of(value) if value else default
             if found is None:
-                raise SubmitError(f"submit_{name} = {value}: this must eval to a boolean", number)
+                told = f"submit_{name}={value} is invalid, must eval to a boolean."
+                raise SubmitError(f"submit_{name} = {value}: this must eval to a boolean", number, tool=told)
             return found
 
         which = self.macros.value("submit_match_directories") or self.macros.value("submitmatchdirectories") or "yes"
@@ -172,4 +173,5 @@ def _directive(name: str) -> str:
 def _placed(problem: MacroError, number: int, source: str) -> SubmitError:
     if source and not problem.message.startswith(("in ", "an appended")):
         return SubmitError(f"in {source}, {problem.message}", problem.line or number)
-    return SubmitError(problem.message, number if problem.line is None else problem.line)
+    line = number if problem.line is None else problem.line
+    return SubmitError(problem.message, line, tool=problem.tool, code=problem.code)

@@ -50,7 +50,8 @@ def _universe(job: Job) -> None:
     if number is None:
         way_out = OTHER_UNIVERSES.get(name.lower(), "there is no such universe")
         there_are = "vanilla, container, docker, local and scheduler"
-        raise job.wrong(command, f"only the universes {there_are} run here; {way_out}")
+        tool = "" if name.lower() in OTHER_UNIVERSES else "I don't know about the '{value}' universe."
+        raise job.wrong(command, f"only the universes {there_are} run here; {way_out}", tool)
     deferral = job.given("deferral_time", "deferraltime")
     if number == SCHEDULER and job.value(deferral) is not None:
         words = "DeferralTime does not work for scheduler universe jobs"
@@ -75,7 +76,8 @@ def _executable(job: Job) -> None:
     name = job.value("executable", "cmd")
     inside = containers.wants_container(job)  # an image may have a program of its own
     if name is None and not inside:
-        raise SubmitError("No 'executable' parameter was provided; name the program: executable = /bin/sleep")
+        missing = "No 'executable' parameter was provided"
+        raise SubmitError(f"{missing}; name the program: executable = /bin/sleep", tool=missing)
     given = job.value("transfer_executable", "transferexecutable")
     stays = inside and given is None and (name or "").startswith("/")
     stays = stays and truth_of(job.facts.setting("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD")) is True

@@ -166,7 +166,7 @@ class _SubmittedCluster:
     def result(self) -> Submission:
         if not self.batches:
             name = self.facts.submit_file
-            raise SubmitError(f'"{"(stdin)" if name == STANDARD_INPUT else name}" {NOTHING_QUEUED}')
+            raise SubmitError(f'"{"(stdin)" if name == STANDARD_INPUT else name}" {NOTHING_QUEUED}', code="no jobs")
         universes = {batch.columns.get("JobUniverse", [batch.ad.get("JobUniverse")])[0] for batch in self.batches}
         if len(universes) > 1 or any("JobUniverse" in batch.columns for batch in self.batches):
             raise SubmitError("all jobs of a cluster have one universe; submit them separately")

@@ -89,6 +89,10 @@ class SubmitWarning(UserWarning):
 class SubmitError(MacroError):
     """A description cannot be submitted: the fault, the rule, and what to do."""
 
+    def __init__(self, message: str, line: int | None = None, *, tool: str = "", code: str = "") -> None:
+        super().__init__(message, line)
+        self.tool, self.code = tool, code
+
 
 # Know the templates of ``use CATEGORY : NAME`` in a submit description.
 #
