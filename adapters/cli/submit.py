@@ -9,17 +9,32 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from ...domain.errors import PoolbookError
 from ..bounded_text import read_input, read_text
-from ..condor_tools.options import Arguments, Help, NotHere, ToolError, UsageError, command_table, last_number, parse
+from ..condor_tools.options import (
+    Arguments,
+    Given,
+    Help,
+    NotHere,
+    ToolError,
+    UsageError,
+    command_table,
+    last_number,
+    parse,
+)
 from ..runtime import commands
 from ..runtime.commands import is_served
 from ..runtime.requests import NO_JOBS, POLICY, RequestRefused, SubmitDescription, Submitted, new_id
 from .common import log_of, log_option
+
+if TYPE_CHECKING:
+    from ...domain.submit import Submission
+    from ..runtime.requests import SubmitTerms
 
 OF_POOL = ("name", "pool", "remote", "address")
 """Options that name a schedd or a pool, which must be this one."""
@@ -61,8 +76,6 @@ def answered(arguments: Arguments) -> int:
 
         print(f"Schedd {host_name()}\n Has Late Materialization enabled")
         return 0
-    from .submit_dry_run import dry_run
-
     return dry_run(arguments)
 
 
@@ -149,12 +162,11 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     if len(files) > 1:
         raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
     queue = _queue_of(arguments)
-    interactive = arguments.has("interactive")
+    if interactive := arguments.has("interactive"):
+        from .ssh_to_job import DESCRIPTION, lines_of
     if interactive and arguments.has("factory"):
         raise UsageError("-interactive is for one job, which a -factory does not make at once", told=_NOT_LATE)
     if interactive and not files:
-        from .ssh_to_job import DESCRIPTION
-
         name, text, queue = "", DESCRIPTION, queue or "1"
     elif files and files[0] != STANDARD_INPUT:
         name, text = files[0], _text_of(files[0])
@@ -173,7 +185,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         append=[
             *(line for line in arguments.values("append") if not _QUEUE.match(line)),
             *_named(arguments),
-            *(_interactive(text) if interactive else ()),
+            *(lines_of(text) if interactive else ()),
         ],
         queue=queue,
         environment=dict(os.environ),
@@ -185,12 +197,6 @@ def description_of(arguments: Arguments) -> SubmitDescription:
 
 
 _NOT_LATE = "\nERROR: Interactive jobs cannot be materialized late\n"
-
-
-def _interactive(text: str) -> Iterator[str]:
-    from .ssh_to_job import lines_of
-
-    return lines_of(text)
 
 
 def _text_of(name: str) -> str:
@@ -236,6 +242,122 @@ def heading(arguments: Arguments) -> str:
     dumps = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
     quiet = dumps or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
     return "" if quiet else HEADINGS.get(option and option.name == "dry-run", "Submitting job(s)")
+
+
+# -- dry runs --------------------------------------------------------------------------------------------------------
+
+DumpForm = Callable[["Submission"], Iterator[str]]
+_NO_FILE = (
+    "no submit file was named, and '{}' was given as the file to write; write poolbook submit {} {} FILE, or - for "
+    "standard input"
+)
+
+
+def dry_run(arguments: Arguments) -> int:
+    """Print what would be submitted, and submit nothing: read the submit file as a submission does, and write the jobs'
+    ads to the file that the option names."""
+    from ...domain.submit import dry_run as whole_ads
+
+    given = list(arguments.every("dry-run", "dump"))
+    if len({one.name for one in given}) > 1:
+        words = "-dump <file> and -dry-run <file> cannot be used together"
+        raise UsageError(words, told=f"condor_submit: {words}\n")
+    option = given[-1]
+    path, form = option.values[0], _dump_form(option)
+    if not arguments.words and not arguments.has("file"):
+        if option.name == "dump" or not Path(path).is_file():
+            raise UsageError(_NO_FILE.format(path, option.spelled, path))
+        # `submit --dry-run job.sub`: its value is the submit file, and the whole ads go to standard output.
+        arguments, path, form = arguments._replace(words=(path,)), STANDARD_INPUT, whole_ads
+    parsed = _parsed(arguments)
+    dry, terse = option.name == "dry-run", arguments.has("terse")
+    if path == STANDARD_INPUT:
+        sys.stdout.writelines(_dumped(parsed, form, dry, terse, form is whole_ads))
+        return 0
+    announcement = _ids(parsed) if terse else HEADINGS[dry] + "." * min(parsed.count, 20) + _foot(parsed, dry)
+    try:
+        with open(path, "w") as file:
+            file.writelines(form(parsed))
+    except OSError as error:
+        print(announcement if form is whole_ads else "" if terse else HEADINGS[dry], end="", flush=True)
+        words = "Failed to open file " + ("-dry-run output file" if dry else "to dump ClassAds into")
+        told = f"\nERROR: {words} ({error.strerror})\n"
+        raise UsageError(f"{option.spelled} {path}: {error.strerror}", told=told) from None
+    print(announcement)
+    return 0
+
+
+def _foot(parsed: Submission, dry: bool) -> str:
+    return f"\n{parsed.count} job(s) {'dry-run' if dry else 'submitted'} to cluster 1."
+
+
+def _ids(parsed: Submission) -> str:
+    return f"1.0 - 1.{parsed.count - 1}"
+
+
+def _dumped(parsed: Submission, form: DumpForm, dry: bool, terse: bool, whole: bool) -> Iterator[str]:
+    """Yield what is printed where the ads go to standard output, too: in the order in which condor_submit does."""
+    if not dry:
+        yield from form(parsed)
+        yield "" if terse else "\n"
+    elif terse:
+        yield from form(parsed)
+        yield _ids(parsed) + "\n"
+    elif whole:
+        yield f"{HEADINGS[dry]}{'.' * min(parsed.count, 20)}{_foot(parsed, dry)}\n"
+        yield from form(parsed)
+    else:
+        yield HEADINGS[dry]
+        yield from (f"{job}." for job in form(parsed))
+        yield f"{_foot(parsed, dry)}\n"
+
+
+def _dump_form(option: Given) -> DumpForm:
+    from ...domain.submit import dry_run as whole_ads
+    from ...domain.submit.printing import sent
+
+    form = {"": sent, "full": whole_ads}.get(option.qualifier or "")
+    if form is None:
+        words = f"unknown option {option.qualifier} for -dry-run:<opts>"
+        raise UsageError(f"{words}; there is full", told=f"{words}\n")
+    return form
+
+
+def _parsed(arguments: Arguments) -> Submission:
+    from ..runtime.disk import Disk, ReadOnlyDisk
+    from ..runtime.submission import Reading, check_files
+
+    description, url = description_of(arguments), log_of(arguments)
+    folder = Path(description.folder)
+    reading = Reading(description, Disk(folder) if arguments.has("trust") else ReadOnlyDisk(folder))
+    own, warnings = reading.configured()
+    if not is_served(url):  # a server has printed them
+        print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
+    parsed, lines = reading.parsed(_terms(url, own), own)
+    parsed = check_files(parsed, folder, description.crlf_scripts)
+    print_warnings(lines)
+    return parsed
+
+
+def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
+    """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
+    from ...domain.fold.evolve import fold
+    from ...domain.ports.log import LogMissing
+    from ...domain.state.settings import DOMAINS
+    from ..machine.host import host_name
+    from ..runtime.queries import Queries
+    from ..runtime.requests import SubmitTerms
+
+    try:
+        with Queries(url) as queries:
+            state = fold(queries.log.read_stream("pool"))
+            if not state.settings:
+                raise LookupError(f"{url} has no event that founded its pool")
+            return SubmitTerms.of(state, 1)
+    except LogMissing:
+        return SubmitTerms(
+            1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}}
+        )
 
 
 # -- condor_submit ---------------------------------------------------------------------------------------------------

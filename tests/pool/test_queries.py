@@ -95,7 +95,6 @@ def test_what_a_log_does_not_have_is_said_in_words(url: str, imported: str) -> N
 ASK_BY_THEMSELVES = {
     "log_commands.py": "why",
     "play.py": "the log of a scenario that is being played",
-    "submit_dry_run.py": "the terms of a pool",
     "time_window.py": "the instants that options name",
 }
 
