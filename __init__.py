@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .adapters.condor_files.importing.driver import ImportResult
     from .adapters.condor_files.importing.session import follow_pool, import_pool
     from .adapters.library.aio import AsyncLog, AsyncPool
-    from .adapters.library.log import Log
-    from .adapters.library.pool import Outcome, Pool
+    from .adapters.library.embedded_pool import Outcome, Pool
     from .adapters.library.python_values import Expr
+    from .adapters.library.read_only_log import Log
     from .adapters.machine.execution.client import SupervisorError
-    from .adapters.runtime.verdicts import Verification
+    from .adapters.runtime.log_verification import Verification
     from .domain.classad import ClassAdSyntaxError, EvaluationError
     from .domain.config import ConfigError, ConfigWarning
     from .domain.decision.draft import Refusal
@@ -53,15 +53,15 @@ _LATE = {
     "Fenced": ".domain.ports.log",
     "ImportResult": ".adapters.condor_files.importing.driver",
     "Launch": ".domain.ports.world",
-    "Log": ".adapters.library.log",
+    "Log": ".adapters.library.read_only_log",
     "LogClosed": ".domain.ports.log",
     "LogDamaged": ".domain.ports.log",
     "LogError": ".domain.ports.log",
     "LogNewer": ".domain.ports.log",
     "LogUnavailable": ".domain.ports.log",
     "NotKnown": ".replay.forensics.daemon_tables",
-    "Outcome": ".adapters.library.pool",
-    "Pool": ".adapters.library.pool",
+    "Outcome": ".adapters.library.embedded_pool",
+    "Pool": ".adapters.library.embedded_pool",
     "PoolbookError": ".domain.errors",
     "Refusal": ".domain.decision.draft",
     "SlotTypeError": ".domain.startd.slot_types",
@@ -73,7 +73,7 @@ _LATE = {
     "SupervisorError": ".adapters.machine.execution.client",
     "UnknownDialectError": ".domain.state_machines",
     "UnknownThingError": ".replay.narration.sentences",
-    "Verification": ".adapters.runtime.verdicts",
+    "Verification": ".adapters.runtime.log_verification",
     "Violation": ".replay.validation",
     "follow_pool": ".adapters.condor_files.importing.session",
     "import_pool": ".adapters.condor_files.importing.session",

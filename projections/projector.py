@@ -14,14 +14,14 @@ import msgspec
 
 from ..domain.events import CycleHeld, Event, Unmatched
 from ..domain.names import JobId
-from ..domain.negotiator.told_reasons import rejection_reason
-from .accounting import AccountingFold
+from ..domain.negotiator.reported_rejections import rejection_reason
+from .accounting_view import AccountingFold
 from .checkpoint import Reached, fingerprint, reach
-from .defrag import DefragFold
+from .defrag_view import DefragFold
 from .imported_ads import ArchiveFold
-from .queue import QueueFold
+from .queue_view import QueueFold
 from .schema import WHOSE, insertion
-from .slots import SlotsFold
+from .slots_view import SlotsFold
 
 # Why jobs wait: what the latest cycles said of the jobs that got nothing. A match takes back what was said. And the
 # statistics of the last cycles.

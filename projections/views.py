@@ -25,7 +25,7 @@ from .schema import WHOSE
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
     from ..domain.negotiator.autoclusters import SignificantAttributes
-    from ..domain.state.defrag import Defrag
+    from ..domain.state.defrag_state import Defrag
     from ..domain.state.state import Machine, Slot, State
 
 
@@ -279,14 +279,14 @@ class Views:
         return {machine.name: machine.ad for machine in self._machines()}
 
     def _machines(self) -> list[Machine]:
-        from .slots import machine_of
+        from .slots_view import machine_of
 
         rows = self.connection.execute("SELECT record FROM machines ORDER BY joined, rowid")
         return [machine_of(record) for (record,) in rows]
 
     def slots(self) -> list[Slot]:
         """The slots in the pool's order: of their births."""
-        from .slots import slot_of
+        from .slots_view import slot_of
 
         return [slot_of(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
 
@@ -408,7 +408,7 @@ class Views:
 
     def defrag(self) -> tuple[Defrag, dict[str, str]]:
         """The defragmentation as the live state has it, and the pool's settings in force."""
-        from .defrag import kept  # few ask for it
+        from .defrag_view import kept  # few ask for it
 
         row = self.connection.execute("SELECT settings FROM pool").fetchone()
         return kept(self.connection), {} if row is None else json.loads(row[0])

@@ -21,7 +21,7 @@ from ..domain import events as e
 from ..domain.classad import Context
 from ..domain.fold.evolve import fold
 from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, RULES, CycleResult, hold
-from ..domain.negotiator.settings import settings_of
+from ..domain.negotiator.negotiator_settings import settings_of
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 from .recheck_polls import held_again, poll_of

@@ -11,8 +11,8 @@ from datetime import timedelta, timezone
 
 from ..domain import events as e
 from ..domain.classad import Context
+from ..domain.defrag.defrag_settings import policy_in_force
 from ..domain.defrag.poll import PollDecision, look
-from ..domain.defrag.settings import policy_in_force
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 

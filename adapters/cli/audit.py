@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
-from ...replay.narration.wording import counted, instant, interval, iso, shortened
+from ...replay.narration.formatting import counted, instant, interval, iso, shortened
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, print_painted, visible, width_of
 from .common import log_of, shown

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...domain.units import SECOND
-from ...replay.narration.wording import counted, in_part, instant, interval
-from ...replay.usage import evictions
+from ...replay.narration.formatting import counted, in_part, instant, interval
+from ...replay.usage import eviction_costs
 from ...replay.usage.run_columns import of_unknown
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from ...replay.listing import StreamFilter
-    from ...replay.runs.run import JobRun
+    from ...replay.runs.job_run import JobRun
     from ...replay.usage.preemptions import Preemption
     from ..runtime.queries import Queries
     from .time_window import Window
@@ -36,21 +36,21 @@ def print_evictions(queries: Queries, what: StreamFilter | None, window: Window,
     :raises UsageError: `what` is nothing that is evicted
     """
     try:
-        evictions.checked(what)
+        eviction_costs.checked(what)
     except ValueError as error:
         raise UsageError(f"poolbook log -evicted: {error}") from None
     told = queries.runs(*window, zone, evicted=True)
-    ended = evictions.of(told.runs, what)
+    ended = eviction_costs.of(told.runs, what)
     runs = [run for run in ended if run.by_pool]
-    apart = evictions.by_cause([run for run in ended if not run.by_pool])
+    apart = eviction_costs.by_cause([run for run in ended if not run.by_pool])
     place = queries.places() if queries.imported else str
-    shares = evictions.by_cause(runs)
+    shares = eviction_costs.by_cause(runs)
     if as_json:
         found = {
-            "evictions": [evictions.as_dict(run, place(run.stimulus)) for run in runs],
-            "causes": [evictions.share_as_dict(share) for share in shares],
-            "apart": [evictions.share_as_dict(share) for share in apart],
-            "unknown": evictions.unknown_as_dict(told.unknown),
+            "evictions": [eviction_costs.as_dict(run, place(run.stimulus)) for run in runs],
+            "causes": [eviction_costs.share_as_dict(share) for share in shares],
+            "apart": [eviction_costs.share_as_dict(share) for share in apart],
+            "unknown": eviction_costs.unknown_as_dict(told.unknown),
         }
         print(json.dumps(found, indent=2))
         return 0
@@ -83,7 +83,7 @@ def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
     return (instant(run.ended, zone), run.job, run.user, run.slot, lost, f"{run.cause.words}{said}{where}")
 
 
-def _summary(runs: Sequence[JobRun], shares: Sequence[evictions.Share], when: str) -> Iterator[str]:
+def _summary(runs: Sequence[JobRun], shares: Sequence[eviction_costs.Share], when: str) -> Iterator[str]:
     lost = sum(run.lasted for run in runs)
     if not runs:
         yield f"There were no evictions{when}."
@@ -93,7 +93,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[evictions.Share], when: st
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
 
-def _apart(shares: Sequence[evictions.Share]) -> Iterator[str]:
+def _apart(shares: Sequence[eviction_costs.Share]) -> Iterator[str]:
     """Say what the table leaves out, if there is any."""
     if shares:
         counts = " and ".join(f"{share.evictions:,} {share.cause.name}" for share in shares)

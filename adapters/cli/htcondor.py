@@ -134,7 +134,7 @@ def htcondor(argv: Sequence[str]) -> int:
 
 def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
     from ..condor_tools.options import parse
-    from ..runtime import commands
+    from ..runtime import pool_client
     from .submit import SUBMIT, description_of
 
     file = asked.submit_file
@@ -148,7 +148,7 @@ def _submit(asked: argparse.Namespace, say: Callable[[str], object]) -> None:
     if queued[-1:] not in ([], [""], ["1"]):
         raise _CommandFailed("Can only submit one job at a time")
     try:
-        done = commands.submit(default_log(), description_of(parse(SUBMIT, [file])))
+        done = pool_client.submit(default_log(), description_of(parse(SUBMIT, [file])))
     except (PoolbookError, RequestRefused) as error:
         raise _CommandFailed(f"Error submitting job:\n{error}") from None
     say(f"Job {done.cluster} was submitted.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from attrs import asdict
 
-from ...replay.narration.wording import counted, instant, shortened
+from ...replay.narration.formatting import counted, instant, shortened
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
 from ..condor_tools.terminal import is_live, rewrite
 from .common import log_of, shown

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, read_job_id, select
 from ..condor_tools.options import Arguments, UsageError, command_table, parse
-from ..runtime.commands import ask, change_jobs
+from ..runtime.pool_client import ask, change_jobs
 from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
 from ..runtime.requests import ActionAnswer, RequestRefused
 from .common import CommandOutput, called_tool, log_of

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...replay.narration.wording import counted, instant
+from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, folded, is_live, print_painted, rewrite, visible, width_of
 from .common import calls, log_of, shown
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...domain.ports.log import EventStore
     from ...replay.recheck_cycles import RecheckedCycles
     from ...replay.why import Answer
-    from ..runtime.verdicts import Verification
+    from ..runtime.log_verification import Verification
 
 WHY = command_table("why")
 LOG_COMMAND = command_table("log")

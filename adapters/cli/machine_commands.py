@@ -19,7 +19,7 @@ from ..condor_tools.options import (
     parse,
 )
 from ..machine.host import host_name
-from ..runtime.commands import ask, is_served, is_written
+from ..runtime.pool_client import ask, is_served, is_written
 from ..runtime.requests import NOT_FOUND, RequestRefused
 from .common import called_tool, is_this_pool, log_of, log_option, tools_words
 

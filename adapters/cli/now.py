@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..condor_tools.tool_options import Tool, ToolEnded, read
-from ..runtime.commands import ask
+from ..runtime.pool_client import ask
 from ..runtime.requests import RequestRefused
 from .common import pool_log
 

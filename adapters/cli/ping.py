@@ -66,7 +66,7 @@ def _level(token: str) -> str:
 
 def _user(url: str) -> tuple[str, frozenset[str]]:
     """Return this user's name in the pool, and the levels that it has. Raise `LogError` if there is no pool."""
-    from ...domain.state.settings import SUPER_USERS, UID_DOMAIN
+    from ...domain.state.pool_settings import SUPER_USERS, UID_DOMAIN
     from ..runtime.queries import Queries
 
     with Queries(url) as queries:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, select
 from ..condor_tools.options import Arguments, UsageError, command_table, find, last_number, parse
-from ..runtime.commands import change_jobs
+from ..runtime.pool_client import change_jobs
 from .common import CommandOutput, log_of
 
 COMMAND = command_table("prio")

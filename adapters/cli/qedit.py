@@ -14,7 +14,7 @@ from ..bounded_text import read_input, read_text
 from ..condor_tools.job_selection import ClusterOrJob, read_job_id
 from ..condor_tools.options import Arguments, Given, Help, UsageError, command_table, find, parse
 from ..condor_tools.tool_options import ToolEnded, in_the_tools_words, usage_of
-from ..runtime.commands import change_jobs
+from ..runtime.pool_client import change_jobs
 from ..runtime.requests import IMMUTABLE, SECURE, ActionAnswer, RequestRefused
 from .common import CommandOutput, log_of
 

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..condor_tools import formats
-from ..condor_tools import queue as queue_tool
+from ..condor_tools import queue_table as queue_tool
 from ..condor_tools.job_selection import JobSelector
 from ..condor_tools.options import NotHere, ToolError, UsageError
 from ..condor_tools.terminal import STATES, print_painted
@@ -62,7 +62,7 @@ def queue(argv: Sequence[str]) -> int:
 
 def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
     """Return the first submitter that -submitter names and that has jobs in the queue; `NotHere` is raised without."""
-    from ...domain.state.settings import UID_DOMAIN
+    from ...domain.state.pool_settings import UID_DOMAIN
 
     domain = queries.views.pool().settings.get(UID_DOMAIN, "")
     wanted = [name if "@" in name else f"{name}@{domain}" for name in query.arguments.values("submitter")]
@@ -90,7 +90,7 @@ def _queue_of_file(query: queue_tool.QueueQuery, here: CellContext) -> Iterator[
 
 def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the clusters with factories: mine, or everyone's; or those that are named."""
-    from ..condor_tools import factories
+    from ..condor_tools import factory_table
 
     mine = not query.everyone and bool(here.owner)
     rows = [
@@ -98,10 +98,12 @@ def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext
         for row in queries.views.factories()
         if (not mine or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
     ]
-    found = [ad for ad in factories.ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
+    found = [
+        ad for ad in factory_table.ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())
+    ]
     if query.view not in ("long", "json", "jsonl", "xml") and query.layout is None:
         yield from queue_tool.title(here)
-    yield from factories.table(found[: query.limit], query, here)
+    yield from factory_table.table(found[: query.limit], query, here)
 
 
 def _groups(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
@@ -116,7 +118,7 @@ def _groups(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -
 def _queue_then(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the queue of an imported log at an instant: of all owners, as the caller is none of them."""
     from ...replay.forensics.daemon_tables import NotKnown
-    from ...replay.narration.wording import instant
+    from ...replay.narration.formatting import instant
     from .time_window import instant_of
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):

@@ -19,7 +19,7 @@ from .submit import description_of, print_warnings, warned_by_policy
 
 if TYPE_CHECKING:
     from ...domain.negotiator.pool_configuration import Load
-    from ..runtime.server import PoolServer
+    from ..runtime.pool_server import PoolServer
 
 RUN = command_table("run")
 RESUME = command_table("resume")
@@ -38,7 +38,7 @@ def open_server(
     """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
-    from ..runtime.server import PoolServer, ServedUsers
+    from ..runtime.pool_server import PoolServer, ServedUsers
     from ..stores.log_paths import share_with_group, show_to_all
 
     url = log_of(arguments)
@@ -175,7 +175,7 @@ def run(argv: Sequence[str]) -> int:
     server = _open_to_submit(arguments)
     try:
         from ..runtime.requests import SubmitTerms
-        from ..runtime.submission import Reading
+        from ..runtime.submit_request import Reading
 
         server.catch_signals()  # from the submission on, jobs may run
         server.world.prepare()

@@ -27,8 +27,8 @@ from ..condor_tools.options import (
     last_number,
     parse,
 )
-from ..runtime import commands
-from ..runtime.commands import is_served
+from ..runtime import pool_client
+from ..runtime.pool_client import is_served
 from ..runtime.requests import NO_JOBS, POLICY, RequestRefused, SubmitDescription, Submitted, new_id
 from .common import log_of, log_option
 
@@ -88,7 +88,7 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
         raise ToolError(f"ERROR: -interactive waits for its job to run, and nobody serves the log: {way_out}")
     description = description_of(arguments)
     verbose = _is_verbose(arguments, description)
-    done = commands.submit(log_of(arguments), description, keep=verbose)
+    done = pool_client.submit(log_of(arguments), description, keep=verbose)
     if description.spool:
         from .transfer_data import spool
 
@@ -325,7 +325,7 @@ def _dump_form(option: Given) -> DumpForm:
 
 def _parsed(arguments: Arguments) -> Submission:
     from ..runtime.disk import Disk, ReadOnlyDisk
-    from ..runtime.submission import Reading, check_files
+    from ..runtime.submit_request import Reading, check_files
 
     description, url = description_of(arguments), log_of(arguments)
     folder = Path(description.folder)
@@ -343,7 +343,7 @@ def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
     """Return the submission terms of the pool, or those of the pool that would be begun; nothing is submitted."""
     from ...domain.fold.evolve import fold
     from ...domain.ports.log import LogMissing
-    from ...domain.state.settings import DOMAINS
+    from ...domain.state.pool_settings import DOMAINS
     from ..machine.host import host_name
     from ..runtime.queries import Queries
     from ..runtime.requests import SubmitTerms

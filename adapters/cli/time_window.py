@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...replay.narration.wording import EVER, instant
+from ...replay.narration.formatting import EVER, instant
 from ..condor_tools.options import UsageError
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ def shell(argv: Sequence[str]) -> int:
     url = log_of(arguments)
     if arguments.has("stop"):
         return _stop(url)
-    from ..runtime.commands import is_served
+    from ..runtime.pool_client import is_served
 
     pool = None if is_served(url) else _start(url, arguments)
     folder = tools_folder()  # while the pool begins
@@ -116,7 +116,7 @@ def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
 
 def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
     """Wait until the pool answers. Raise ``ToolError`` with what it says if it ends."""
-    from ..runtime.commands import is_served
+    from ..runtime.pool_client import is_served
 
     until = time.monotonic() + PATIENCE
     while not is_served(url):
@@ -132,7 +132,7 @@ def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
 
 
 def _stop(url: str) -> int:
-    from ..runtime.commands import is_written
+    from ..runtime.pool_client import is_written
     from ..sockets import connect, process_of
     from ..stores.log_paths import log_paths
 

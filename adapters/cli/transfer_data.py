@@ -15,7 +15,7 @@ from ...domain.ports.log import LogMissing
 from ..condor_tools.job_selection import chosen_jobs, select
 from ..condor_tools.options import Arguments, UsageError
 from ..condor_tools.tool_options import Tool, ToolEnded, read
-from ..runtime.commands import change_jobs
+from ..runtime.pool_client import change_jobs
 from ..runtime.requests import RequestRefused
 from ..runtime.spooled_files import fetch
 from .common import job_id, pool_log, setting

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...projections.imported_ads import BY
-from ...replay.narration.wording import EVER, instant, iso
+from ...replay.narration.formatting import EVER, instant, iso
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
@@ -56,7 +56,7 @@ def _of_runs(arguments: Arguments, said: str) -> int:
     """What the runs in a window used."""
     import json
 
-    from ...replay.usage.evictions import unknown_as_dict
+    from ...replay.usage.eviction_costs import unknown_as_dict
     from ...replay.usage.run_columns import of_open, of_unknown
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums

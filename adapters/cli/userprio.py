@@ -328,7 +328,7 @@ def userprio(argv: Sequence[str]) -> int:
 
 
 def _edit(query: UserprioQuery, edit: UserprioChange) -> int:
-    from ..runtime.commands import ask
+    from ..runtime.pool_client import ask
 
     whose = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
     answer = ask(log_of(query.arguments, "pool"), {**edit.body, **whose})
@@ -346,7 +346,7 @@ def _texts(query: UserprioQuery, here: CellContext) -> Iterator[str]:
         try:
             return _answered(query, queries, here)
         except LogBeginsLater as error:
-            from ...replay.narration.wording import instant
+            from ...replay.narration.formatting import instant
 
             raise ToolError(f"poolbook userprio -at: the log begins at {instant(error.began, here.timezone)}") from None
         except NoNegotiator as error:
@@ -374,7 +374,7 @@ def _answered(query: UserprioQuery, queries: Queries, here: CellContext) -> Iter
 
 def _imported(queries: Queries, here: CellContext, at: int | None) -> AccountantRecords:
     from ...replay.forensics.daemon_tables import NotKnown
-    from ...replay.narration.wording import instant
+    from ...replay.narration.formatting import instant
 
     try:
         return queries.accounting(here.now, at)

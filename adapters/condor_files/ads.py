@@ -15,7 +15,7 @@ from typing import Final
 from ...domain.events import AdsKept, DaemonReported, Event, SourceEvent, SourceRefused
 from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, AdGroup, KeptAd, grouped, pack, plain
 from ...domain.imported.record_sources import LEAST_AD
-from .reader import SourceFile, State, is_private, without_secrets
+from .source_reader import SourceFile, State, is_private, without_secrets
 
 # Compare the lines that end the ads of a history with where they stand.
 #

@@ -15,8 +15,8 @@ from attrs import frozen
 
 from ...domain.events import DaemonReported, Event, JobReported
 from ...domain.names import JobId
-from .log_lines import GAP, LogLines
-from .reader import SourceFile, State, without_secrets
+from .daemon_log_lines import GAP, LogLines
+from .source_reader import SourceFile, State, without_secrets
 
 
 @frozen

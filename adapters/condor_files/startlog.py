@@ -16,8 +16,8 @@ from attrs import Factory, define
 from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroyed, SlotReported, SlotTransitioned
 from ...domain.names import SlotName
 from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
-from .log_lines import GAP, LogLines
-from .reader import SourceFile, State, without_secrets
+from .daemon_log_lines import GAP, LogLines
+from .source_reader import SourceFile, State, without_secrets
 from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 
 # Recognize lines of a StartLog that give the reason of a transition, or tell of a slot without changing it.

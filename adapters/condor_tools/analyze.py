@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.why import Judged as Judged
-from .autoclusters import Signing, grouped
+from .autocluster_table import Signing, grouped
 from .cells import (
     HELD,
     IDLE,
@@ -213,7 +213,7 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
 def _last(judged: Judged, waits: bool, setting: CellContext) -> Iterator[str]:
     """Yield when the job was last matched and rejected. A rejection after its match is its autocluster's, unless the
     job is idle."""
-    from ...domain.negotiator.told_reasons import rejection_reason
+    from ...domain.negotiator.reported_rejections import rejection_reason
 
     refused = judged.refusal[0] if judged.refusal is not None else 0
     if judged.matched:
@@ -322,7 +322,7 @@ def _kinds(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
 
 
 def _matching(setting: CellContext) -> Callable[[ClassAd, ClassAd], bool]:
-    from ...domain.classad.match import requirements_met
+    from ...domain.classad.matching import requirements_met
 
     context = setting.context()
     return lambda my, target: requirements_met(my, target, context)

@@ -130,7 +130,7 @@ def date(seconds: float, zone: tzinfo) -> str:
 
 def hold_reason(ad: ClassAd, _: object = None) -> str | None:
     """Return why a job is held; of an endless expression the beginning."""
-    from ...replay.narration.wording import in_part
+    from ...replay.narration.formatting import in_part
 
     reason = text(ad, "HoldReason")
     return None if reason is None else in_part(reason)

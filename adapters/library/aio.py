@@ -18,9 +18,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ...domain.events import Event
 from ...domain.ports.log import LogClosed
-from .log import Log
+from .embedded_pool import Pool
 from .polling import pauses
-from .pool import Pool
+from .read_only_log import Log
 
 P = ParamSpec("P")
 R = TypeVar("R")

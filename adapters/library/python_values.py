@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any, TypeGuard
 
 from ...domain.classad import ClassAd, Context, EvaluationError, Exceptional, ListValue, Value, parse
-from ...domain.classad.match import accepts
+from ...domain.classad.matching import accepts
 from ...domain.state.job_ad import quoted
 
 

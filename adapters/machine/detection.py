@@ -17,7 +17,7 @@ from ...domain.startd.custom_resources import inventories
 from ...domain.startd.provisioning import Equipment, ExecuteVolume, execute_directories, offer, with_attributes
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
-from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN
+from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.state import Machine, Slot
 from .containers import advertised as runtimes
 from .execution.activation import SCRATCH_DIRECTORY

@@ -21,7 +21,7 @@ from typing import Final
 
 from ...domain.config import ConfigError, Configuration
 from ...domain.events import Event, JobsTransitioned, Procs
-from ...domain.state_machines.job import LEFT
+from ...domain.state_machines.job_rows import LEFT
 from .execution import UnixAccount
 from .execution.supervisor.rights import UserIds, acting
 from .execution.supervisor.scratch import remove

@@ -17,7 +17,7 @@ from ...domain.events import Ad
 from ...domain.schedd.job_edits import unsettable
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.caches import ad_of
-from ...domain.state.settings import GUARDED
+from ...domain.state.pool_settings import GUARDED
 from .accounts import JobAccountSettings
 from .containers import Containers
 from .execution import Chirp

@@ -16,7 +16,7 @@ from ...domain.startd.public_ad import shown
 from ...domain.state.caches import ad_of
 from ..machine import execution
 from ..machine.starter import Starter
-from .containers import container_of, with_image
+from .job_containers import container_of, with_image
 
 SOFT_KILL = int(signal.SIGTERM)
 PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness

@@ -77,7 +77,7 @@ def config_files(
 def _check_own(path: Path) -> None:
     why = why_not_own(path.absolute())
     if why:
-        from ...domain.config.errors import ConfigError
+        from ...domain.config.config_errors import ConfigError
 
         raise ConfigError(
             f"it does not count: {why}, and a configuration may run programs as you. Read it; if it is to count, name "

@@ -88,6 +88,6 @@ class ReadOnlyDisk(Disk):
         self._refuse("read standard input")
 
     def _refuse(self, what: str) -> NoReturn:
-        from ...domain.macros.errors import MacroError
+        from ...domain.macros.macro_errors import MacroError
 
         raise MacroError(f"it asks to {what}, and runs and writes nothing unless it is trusted: {self._way_out}")

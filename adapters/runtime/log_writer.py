@@ -33,7 +33,7 @@ from ...domain.schedd.constraints import AskFirst, Patience
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.job_ad import begun
-from ...domain.state.settings import MOST_MOVED
+from ...domain.state.pool_settings import MOST_MOVED
 from ...domain.state.state import Activation, BackfillClient, State
 from .requests import POLICY
 

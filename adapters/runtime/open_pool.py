@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from ...domain.decide import Tables, decide
 from ...domain.ports.log import AlreadyServed, EventStore, LogError
 from ...domain.ports.stimuli import FoundPool
-from ...domain.state.settings import SUPER_USERS, super_users
+from ...domain.state.pool_settings import SUPER_USERS, super_users
 from ...domain.state.state import State
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.forensics.imported_log import is_imported

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...domain.classad import ClassAd
 from ...domain.defrag.choice import BADPUT, UNCLAIMED
-from ...domain.defrag.settings import DefragPolicy, policy_in_force
-from ...domain.state.defrag import Defrag
+from ...domain.defrag.defrag_settings import DefragPolicy, policy_in_force
+from ...domain.state.defrag_state import Defrag
 from ...domain.units import SECOND
 from ..condor_tools.cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
 
@@ -303,7 +303,7 @@ class _Gathered:
 
     @cached_property
     def pool(self) -> PoolInstant:
-        from .commands import is_served
+        from .pool_client import is_served
 
         since = _since(self.queries.log) if is_served(self.queries.url) else None
         return PoolInstant(self.views.pool().name, self.now, since)

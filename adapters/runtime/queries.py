@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ...replay.why import Judged
     from .accounting_records import Record
     from .archived_ads import Sieve
-    from .verdicts import Verification
+    from .log_verification import Verification
 
 T = TypeVar("T")
 _IMPORTED = "Imported"  #: the setting of an imported log (``imported_log.IMPORTED``, whose module takes long to load)
@@ -173,7 +173,7 @@ class Queries:
     def matchable(self) -> Callable[[ClassAd], bool]:
         """Return a function that tells of a job's ad whether a slot of the pool, whole, could ever have the job."""
         from ...domain.classad.unparse import unparse_old
-        from ...domain.negotiator.unmatchable import misfit
+        from ...domain.negotiator.unmatchable_jobs import misfit
         from ...domain.state.user_maps import user_maps
 
         slots = [(slot.name, dict(slot.ad)) for slot in self.views.slots() if slot.kind != "dynamic"]
@@ -367,13 +367,13 @@ class Queries:
     # The log as a whole
 
     def verify(self, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
-        """Check the seal and judge every event; see ``verdicts.verified``."""
-        from .verdicts import verified
+        """Check the seal and judge every event; see ``log_verification.verified``."""
+        from .log_verification import verified
 
         return verified(self.url, decisions, tell)
 
     def audit(self) -> Audit:
-        """Judge the log and compare its sources; see ``verdicts.audited``."""
-        from .verdicts import audited
+        """Judge the log and compare its sources; see ``log_verification.audited``."""
+        from .log_verification import audited
 
         return audited(self.url)

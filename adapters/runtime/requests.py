@@ -27,7 +27,7 @@ class SubmitTerms(NamedTuple):
     @classmethod
     def of(cls, state: State, cluster: int) -> SubmitTerms:
         """Return the terms of a pool in this state."""
-        from ...domain.state.settings import for_submissions
+        from ...domain.state.pool_settings import for_submissions
 
         return cls(cluster, for_submissions(state.settings))
 

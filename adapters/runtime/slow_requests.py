@@ -30,7 +30,7 @@ from ...domain.state.job_procs import job_procs
 from ...domain.submit import SubmitError
 from .disk import Disk
 from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms
-from .submission import ReadDescription, Reading
+from .submit_request import ReadDescription, Reading
 
 MOST_AT_ONCE = 4  #: submit files that are read at once; further clients read their own
 

@@ -1,12 +1,12 @@
 """Simulate a scenario with the live engine, a log in memory and a world without processes.
 
-``machines`` makes its machines, ``sensors`` their readings; ``remote_schedds`` holds the claims of schedds outside the
-pool. ``simulation`` joins all of it, ``actions`` has a function for each verb, ``runner`` runs the lines in order. The
-language is ``replay/scenario``.
+``scenario_machines`` makes its machines, ``scenario_sensors`` their readings; ``remote_schedds`` holds the claims of
+schedds outside the pool. ``simulation`` joins all of it, ``actions`` has a function for each verb, ``runner`` runs the
+lines in order. The language is ``replay/scenario``.
 """
 
-from .machines import ScenarioMachines
 from .runner import play
+from .scenario_machines import ScenarioMachines
 from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation, StepWarning
 
 __all__ = [

@@ -11,19 +11,19 @@ from attrs import evolve
 from ...domain.events import Ad
 from ...domain.ports import stimuli as s
 from ...domain.ports.stimuli import Submit
+from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.state.proc_ads import pack
-from ...domain.state.settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
 from ...domain.state_machines.drain import COMPLETIONS
 from ...domain.submit import NoSubmitFiles, SubmitFacts, from_mapping
 from ...domain.submit.submit_context import SubmitError
 from ...domain.units import SECOND
 from ...replay.scenario import PlayError, ScenarioStep
-from ...replay.scenario.times import length
+from ...replay.scenario.scenario_times import length
 from ...replay.scenario.verbs import OPTIONS
 from ...replay.virtual_world import CLIENT, Behaviour, Speed
 from ..machine.host import CONDOR_VERSION
-from .machines import ARCH, OPSYS, PLATFORM
 from .remote_schedds import RemoteJob
+from .scenario_machines import ARCH, OPSYS, PLATFORM
 from .simulation import RefusedStep, Simulation
 
 # Make the jobs of a scenario: their ads, and the behaviour of their processes.

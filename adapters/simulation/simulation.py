@@ -19,9 +19,9 @@ from ...replay.scenario.transcript import Transcript, TranscriptEntry
 from ...replay.virtual_world import Behaviour, VirtualWorld, sleeps
 from ..machine.host import VERSION
 from ..runtime.engine import Engine
-from .machines import DOMAIN, ScenarioMachines
 from .remote_schedds import RemoteSchedds
-from .sensors import ScenarioSensors
+from .scenario_machines import DOMAIN, ScenarioMachines
+from .scenario_sensors import ScenarioSensors
 
 
 @frozen

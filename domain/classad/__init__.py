@@ -26,7 +26,7 @@ from . import (  # noqa: F401 (each registers its evaluators of nodes, functions
 from .ad import ClassAd
 from .analysis import ValuedClause, explain
 from .context import DEFAULT, Context
-from .match import symmetric_match
+from .matching import symmetric_match
 from .next_change import NEVER, POLL, Poll, next_change
 from .syntax import ClassAdSyntaxError, parse
 from .time_functions import Moving

@@ -16,7 +16,7 @@ from .analysis import clauses
 from .columnar import JOB, MOST_NESTED, SLOT, Columnar, Marks
 from .columns import ABSENT, INTEGER, OTHER, REAL, AttributeColumn, Integers
 from .environment import MATCH_NAMES
-from .match import accepts, symmetric_match
+from .matching import accepts, symmetric_match
 from .simplify import Known, folding_budget, rewrite
 from .slot_columns import FORMS, SlotColumns
 from .survey import strays, survey

@@ -6,11 +6,11 @@ the disk, a mapping of detected names for the machine, a seed for chance.
 """
 
 from .checks import similar_setting
+from .config_errors import ConfigError, ConfigWarning, SettingSource
+from .config_reader import ConfigFiles
 from .configuration import Configuration
-from .errors import ConfigError, ConfigWarning, SettingSource
-from .reader import ConfigFiles
 from .sources import NoConfigFiles, read
-from .unsupported import UnsupportedSetting, is_known, is_limit, is_supported
+from .unsupported_settings import UnsupportedSetting, is_known, is_limit, is_supported
 
 __all__ = [
     "ConfigError", "ConfigFiles", "ConfigWarning", "Configuration", "NoConfigFiles", "SettingSource",

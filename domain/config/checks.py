@@ -13,11 +13,11 @@ from ..classad import Expression
 from ..classad.syntax_errors import cause, fault
 from ..classad.tree import Binary, children
 from ..suggestions import NearMisses
+from .config_errors import ConfigError
 from .configuration import Configuration
-from .errors import ConfigError
 from .param_info import is_expression, without_prefix
+from .setting_values import Values
 from .tables import defaults, without_default
-from .values import Values
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

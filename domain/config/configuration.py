@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.syntax import parse_old_value
-from ..macros.errors import MacroError
 from ..macros.functions import whole_number
-from .errors import ConfigError, SettingSource
+from ..macros.macro_errors import MacroError
+from .config_errors import ConfigError, SettingSource
 from .param_info import RANGES, is_expression
+from .setting_values import Values
 from .tables import defaults
-from .unsupported import UnsupportedSetting, not_enforced, unsupported_settings
-from .values import Values
+from .unsupported_settings import UnsupportedSetting, not_enforced, unsupported_settings
 
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
 

@@ -1,7 +1,7 @@
 """Read the sources of a configuration, in HTCondor's order.
 
 Detected names come first; then the files, their local files, the environment (``_CONDOR_NAME``), names that nobody may
-override (HOSTNAME ...), and ``AUTO_USE_CATEGORY_NAME``. Source: as ``reader``'s; for the order, HTCondor.
+override (HOSTNAME ...), and ``AUTO_USE_CATEGORY_NAME``. Source: as ``config_reader``'s; for the order, HTCondor.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..macros.errors import MacroError
+from ..macros.macro_errors import MacroError
 from ..macros.macros import CircleError
 from .checks import misspelled, policy_errors
+from .config_errors import DETECTED, ENVIRONMENT, ConfigError, SettingSource
+from .config_reader import ConfigConditions, ConfigFiles, ConfigReader
 from .configuration import Configuration
-from .errors import DETECTED, ENVIRONMENT, ConfigError, SettingSource
 from .param_info import PREDEFINED, is_expression
-from .reader import ConfigConditions, ConfigFiles, ConfigReader
+from .setting_values import Values
 from .tables import defaults, templates
-from .unsupported import warning
-from .values import Values
+from .unsupported_settings import warning
 
 
 class NoConfigFiles:

@@ -12,10 +12,10 @@ from ..ports import stimuli as s
 from ..ports.sensor_readings import Sense, nothing
 from ..schedd import (
     claims,
-    deferral,
     deferred_starts,
     factories,
     job_commands,
+    job_deferral,
     job_edits,
     job_processes,
     leave_queue,
@@ -39,7 +39,7 @@ def _configure_pool(draft: Draft, stimulus: s.ConfigurePool) -> None:
 
 
 def _submit(draft: Draft, stimulus: s.Submit) -> None:
-    from ..schedd.submissions import submit
+    from ..schedd.job_submission import submit
 
     submit(draft, stimulus)
 
@@ -101,7 +101,7 @@ _RULES: dict[type[s.Stimulus], Callable[..., None]] = {
     s.ActivationEnded: job_processes.ended,
     s.MailHandled: notification.mail_handled,
     s.LeaveQueue: leave_queue.leave,
-    s.ScheduleJobs: deferral.schedule_jobs,
+    s.ScheduleJobs: job_deferral.schedule_jobs,
     s.EvaluateJobPolicies: periodic_policy.evaluate_job_policies,
 }
 _WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}

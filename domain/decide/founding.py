@@ -6,7 +6,7 @@ from ..decision.draft import Draft, Refusal
 from ..events import PoolFounded
 from ..ports.stimuli import FoundPool
 from ..state.negotiators import wrong
-from ..state.settings import settings
+from ..state.pool_settings import settings
 from ..state_machines import DIALECTS
 
 

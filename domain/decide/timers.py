@@ -13,7 +13,7 @@ from ..schedd import cool_down
 from ..schedd.deferred_starts import deferral_over
 from ..startd import backfill_client
 from ..startd.job_signals import signal_job
-from ..startd.settings import duration
+from ..startd.startd_settings import duration
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, void
 from ..state.state import Activation, State

@@ -1,6 +1,7 @@
 """Defragmentation: which machines are drained so that large jobs find one that is whole (the manual's "Defragmenting
 Dynamic Slots"; the reference's ``src/defrag/defrag.cpp``).
 
-``settings`` reads the policy that is in force, ``candidates`` asks the policy of the slots' published ads, ``choice``
-decides which machines are drained and how many, and ``poll`` does it. ``schedule`` says when the next poll is due.
+``defrag_settings`` reads the policy that is in force, ``drain_candidates`` asks the policy of the slots' published ads,
+``choice`` decides which machines are drained and how many, and ``poll`` does it. ``poll_schedule`` says when the next
+poll is due.
 """

@@ -19,8 +19,8 @@ from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
 from ..state.state import Machine, State
 from ..units import DAY, HOUR, SECOND
-from .candidates import CandidateSlot, Questions, number, ranked
-from .settings import DefragPolicy
+from .defrag_settings import DefragPolicy
+from .drain_candidates import CandidateSlot, Questions, number, ranked
 
 # What drains have cost the pool: AvgDrainingBadput and AvgDrainingUnclaimed, parts of the time of its cores.
 #

@@ -26,9 +26,9 @@ from ..startd.draining import (
 from ..state.caches import Caches
 from ..state.state import Machine, State
 from ..units import SECOND
-from .candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
 from .choice import Before, Chosen, Decision, DrainsBegun, Habits, choose, draining_costs
-from .settings import DefragPolicy, policy_in_force
+from .defrag_settings import DefragPolicy, policy_in_force
+from .drain_candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
 
 COMPLETION: Final = "resume"
 """What follows a drain when it is complete: the reference asks for DRAIN_RESUME_ON_COMPLETION."""

@@ -3,7 +3,7 @@
 An event is a fact, named in the past tense, and is never edited once a release has written it: a new field gets a
 default, and a changed meaning a new class with an upcast (``adapters/stores/codec.py``). A class under
 ``@event(topic)`` is a kind of event: tables, exports and pages follow from that. A new kind also needs its fold
-(``domain/fold/``), its rules (``replay/validation/``) and its line (``replay/listing/words.py``); one that only
+(``domain/fold/``), its rules (``replay/validation/``) and its line (``replay/listing/event_lines.py``); one that only
 imports write needs the line alone. Ads are attribute -> expression text, so that an event reads the same whatever the
 version of the language's implementation.
 """

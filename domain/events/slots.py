@@ -14,7 +14,7 @@ class MachineJoined(MachineEvent, frozen=True):
     ad: Ad  #: what all its slots say of it
     settings: Ad = field(
         default_factory=dict
-    )  #: how its execution point works (`domain/startd/settings.py`); others: the default
+    )  #: how its execution point works (`domain/startd/startd_settings.py`); others: the default
 
 
 @event("machine.configured")

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 
 from .. import events as e
 from ..state.state import State
-from . import claims, jobs, machines, negotiation, pool, runs
+from . import claim_fold, job_fold, machine_fold, negotiation, pool_fold, run_fold
 
 FOLDS: Mapping[type[e.Event], Callable[..., None]] = {
-    **pool.FOLDS,
-    **machines.FOLDS,
-    **claims.FOLDS,
+    **pool_fold.FOLDS,
+    **machine_fold.FOLDS,
+    **claim_fold.FOLDS,
     **negotiation.FOLDS,
-    **jobs.FOLDS,
-    **runs.FOLDS,
+    **job_fold.FOLDS,
+    **run_fold.FOLDS,
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from .. import events as e
 from ..names import AccountName, JobId
 from ..state.state import State
-from .claims import forget_rejection, leave_match_limits, note_rejections, unpromise
+from .claim_fold import forget_rejection, leave_match_limits, note_rejections, unpromise
 
 
 def _cycle(state: State, event: e.CycleHeld) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 
-from .errors import MacroError
+from .macro_errors import MacroError
 from .macros import OPEN, Function, Macros, Open
 
 Draw = Callable[[str, int], int]

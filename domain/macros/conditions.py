@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 
-from .errors import MacroError
+from .macro_errors import MacroError
 from .macros import VALID_NAME, Macros
 
 _KEYWORD = re.compile(r"(if|elif|else|endif)(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)

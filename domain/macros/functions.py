@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, unparse
 from ..classad.syntax import parse_old_value
-from .errors import MacroError
+from .macro_errors import MacroError
 from .macros import OPEN, Function, Macros, Open
 
 _DIGITS = re.compile(r"\s*([+-]?)0*([0-9]+)\s*")

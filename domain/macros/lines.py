@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from .errors import MacroError
+from .macro_errors import MacroError
 
 _BLANKS = " \t\r\n\v\f"
 

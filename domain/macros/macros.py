@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from .errors import MacroError
+from .macro_errors import MacroError
 
 if TYPE_CHECKING:
     from ..classad import ClassAd

@@ -17,7 +17,7 @@ from ..state.cluster import Cluster
 from .autoclusters import SignificantAttributes
 from .candidates import Ranks, ResourceRequest, ephemeral, is_published
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
-from .settings import Negotiator
+from .negotiator_settings import Negotiator
 from .slot_table import MOVING, Exhausted, Planned, PublicAds
 
 _PLANS_KEPT = 4000

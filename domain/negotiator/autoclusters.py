@@ -23,7 +23,7 @@ from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
 from ..state.proc_ads import unpack
 from ..state.state import Slot, State
-from .settings import Negotiator, settings_of
+from .negotiator_settings import Negotiator, settings_of
 
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""

@@ -24,7 +24,7 @@ from ..events import Denied
 from ..state.accounting_groups import NO_GROUP
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .job_limits import JobLimits
-from .settings import Negotiator
+from .negotiator_settings import Negotiator
 from .slot_table import CALL, EITHER, MOVING, Mask, Places, Planned, PublicAds, Ranked, Read, mentioned
 
 _RANKED_MOST: Final = 16

@@ -22,8 +22,8 @@ from ..state.state import State
 from .cycle_accounts import CycleSubmitters
 from .idle_jobs import idle_queues
 from .matchmaker import Choice
-from .settings import settings_of
-from .several import seen_by
+from .negotiator_settings import settings_of
+from .negotiator_view import seen_by
 from .spins import Turn
 from .waiting_submitters import waiting_submitters
 

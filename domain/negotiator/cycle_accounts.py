@@ -10,8 +10,8 @@ from attrs import define, field
 from ..state.accounting_groups import NO_GROUP
 from ..state.state import State, Submitter
 from .accounting import ceiling, factor, floor, updated
-from .groups.tree import Node
-from .settings import Negotiator
+from .groups.group_tree import Node
+from .negotiator_settings import Negotiator
 
 
 @define

@@ -11,7 +11,7 @@ from ..state.caches import ad_of
 from ..state_machines import Dialect
 from .groups.quotas import assign, oversubscribes
 from .groups.rounds import allocate, sort_key
-from .settings import Negotiator, read
+from .negotiator_settings import Negotiator, read
 
 
 class GroupStanding(NamedTuple):

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from ..classad import ClassAd, Expression, parse
 from ..classad.columns import OTHER
-from ..classad.match import accepts
+from ..classad.matching import accepts
 from ..classad.tree import Literal
 from ..events import Denied
 from ..state.state import State
@@ -29,8 +29,8 @@ from .candidates import (
     single,
 )
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
+from .negotiator_settings import Negotiator
 from .pslot_preemption import PslotPreemption
-from .settings import Negotiator
 from .share_limits import SpinLimits
 from .slot_table import Mask, Places, PublicAds
 

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ..concurrency_limits import Amount, in_units
 from ..events import ReachedLimit
-from ..state.settings import limit
+from ..state.pool_settings import limit
 from ..state.state import State
 
 # How many jobs run at one time at most: MAX_JOBS_RUNNING, as the schedd asks for no more.

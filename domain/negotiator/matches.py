@@ -13,13 +13,13 @@ from ..ports.stimuli import Negotiate
 from ..startd.claiming import leave_for_part
 from ..startd.dynamic_slots import carve
 from ..startd.pslot_preemption import preempt
-from ..startd.slot_policy import policy_of
+from ..startd.slot_policy_evaluation import policy_of
 from ..startd.transitions import reevaluate, trigger
 from ..startd.updates import changed_readings, names_sensed
 from ..state.state import Slot
 from .cycle import CycleResult, hold
 from .match_evidence import ReadsOfKinds, evidence, job_ad
-from .several import seen_by
+from .negotiator_view import seen_by
 from .slot_table import PublicAds, public_ads_of
 from .spins import asked
 

@@ -10,15 +10,15 @@ from typing import Final
 from ..config import Configuration
 from ..coverage.daemons import DEFRAG
 from ..decision.draft import Draft, Refusal
-from ..defrag import settings as defragmentation
+from ..defrag import defrag_settings as defragmentation
 from ..events import Ad, PoolConfigured, PrioritiesUpdated
 from ..macros.macros import macros_in
 from ..ports.stimuli import ConfigurePool
 from ..state.negotiators import own_part, wrong
-from ..state.settings import DOMAINS, NOTHING, SETTINGS, SUBMISSION, SUBMIT_TEMPLATE, SUPER_USERS, settings, unfit
+from ..state.pool_settings import DOMAINS, NOTHING, SETTINGS, SUBMISSION, SUBMIT_TEMPLATE, SUPER_USERS, settings, unfit
 from ..state.state import State
 from ..submit.submit_context import NAMES as TEMPLATE_NAMES
-from . import settings as negotiation
+from . import negotiator_settings as negotiation
 from .accounting import accounts_of, terms_of, updated
 
 # The negotiator's configuration: what is in force from now on.

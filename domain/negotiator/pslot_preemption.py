@@ -22,8 +22,8 @@ from ..startd.slot_resources import left_of
 from ..state.state import State
 from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
+from .negotiator_settings import Negotiator
 from .pslot_remainders import Remainder, Remainders
-from .settings import Negotiator
 from .slot_table import Mask, Places, PublicAds
 
 _RANK_OF = parse("MY.Rank")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.match import accepts
+from ..classad.matching import accepts
 from ..state.caches import Caches, ad_of
 from ..state.cluster import IDLE, Cluster
 from ..state.state import State

@@ -27,11 +27,11 @@ from ..classad.tree import Attribute, Call, Literal, children
 from ..events import Clause, Unmatched
 from ..startd.evaluation import integer
 from ..startd.moment_attributes import DYNAMIC_ATTRIBUTES, EXPECTED, SlotSnapshot
-from ..startd.next_change import moving_attributes
+from ..startd.next_evaluation import moving_attributes
 from ..startd.pslot_rollup import is_rolled, told_names
 from ..startd.public_ad import PublishedSlots, shown
-from ..startd.settings import setting
 from ..startd.slot_ad import MAKES_NAMES
+from ..startd.startd_settings import setting
 from ..startd.time_limits import drain_left
 from ..state.caches import Caches, expression
 from ..state.state import Slot, State

@@ -16,17 +16,17 @@ from .autoclusters import significance, words
 from .candidates import Floats
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .cycle_limits import CycleLimits
-from .group_turns import WHOLE, Budget, GroupTurns
+from .equal_priority_groups import Rest, SubmitterOrder
+from .group_cycle import WHOLE, Budget, GroupTurns
 from .idle_jobs import idle_queues
 from .job_limits import CONCURRENCY, room
 from .matchmaker import Matchmaker
-from .rejections import Reasons
+from .negotiator_settings import Negotiator, settings_of
+from .rejection_reasons import Reasons
+from .reported_rejections import ToldReasons
 from .resource_requests import Requests
-from .settings import Negotiator, settings_of
 from .share_limits import CEILING, MATCHES, QUOTA, RUNNING, SHARE, SpinLimits
 from .slot_table import Places, public_ads_of
-from .standings import Rest, SubmitterOrder
-from .told_reasons import ToldReasons
 from .waiting_submitters import Rows, WaitingSubmitters
 
 ALL = 1e300

@@ -18,7 +18,7 @@ from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..names import AccountName
 from ..ports.stimuli import Command, DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.negotiators import named, short
-from ..state.settings import super_users
+from ..state.pool_settings import super_users
 from ..state.state import Submitter
 from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of

@@ -18,10 +18,10 @@ from ..state.caches import Caches
 from ..state.state import State, Submitter
 from .accounting import LEAST_PRIORITY
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
+from .equal_priority_groups import PriorityKey, Standings
 from .group_demand import asked_by
 from .idle_jobs import IdleQueues, idle_queues
 from .slot_table import Places
-from .standings import PriorityKey, Standings
 
 _COLUMNS: Mapping[str, type] = {
     "since": np.int64,  # what number of submission its first cluster was

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from ..classad import ClassAd, symmetric_match
 from ..decision.draft import Draft
 from ..negotiator.autoclusters import Signature, words
-from ..negotiator.settings import settings_of
+from ..negotiator.negotiator_settings import settings_of
 from ..startd.slot_ad import ad_at, compiled_ad, read_by_match
-from ..startd.slot_policy import policy_of
+from ..startd.slot_policy_evaluation import policy_of
 from ..state.job_limits import evaluated
 from ..state.state import Slot
 

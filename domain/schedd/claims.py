@@ -26,7 +26,7 @@ from ..startd.draining import accepts_claims
 from ..startd.dynamic_slots import weight_of
 from ..startd.evaluation import truth
 from ..startd.job_signals import resume, signal_job
-from ..startd.slot_policy import policy_of
+from ..startd.slot_policy_evaluation import policy_of
 from ..startd.transitions import trigger
 from ..startd.vacating import kill, retire, void
 from ..state.caches import ad_of, expression
@@ -35,8 +35,8 @@ from ..state.state import Activation, Slot, State, provides
 from ..state_machines import SlotRow
 from ..state_machines.slot_rows import BACKFILL_BUSY
 from .claim_reuse import fits, slot_ad, takes_the_same
-from .deferral import deferral, sleeps
 from .expansion import expanded_by
+from .job_deferral import deferral, sleeps
 from .local_jobs import start_local_jobs
 
 

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.allowance import Allowance
-from ..classad.match import accepts
+from ..classad.matching import accepts
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 

@@ -20,7 +20,7 @@ from ..startd.evaluation import truth, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, whole
-from ..state.settings import seconds_of
+from ..state.pool_settings import seconds_of
 from ..units import SECOND
 
 

@@ -12,7 +12,7 @@ from ..state.caches import ad_of
 from ..state.state import Activation
 from ..units import SECOND
 from .claims import job_ended
-from .deferral import window
+from .job_deferral import window
 from .job_processes import ended, go_on
 
 MISSED: Final = {"HoldReason": '"Job missed deferred execution time"', "HoldReasonCode": "20"}

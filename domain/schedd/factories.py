@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..classad import EvaluationError, Expression
-from ..classad.match import accepts
+from ..classad.matching import accepts
 from ..decision.draft import Draft
 from ..events import Ad, ClusterEvent, FactoryTransitioned, JobsMaterialized, PoolConfigured
 from ..ports.stimuli import Selection
@@ -19,7 +19,7 @@ from ..state.caches import ad_of
 from ..state.cluster import Cluster, Factory
 from ..state.job_ad import STATUS_NUMBERS
 from .crontab import ATTRIBUTES
-from .deferral import schedule, whole_of
+from .job_deferral import schedule, whole_of
 from .queue_limits import SHARED, most_more
 
 # The attributes by which a cluster's factory goes (``factories``).

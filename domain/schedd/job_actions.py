@@ -49,7 +49,7 @@ def release(draft: Draft, cluster: Cluster, procs: list[int], reason: str, why: 
         changes["ReleaseReason"] = reason
         draft.move_jobs(cluster, ranges(group), "release", why.cause, "Held", changes, why.evidence)
     if _scheduled(cluster, procs):
-        from .deferral import is_past, schedule
+        from .job_deferral import is_past, schedule
 
         schedule(draft, cluster, [proc for proc in procs if is_past(draft, cluster, proc)])
 

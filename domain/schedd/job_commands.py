@@ -33,7 +33,7 @@ from ..ports.stimuli import (
 )
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, quoted, unquoted, whole
-from ..state.settings import limit, super_users
+from ..state.pool_settings import limit, super_users
 from ..state.state import RUNS, Slot
 from .constraints import Patience, meeting
 from .job_actions import SPOOLING, ActionReason, hold, release, remove

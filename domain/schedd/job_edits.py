@@ -20,7 +20,7 @@ from ..events import Ad, JobsEdited
 from ..ports.stimuli import Edit
 from ..state.cluster import Cluster
 from ..state.lived_attributes import LIVED
-from ..state.settings import GUARDED, super_users
+from ..state.pool_settings import GUARDED, super_users
 from .crontab import ATTRIBUTES
 from .factories import KEPT, PAUSED
 from .job_commands import ActionResult, allowed, constraint_of, missing, outcomes_of, selected
@@ -146,7 +146,7 @@ def edit_jobs(draft: Draft, command: Edit) -> None:
             draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ranges(group), changes))
             withdraw_better_matches(draft, cluster.id, group)
             if not _OF_A_SCHEDULE.isdisjoint(map(str.lower, changes)):
-                from .deferral import schedule
+                from .job_deferral import schedule
 
                 schedule(draft, cluster, [proc for proc in group if cluster.status_of(proc) == "Idle"])
     outcomes += [ActionResult(cluster.id, ranges(group), "done", changes) for cluster, changes, group in edits]

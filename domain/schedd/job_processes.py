@@ -30,8 +30,8 @@ from ..state_machines.hold_codes import (
 )
 from .claims import job_ended
 from .cool_down import cool_down
-from .deferral import schedule
 from .evict_transforms import requests_otherwise
+from .job_deferral import schedule
 from .job_edits import unsettable
 from .job_policy import at_end
 

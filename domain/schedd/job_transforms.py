@@ -25,9 +25,9 @@ from ..classad.old_form import read_expression, text_of
 from ..classad.unparse import unparse_old
 from ..errors import PoolbookError
 from ..macros.conditions import Conditions
-from ..macros.errors import MacroError
 from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
+from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macros
 from ..state.caches import expression
 from .submitted_job import SubmittedJob

@@ -24,10 +24,10 @@ from ..startd.evaluation import truth, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
-from ..state.settings import STARTS, limit
+from ..state.pool_settings import STARTS, limit
 from ..state.state import RUNS, State
-from .deferral import deferral, sleeps
 from .expansion import expanded_by
+from .job_deferral import deferral, sleeps
 from .policy_kinds import attributes_read, kinds
 from .schedd_ad import HARDWARE, running_of, schedd_ad
 
@@ -58,7 +58,7 @@ def start_local_jobs(draft: Draft) -> None:
 
 def next_look(state: State, now: int) -> int | None:
     """When the time alone may let another job begin; None: it does not. Requirements that name the clock are
-    ``deferral``'s."""
+    ``job_deferral``'s."""
     if not state.idle_local or not any(_names_clock(_start(state, universe)) for universe in STARTS):
         return None
     return (now // INTERVAL + 1) * INTERVAL

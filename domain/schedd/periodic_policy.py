@@ -27,7 +27,7 @@ from ..startd.evaluation import integer, unparsed, values_read
 from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, hold_reason, quoted, vacate_reason, whole
-from ..state.settings import limit, names_in
+from ..state.pool_settings import limit, names_in
 from ..state.state import RUNS, State
 from ..state_machines.hold_codes import DEACTIVATED, Why
 from .constraints import meeting, meets

@@ -16,7 +16,7 @@ from ..config import Configuration
 from ..events import Ad
 from ..macros.macros import macros_in
 from ..state import user_maps
-from ..state.settings import GUARDED, LIMITS, MOST_MOVED, NOTHING, NUMBERS, OF_MAILS, PERIODIC, STARTS, unfit
+from ..state.pool_settings import GUARDED, LIMITS, MOST_MOVED, NOTHING, NUMBERS, OF_MAILS, PERIODIC, STARTS, unfit
 from .job_transforms import VARIABLES, TransformError, faults
 from .submit_policy import transform_of
 

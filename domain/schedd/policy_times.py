@@ -30,7 +30,7 @@ from ..state.caches import ad_of, expression
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, whole
 from ..state.job_procs import job_procs
-from ..state.settings import number_of
+from ..state.pool_settings import number_of
 from ..state.state import RUNS, Activation, State
 from ..units import SECOND
 from .periodic_policy import EVICT, Question, concerns, questions

@@ -10,7 +10,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from ..state.cluster import Cluster
-from ..state.settings import limit
+from ..state.pool_settings import limit
 from ..state.state import State
 
 

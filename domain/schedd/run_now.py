@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..classad.match import requirements_met
+from ..classad.matching import requirements_met
 from ..decision.command_results import answer
 from ..decision.draft import Draft, Refusal, job_id
 from ..events import ClaimMade, ClaimsEarmarked, EarmarkEnded
@@ -26,7 +26,7 @@ from ..startd.dynamic_slots import remaining, requested_resources, weight_of
 from ..startd.slot_ad import UNIVERSE_VANILLA
 from ..startd.slot_resources import dynamic_name
 from ..state.cluster import Cluster
-from ..state.settings import seconds_of
+from ..state.pool_settings import seconds_of
 from ..state.state import Earmark, Slot
 from .claim_reuse import slot_ad
 from .claims import begin, reuse_claim, signal

@@ -14,7 +14,7 @@ from ..classad.tree import Literal
 from ..state.caches import ad_of
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
-from ..state.settings import limit
+from ..state.pool_settings import limit
 from ..state.state import RUNS, State
 
 UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}

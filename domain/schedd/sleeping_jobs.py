@@ -1,7 +1,8 @@
 """Which jobs cannot be matched yet because of the time, and when the schedules of jobs are read again.
 
 All of it follows from the jobs and the time. It is looked at anew when something happens to the jobs of a cluster, and
-at the instants that were found then (``deferral``). Clusters whose Requirements do not name the clock cost one look.
+at the instants that were found then (``job_deferral``). Clusters whose Requirements do not name the clock cost one
+look.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..state.cluster import IDLE, Cluster
 from ..state.state import State
 from ..units import SECOND
 from .crontab import ATTRIBUTES
-from .deferral import asleep, expiry, has_schedule, names_read, timed_parts
+from .job_deferral import asleep, expiry, has_schedule, names_read, timed_parts
 
 
 @define

@@ -6,7 +6,7 @@ from ..decision.command_results import answer
 from ..decision.draft import NOT_FOUND, Draft, Refusal
 from ..ports.stimuli import ContinueClaim, SuspendClaim, VacateSlot
 from ..startd.vacating import continue_claim, suspend_claim
-from ..state.settings import super_users
+from ..state.pool_settings import super_users
 from ..state.state import Slot
 from .claims import vacate
 

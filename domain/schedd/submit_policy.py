@@ -22,7 +22,7 @@ from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..events import Ad
 from ..state.caches import expression
-from ..state.settings import names_in
+from ..state.pool_settings import names_in
 from .job_edits import may_be_submitted
 from .job_transforms import Applied, Evaluation, Transform, TransformError, TransformMacros, apply, read_transform
 from .submitted_job import SubmittedJob, text_in

@@ -14,7 +14,7 @@ from ..events import Ad, BackfillSignalled, BackfillStarted
 from ..state.state import Machine, Slot, State
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from ..units import SECOND
-from .settings import BACKFILL_SYSTEMS, duration, setting
+from .startd_settings import BACKFILL_SYSTEMS, duration, setting
 
 STEADY: Final = 300 * SECOND
 """A client that has run for so long is started again at once (MASTER_RECOVER_FACTOR)."""

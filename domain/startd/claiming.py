@@ -44,9 +44,9 @@ from .evaluation import attribute_text
 from .job_signals import signal
 from .pslot_preemption import preempt_for_claim
 from .public_ad import PublishedSlots
-from .settings import duration
-from .slot_policy import note_evidence, policy_of
+from .slot_policy_evaluation import note_evidence, policy_of
 from .slot_resources import dynamic_name
+from .startd_settings import duration
 from .transitions import (
     apply_policy,
     end_claim,

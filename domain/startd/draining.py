@@ -14,13 +14,13 @@ from ..decision.command_results import answer
 from ..decision.draft import NOT_FOUND, Draft, Refusal
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
-from ..state.settings import super_users
+from ..state.pool_settings import super_users
 from ..state.state import Machine, MachineDrain, Slot
 from ..state_machines import drain_machine
 from ..state_machines.drain import COMPLETIONS, SCHEDULES, Schedule
 from .evaluation import truth
-from .settings import setting
-from .slot_policy import policy_of
+from .slot_policy_evaluation import policy_of
+from .startd_settings import setting
 from .transitions import apply_policy, mark
 from .vacating import kill, retire
 

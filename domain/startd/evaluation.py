@@ -23,8 +23,8 @@ from ..state.caches import Caches, ad_of, expression
 from ..state.state import Activation, Slot, State
 from .drain_estimates import DrainEstimates, drain_estimates
 from .moment_attributes import SlotSnapshot
-from .settings import EXPRESSIONS
 from .slot_ad import UNIVERSE_VANILLA, ad_at, compiled_ad, drain_start, extend_ad, job_ad, job_as_ad, references
+from .startd_settings import EXPRESSIONS
 
 _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS.items()}
 

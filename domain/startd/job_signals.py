@@ -14,8 +14,8 @@ from ..state.state import RUNS, Activation, Slot
 from ..state_machines.hold_codes import Why
 from . import time_limits
 from .evaluation import PolicyEvaluation
-from .settings import duration
-from .slot_policy import policy_of
+from .slot_policy_evaluation import policy_of
+from .startd_settings import duration
 
 HELD_BY_STARTD = 21
 """HoldReasonCode of a job that the machine's WANT_HOLD puts on hold."""

@@ -10,9 +10,9 @@ from ..ports import stimuli as s
 from ..state.caches import expression
 from ..state.state import Machine, Slot
 from . import draining
-from .settings import SETTINGS
-from .slot_policy import policy_of
+from .slot_policy_evaluation import policy_of
 from .slot_resources import STANDARD
+from .startd_settings import SETTINGS
 from .transitions import reevaluate
 from .updates import changed_readings
 

@@ -17,7 +17,7 @@ from ..state.state import Machine, Slot, State
 from ..units import SECOND
 from .drain_estimates import DrainEstimates
 from .load import load_of
-from .settings import duration, setting
+from .startd_settings import duration, setting
 
 
 @define

@@ -14,9 +14,9 @@ from ..state.state import Machine, Slot, State
 from . import draining, updates
 from .claiming import HELD
 from .moment_attributes import asks_busy
-from .settings import duration
 from .slot_ad import compiled_ad
-from .slot_policy import policy_of
+from .slot_policy_evaluation import policy_of
+from .startd_settings import duration
 from .transitions import apply_policy, trigger
 
 

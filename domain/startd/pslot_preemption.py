@@ -12,7 +12,7 @@ from typing import Final
 from ..decision.draft import Draft, Refusal
 from ..state.state import Slot
 from .dynamic_slots import give_back
-from .slot_policy import policy_of
+from .slot_policy_evaluation import policy_of
 from .time_limits import retirement_over
 from .vacating import kill
 

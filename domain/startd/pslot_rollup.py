@@ -12,8 +12,8 @@ from typing import Final
 
 from ..names import SlotName
 from ..state.state import Slot, State
-from .settings import setting
 from .slot_resources import resources
+from .startd_settings import setting
 
 COUNT: Final = "NumDynamicSlots"
 ROLLED_UP: Final = "PslotRollupInformation"

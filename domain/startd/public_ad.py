@@ -23,8 +23,8 @@ from . import pslot_rollup
 from .drain_estimates import DrainEstimates
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, OF_EVENTS, SlotSnapshot
-from .settings import PRIVATE
 from .slot_ad import attributes_of_other_slots, drain_start
+from .startd_settings import PRIVATE
 from .time_limits import retirement_left
 
 _USUAL: Final = "Start && WithinResourceLimits"

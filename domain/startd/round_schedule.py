@@ -22,10 +22,10 @@ from ..ports.effects import BENCHMARKING
 from ..state.agenda import Agenda
 from ..state.job_procs import job_procs
 from ..state.state import Machine, State
-from .next_change import next_policy_change
+from .next_evaluation import next_policy_change
 from .policy_rounds import drain_can_advance, interval, next_round
-from .settings import setting
-from .slot_policy import SlotPolicyEvaluation
+from .slot_policy_evaluation import SlotPolicyEvaluation
+from .startd_settings import setting
 
 
 @define

@@ -21,7 +21,7 @@ from ..state.caches import Caches, ad_of, expression
 from ..state.job_ad import Changes
 from ..state.state import Slot, State
 from .moment_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
-from .settings import EXPRESSIONS, setting
+from .startd_settings import EXPRESSIONS, setting
 
 UNIVERSE_VANILLA = "5"
 

@@ -19,8 +19,8 @@ from ..state.caches import expression
 from ..state.job_ad import quoted, unquoted
 from ..state.state import Machine, Slot, State
 from .custom_resources import assigned, things
-from .settings import setting
 from .slot_types import CPUS, DISK, MEMORY, SWAP
+from .startd_settings import setting
 
 STANDARD = (CPUS, MEMORY, DISK)
 _LEAST = {CPUS: 1, MEMORY: 128, DISK: 1024}

@@ -21,7 +21,7 @@ from typing import Protocol
 from ..state.state import MachineDrain, Slot, State
 from ..state_machines.drain import SCHEDULES
 from ..units import SECOND
-from .settings import setting
+from .startd_settings import setting
 
 FOREVER = 2**31 - 1
 """Seconds that stand for no limit."""

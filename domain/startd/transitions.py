@@ -16,7 +16,7 @@ from ..state_machines.slot_rules import EVICTED, Rule, applying
 from ..state_machines.slot_triggers import headed
 from . import backfill_client, job_signals, time_limits
 from .dynamic_slots import merge, weight_of
-from .slot_policy import SlotPolicyEvaluation, note_evidence, policy_of
+from .slot_policy_evaluation import SlotPolicyEvaluation, note_evidence, policy_of
 
 RETIREMENT_OVER = "retirement_over"
 

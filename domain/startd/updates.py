@@ -15,8 +15,8 @@ from ..events import Ad
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from .evaluation import PolicyEvaluation
 from .moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot, last_input
-from .settings import duration
 from .slot_ad import compiled_ad
+from .startd_settings import duration
 
 
 def next_update(policy: PolicyEvaluation) -> int | None:

@@ -14,7 +14,7 @@ from itertools import compress
 from attrs import define, field
 
 from ..events import Ad, Event, Procs
-from ..state_machines.job import JobStatus
+from ..state_machines.job_rows import JobStatus
 from .job_ad import STATUS_NAMES, STATUS_NUMBERS, TERMINAL, Changes, fold_job
 from .proc_ads import Variants
 

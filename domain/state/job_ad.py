@@ -29,7 +29,7 @@ from ..events import (
 )
 from ..state_machines import HTCONDOR_25, LEFT
 from ..state_machines.hold_codes import Why, code_name
-from ..state_machines.job import JobStatus
+from ..state_machines.job_rows import JobStatus
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES: dict[int, JobStatus] = dict(enumerate(get_args(JobStatus), 1))

@@ -20,9 +20,9 @@ from .agenda import Agendas
 from .caches import ChangeLog
 from .cluster import IDLE, Cluster
 from .cycles import Cycles
-from .defrag import Defrag
+from .defrag_state import Defrag
 from .job_ad import machine_attributes, unquoted
-from .settings import UID_DOMAIN
+from .pool_settings import UID_DOMAIN
 from .slot_attributes import SlotAd
 from .user_maps import UserMaps, user_maps
 

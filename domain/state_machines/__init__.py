@@ -21,7 +21,7 @@ from .dialects import (
 )
 from .drain import DRAIN
 from .hold_codes import HOLD_CODES, VACATE_CODES, Code, goes_on_hold
-from .job import LEFT, UNSUBMITTED
+from .job_rows import LEFT, UNSUBMITTED
 from .machine import (
     NotAllowed,
     StateMachine,

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from ..errors import PoolbookError
-from .job import JOB, JOB_HTCONDOR_25, JOB_STATUS_NUMBERS, JOB_STATUS_NUMBERS_HTCONDOR_25
+from .job_rows import JOB, JOB_HTCONDOR_25, JOB_STATUS_NUMBERS, JOB_STATUS_NUMBERS_HTCONDOR_25
 from .rows import TransitionRow, states
 from .slot_rows import NUMBERED, NUMBERED_HTCONDOR_25, STATE_ACTIVITIES
 from .slot_rules import RULES, RULES_HTCONDOR_25, Rules

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .claim import CLAIM, REQUESTED
 from .dialects import dialect_named
 from .drain import DRAIN, OPEN
-from .job import UNSUBMITTED
+from .job_rows import UNSUBMITTED
 from .match import MADE, MATCH
 from .rows import TransitionRow, states
 from .slot_rows import BORN

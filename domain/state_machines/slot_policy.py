@@ -1,4 +1,4 @@
-"""The questions of a rule about a slot at one instant. ``startd/slot_policy.py`` answers them."""
+"""The questions of a rule about a slot at one instant. ``startd/slot_policy_evaluation.py`` answers them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Read the submit description language: from the text that a user writes to the ads of a cluster's jobs.
 
 Nothing here reads a file, asks the time or queues a job: ``SubmitFacts`` answers for the machine, ``SubmitFiles`` for
-the disk, and the result is a value, a ``Submission``. ``macros.lines`` and ``reader`` (with ``conditions`` and
-``queue``) turn the text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resources``,
-``requirements`` and the table in ``commands``.
+the disk, and the result is a value, a ``Submission``. ``macros.lines`` and ``submit_reader`` (with ``conditions`` and
+``queue_statements``) turn the text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resources``,
+``requirements`` and the table in ``submit_commands``.
 """
 
 from .build import ATTRIBUTES, known_commands

@@ -15,16 +15,16 @@ from functools import partial
 from attrs import frozen
 
 from ..classad.old_form import string_text
-from ..macros.errors import MacroError
+from ..macros.macro_errors import MacroError
 from ..macros.macros import Macros
-from .commands import BASE
-from .containers import services
+from .container_commands import services
 from .eviction import checks
-from .job import Job, Section, stripped
-from .queue import Items
+from .job_sections import Job, Section, stripped
+from .queue_statements import Items
 from .requirements import REQUIREMENTS
 from .resources import TRANSFER, requests
 from .sections import FIRST, LAST, MIDDLE, forced
+from .submit_commands import BASE
 from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
 
 _UNPLAIN = re.compile(r"[^A-Za-z0-9_./:=+,@%^~\-\n ]")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError
 from ..classad.analysis import references_found
 from ..classad.old_form import expression_text, literal_string, read_expression, string_text
-from .job import Job, Section
+from .job_sections import Job, Section
 
 Amount = Callable[[str], tuple[int, bool] | None]
 """Reads an amount, in the request's unit, and whether it names its own unit; None: it is an expression."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.old_form import expression_text, is_true, literal, literal_string
-from . import containers
-from .job import Job, Section
+from . import container_commands
+from .job_sections import Job, Section
 
 _SYSTEM = ("opsys", "opsysandver", "opsyslongname", "opsysshortname", "opsysname", "opsyslegacy")
 # Requests with clauses of their own; any other Request<Name> asks for TARGET.<Name>.
@@ -66,8 +66,8 @@ def _added(job: Job, spoken: set[str], vanilla: bool) -> Iterator[str]:
     facts = job.facts
     if "arch" not in spoken:
         yield f'(TARGET.Arch == "{facts.arch}")'
-    if containers.wants_container(job):
-        yield from containers.clauses(job)
+    if container_commands.wants_container(job):
+        yield from container_commands.clauses(job)
     elif not spoken.intersection(_SYSTEM):
         yield f'(TARGET.OpSys == "{facts.opsys}")'
     disk = job.attribute("RequestDisk")
@@ -188,6 +188,6 @@ REQUIREMENTS = Section(
         *("JobUniverse", "Request*", "Require*", "EncryptExecuteDirectory", "ShouldTransferFiles", "TransferPlugins"),
         *("PreserveRelativePaths", "TransferCheckpoint", "WhenToTransferOutput", "TransferInput", "OutputDestination"),
         *("TransferOutputRemaps", "WantFTOnCheckpoint", *_DEFERRED_BY, *_ENCRYPTED),
-        *(*containers.WANTED, "DockerImage", "ContainerImage", "DockerNetworkType"),
+        *(*container_commands.WANTED, "DockerImage", "ContainerImage", "DockerNetworkType"),
     ),
 )

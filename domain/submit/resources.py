@@ -12,9 +12,9 @@ from functools import partial
 
 from ..classad.old_form import expression_text, literal_string
 from ..suggestions import close_names
-from .containers import IMAGE_FILES, IMAGES, WANTED, check_mounts, image_files
+from .container_commands import IMAGE_FILES, IMAGES, WANTED, check_mounts, image_files
 from .eviction import ON_EVICT, RETRIES, retry
-from .job import Action, Job, Section, stripped
+from .job_sections import Action, Job, Section, stripped
 from .submit_context import SubmitError
 
 _AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,18})?(?:\.([0-9]{0,3})[0-9]*)?\s*(?:([KMGT])B?)?\s*", re.IGNORECASE)

@@ -15,9 +15,9 @@ from ..classad import ClassAd, argument_syntax
 from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.old_form import expression_text, literal, literal_string, read_expression, string_text
 from ..macros.functions import whole_number
-from . import containers
-from .commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, CommandType, SubmitCommand
-from .job import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
+from . import container_commands
+from .job_sections import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
+from .submit_commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, CommandType, SubmitCommand
 from .submit_context import SubmitError
 
 # Know signals by name and number, as Linux has them.
@@ -58,7 +58,7 @@ def _universe(job: Job) -> None:
         raise job.wrong(deferral, f"{words}; consider submitting this job using the local universe, instead")
     job.made["JobUniverse"] = str(number)
     if number != SCHEDULER:
-        containers.want(job, name.lower())
+        container_commands.want(job, name.lower())
     if number != 5:
         job.set_string("KillSig", "SIGTERM")
 
@@ -74,7 +74,7 @@ def _executable(job: Job) -> None:
         job.made["TransferExecutable"] = "false"
         return
     name = job.value("executable", "cmd")
-    inside = containers.wants_container(job)  # an image may have a program of its own
+    inside = container_commands.wants_container(job)  # an image may have a program of its own
     if name is None and not inside:
         missing = "No 'executable' parameter was provided"
         raise SubmitError(f"{missing}; name the program: executable = /bin/sleep", tool=missing)
@@ -400,17 +400,17 @@ FIRST: tuple[Section, ...] = (
         _universe,
         (
             *("universe", "jobuniverse", "deferral_time", "deferraltime"),
-            *(*containers.IMAGES, *(name for name, _ in REFUSED)),
+            *(*container_commands.IMAGES, *(name for name, _ in REFUSED)),
         ),
-        ("JobUniverse", "KillSig", *containers.WANTED, "WantDockerImage"),
+        ("JobUniverse", "KillSig", *container_commands.WANTED, "WantDockerImage"),
     ),
-    containers.IMAGE,
+    container_commands.IMAGE,
     Section(_iwd, ("initialdir", "iwd", "initial_dir", "job_iwd"), ("Iwd",)),
     Section(
         _executable,
         ("executable", "cmd", "shell", "transfer_executable", "transferexecutable"),
         ("Cmd", "TransferExecutable"),
-        reads=containers.WANTED,
+        reads=container_commands.WANTED,
     ),
     Section(
         _arguments,

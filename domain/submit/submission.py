@@ -10,17 +10,17 @@ from typing import Final
 from attrs import field, frozen
 
 from ..macros.chance import drawing, in_turn
-from ..macros.errors import MacroError
 from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
+from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macros
 from ..suggestions import close_names
 from .build import NAME as JOB_SET
 from .build import Batch, Builder, known_commands
-from .queue import Items, arguments_of
-from .reader import SubmitReader
+from .queue_statements import Items, arguments_of
 from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
-from .unsupported import EXPRESSIONS, is_read, message
+from .submit_reader import SubmitReader
+from .unsupported_commands import EXPRESSIONS, is_read, message
 
 
 @frozen

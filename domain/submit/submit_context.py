@@ -7,9 +7,9 @@ from typing import Final, Protocol
 
 from attrs import define, field
 
-from ..macros.errors import MacroError
 from ..macros.lines import IncludedFiles
-from ..state.settings import NOT_EMPTY, SUBMISSION, SUBMIT_TEMPLATE
+from ..macros.macro_errors import MacroError
+from ..state.pool_settings import NOT_EMPTY, SUBMISSION, SUBMIT_TEMPLATE
 
 STANDARD_INPUT: Final = "-"
 """What a description that was read from standard input has as its file's name."""

@@ -31,7 +31,7 @@ from ...domain.imported.table_operations import (
     SET_ATTRIBUTE,
 )
 from ...domain.ports.log import EventStore
-from ..narration.wording import EVER, instant
+from ..narration.formatting import EVER, instant
 
 
 class NotKnown(PoolbookError, LookupError):

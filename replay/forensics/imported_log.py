@@ -11,8 +11,8 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.imported.record_sources import place_of
 from ...domain.ports.log import EventStore
-from ..narration.wording import EVER
-from .sources import Sources
+from ..narration.formatting import EVER
+from .imported_sources import Sources
 
 IMPORTED = "Imported"  #: the setting of the first event of an imported log
 

@@ -6,9 +6,9 @@
 * ``StreamFilter`` names what is to be listed, as people say it: a slot, a cluster, one job of it, or any stream.
 """
 
+from .event_lines import KINDS, LETTERS, client_end, ending, transition
 from .members import Member, as_dict, entries, line, listed, member_of, members
 from .wanted import StreamFilter, is_clock, since, wanted
-from .words import KINDS, LETTERS, client_end, ending, transition
 
 __all__ = [
     "KINDS", "LETTERS", "Member", "StreamFilter", "as_dict", "client_end", "ending", "entries", "is_clock", "line",

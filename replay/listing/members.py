@@ -12,9 +12,9 @@ from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state.job_procs import job_procs
 from ..narration.causes import cause_words
-from ..narration.wording import EVER, instant, iso
+from ..narration.formatting import EVER, instant, iso
+from .event_lines import OF_JOBS, SETS, parts
 from .wanted import StreamFilter
-from .words import OF_JOBS, SETS, parts
 
 
 @frozen

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...domain import events as e
 from .evidence import in_full, values
-from .wording import counted, interval
+from .formatting import counted, interval
 
 STOPPED: Final = {
     "rate": "DEFRAG_DRAINING_MACHINES_PER_HOUR has no machine for this interval",

@@ -10,7 +10,7 @@ from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse
 from ...domain.classad.analysis import references_found
 from .evidence import bare
-from .wording import counted
+from .formatting import counted
 
 
 def counted_slots(reason: e.Unmatched) -> str:

@@ -11,8 +11,8 @@ from ...domain import events as e
 from ...domain.errors import PoolbookError
 from .causes import cause_words
 from .evidence import in_full, values
+from .formatting import instant, iso
 from .templates import fill
-from .wording import instant, iso
 from .words import ADVICE, EXPLAINS, UNDOES, WORDS, step_name
 
 Told = tuple[int, e.Event]
@@ -69,7 +69,7 @@ class UnknownThingError(PoolbookError, LookupError):
 class Sentence:
     """What happened at an instant (microseconds), by the event at ``position``: the code of its words (``words``), and
     the facts in them. ``cause`` and ``stimulus`` are the event's, but the end of a run has the run's cause
-    (``runs/causes.py``); ``places`` are the records of a real pool that say so.
+    (``runs/run_end_causes.py``); ``places`` are the records of a real pool that say so.
     ``later`` are facts that only later records have: other sentences of a life tell them, and an answer in this one."""
 
     at: int

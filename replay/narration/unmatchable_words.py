@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...domain.negotiator.unmatchable import Misfit, RefusingSlots, Short, Unmet
+from ...domain.negotiator.unmatchable_jobs import Misfit, RefusingSlots, Short, Unmet
 from .evidence import bare
-from .wording import counted, memory, shortened
+from .formatting import counted, memory, shortened
 
 
 def no_slot_in_short(found: Misfit) -> str:

@@ -21,9 +21,9 @@ from ...domain.ports.log import EventStore
 from ...domain.units import SECOND
 from ..forensics.audit.tolerances import AFTERWARDS, UNSAVED
 from ..forensics.imported_log import PlaceNames
+from ..narration.formatting import EVER
 from ..narration.sentences import Told
-from ..narration.wording import EVER
-from .run import Death
+from .job_run import Death
 from .slot_records import LATER, SlotRecords, left_for
 
 _LOGS: Final = {

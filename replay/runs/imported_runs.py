@@ -19,16 +19,16 @@ from attrs import define, evolve, field
 from ...domain.imported.record_sources import SCHEDD_DIED, RecordPlace
 from ...domain.ports.log import EventStore
 from ...domain.units import SECOND
+from ..forensics.audit.audit_statements import JobAccount, RecordedJob, RecordedRun, Statement, recorded_jobs, runs_of
+from ..forensics.audit.audit_statements import StatementSource as Stated
 from ..forensics.audit.compared_facts import BELIEVED
 from ..forensics.audit.event_log_facts import JobRecord
 from ..forensics.audit.job_records import accounts_of
-from ..forensics.audit.statements import JobAccount, RecordedJob, RecordedRun, Statement, recorded_jobs, runs_of
-from ..forensics.audit.statements import StatementSource as Stated
 from ..forensics.imported_log import PlaceNames
-from ..narration.wording import EVER
-from .causes import CAUSES, Cause, first, of_code, of_reason
+from ..narration.formatting import EVER
 from .daemon_deaths import Deaths
-from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
+from .job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
+from .run_end_causes import CAUSES, Cause, first, of_code, of_reason
 from .run_records import LEFT, Job, Records
 from .slot_records import SlotRecords, left_for
 

@@ -13,9 +13,9 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.state.job_ad import unquoted
-from ..narration.wording import shortened
-from .causes import CAUSES, Cause, first, of_own
-from .run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
+from ..narration.formatting import shortened
+from .job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
+from .run_end_causes import CAUSES, Cause, first, of_own
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
 _FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}

@@ -19,10 +19,10 @@ from ...domain.names import JobId
 from ...domain.ports.log import EventStore
 from ...domain.state.job_ad import quoted
 from ..forensics.imported_log import is_imported
-from ..narration.wording import EVER
+from ..narration.formatting import EVER
 from .imported_runs import ImportedRuns, UnknownRuns
+from .job_run import COMPLETED, EVICTED, RUNNING, JobRun
 from .native_runs import own_runs
-from .run import COMPLETED, EVICTED, RUNNING, JobRun
 
 _OUTCOMES = {COMPLETED: "exited", EVICTED: "evicted"}
 _SHARED = (e.SlotTransitioned, e.SlotCreated, e.SlotDestroyed)

@@ -20,8 +20,8 @@ from ...domain.ports.log import EventStore
 from ..forensics.audit.event_log_facts import JobRecord
 from ..forensics.audit.tolerances import LINGERING
 from ..forensics.imported_log import PlaceNames, records_between
-from ..forensics.sources import Sources, job_of
-from ..narration.wording import EVER
+from ..forensics.imported_sources import Sources, job_of
+from ..narration.formatting import EVER
 from .slot_records import is_free
 
 Job = tuple[int, int]

@@ -15,7 +15,7 @@ from ...domain.ports.log import EventStore
 from ...domain.state_machines import state
 from ...domain.units import SECOND
 from ..narration.sentences import Told
-from .causes import first, meaning, of_reason
+from .run_end_causes import first, meaning, of_reason
 
 NEAR: Final = 3 * SECOND  #: two daemons of a pool write of the same thing within this time
 LATER: Final = 2 * SECOND  #: a slot's move explains what was written of its job at most so long before it ...

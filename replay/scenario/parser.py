@@ -19,9 +19,9 @@ from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
 from ...domain.units import SECOND
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
+from .scenario_times import ScenarioCalendar, begin, is_clock, of_time, takes_two
+from .scenario_tokens import ASSIGNED, NAME, split
 from .statements import MOST, StatementContext, instant, steps_of
-from .times import ScenarioCalendar, begin, is_clock, of_time, takes_two
-from .tokens import ASSIGNED, NAME, split
 from .verbs import VERBS, amount
 
 BEGIN = ("2026-11-02", "08:00")  #: default start of a scenario: a Monday morning, UTC

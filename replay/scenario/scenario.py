@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
-from .times import ScenarioCalendar
+from .scenario_times import ScenarioCalendar
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 

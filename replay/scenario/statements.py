@@ -13,8 +13,8 @@ from ...domain.state_machines import DIALECTS
 from ...domain.submit import ATTRIBUTES, is_command, known_commands
 from ...domain.suggestions import NearMisses, did_you_mean
 from .scenario import ConfigurationSource, ScenarioStep
-from .times import DAY, ScenarioCalendar, is_clock, length, takes_two
-from .tokens import ASSIGNED, NAME
+from .scenario_times import DAY, ScenarioCalendar, is_clock, length, takes_two
+from .scenario_tokens import ASSIGNED, NAME
 from .verbs import JOIN, OPTIONS, VERBS, Verb, expression
 
 # Read the words NAME=VALUE that describe a job: commands of the submit language, and attributes of the job's ad.

@@ -12,9 +12,9 @@ from ...domain.state_machines import LEFT
 from ...domain.state_machines.slot_rows import BORN
 from ...domain.units import SECOND
 from ..listing import Member, members
-from ..narration.wording import counted
+from ..narration.formatting import counted
 from .scenario import Scenario, ScenarioStep
-from .times import elapsed, told
+from .scenario_times import elapsed, told
 
 SHOWN = (
     e.SlotTransitioned, e.SlotDestroyed, e.ClaimQueued, e.ClaimWithdrawn, e.ClaimHolderSilent, e.DrainBegan,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ...domain.classad import ClassAdSyntaxError, parse
 from ...domain.suggestions import did_you_mean
-from .times import length
+from .scenario_times import length
 
 
 class Verb(NamedTuple):

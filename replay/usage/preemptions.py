@@ -15,11 +15,11 @@ from ...domain import events as e
 from ...domain.names import JobId, SlotName
 from ...domain.ports.log import EventStore
 from ...domain.units import SECOND
-from ..narration.wording import EVER, iso
-from ..runs.causes import CAUSES
+from ..narration.formatting import EVER, iso
+from ..runs.job_run import JobRun
 from ..runs.native_runs import own_runs
 from ..runs.of_log import pool_events
-from ..runs.run import JobRun
+from ..runs.run_end_causes import CAUSES
 
 _FOR_JOBS: Final = frozenset({"priority", "rank", "preempted"})
 """The causes of evictions by which another job gets the slot."""

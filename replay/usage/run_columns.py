@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..narration.wording import counted, interval
+from ..narration.formatting import counted, interval
 from ..runs.imported_runs import UnknownRuns
-from ..runs.run import ENDED, RUNNING, JobRun
+from ..runs.job_run import ENDED, RUNNING, JobRun
 
 
 def of_unknown(unknown: UnknownRuns) -> Iterator[str]:

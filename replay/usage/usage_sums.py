@@ -9,7 +9,7 @@ from typing import Final
 from attrs import define, field
 
 from ...domain.units import SECOND
-from ..runs.run import COMPLETED, EVICTED, JobRun
+from ..runs.job_run import COMPLETED, EVICTED, JobRun
 
 _OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {
     "user": lambda run: run.user,

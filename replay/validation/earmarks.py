@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ...domain import events as e
-from ...domain.state.settings import seconds_of
+from ...domain.state.pool_settings import seconds_of
 from ...domain.state.state import Earmark, Slot
-from .concurrency_limits import as_its_ad_says
-from .jobs import known_cluster
+from .concurrency_limit_checks import as_its_ad_says
+from .job_checks import known_cluster
 from .judged_pool import JudgedPool, job_of, rule
-from .runs import waits_for_a_slot
+from .run_checks import waits_for_a_slot
 
 
 @rule(e.ClaimsEarmarked)

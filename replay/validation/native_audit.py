@@ -15,7 +15,7 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import LEFT
-from ...domain.state_machines.job import UNSUBMITTED
+from ...domain.state_machines.job_rows import UNSUBMITTED
 from ..audit_result import Audit, AuditFinding, count_transitions
 from ..narration.causes import CAUSES
 from .judged_pool import Told

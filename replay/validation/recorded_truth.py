@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
 from ...domain.state.caches import expression
-from .rules import Truth
+from .transition_rules import Truth
 
 
 def unparsed(text: str) -> str:

@@ -8,10 +8,10 @@ from attrs import define, field
 
 from ...domain import events as e
 from ..listing import LETTERS
-from . import defrag, earmarks, jobs, machines, pslot_preemption, slots
+from . import defrag_checks, earmarks, job_checks, machine_checks, pslot_preemption_checks, slot_checks
 from .judged_pool import RULES_OF, JudgedPool, Violation
-from .rules import ASKED
-from .submissions import settle_submissions
+from .submission_checks import settle_submissions
+from .transition_rules import ASKED
 
 
 @define
@@ -55,7 +55,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
             yield from _settled(pool)
             stimulus = event.stimulus
         if event.at > at:
-            jobs.settle_queue(pool)
+            job_checks.settle_queue(pool)
             yield from pool.found()
         pool.read(position, event)
         if not begins and event.at != at:
@@ -78,7 +78,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
         last, at = position, event.at
         yield from pool.found()
     yield from _settled(pool)
-    jobs.settle_queue(pool)
+    job_checks.settle_queue(pool)
     yield from pool.found()
     if verdict is not None:
         _fill(verdict, pool, last)
@@ -93,11 +93,11 @@ def _in_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
 
 def _settled(pool: JudgedPool) -> Iterator[Violation]:
     for name in pool.touched:
-        slots.settle_slot(pool, name)
+        slot_checks.settle_slot(pool, name)
     for name in pool.drained:
-        machines.settle(pool, name)
-    pslot_preemption.settle(pool)
-    defrag.settle(pool)
+        machine_checks.settle(pool, name)
+    pslot_preemption_checks.settle(pool)
+    defrag_checks.settle(pool)
     earmarks.settle(pool)
     pool.touched, pool.drained = {}, {}
     settle_submissions(pool)

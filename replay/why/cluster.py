@@ -15,12 +15,12 @@ from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
 from ..forensics.why.unknown_thing import unknown_job
+from ..narration.formatting import EVER, counted, instant
 from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
-from ..narration.wording import EVER, counted, instant
 from ..narration.words import ADVICE
 from ..outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ..runs.imported_runs import job_runs
-from ..runs.run import EVICTED, RUNNING
+from ..runs.job_run import EVICTED, RUNNING
 from .job import why_job
 from .select_events import job_events
 from .submissions import refusal

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from ...domain import events as e
 from ...domain.classad import Context
-from ...domain.schedd.deferral import asleep, whole_of
+from ...domain.schedd.job_deferral import asleep, whole_of
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import DEFERRAL_TIME
 from ...domain.units import SECOND
-from ..narration.wording import instant
+from ..narration.formatting import instant
 
 
 class Sleeping(NamedTuple):

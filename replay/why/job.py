@@ -9,12 +9,13 @@ from typing import NamedTuple
 import attrs
 
 from ...domain import events as e
-from ...domain.negotiator.unmatchable import Misfit, misfit
+from ...domain.negotiator.unmatchable_jobs import Misfit, misfit
 from ...domain.state.job_ad import TERMINAL
-from ...domain.state.settings import STARTS, limit
+from ...domain.state.pool_settings import STARTS, limit
 from ...domain.state_machines import SlotRow
 from ...domain.state_machines.hold_codes import hold_advice
 from ..narration.defrag_words import seen as defrag_seen
+from ..narration.formatting import EVER, instant, interval, memory
 from ..narration.rejection_words import is_same
 from ..narration.sentences import (
     Answer,
@@ -26,10 +27,9 @@ from ..narration.sentences import (
     until,
 )
 from ..narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
-from ..narration.wording import EVER, instant, interval, memory
 from ..narration.words import step_name
+from ..runs.job_run import EVICTED
 from ..runs.native_runs import own_runs
-from ..runs.run import EVICTED
 from .deferral import sleeping
 from .job_life import BY_POLICY, JobLife
 from .limit_holders import told_limits

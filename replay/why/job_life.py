@@ -16,6 +16,7 @@ from ...domain.state_machines import HOLD_CODES, LEFT
 from ...domain.state_machines.hold_codes import VACATE_CODES
 from ..listing import ending, transition
 from ..narration.evidence import in_full
+from ..narration.formatting import counted, in_part, instant, interval, memory
 from ..narration.sentences import (
     WANTED,
     Sentence,
@@ -25,9 +26,8 @@ from ..narration.sentences import (
     ranked,
     who_goes,
 )
-from ..narration.wording import counted, in_part, instant, interval, memory
 from ..narration.words import row_code
-from ..runs.causes import Cause
+from ..runs.run_end_causes import Cause
 from .rejections import Refusals, evidence_of
 from .slot import claimant
 from .submissions import transformed

@@ -16,6 +16,7 @@ from ...domain.classad import ClassAdSyntaxError, parse, unparse
 from ...domain.names import JobId
 from ...domain.negotiator.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.state.proc_ads import Variants
+from ..narration.formatting import instant
 from ..narration.rejection_words import (
     LIMIT_OF_ONE,
     conditions,
@@ -30,7 +31,6 @@ from ..narration.rejection_words import (
     unmet,
 )
 from ..narration.sentences import Sentence
-from ..narration.wording import instant
 from .limit_holders import LimitHolders, told_limits
 from .next_cycle import NextCycle
 

@@ -12,6 +12,7 @@ from ...domain.state_machines.slot_rows import BORN
 from ..listing import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.causes import CLAIM_FLAGS
+from ..narration.formatting import counted, instant, interval, shortened
 from ..narration.sentences import (
     Answer,
     Sentence,
@@ -24,7 +25,6 @@ from ..narration.sentences import (
     until,
     who_goes,
 )
-from ..narration.wording import counted, instant, interval, shortened
 from ..narration.words import row_code
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ...domain import events as e
 from ...domain.state.proc_ads import unpack
+from ..narration.formatting import shortened
 from ..narration.sentences import Answer, Sentence, Told
-from ..narration.wording import shortened
 
 LONGEST = 120  #: characters of a value that are told
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import effective, real, terms, updated
-from poolbook.domain.state.settings import settings
+from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.state import State, Submitter
 
 SECOND = 1_000_000

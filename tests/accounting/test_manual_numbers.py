@@ -10,7 +10,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.accounting import aged, factor, terms
 from poolbook.domain.state.accounting_groups import group_of
-from poolbook.domain.state.settings import settings
+from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.state import Submitter
 
 from ..together import together

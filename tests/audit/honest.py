@@ -14,17 +14,17 @@ from attrs import evolve
 
 from poolbook.adapters.condor_files.ads import AdsReader
 from poolbook.adapters.condor_files.daemon_log import CollectorLogReader, MasterLogReader
-from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.daemon_table_reader import TableReader
 from poolbook.adapters.condor_files.job_daemon_logs import SchedLogReader, ShadowLogReader, StarterLogReader
-from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
+from poolbook.adapters.condor_files.job_event_log_reader import JobEventLogReader
 from poolbook.adapters.condor_files.negotiatorlog import MatchLogReader, NegotiatorLogReader
-from poolbook.adapters.condor_files.reader import SourceFile
+from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain import events as e
 from poolbook.replay.audit_result import Audit
 from poolbook.replay.forensics.audit.contradictions import FactAuditor
 from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.forensics.sources import Sources
+from poolbook.replay.forensics.imported_sources import Sources
 
 from .honest_logs import (
     collector_log,

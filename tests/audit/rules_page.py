@@ -8,8 +8,8 @@ from typing import Final
 
 from poolbook.domain.imported.record_sources import KINDS
 from poolbook.domain.units import SECOND
+from poolbook.replay.forensics.audit.audit_rules import OF_FACTS, OF_JOBS, OF_LOGS, OF_SLOTS
 from poolbook.replay.forensics.audit.compared_facts import FACTS, UNITS, Fact, FactSource
-from poolbook.replay.forensics.audit.rules import OF_FACTS, OF_JOBS, OF_LOGS, OF_SLOTS
 from poolbook.replay.forensics.audit.tolerances import ANY
 
 from .. import markdown_tables

@@ -9,13 +9,13 @@ from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 
-from poolbook.adapters.condor_files.reader import SourceFile
+from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain.events import Event, SourceFound
 from poolbook.domain.state_machines import HTCONDOR_25
 from poolbook.replay.audit_result import Audit
 from poolbook.replay.forensics.audit.startd_log_rules import StartdLogAuditor
-from poolbook.replay.forensics.sources import Sources
+from poolbook.replay.forensics.imported_sources import Sources
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 NOON = 1_795_176_000

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.detect import kind_of
 from poolbook.domain.imported.record_sources import KINDS
+from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.compared_facts import FACTS, LETTERS, Fact
-from poolbook.replay.forensics.audit.rules import RULES
 from poolbook.replay.forensics.audit.tolerances import ANY
 
 from ..sampling import some, thorough

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
+from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.compared_facts import FACTS
 from poolbook.replay.forensics.audit.examine import examine
-from poolbook.replay.forensics.audit.rules import RULES
 
 from ..importing.folders import recorded
 from ..sampling import some, spread, thorough

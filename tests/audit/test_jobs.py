@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
-from poolbook.adapters.condor_files.reader import SourceFile
+from poolbook.adapters.condor_files.job_event_log_reader import JobEventLogReader
+from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.replay.audit_result import Audit, AuditFinding
+from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.entry_rules import ENTRY_RULES
 from poolbook.replay.forensics.audit.event_log_rules import EventLogAuditor
 from poolbook.replay.forensics.audit.examine import examine
-from poolbook.replay.forensics.audit.rules import RULES
 from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.forensics.sources import Sources
+from poolbook.replay.forensics.imported_sources import Sources
 
 from ..importing.folders import imported, write
 from ..together import together

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from poolbook.domain.events import SourceGap, SourceRefused
 from poolbook.domain.state_machines import MANUAL
 from poolbook.replay.audit_result import AuditFinding, UnaccountedTime
+from poolbook.replay.forensics.audit.audit_rules import OF_SLOTS
 from poolbook.replay.forensics.audit.expected_lines import ANNOUNCEMENTS
-from poolbook.replay.forensics.audit.rules import OF_SLOTS
 from poolbook.replay.forensics.audit.startd_log_rules import STORY
 
 from ..sampling import thorough

@@ -17,8 +17,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".path")]
 from tests.defrag.pools import DefragPool  # noqa: E402
 
 from poolbook.domain.classad import Context  # noqa: E402
+from poolbook.domain.defrag.defrag_settings import policy_in_force  # noqa: E402
 from poolbook.domain.defrag.poll import look  # noqa: E402
-from poolbook.domain.defrag.settings import policy_in_force  # noqa: E402
 from poolbook.domain.ports import stimuli as s  # noqa: E402
 from poolbook.domain.state.caches import Caches  # noqa: E402
 

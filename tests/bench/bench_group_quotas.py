@@ -20,12 +20,12 @@ from poolbook.domain.events import ClusterSubmitted, MachineJoined, PoolFounded,
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator import spins as cycles
 from poolbook.domain.negotiator.cycle import hold
-from poolbook.domain.negotiator.group_turns import Budget, GroupTurns
+from poolbook.domain.negotiator.group_cycle import Budget, GroupTurns
 from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.slot_table import Places
 from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.proc_ads import pack
-from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State
 
 SECOND = 1_000_000

@@ -38,8 +38,8 @@ from poolbook.domain.events import (
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.proc_ads import pack
-from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import job_machine, slot_machine
 

@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 from tests.bench.bench_views import tell  # noqa: E402
 
 from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
-from poolbook.adapters.condor_files.reader import SourceFile  # noqa: E402
+from poolbook.adapters.condor_files.source_reader import SourceFile  # noqa: E402
 from poolbook.adapters.condor_files.startlog import StartLogReader  # noqa: E402
 from poolbook.adapters.stores.opening import open_log  # noqa: E402
 

@@ -16,8 +16,8 @@ import htcondor2  # noqa: E402
 from tests.bench.bench_views import tell  # noqa: E402
 
 from poolbook.adapters.condor_files.importing.driver import Importer, Options  # noqa: E402
-from poolbook.adapters.condor_files.job_event_log import JobEventLogReader  # noqa: E402
-from poolbook.adapters.condor_files.reader import SourceFile  # noqa: E402
+from poolbook.adapters.condor_files.job_event_log_reader import JobEventLogReader  # noqa: E402
+from poolbook.adapters.condor_files.source_reader import SourceFile  # noqa: E402
 from poolbook.adapters.stores.opening import open_log  # noqa: E402
 from poolbook.domain.events import Event, JobsLogged  # noqa: E402
 

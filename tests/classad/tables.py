@@ -26,7 +26,7 @@ from poolbook.domain.classad import (
 )
 from poolbook.domain.classad.analysis import clauses
 from poolbook.domain.classad.columns import CellType
-from poolbook.domain.classad.match import accepts
+from poolbook.domain.classad.matching import accepts
 from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.classad.tree import Literal
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from poolbook.domain.config import ConfigError
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.replay.narration.wording import counted
+from poolbook.replay.narration.formatting import counted
 
 from .compare import compare_cycles
 from .golden_traces import COMPARISON_RULES, DIALECT, compare

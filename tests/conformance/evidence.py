@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from attrs import define, field
 
 from poolbook.domain import events as e
-from poolbook.replay.narration.wording import counted as words
+from poolbook.replay.narration.formatting import counted as words
 
 from .recording import NegotiatorRecording, RecordedAccounting, RecordedCycle, RecordedMatch, RecordedSubmission, clock
 from .redecide import parent, status

@@ -18,7 +18,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.cycle import hold
-from poolbook.domain.negotiator.settings import settings_of
+from poolbook.domain.negotiator.negotiator_settings import settings_of
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.state.caches import Caches, ad_of
 from poolbook.domain.state.state import State

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from poolbook.replay.narration.wording import counted
+from poolbook.replay.narration.formatting import counted
 
 from .accountant import ComparedSample
 from .compare import DIGITS, REASONS, Report, off

@@ -17,10 +17,10 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.concurrency_limits import LIMITS
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.settings import offered
+from poolbook.domain.negotiator.negotiator_settings import offered
 from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.job_limits import evaluated
-from poolbook.domain.state.settings import unfit
+from poolbook.domain.state.pool_settings import unfit
 from poolbook.domain.state_machines import state
 from poolbook.domain.state_machines.drain import OPEN
 

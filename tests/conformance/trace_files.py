@@ -24,8 +24,8 @@ from typing import Final
 from attrs import frozen
 
 from poolbook.adapters.condor_files.ads import AdsReader
-from poolbook.adapters.condor_files.daemon_tables import TableReader
-from poolbook.adapters.condor_files.reader import SourceFile
+from poolbook.adapters.condor_files.daemon_table_reader import TableReader
+from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.domain.events import Ad, AdsKept, TableWritten
 from poolbook.domain.imported.packed_ads import unpack
 from poolbook.domain.imported.table_operations import SET_ATTRIBUTE

@@ -18,7 +18,7 @@ from typing import Final
 from attrs import Factory, define, evolve
 
 from poolbook.adapters.condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
-from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.daemon_table_reader import TableReader
 from poolbook.adapters.condor_files.negotiatorlog import (
     CYCLES,
     EVERYONE,
@@ -39,7 +39,7 @@ from poolbook.domain.events import (
 )
 from poolbook.domain.imported.table_operations import BEGIN_TRANSACTION, SET_ATTRIBUTE
 from poolbook.domain.state.job_ad import unquoted
-from poolbook.domain.state.settings import NEGOTIATOR
+from poolbook.domain.state.pool_settings import NEGOTIATOR
 from poolbook.replay.forensics.why.record_words import preempted
 
 from .recording import (

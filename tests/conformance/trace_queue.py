@@ -19,7 +19,7 @@ from typing import Final
 from attrs import evolve, frozen
 from msgspec.structs import replace
 
-from poolbook.adapters.condor_files.job_event_log import JobEventLogReader
+from poolbook.adapters.condor_files.job_event_log_reader import JobEventLogReader
 from poolbook.adapters.machine.host import CONDOR_VERSION
 from poolbook.domain import events as e
 from poolbook.domain.config import Configuration
@@ -30,8 +30,8 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.factories import LIMITS
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.lived_attributes import LIVED
+from poolbook.domain.state.pool_settings import for_submissions
 from poolbook.domain.state.proc_ads import pack
-from poolbook.domain.state.settings import for_submissions
 from poolbook.domain.state.state import State
 from poolbook.domain.state_machines import job_machine, slot_machine
 from poolbook.domain.submit import NoSubmitFiles, SubmitError, SubmitFacts, parse_submit

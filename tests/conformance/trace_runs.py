@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from poolbook.adapters.condor_files.log_lines import GAP, LogLines
+from poolbook.adapters.condor_files.daemon_log_lines import GAP, LogLines
 from poolbook.domain.events import Ad
 
 from .trace_files import SECOND, ended, source

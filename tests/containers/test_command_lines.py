@@ -17,7 +17,7 @@ from poolbook.adapters.machine.execution.supervisor.apptainer import command as 
 from poolbook.adapters.machine.execution.supervisor.apptainer import environment
 from poolbook.adapters.machine.execution.supervisor.docker import DockerContainer as Running
 from poolbook.adapters.machine.execution.supervisor.rights import UserIds
-from poolbook.adapters.runtime.containers import container_of
+from poolbook.adapters.runtime.job_containers import container_of
 from poolbook.domain.config import read
 from poolbook.domain.ports.world import Launch
 

@@ -18,8 +18,8 @@ from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.coverage.attributes import ability, attributes, commands, unadvertised
 from poolbook.domain.coverage.settings import Names, follower, rows, subject, unenforced
 from poolbook.domain.submit.build import known_commands
-from poolbook.domain.submit.commands import REFUSED
-from poolbook.domain.submit.unsupported import COMMANDS_OF, is_read
+from poolbook.domain.submit.submit_commands import REFUSED
+from poolbook.domain.submit.unsupported_commands import COMMANDS_OF, is_read
 
 from . import code
 

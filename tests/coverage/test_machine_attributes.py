@@ -6,7 +6,7 @@ import pytest
 
 from poolbook import Behaviour, ConfigWarning, Pool
 from poolbook.adapters.machine.detection import TOLD, system_ad, system_names
-from poolbook.adapters.simulation.machines import system
+from poolbook.adapters.simulation.scenario_machines import system
 from poolbook.domain.coverage.attributes import ability, listed, unadvertised
 
 from . import code

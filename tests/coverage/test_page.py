@@ -10,7 +10,7 @@ from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.domain.config import is_known, is_supported
 from poolbook.domain.coverage.attributes import attributes
 from poolbook.domain.submit.build import known_commands
-from poolbook.domain.submit.unsupported import COMMANDS_OF
+from poolbook.domain.submit.unsupported_commands import COMMANDS_OF
 
 from ..together import together
 from .page import PAGE, STATUSES, WHAT, features, names, page

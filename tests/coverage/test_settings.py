@@ -17,10 +17,10 @@ from poolbook.domain.config import Configuration, is_known, is_supported, read
 from poolbook.domain.config.param_info import PREDEFINED
 from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.coverage.settings import OTHER_SUBJECT, rows, subject
-from poolbook.domain.negotiator.settings import followed
+from poolbook.domain.negotiator.negotiator_settings import followed
 from poolbook.domain.startd import provisioning
-from poolbook.domain.startd.settings import SETTINGS
-from poolbook.domain.state import settings as pools
+from poolbook.domain.startd.startd_settings import SETTINGS
+from poolbook.domain.state import pool_settings as pools
 
 from ..pool.real import Folder
 from ..together import together

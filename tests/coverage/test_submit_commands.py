@@ -10,11 +10,11 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.domain.coverage.attributes import attributes, commands
 from poolbook.domain.submit.build import known_commands
-from poolbook.domain.submit.commands import REFUSED
 from poolbook.domain.submit.requirements import REQUIREMENTS
 from poolbook.domain.submit.resources import TRANSFER, requests
 from poolbook.domain.submit.sections import FIRST, LAST, MIDDLE
-from poolbook.domain.submit.unsupported import is_read
+from poolbook.domain.submit.submit_commands import REFUSED
+from poolbook.domain.submit.unsupported_commands import is_read
 
 from ..submit.world import submit
 from ..together import together

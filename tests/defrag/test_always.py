@@ -16,7 +16,7 @@ from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve, fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogUnavailable
-from poolbook.domain.state.defrag import Defrag
+from poolbook.domain.state.defrag_state import Defrag
 from poolbook.domain.state.state import State
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.validation import examine

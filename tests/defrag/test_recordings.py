@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.runtime.pool_ads import statistics
-from poolbook.domain.defrag.candidates import CandidateSlot, rank_of
 from poolbook.domain.defrag.choice import Before, Cost, Decision, DrainsBegun, Habits, averages, choose, rates
+from poolbook.domain.defrag.drain_candidates import CandidateSlot, rank_of
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled
-from poolbook.domain.state.defrag import Defrag, polled
+from poolbook.domain.state.defrag_state import Defrag, polled
 
 from .recorded import FOLDERS, Seen, asked, instant, policy_of, recorded
 

@@ -52,7 +52,7 @@ def missing(kind: type[Event]) -> list[str]:
             "example (tests/domain/event_examples.py)": kind in {type(event) for event in EXAMPLES},
             "fold (domain/fold/evolve.py)": folded is (kind not in events.IMPORTED),
             "rules (replay/validation/)": judged is (kind not in events.IMPORTED),
-            "line (replay/listing/words.py)": kind in listing.KINDS,
+            "line (replay/listing/event_lines.py)": kind in listing.KINDS,
         }.items()
         if not there
     ]

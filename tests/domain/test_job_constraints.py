@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context, EvaluationError, parse
-from poolbook.domain.classad.match import accepts
+from poolbook.domain.classad.matching import accepts
 from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports.stimuli import Selection
@@ -21,8 +21,8 @@ from poolbook.domain.schedd.job_constraints import meeting
 from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.job_procs import job_procs
+from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.proc_ads import pack
-from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import State
 from poolbook.domain.state.user_maps import user_maps
 

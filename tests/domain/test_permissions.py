@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.settings import settings, super_users
+from poolbook.domain.state.pool_settings import settings, super_users
 
 from .pools import TestPool
 

@@ -14,7 +14,7 @@ import pytest
 from poolbook.adapters.machine.execution import FileTransfer, LaunchRequest, client
 from poolbook.adapters.machine.execution.supervisor import copying, spool, staging, transfer
 from poolbook.adapters.machine.execution.supervisor import url_plugin as plugin
-from poolbook.adapters.machine.execution.supervisor.chirp import Session
+from poolbook.adapters.machine.execution.supervisor.chirp_requests import Session
 from poolbook.adapters.machine.execution.supervisor.chirp_writes import Desk
 from poolbook.adapters.machine.execution.supervisor.records import Journal
 from poolbook.adapters.machine.spool import Spool

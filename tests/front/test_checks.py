@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from poolbook.adapters.cli.doctor.checks import (
+from poolbook.adapters.cli.doctor.findings import (
     CHECKS,
     OLDEST,
     DoctorFacts,

@@ -21,8 +21,8 @@ from poolbook import Log
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.cycle import RULES
+from poolbook.replay.runs.job_run import EVICTED
 from poolbook.replay.runs.of_log import runs_of
-from poolbook.replay.runs.run import EVICTED
 
 from ..sampling import spread
 from .answers import (

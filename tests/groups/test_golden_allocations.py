@@ -14,7 +14,7 @@ import pytest
 from poolbook.domain.config import read as read_configuration
 from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
 from poolbook.domain.negotiator.groups.rounds import allocate, recover
-from poolbook.domain.negotiator.settings import followed, read
+from poolbook.domain.negotiator.negotiator_settings import followed, read
 from poolbook.domain.state_machines.dialects import HTCONDOR_25
 
 DATA = Path(__file__).resolve().parent.parent / "data"

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.negotiator.cycle import CycleResult
+from poolbook.domain.negotiator.groups.group_tree import Node
 from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
-from poolbook.domain.negotiator.groups.tree import Node
-from poolbook.domain.negotiator.settings import read
+from poolbook.domain.negotiator.negotiator_settings import read
 
 from ..negotiation.pools import Pool
 

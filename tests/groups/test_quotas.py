@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.negotiator.groups.tree import Node
+from poolbook.domain.negotiator.groups.group_tree import Node
 
 from ..together import together
 from .trees import MANUAL, MANUAL_DYNAMIC, nodes, quotas, subtrees, tree

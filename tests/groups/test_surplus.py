@@ -7,8 +7,8 @@ from math import isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
+from poolbook.domain.negotiator.groups.group_tree import Node
 from poolbook.domain.negotiator.groups.rounds import allocate, recover
-from poolbook.domain.negotiator.groups.tree import Node
 
 from ..together import together
 from .test_quotas import trees

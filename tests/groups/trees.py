@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from poolbook.domain.negotiator.groups.group_tree import GroupTree, Node
 from poolbook.domain.negotiator.groups.quotas import assign
-from poolbook.domain.negotiator.groups.tree import GroupTree, Node
-from poolbook.domain.negotiator.settings import read
+from poolbook.domain.negotiator.negotiator_settings import read
 
 MANUAL = {
     "GROUP_NAMES": "group_physics, group_physics.hep, group_physics.lep, group_chemistry",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 
-from poolbook.adapters.condor_files.reader import SourceFile, SourceReader
+from poolbook.adapters.condor_files.source_reader import SourceFile, SourceReader
 from poolbook.domain.events import Event
 
 DATA = Path(__file__).resolve().parent.parent / "data"

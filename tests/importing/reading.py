@@ -9,8 +9,8 @@ from datetime import UTC, tzinfo
 from functools import cache
 from pathlib import Path
 
-from poolbook.adapters.condor_files.log_lines import LogLines, Record
-from poolbook.adapters.condor_files.reader import SourceFile
+from poolbook.adapters.condor_files.daemon_log_lines import LogLines, Record
+from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain.events import Event
 

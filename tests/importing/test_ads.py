@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.ads import AdsReader
-from poolbook.adapters.condor_files.reader import SourceFile, is_private, without_secrets
+from poolbook.adapters.condor_files.source_reader import SourceFile, is_private, without_secrets
 from poolbook.adapters.condor_tools.xml_form import xml_text
 from poolbook.domain.classad import ClassAd
 from poolbook.domain.events import AdsKept, DaemonReported, Event, SourceGap, SourceRefused

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.log_lines import GAP, LONGEST, PATIENCE, LogLines
+from poolbook.adapters.condor_files.daemon_log_lines import GAP, LONGEST, PATIENCE, LogLines
 from poolbook.adapters.condor_files.log_times import KNOWN, compiled
 from poolbook.domain.events import Event, SourceGap, SourceRefused
 

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from poolbook.adapters.condor_files.reader import hidden, without_secrets
+from poolbook.adapters.condor_files.source_reader import hidden, without_secrets
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import AdsKept
 from poolbook.domain.imported import packed_ads

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.daemon_table_reader import TableReader
 from poolbook.domain.events import Event, SourceGap, SourceRefused, TableWritten
 from poolbook.replay.forensics.daemon_tables import DaemonTable, jobs_of
 

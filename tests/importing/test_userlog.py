@@ -19,8 +19,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.job_event_log import LONGEST, JobEventLogReader
-from poolbook.adapters.condor_files.reader import SourceFile
+from poolbook.adapters.condor_files.job_event_log_reader import LONGEST, JobEventLogReader
+from poolbook.adapters.condor_files.source_reader import SourceFile
 from poolbook.domain import events as e
 from poolbook.domain.imported.job_event_log import facts
 from poolbook.replay.forensics.imported_log import single_entries

@@ -8,7 +8,7 @@ from poolbook.domain.state_machines.claim import CLAIM
 from poolbook.domain.state_machines.dialects import HTCONDOR_25, MANUAL
 from poolbook.domain.state_machines.drain import DRAIN
 from poolbook.domain.state_machines.hold_codes import HOLD_CODES, VACATE_CODES, Code
-from poolbook.domain.state_machines.job import LEFT, UNSUBMITTED
+from poolbook.domain.state_machines.job_rows import LEFT, UNSUBMITTED
 from poolbook.domain.state_machines.match import MATCH
 from poolbook.domain.state_machines.rows import TransitionRow
 from poolbook.domain.state_machines.slot_rows import BORN, LETTERED, activity, state

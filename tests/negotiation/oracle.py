@@ -15,13 +15,13 @@ from typing import Any
 from attrs import define, field
 
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
-from poolbook.domain.classad.match import accepts, requirements_met
+from poolbook.domain.classad.matching import accepts, requirements_met
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, updated
 from poolbook.domain.negotiator.autoclusters import significance
+from poolbook.domain.negotiator.groups.group_tree import Node
 from poolbook.domain.negotiator.groups.quotas import assign
 from poolbook.domain.negotiator.groups.rounds import Rounds
-from poolbook.domain.negotiator.groups.tree import Node
-from poolbook.domain.negotiator.settings import Negotiator, read
+from poolbook.domain.negotiator.negotiator_settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.moment_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot

@@ -16,8 +16,8 @@ from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.cycle import CycleResult, hold
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
+from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.proc_ads import pack
-from poolbook.domain.state.settings import settings
 from poolbook.domain.state.state import Slot, State
 
 SECOND = 1_000_000

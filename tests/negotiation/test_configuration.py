@@ -19,11 +19,11 @@ from poolbook.domain.config import ConfigError, read
 from poolbook.domain.decide import Refusal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import terms, updated
-from poolbook.domain.negotiator.settings import followed
-from poolbook.domain.negotiator.settings import read as read_settings
+from poolbook.domain.negotiator.negotiator_settings import followed
+from poolbook.domain.negotiator.negotiator_settings import read as read_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
-from poolbook.domain.state.settings import FAMILIES, NEGOTIATOR, NOTHING, PACE
+from poolbook.domain.state.pool_settings import FAMILIES, NEGOTIATOR, NOTHING, PACE
 from poolbook.domain.state.state import State
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.scenario import PlayError

@@ -9,7 +9,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.schedule import CycleSchedules
-from poolbook.domain.state.settings import settings
+from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.slot_fold import PUBLISHED
 from poolbook.domain.state.state import State
 

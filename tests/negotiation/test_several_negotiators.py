@@ -13,7 +13,7 @@ from poolbook import Refusal
 from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.negotiator.cycle import CycleResult, hold
-from poolbook.domain.negotiator.settings import followed
+from poolbook.domain.negotiator.negotiator_settings import followed
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.negotiators import names, partition, settings_for
 from poolbook.replay.recheck_cycles import recheck

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook import Pool
+from poolbook.domain.negotiator.equal_priority_groups import total_of
 from poolbook.domain.negotiator.spins import Turn
-from poolbook.domain.negotiator.standings import total_of
 
 SLOTS, USERS = 3, 7
 PREEMPTING = {

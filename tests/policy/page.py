@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from poolbook.domain.startd.settings import EXPRESSIONS, SETTINGS
+from poolbook.domain.startd.startd_settings import EXPRESSIONS, SETTINGS
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.slot_rules import EVICTED, Rule
 from poolbook.replay.narration.causes import CAUSES

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain.events import CAUSE_CODES, CLAIM_FLAG_CODES
-from poolbook.domain.startd.settings import EXPRESSIONS
+from poolbook.domain.startd.startd_settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS, slot_machine
 from poolbook.domain.state_machines.slot_rows import KILLING, VACATING
 from poolbook.domain.state_machines.slot_rules import CONDITIONS, EVICTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.startd.settings import EXPRESSIONS
+from poolbook.domain.startd.startd_settings import EXPRESSIONS
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.state_machines.slot_rules import CONDITIONS
 from poolbook.replay.validation import validate

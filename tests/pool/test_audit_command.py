@@ -12,7 +12,7 @@ import pytest
 
 from poolbook.adapters.cli.audit import as_json, report
 from poolbook.adapters.cli.main import COMMANDS, main
-from poolbook.adapters.library.pool import Pool
+from poolbook.adapters.library.embedded_pool import Pool
 from poolbook.adapters.runtime.open_pool import open_pool_log
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e

@@ -17,7 +17,7 @@ import htcondor2
 import pytest
 
 from poolbook.adapters.cli.main import COMMANDS, main
-from poolbook.adapters.library.pool import Pool
+from poolbook.adapters.library.embedded_pool import Pool
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import SlotAdChanged, SlotTransitioned

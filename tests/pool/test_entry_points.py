@@ -16,8 +16,8 @@ from poolbook import AsyncPool, Pool, Refusal
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.runtime import log_writer
 from poolbook.adapters.runtime.command_codec import COMMANDS
-from poolbook.adapters.runtime.commands import ask
 from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.runtime.pool_client import ask
 from poolbook.adapters.runtime.requests import RequestRefused
 from poolbook.domain.decide import decide
 from poolbook.domain.ports import stimuli as s

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 import poolbook
-from poolbook.adapters.library.log import Log
-from poolbook.adapters.library.pool import Pool
+from poolbook.adapters.library.embedded_pool import Pool
+from poolbook.adapters.library.read_only_log import Log
 from poolbook.adapters.runtime.queries import LogBeginsLater, NotRecorded, Queries
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.replay.forensics.daemon_tables import NotKnown
 from poolbook.replay.forensics.imported_log import IMPORTED
-from poolbook.replay.narration.wording import EVER
+from poolbook.replay.narration.formatting import EVER
 
 ROOT = Path(poolbook.__file__).parent
 

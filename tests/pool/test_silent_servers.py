@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.runtime import commands
-from poolbook.adapters.runtime.commands import ask, is_served
+from poolbook.adapters.runtime import pool_client
+from poolbook.adapters.runtime.pool_client import ask, is_served
 from poolbook.adapters.stores.log_paths import log_paths
 from poolbook.domain.ports.log import LogError
 
@@ -19,7 +19,7 @@ from poolbook.domain.ports.log import LogError
 @pytest.fixture
 def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     """A server that has the log and lets nobody in."""
-    monkeypatch.setattr(commands, "PATIENCE", 0.2)
+    monkeypatch.setattr(pool_client, "PATIENCE", 0.2)
     place = log_paths(str(tmp_path / "pool.db"))
     with place.lock.open("w") as lock, closing(socket.socket(socket.AF_UNIX)) as listener:
         fcntl.flock(lock, fcntl.LOCK_EX)

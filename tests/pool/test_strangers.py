@@ -251,7 +251,7 @@ def test_a_server_reads_a_submit_file_for_its_own_user_and_none_for_another(shar
 # A writer of a log that lies still, which claims to be somebody.
 WRITER = """
 import json, sys
-from poolbook.adapters.runtime.commands import ask
+from poolbook.adapters.runtime.pool_client import ask
 from poolbook.adapters.runtime.requests import Refused
 try:
     print(json.dumps({"answer": ask("pool.db", json.loads(sys.argv[1]))}))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.runtime import slow_requests
-from poolbook.adapters.runtime.commands import is_served, submit
+from poolbook.adapters.runtime.pool_client import is_served, submit
 from poolbook.adapters.runtime.requests import LONGEST_DESCRIPTION, SubmitDescription, SubmitTerms, view_of_disk
 from poolbook.adapters.runtime.slow_requests import DescriptionReader, FinishedReading
 
@@ -231,7 +231,7 @@ def test_handing_a_submit_file_over_loads_nothing_that_reads_it(folder: Folder, 
 
 SPARED = {
     "numpy", "sqlite_utils", "psutil", "pcre2", "argparse", "asyncio", "poolbook.domain.config",
-    "poolbook.replay.listing", "poolbook.adapters.runtime.engine", "poolbook.adapters.runtime.server",
+    "poolbook.replay.listing", "poolbook.adapters.runtime.engine", "poolbook.adapters.runtime.pool_server",
     "poolbook.adapters.runtime.userlog.fold",
 }  # fmt: skip
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from poolbook.domain import events as e
-from poolbook.projections import queue as queue_fold
+from poolbook.projections import queue_view as queue_fold
 from poolbook.projections.projector import apply
-from poolbook.projections.queue import QueuedRange, _QueuedCluster, _Texts
+from poolbook.projections.queue_view import QueuedRange, _QueuedCluster, _Texts
 from poolbook.projections.views import Views
 
 from ..together import together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poolbook.domain import events as e
-from poolbook.replay.validation.evidence import redecided
+from poolbook.replay.validation.evidence_checks import redecided
 
 from ..together import together
 

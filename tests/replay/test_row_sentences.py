@@ -24,7 +24,7 @@ from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.narration.causes import cause_words
 from poolbook.replay.narration.templates import fill
 from poolbook.replay.narration.words import EXPLAINS, UNDOES, WORDS, row_code
-from poolbook.replay.runs.causes import cause_of_move, meaning
+from poolbook.replay.runs.run_end_causes import cause_of_move, meaning
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.adapters.cli import queries
-from poolbook.adapters.condor_files.daemon_tables import TableReader
+from poolbook.adapters.condor_files.daemon_table_reader import TableReader
 from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Ad, Event, PoolFounded, SourceFound, TableWritten

@@ -13,7 +13,7 @@ import pytest
 from attrs import evolve
 
 from poolbook.replay.listing import entries, line, wanted
-from poolbook.replay.narration.wording import instant
+from poolbook.replay.narration.formatting import instant
 from poolbook.replay.why import Answer, Sentence, UnknownThingError, tell, why_job, why_slot
 from poolbook.replay.why.answer import why
 

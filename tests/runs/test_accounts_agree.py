@@ -21,11 +21,11 @@ from poolbook.replay.forensics.imported_log import PlaceNames, single_entries
 from poolbook.replay.forensics.why.access_points import access_points
 from poolbook.replay.forensics.why.job_history import ads_of_cluster
 from poolbook.replay.narration.sentences import Sentence
-from poolbook.replay.runs.causes import CAUSES
+from poolbook.replay.runs.job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from poolbook.replay.runs.native_runs import own_runs
 from poolbook.replay.runs.of_log import pool_events, runs_of
-from poolbook.replay.runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from poolbook.replay.usage.evictions import by_cause
+from poolbook.replay.runs.run_end_causes import CAUSES
+from poolbook.replay.usage.eviction_costs import by_cause
 from poolbook.replay.usage.preemptions import preemptions
 from poolbook.replay.usage.usage_sums import sums
 from poolbook.replay.why.answer import why

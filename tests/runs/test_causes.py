@@ -6,7 +6,7 @@ import pytest
 
 from poolbook.domain.events import CAUSE_CODES as OWN
 from poolbook.domain.state_machines import HOLD_CODES, VACATE_CODES
-from poolbook.replay.runs.causes import CAUSES, REASONS, first, of_code, of_own, of_reason
+from poolbook.replay.runs.run_end_causes import CAUSES, REASONS, first, of_code, of_own, of_reason
 
 from ..together import together
 

@@ -17,11 +17,11 @@ import pytest
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import PlaceNames
 from poolbook.replay.listing import wanted
-from poolbook.replay.narration.wording import iso
+from poolbook.replay.narration.formatting import iso
+from poolbook.replay.runs.job_run import JobRun
 from poolbook.replay.runs.of_log import Runs
 from poolbook.replay.runs.of_log import runs_of as told
-from poolbook.replay.runs.run import JobRun
-from poolbook.replay.usage.evictions import by_cause, of
+from poolbook.replay.usage.eviction_costs import by_cause, of
 
 from ..importing.folders import TRACES, imported, recorded, write
 from ..together import together

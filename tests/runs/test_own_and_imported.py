@@ -14,9 +14,9 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import EventStore
 from poolbook.domain.ports.world import Launch
 from poolbook.projections.views import Views
+from poolbook.replay.runs.job_run import EVICTED, JobRun
 from poolbook.replay.runs.native_runs import own_runs
 from poolbook.replay.runs.of_log import pool_events, runs_of
-from poolbook.replay.runs.run import EVICTED, JobRun
 from poolbook.replay.usage.usage_sums import sums
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 from poolbook.replay.why.answer import why

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.replay.runs.run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
+from poolbook.replay.runs.job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from poolbook.replay.usage.usage_sums import BY, sums
 
 SECOND = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.settings import seconds_of
+from poolbook.domain.state.pool_settings import seconds_of
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour

@@ -12,9 +12,9 @@ from pathlib import Path
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.state import RUNS
-from poolbook.domain.state_machines.job import JOB, JOB_HTCONDOR_25
+from poolbook.domain.state_machines.job_rows import JOB, JOB_HTCONDOR_25
 from poolbook.replay.validation import examine
-from poolbook.replay.validation.rules import OUTCOMES
+from poolbook.replay.validation.transition_rules import OUTCOMES
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
@@ -172,7 +172,7 @@ def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
         "schedd/claims.py": "'activate'",
         "schedd/local_jobs.py": "'activate'",
         "schedd/job_processes.py": "exited.row",
-        "schedd/submissions.py": "'submit_on_hold' if held else 'submit'",
+        "schedd/job_submission.py": "'submit_on_hold' if held else 'submit'",
     }
 
 

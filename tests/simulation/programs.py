@@ -16,21 +16,21 @@ from unittest.mock import patch
 from poolbook.adapters import sockets
 from poolbook.adapters.machine.execution import SupervisorError, client
 from poolbook.adapters.machine.execution.supervisor import (
-    families,
     inherit,
-    job,
-    jobs,
     launch,
+    process_trees,
     records,
     scratch,
     server,
+    supervised_job,
+    supervised_jobs,
 )
 from poolbook.adapters.runtime import local_world
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.subscribers import Subscribers
-from poolbook.adapters.runtime.userlog import checkpoint, files
+from poolbook.adapters.runtime.userlog import files, log_position
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError
 
@@ -72,13 +72,13 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         (client.Supervisor, {"_launch": lambda handle: _launch(machine, str(handle._folder), its)}),
         (local_world, {"time": clock, "selectors": Selectors(machine, mine)}),
         (files, {"os": ours, "open": Opened(ours)}),
-        (checkpoint, {"os": ours}),
+        (log_position, {"os": ours}),
         (server, {"os": theirs, "select": selects, "socket": Sockets(machine, its), "signal": Signals(wake_by)}),
         (server, {"fcntl": SimpleNamespace(flock=_lock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)}),
         (server, {"processes": processes, "time": clock}),
-        (job, {"os": theirs, "time": clock}),
-        (jobs, {"os": theirs, "resource": Resources, "processes": processes}),
-        (families, {"processes": processes}),
+        (supervised_job, {"os": theirs, "time": clock}),
+        (supervised_jobs, {"os": theirs, "resource": Resources, "processes": processes}),
+        (process_trees, {"processes": processes}),
         (inherit, {"processes": processes, "time": clock}),
         (launch, {"os": theirs}),
         (records, {"os": theirs, "open": Opened(theirs)}),

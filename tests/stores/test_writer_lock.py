@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.runtime import commands
+from poolbook.adapters.runtime import pool_client
 from poolbook.adapters.stores.log_paths import WriterLock, log_paths
 from poolbook.domain.ports.log import LogError
 
@@ -75,23 +75,23 @@ def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
 
 
 def test_a_command_that_waited_in_vain_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "PATIENCE", 0.0)
+    monkeypatch.setattr(pool_client, "PATIENCE", 0.0)
     writer = WriterLock(str(tmp_path / "pool.db"))
     assert writer.take()
     with pytest.raises(LogError, match=f"process {os.getpid()} has been writing this log"):
-        commands.ask(str(tmp_path / "pool.db"), {"kind": "Hold"})
+        pool_client.ask(str(tmp_path / "pool.db"), {"kind": "Hold"})
     writer.give_up()
     assert writer.take(), "the command has left the line"
     writer.give_up()
 
 
 def test_it_is_told_apart_whether_one_wrote_all_the_time_or_many_in_turn() -> None:
-    assert "process 7 has been writing this log" in commands._still_waiting(["7"])
-    assert "3 processes have been writing this log one after the other" in commands._still_waiting(["7", "8", "9"])
+    assert "process 7 has been writing this log" in pool_client._still_waiting(["7"])
+    assert "3 processes have been writing this log one after the other" in pool_client._still_waiting(["7", "8", "9"])
 
 
 def test_a_server_that_does_not_answer_is_told_of_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "PATIENCE", 0.01)
+    monkeypatch.setattr(pool_client, "PATIENCE", 0.01)
     url = str(tmp_path / "pool.db")
     writer = WriterLock(url)
     assert writer.take()
@@ -99,5 +99,5 @@ def test_a_server_that_does_not_answer_is_told_of_in_words(tmp_path: Path, monke
         server.bind(str(log_paths(url).socket))
         server.listen()
         with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
-            commands.ask(url, {"kind": "Hold"})
+            pool_client.ask(url, {"kind": "Hold"})
     writer.give_up()

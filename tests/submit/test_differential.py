@@ -12,7 +12,7 @@ from poolbook.domain.macros.lines import Lines
 from poolbook.domain.macros.macros import Definition, Macros
 from poolbook.domain.submit import SubmitError
 from poolbook.domain.submit.items import ItemSources
-from poolbook.domain.submit.queue import read_queue
+from poolbook.domain.submit.queue_statements import read_queue
 
 from ..together import together
 from .world import Disk

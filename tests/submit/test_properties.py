@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from poolbook.domain.classad import parse
 from poolbook.domain.classad.argument_syntax import join, split, unquoted
 from poolbook.domain.submit import Submission, SubmitError, dry_run, parse_submit
-from poolbook.domain.submit.commands import SIMPLE
+from poolbook.domain.submit.submit_commands import SIMPLE
 
 from .world import Disk, facts, submit
 

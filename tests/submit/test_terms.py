@@ -19,7 +19,7 @@ from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.decide import Refusal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.pool_configuration import followed, submissions
-from poolbook.domain.state.settings import DOMAINS, NOTHING, SUBMISSION
+from poolbook.domain.state.pool_settings import DOMAINS, NOTHING, SUBMISSION
 from poolbook.domain.state.state import State
 from poolbook.domain.submit import parse_submit
 from poolbook.replay.scenario import read as read_play

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools import queue_table
 from poolbook.adapters.condor_tools.formats import whole_ads
 
 from ..together import together
@@ -70,7 +70,7 @@ def test_a_history_file_is_read_with_its_banners(capsys: pytest.CaptureFixture[s
 def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
     real = capture(name)
     here = setting()._replace(now=NOVEMBER_23 + 51)
-    assert printed(queue.render(whole("q_now_long"), queue.read(real.argv), here)) == real.out
+    assert printed(queue_table.render(whole("q_now_long"), queue_table.read(real.argv), here)) == real.out
 
 
 @together(

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools import queue_table
 from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, Judged, steps, wrapped
-from poolbook.adapters.condor_tools.autoclusters import by_their_ads
+from poolbook.adapters.condor_tools.autocluster_table import by_their_ads
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, parse, unparse
-from poolbook.domain.negotiator.told_reasons import rejection_reason
+from poolbook.domain.negotiator.reported_rejections import rejection_reason
 
 from ..replay.contested_pool import contested
 from ..together import together
@@ -44,9 +44,9 @@ def job(cluster: int, status: int, **more: object) -> ClassAd:
 
 
 def told(ad: ClassAd, judged: Judged, second: int = 26) -> str:
-    query = queue.read(["-better-analyze", f"{ad.eval('ClusterId')}.0"])
+    query = queue_table.read(["-better-analyze", f"{ad.eval('ClusterId')}.0"])
     judged = judged._replace(pool="localhost")
-    return printed(queue.render([ad], query, setting(second), judge=lambda *_: judged))
+    return printed(queue_table.render([ad], query, setting(second), judge=lambda *_: judged))
 
 
 def refused(*clauses: e.Clause, slots: int = 1, **more: object) -> e.Unmatched:
@@ -75,7 +75,7 @@ def parts(text: str) -> tuple[str, str, str]:
 @pytest.mark.parametrize(("name", "second"), [("q_analyze_unmatchable", 54), ("q_better_analyze_unmatchable", 52)])
 def test_a_job_that_fits_nowhere_is_told_as_condor_q_tells_it(name: str, second: int) -> None:
     wanted = capture(name)
-    assert queue.read(wanted.argv).view == "analysis"
+    assert queue_table.read(wanted.argv).view == "analysis"
     mine = told(job(63, 1), Judged(((MINUTE + second) * SECOND, UNMATCHABLE), 0))
     expression, conditions, rest = parts(mine)
     assert (expression, rest) == (parts(wanted.out)[0], parts(wanted.out)[2])
@@ -174,15 +174,15 @@ SLOTS = AnalyzedSlots(whole("status_long"), by_their_ads)
 
 def test_a_summary_counts_the_slots_for_each_kind_of_jobs() -> None:
     wanted = capture("q_better_analyze_summary")
-    query = queue.read(wanted.argv)
+    query = queue_table.read(wanted.argv)
     known = [ad for ad in whole("q_long") if "AutoClusterId" in ad]
     assert query.analysis == {"summary"}
-    assert printed(queue.render(known, query, setting(), slots=SLOTS)) == wanted.out
+    assert printed(queue_table.render(known, query, setting(), slots=SLOTS)) == wanted.out
 
 
 def test_or_the_jobs_for_each_slot() -> None:
-    query = queue.read(["-analyze:sum,rev"])
-    head, *_, line = printed(queue.render(whole("q_long"), query, setting(), slots=SLOTS)).strip().split("\n")[1:]
+    query = queue_table.read(["-analyze:sum,rev"])
+    head, *_, line = printed(queue_table.render(whole("q_long"), query, setting(), slots=SLOTS)).strip().split("\n")[1:]
     assert head == "Analyzing matches for 15 jobs"
     assert line.split() == ["slot1@localhost", "Part", "0", "14", "0.00"]
 
@@ -196,4 +196,4 @@ def test_or_the_jobs_for_each_slot() -> None:
 )
 def test_an_analysis_that_there_is_not_is_refused(option: str, says: str) -> None:
     with pytest.raises(UsageError, match=re.escape(says)):
-        queue.read([option])
+        queue_table.read([option])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools import queue, status
+from poolbook.adapters.condor_tools import queue_table, status
 from poolbook.domain.classad import ClassAd
 
 from ..together import together
@@ -52,7 +52,7 @@ def slots() -> list[ClassAd]:
 def test_columns_of_a_choice_stand_behind_the_table_of_jobs(name: str, second: int) -> None:
     wanted = capture(name)
     here = setting()._replace(now=NOW + second)
-    assert printed(queue.render(jobs(second), queue.read(wanted.argv), here)) == wanted.out
+    assert printed(queue_table.render(jobs(second), queue_table.read(wanted.argv), here)) == wanted.out
 
 
 @together("name", ["status_aaf", "status_aaf_expression"])

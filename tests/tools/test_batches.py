@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools import queue_table
 from poolbook.adapters.condor_tools.batches import BatchCluster, batches, cluster_rows
 from poolbook.domain.classad import ClassAd
 
@@ -49,11 +49,11 @@ def rows_of(clusters: Clusters) -> list[BatchCluster]:
 
 @given(CLUSTERS, st.sampled_from([[], ["-all"], ["bob"], ["3", "4"], ["-totals"], ["-totals", "-all"], ["-wide"]]))
 def test_counts_print_what_ads_print(clusters: Clusters, argv: list[str]) -> None:
-    query = queue.read(argv)
+    query = queue_table.read(argv)
     assert query.aggregated
     at = setting()
-    assert printed(queue.render_rows(rows_of(clusters), query, at)) == printed(
-        queue.render(ads_of(clusters), query, at)
+    assert printed(queue_table.render_rows(rows_of(clusters), query, at)) == printed(
+        queue_table.render(ads_of(clusters), query, at)
     )
 
 
@@ -70,7 +70,7 @@ def test_counts_print_what_ads_print(clusters: Clusters, argv: list[str]) -> Non
     ],
 )
 def test_what_needs_ads_says_so(argv: list[str]) -> None:
-    assert not queue.read(argv).aggregated
+    assert not queue_table.read(argv).aggregated
 
 
 @given(CLUSTERS)

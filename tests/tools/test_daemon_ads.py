@@ -11,7 +11,7 @@ from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import status
 from poolbook.adapters.condor_tools.cells import HELD, IDLE, RUNNING, TRANSFERRING_OUTPUT
 from poolbook.adapters.condor_tools.status import VIEWS
-from poolbook.adapters.library.pool import Pool as LivePool
+from poolbook.adapters.library.embedded_pool import Pool as LivePool
 from poolbook.adapters.runtime.pool_ads import (
     Count,
     PoolInstant,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools import factories, queue
+from poolbook.adapters.condor_tools import factory_table, queue_table
 from poolbook.domain.classad import ClassAd
 
 from .captures import capture, printed, setting
@@ -62,8 +62,8 @@ def test_the_table_is_that_of_condor_q() -> None:
         'JobMaterializeDigestFile = "/var/spool/condor/55/condor_submit.55.digest"'
     )
     wanted = capture("q_factory")
-    query = queue.read(wanted.argv)
-    assert printed([*queue.title(setting()), *factories.table([ad], query, setting())]) == wanted.out
+    query = queue_table.read(wanted.argv)
+    assert printed([*queue_table.title(setting()), *factory_table.table([ad], query, setting())]) == wanted.out
 
 
 def test_it_is_printed_as_jobs_are(told: Told) -> None:

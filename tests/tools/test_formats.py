@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_tools import formats, queue
+from poolbook.adapters.condor_tools import formats, queue_table
 from poolbook.adapters.condor_tools.formats import join_lines, plain_attributes
 from poolbook.adapters.condor_tools.layout import conversion
 from poolbook.adapters.condor_tools.options import UsageError
@@ -22,7 +22,7 @@ AD = ClassAd.from_old(
 
 
 def af(*argv: str) -> str:
-    return printed(queue.render([AD], queue.read(argv), setting(me="")))
+    return printed(queue_table.render([AD], queue_table.read(argv), setting(me="")))
 
 
 @together(
@@ -83,7 +83,7 @@ def test_a_format_prints(argv: list[str], text: str) -> None:
 )
 def test_a_format_that_makes_no_sense_is_wrong_usage(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        queue.read(argv)
+        queue_table.read(argv)
 
 
 @given(st.text(alphabet="%-+ #0'.123dioxXceEfgGaAsvVrTYhlnq\\n*", max_size=12), st.sampled_from(list(AD)))
@@ -115,7 +115,7 @@ def test_any_format_prints_any_value_or_nothing(form: str, name: str) -> None:
     ],
 )
 def test_bare_attributes_need_no_ads(argv: list[str], attributes: list[str] | None) -> None:
-    assert plain_attributes(queue.read(argv).arguments) == attributes
+    assert plain_attributes(queue_table.read(argv).arguments) == attributes
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_bare_attributes_need_no_ads(argv: list[str], attributes: list[str] | No
 def test_a_query_says_whether_texts_are_enough_and_of_which_jobs(
     argv: list[str], plain: bool, statuses: tuple[int, ...] | None
 ) -> None:
-    query = queue.read(argv)
+    query = queue_table.read(argv)
     assert query.plain == (["Owner"] if plain else None)
     assert query.statuses == statuses
 
@@ -150,16 +150,16 @@ def test_rows_of_texts_are_written_as_the_ads_are(
         ClassAd({"ClusterId": cluster, "ProcId": proc, "Owner": owner.replace("\0", ""), "Yes": True})
         for cluster, proc, owner in (unique[key] for key in sorted(unique))
     ]
-    query = queue.read([f"-af:{letters}" if letters else "-af", *names])
+    query = queue_table.read([f"-af:{letters}" if letters else "-af", *names])
     columns = plain_attributes(query.arguments)
     assert columns is not None
     texts = {"NoSuch": "undefined", "Yes": "true"}
     rows = [[texts.get(name) or str(ad.eval(name)) for name in columns] for ad in ads]
-    assert printed(join_lines(query.arguments, rows)) == printed(queue.render(ads, query, setting(me="")))
+    assert printed(join_lines(query.arguments, rows)) == printed(queue_table.render(ads, query, setting(me="")))
 
 
 def test_a_hundred_thousand_rows_come_in_blocks() -> None:
-    query = queue.read(["-af", "ClusterId", "ProcId"])
+    query = queue_table.read(["-af", "ClusterId", "ProcId"])
     blocks = list(join_lines(query.arguments, (("12", str(proc)) for proc in range(100_000))))
     assert len(blocks) < 100
     assert printed(blocks).count("\n") == 100_000

@@ -12,7 +12,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.machine.host import host_name
-from poolbook.adapters.runtime.commands import is_written
+from poolbook.adapters.runtime.pool_client import is_written
 
 from ..pool.real import Folder
 from .captures import capture

@@ -12,7 +12,7 @@ import pytest
 
 from poolbook.adapters import cli, condor_tools
 from poolbook.adapters.cli import job_actions, machine_commands, main, prio, userprio
-from poolbook.adapters.condor_tools import history, queue, status
+from poolbook.adapters.condor_tools import history, queue_table, status
 from poolbook.adapters.condor_tools.cells import CellContext
 from poolbook.adapters.condor_tools.options import ELSEWHERE, LETTERS, Help, ToolSyntax, UsageError, find, parse, usage
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = {
     command.name: command
     for command in (
-        queue.COMMAND, status.COMMAND, history.COMMAND, *job_actions.COMMANDS.values(), prio.COMMAND,
+        queue_table.COMMAND, status.COMMAND, history.COMMAND, *job_actions.COMMANDS.values(), prio.COMMAND,
         machine_commands.DRAIN, machine_commands.OFF, machine_commands.ON, machine_commands.RECONFIG,
         machine_commands.RESCHEDULE, userprio.COMMAND,
     )
@@ -199,7 +199,7 @@ def test_an_option_of_another_command_is_named_as_that() -> None:
 def test_words_belong_to_their_option_or_to_none(
     argv: list[str], given: list[tuple[str, tuple[str, ...]]], words: tuple[str, ...]
 ) -> None:
-    arguments = parse(queue.COMMAND, argv)
+    arguments = parse(queue_table.COMMAND, argv)
     assert [(option.name, option.values) for option in arguments.given] == given
     assert arguments.words == words
 
@@ -218,7 +218,7 @@ def test_words_belong_to_their_option_or_to_none(
 )
 def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
-        list(queue.render([], queue.read(argv), CellContext(0)))
+        list(queue_table.render([], queue_table.read(argv), CellContext(0)))
     assert raised.value.exit_code == 2
 
 
@@ -244,7 +244,7 @@ def test_examples_of_the_help_are_correct(command: ToolSyntax) -> None:
     import shlex
 
     readers = {
-        "q": queue.read, "status": status.read, "history": history.read, "prio": prio.read,
+        "q": queue_table.read, "status": status.read, "history": history.read, "prio": prio.read,
         "userprio": userprio.read,
     }  # fmt: skip
     for example, _ in command.examples:

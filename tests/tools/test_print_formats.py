@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.condor_tools import history, queue, status
+from poolbook.adapters.condor_tools import history, queue_table, status
 from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.adapters.condor_tools.print_format import FUNCTIONS, NOT_FOLLOWED, read_format
 
@@ -33,7 +33,7 @@ def _there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_queue_is_printed_by_the_format_of_a_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     real = capture(name)
     here = setting()._replace(now=NOVEMBER_23 + 50)
-    out = printed(queue.render(whole("q_now_long"), queue.read(real.argv), here))
+    out = printed(queue_table.render(whole("q_now_long"), queue_table.read(real.argv), here))
     assert (out, capsys.readouterr().err) == (real.out, real.err)
 
 
@@ -50,7 +50,7 @@ def test_the_history_is_printed_by_the_format_of_a_file() -> None:
     assert printed(history.render(whole("history_now_long"), history.read(real.argv), here)) == real.out
 
 
-@pytest.mark.parametrize(("tool", "name"), [(queue, "q_pf_missing"), (status, "status_pf_missing")])
+@pytest.mark.parametrize(("tool", "name"), [(queue_table, "q_pf_missing"), (status, "status_pf_missing")])
 def test_a_file_that_cannot_be_read_is_told_as_by_the_real_one(tool: object, name: str) -> None:
     real = capture(name)
     with pytest.raises(ToolError) as refused:
@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_read_is_told_as_by_the_real_one(tool: object, nam
 
 def test_rows_are_sorted_by_the_expressions_of_group_by(tmp_path: Path) -> None:
     (tmp_path / "f.cpf").write_text("SELECT BARE\n  ClusterId\nGROUP BY\n  RequestMemory\n")
-    out = queue.render(whole("q_now_long"), queue.read(["-pr", str(tmp_path / "f.cpf")]), setting())
+    out = queue_table.render(whole("q_now_long"), queue_table.read(["-pr", str(tmp_path / "f.cpf")]), setting())
     assert [line.strip() for line in out] == ["3", "3", "4", "4", "2", "2", "2", "5"]
 
 
@@ -101,4 +101,4 @@ def test_a_function_finds_nothing_in_an_ad_without_its_attributes_and_does_not_f
 
 def test_a_table_has_one_description_of_its_columns() -> None:
     with pytest.raises(UsageError, match="-pr has columns of its own"):
-        queue.read(["-pr", "q2.cpf", "-af", "Owner"])
+        queue_table.read(["-pr", "q2.cpf", "-af", "Owner"])

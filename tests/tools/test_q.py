@@ -6,7 +6,7 @@ import pytest
 
 from poolbook import Behaviour, Pool
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools import queue
+from poolbook.adapters.condor_tools import queue_table
 from poolbook.adapters.condor_tools.batches import Census
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd
@@ -56,7 +56,7 @@ SAME_QUEUE = {
 @together("name", SAME_QUEUE)
 def test_the_queue_of_the_captures_prints_as_condor_q_printed_it(name: str) -> None:
     wanted = capture(name)
-    lines = queue.render(whole("q_long"), queue.read(wanted.argv), setting(SAME_QUEUE[name]))
+    lines = queue_table.render(whole("q_long"), queue_table.read(wanted.argv), setting(SAME_QUEUE[name]))
     assert printed(lines) == wanted.out
     assert wanted.exit_code == 0
 
@@ -66,7 +66,7 @@ def test_whole_ads_as_json_a_second_before() -> None:
     ads = [changed(ad, ServerTime=1795214185) for ad in whole("q_long")]
     # The negotiator had not come round again.
     ads = [changed(ad, LastRejMatchTime=1795214184) if ad.eval("LastRejMatchTime") == 1795214186 else ad for ad in ads]
-    assert printed(queue.render(ads, queue.read(wanted.argv), setting())) == wanted.out
+    assert printed(queue_table.render(ads, queue_table.read(wanted.argv), setting())) == wanted.out
 
 
 def a_second_before() -> list[ClassAd]:
@@ -79,7 +79,7 @@ def a_second_before() -> list[ClassAd]:
 
 def test_the_default_is_one_line_for_each_batch() -> None:
     wanted = capture("q_default")
-    assert printed(queue.render(a_second_before(), queue.read(wanted.argv), setting(25))) == wanted.out
+    assert printed(queue_table.render(a_second_before(), queue_table.read(wanted.argv), setting(25))) == wanted.out
 
 
 LIKE = [
@@ -92,7 +92,7 @@ LIKE = [
 
 @together(("words", "out"), LIKE)
 def test_jobs_that_are_alike_are_counted(words: str, out: str) -> None:
-    assert printed(queue.render(whole("q_long"), queue.read(words.split()), setting())) == out
+    assert printed(queue_table.render(whole("q_long"), queue_table.read(words.split()), setting())) == out
 
 
 @together(
@@ -106,7 +106,7 @@ def test_jobs_that_are_alike_are_counted(words: str, out: str) -> None:
     ],
 )
 def test_forms_and_what_there_is_not(words: str, out: str) -> None:
-    assert printed(queue.render(whole("q_long"), queue.read(words.split()), setting())) == out
+    assert printed(queue_table.render(whole("q_long"), queue_table.read(words.split()), setting())) == out
 
 
 def test_jobs_that_no_slot_could_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_one_job_is_shown_among_the_totals_of_all(name: str) -> None:
     second, job, everyone = LATER[name]
     wanted = capture(name)
     census = Census({}, None, everyone)
-    assert printed(queue.render([job], queue.read(wanted.argv), setting(second), census)) == wanted.out
+    assert printed(queue_table.render([job], queue_table.read(wanted.argv), setting(second), census)) == wanted.out
 
 
 def held_65() -> list[ClassAd]:
@@ -161,14 +161,14 @@ def test_a_job_that_a_user_holds_shows_code_subcode_and_reason(name: str, second
     wanted = capture(name)
     counts = {1: 1, 2: 2, 5: 2}
     census = Census({}, counts, counts)
-    assert printed(queue.render(held_65(), queue.read(wanted.argv), setting(second), census)) == wanted.out
+    assert printed(queue_table.render(held_65(), queue_table.read(wanted.argv), setting(second), census)) == wanted.out
 
 
 @pytest.mark.parametrize("name", ["q_af_jr", "q_af_jr_unknown", "q_af_lng_law", "q_af_j_blank"])
 def test_what_clients_ask_for_single_jobs(name: str) -> None:
     wanted = capture(name)
     jobs = [of_cluster_65(proc, 2, ExitCode=None) for proc in (0, 1)]
-    assert printed(queue.render(jobs, queue.read(wanted.argv), setting())) == wanted.out
+    assert printed(queue_table.render(jobs, queue_table.read(wanted.argv), setting())) == wanted.out
 
 
 def test_a_limit_counts_jobs_and_so_do_the_totals_of_the_query() -> None:
@@ -177,7 +177,7 @@ def test_a_limit_counts_jobs_and_so_do_the_totals_of_the_query() -> None:
     jobs = [ad for ad in whole("q_long") if ad.eval("ProcId") == 0]
     counts = {1: 4, 2: 8, 5: 3}
     census = Census({}, counts, counts)
-    assert printed(queue.render(jobs, queue.read(wanted.argv), setting(), census)) == wanted.out
+    assert printed(queue_table.render(jobs, queue_table.read(wanted.argv), setting(), census)) == wanted.out
 
 
 # -- where Poolbook differs -------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown() -> None:
     wanted = capture("q_bad_constraint")
     assert wanted.exit_code == 1
     with pytest.raises(UsageError, match="-constraint: this is no expression"):
-        queue.read(wanted.argv)
+        queue_table.read(wanted.argv)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown() -> None:
 )
 def test_an_option_that_is_unknown_or_has_no_meaning_here_is_refused(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        queue.read(capture(name).argv)
+        queue_table.read(capture(name).argv)
 
 
 @pytest.mark.parametrize("name", ["q_noschedd", "q_badpool"])
@@ -216,7 +216,7 @@ def test_another_pool_is_unknown_in_the_words_of_condor_q(
 def test_json_lines_are_printed_although_condor_q_does_not_know_them() -> None:
     wanted = capture("q_jsonl")
     assert "unrecognized argument -jsonl" in wanted.err
-    lines = printed(queue.render(whole("q_long"), queue.read(wanted.argv), setting())).splitlines()
+    lines = printed(queue_table.render(whole("q_long"), queue_table.read(wanted.argv), setting())).splitlines()
     assert len(lines) == 15
     assert lines[0] == '{"ClusterId": 37,"JobStatus": 2,"ProcId": 0}'
 
@@ -227,14 +227,14 @@ def test_json_lines_are_printed_although_condor_q_does_not_know_them() -> None:
 )
 def test_options_that_exclude_each_other_are_wrong_usage(argv: list[str]) -> None:
     with pytest.raises(UsageError):
-        queue.read(argv)
+        queue_table.read(argv)
 
 
 # -- beyond the captures ----------------------------------------------------------------------------------------------
 
 
 def shown(argv: list[str], *ads: ClassAd, me: str = "", width: int | None = None) -> list[str]:
-    return printed(queue.render(ads, queue.read(argv), setting(me=me, width=width))).splitlines()
+    return printed(queue_table.render(ads, queue_table.read(argv), setting(me=me, width=width))).splitlines()
 
 
 def job(cluster: int, proc: int = 0, **attributes: object) -> ClassAd:

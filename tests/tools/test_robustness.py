@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.adapters.cli import job_actions, prio
-from poolbook.adapters.condor_tools import history, queue, status
+from poolbook.adapters.condor_tools import history, queue_table, status
 from poolbook.adapters.condor_tools.options import Help, ToolError, UsageError, Version
 from poolbook.domain.classad import ClassAd
 
@@ -67,7 +67,9 @@ WIDTHS = st.one_of(st.none(), st.integers(1, 200))
 @given(lines_of("q"), ADS, WIDTHS)
 def test_q_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
     with suppress(Help, UsageError, ToolError, Version):
-        assert all(isinstance(text, str) for text in queue.render(ads, queue.read(argv), setting(width=width)))
+        assert all(
+            isinstance(text, str) for text in queue_table.render(ads, queue_table.read(argv), setting(width=width))
+        )
 
 
 @given(lines_of("status"), ADS, WIDTHS)

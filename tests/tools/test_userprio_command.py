@@ -16,7 +16,7 @@ from poolbook.adapters.cli import userprio
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools.cells import CellContext
 from poolbook.adapters.condor_tools.options import UsageError
-from poolbook.replay.narration.wording import instant as worded
+from poolbook.replay.narration.formatting import instant as worded
 from poolbook.replay.virtual_world import Behaviour
 
 from ..importing.feeding import content

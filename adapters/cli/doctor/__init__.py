@@ -1,7 +1,7 @@
 """``poolbook doctor``: report what is wrong with this machine, its configuration and its log, and how to fix it.
 
 ``gathering`` reads the machine, the disk and the log, and changes none of them. It returns the `Facts`, which
-``checks`` judges, reading nothing else.
+``findings`` judges, reading nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...condor_tools.options import UsageError, command_table, parse
 from ..common import log_of
 
 if TYPE_CHECKING:
-    from .checks import Finding
+    from .findings import Finding
 
 COMMAND = command_table("doctor")
 
@@ -29,7 +29,7 @@ def doctor(argv: Sequence[str]) -> int:
         raise UsageError(
             f"poolbook doctor: {arguments.words[0]} is no option; a log is named by -log {arguments.words[0]}"
         )
-    from .checks import Level, examined
+    from .findings import Level, examined
     from .gathering import gathered
 
     found = examined(gathered(log_of(arguments), arguments.values("config")))
@@ -43,7 +43,7 @@ def doctor(argv: Sequence[str]) -> int:
 
 def _told(found: Sequence[Finding], shown: Sequence[Finding]) -> Iterator[str]:
     """Yield the findings, the worst first, each with its remedy below."""
-    from .checks import Level
+    from .findings import Level
 
     count = Counter(one.level for one in found)
     worst = [Level.PROBLEM, Level.WARNING, Level.OK]

@@ -22,7 +22,7 @@ from ....domain.ports.log import LogError
 from ....domain.startd.provisioning import offer
 from ....domain.startd.slot_types import SlotTypeError
 from ....domain.state.caches import ad_of
-from ....domain.state.settings import DOMAINS
+from ....domain.state.pool_settings import DOMAINS
 from ....projections.job_query import SelectedJobs
 from ....projections.views import RefusalRow, Views
 from ....replay.forensics.imported_log import is_imported
@@ -30,14 +30,14 @@ from ...machine.detection import detected, equipment, system_ad, volume
 from ...machine.execution.supervisor import processes
 from ...machine.host import host_name
 from ...machine.sensors.idle import logged_in
-from ...runtime.commands import is_served, is_written
 from ...runtime.config_sources import VARIABLE, config_files, environment_settings
 from ...runtime.configuration import load
+from ...runtime.pool_client import is_served, is_written
 from ...runtime.queries import Queries
 from ...stores.location import Location, locate, shown
 from ...stores.log_paths import LogPaths, WriterLock, log_paths
 from ...stores.opening import check_mark, mark_of, open_log
-from .checks import DoctorFacts, LogFacts, MachineFacts, Program, Settings, UnmatchedJobs, VolumeFacts
+from .findings import DoctorFacts, LogFacts, MachineFacts, Program, Settings, UnmatchedJobs, VolumeFacts
 
 _PER_MIB = 2**20
 _POSIX_ZONE = re.compile(r"<?[A-Za-z+-]{3,}>?[-+]?\d.*")

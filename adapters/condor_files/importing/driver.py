@@ -25,7 +25,7 @@ from ...machine.host import VERSION
 from ...stores.codec import CODEC
 from ..ads import AdsReader
 from ..log_times import compiled
-from ..reader import SourceFile, SourceReader, hidden
+from ..source_reader import SourceFile, SourceReader, hidden
 from .content import (
     DAMAGED,
     HEAD,
@@ -100,8 +100,8 @@ READERS: dict[str, tuple[str, str]] = {
     "collectorlog": ("daemon_log", "CollectorLogReader"),
     "negotiatorlog": ("negotiatorlog", "NegotiatorLogReader"),
     "matchlog": ("negotiatorlog", "MatchLogReader"),
-    **dict.fromkeys(("userlog", "eventlog"), ("job_event_log", "JobEventLogReader")),
-    **dict.fromkeys(("queue", "accountant"), ("daemon_tables", "TableReader")),
+    **dict.fromkeys(("userlog", "eventlog"), ("job_event_log_reader", "JobEventLogReader")),
+    **dict.fromkeys(("queue", "accountant"), ("daemon_table_reader", "TableReader")),
     **dict.fromkeys(_KINDS_OF_ADS, ("ads", "AdsReader")),
 }
 """The module and the name of each kind's reader."""

@@ -1,6 +1,6 @@
 """Write user logs so that each event stands in its file once, whenever this process may be killed (docs/userlog.md).
 
-Events come in batches, each announced in the checkpoint (``checkpoint.py``) before it touches any file. After a crash
+Events come in batches, each announced in the checkpoint (``log_position.py``) before it touches any file. After a crash
 the texts of the batch that was begun are made anew, as they follow from the log alone.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ....domain.events import Event
 from . import files
-from .checkpoint import Failure, ProgressFile, UserLogError
 from .fold import UserLogs
+from .log_position import Failure, ProgressFile, UserLogError
 from .logged_clusters import LogFile
 
 RightsOf = Callable[[str], AbstractContextManager[None]]

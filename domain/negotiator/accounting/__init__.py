@@ -65,7 +65,7 @@ class SubmitterAccount(Protocol):
 
 
 def terms(settings: Mapping[str, str]) -> AccountantSettings:
-    """The accountant's settings of a pool's (``domain/state/settings.py``)."""
+    """The accountant's settings of a pool's (``domain/state/pool_settings.py``)."""
     prefix = "GROUP_PRIO_FACTOR_"
     groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
     return AccountantSettings(

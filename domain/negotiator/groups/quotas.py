@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from ...events import GroupQuota
 from ...state_machines import Dialect
+from .group_tree import GroupTree, Node
 from .rounds import QuotaRules
-from .tree import GroupTree, Node
 
 
 def oversubscribes(rules: QuotaRules, dialect: Dialect) -> bool:

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 
 from ...classad import ClassAd, Context, EvaluationError, Expression
 from ...state_machines import Dialect
-from .tree import Node
+from .group_tree import Node
 
 # Surplus: what some groups leave of their quotas goes to others that accept it, from the leaves up (hgq_fairshare,
 # hgq_allocate_surplus).

@@ -12,7 +12,7 @@ from attrs import define, field
 
 from ....domain import events as e
 from ...audit_result import AuditFinding
-from ..sources import Sources
+from ..imported_sources import Sources
 from .misfits import Misfits
 
 

@@ -1,7 +1,7 @@
 """Compare what several sources state about one fact.
 
 The auditor stores the statements of all events (``scratch_db``) and compares them at the end of the log: jobs first
-(``job_records``, ``statements``), then slots and submitters (``slot_facts``), then repetitions in one source
+(``job_records``, ``audit_statements``), then slots and submitters (``slot_facts``), then repetitions in one source
 (``duplicates``). ``compared_facts`` lists the facts and which source is believed.
 """
 
@@ -21,7 +21,8 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
-from ..sources import Sources, job_of
+from ..imported_sources import Sources, job_of
+from .audit_statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .begun_and_ended import BegunAndEnded
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .copied_ads import CopiedAds
@@ -34,7 +35,6 @@ from .job_ad_facts import ATTRIBUTES, STATUSES, Ad, date, text_of, whole
 from .job_records import OF_PROCESSES, accounts_of
 from .scratch_db import ScratchDatabase
 from .slot_facts import NONE, ThingFacts
-from .statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .table_folds import OF_SUBMITTERS, AccountantFold, JobQueueFold, submitter_facts
 from .table_steps import OF_USAGE, TableSteps
 from .tolerances import AFTERWARDS, NEAR, UNSAVED

@@ -12,9 +12,9 @@ from attrs import define, field
 from ....domain.imported import job_event_log
 from ....domain.state_machines.hold_codes import FIRST_VACATE_CODE
 from ....domain.units import SECOND
-from ...narration.wording import instant
+from ...narration.formatting import instant
+from .audit_statements import JobAccount, RecordedRun, Statement, StatementSource
 from .compared_facts import FACTS
-from .statements import JobAccount, RecordedRun, Statement, StatementSource
 from .tolerances import ANY, LEASE, NEAR
 
 

@@ -13,7 +13,7 @@ from ....domain.ports.log import EventStore
 from ....domain.state_machines import HTCONDOR_25
 from ...audit_result import Audit, MissingRecords, UnreadRecord
 from ..imported_log import single_entries
-from ..sources import Sources
+from ..imported_sources import Sources
 from .contradictions import FactAuditor
 from .doubted_records import DoubtAuditor
 from .event_log_rules import EventLogAuditor

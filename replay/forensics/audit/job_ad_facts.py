@@ -10,7 +10,7 @@ from typing import Final
 
 from ....domain.imported.packed_ads import plain
 from ....domain.units import SECOND
-from .statements import JobAccount, RecordedRun, Statement, StatementSource
+from .audit_statements import JobAccount, RecordedRun, Statement, StatementSource
 from .tolerances import ANY, LINGERING, NEAR, ROUNDED
 
 CHECKPOINTING: Final = ("CheckpointExitCode", "SuccessCheckpointExitCode", "WantFTOnCheckpoint")

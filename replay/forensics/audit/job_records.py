@@ -1,6 +1,6 @@
 """Join what all records of one job number tell: entries by their log, ads and daemons' reports one by one.
 
-``statements.recorded_jobs`` goes on from here to the jobs and their runs.
+``audit_statements.recorded_jobs`` goes on from here to the jobs and their runs.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ....domain.imported.packed_ads import plain
+from .audit_statements import JobAccount, RecordedRun, StatementSource
 from .event_log_facts import JobRecord, facts_of_entries
 from .job_ad_facts import ad_told, epochs_told
-from .statements import JobAccount, RecordedRun, StatementSource
 
 OF_PROCESSES: Final = ("process_began", "process_ended", "terminated")
 """What starters and shadows say of a job's process."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from attrs import define, field
 
 from ...audit_result import AuditFinding
-from ..sources import Sources
+from ..imported_sources import Sources
 from .expected_lines import LEAST_OTHERS
 
 

@@ -16,9 +16,9 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.imported.packed_ads import index, plain, select
+from .audit_statements import StatementSource
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
-from .statements import StatementSource
 from .tolerances import ANY
 
 _TABLES: Final = """

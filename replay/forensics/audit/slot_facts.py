@@ -15,9 +15,9 @@ from typing import Any, Final
 from attrs import define
 
 from ....domain.units import SECOND
-from ...narration.wording import interval
+from ...narration.formatting import interval
+from .audit_statements import Statement, StatementSource
 from .compared_facts import BELIEVED, FACTS
-from .statements import Statement, StatementSource
 from .table_folds import OF_CUSTOMERS
 
 NONE: Final = "none"  #: the job or the holder of a slot that has none; "" if that is unknown

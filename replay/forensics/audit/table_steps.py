@@ -19,7 +19,7 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import plain
 from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE, SET_ATTRIBUTE
 from ...audit_result import AuditFinding
-from ..sources import Sources
+from ..imported_sources import Sources
 from .misfits import Misfits, finding_of_record
 
 _UNCHARGED: Final = "uncharged_"  #: before the name of a usage: what was not charged to it yet

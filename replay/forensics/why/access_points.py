@@ -7,7 +7,7 @@ from attrs import define
 from ....domain import events as e
 from ....domain.imported import job_event_log
 from ...narration.sentences import Told
-from ...runs.run import JobRun
+from ...runs.job_run import JobRun
 from ..imported_log import PlaceNames
 from .job_history import Job, JobAd
 from .record_words import host_of

@@ -15,11 +15,11 @@ from typing import Final
 
 from ....domain import events as e
 from ....domain.ports.log import EventStore
+from ...narration.formatting import EVER
 from ...narration.sentences import Answer, UnknownThingError
-from ...narration.wording import EVER
 from ...runs.daemon_deaths import Deaths
 from ...runs.imported_runs import job_runs
-from ...runs.run import RUNNING
+from ...runs.job_run import RUNNING
 from ...runs.slot_records import SlotRecords
 from ..imported_log import PlaceNames, single_entries
 from .access_points import access_points

@@ -19,10 +19,10 @@ from ....domain.ports.log import EventStore
 from ....domain.state_machines import DELETED, state
 from ....domain.units import SECOND
 from ...listing import transition
+from ...narration.formatting import instant
 from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, advise, answer, explaining
-from ...narration.wording import instant
 from ...narration.words import row_code
-from ...runs.causes import cause_of_move, meaning
+from ...runs.run_end_causes import cause_of_move, meaning
 from ...runs.slot_records import SlotRecords
 from ..imported_log import PlaceNames
 from .match_runs import MatchesOfSlots

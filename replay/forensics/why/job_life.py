@@ -9,11 +9,11 @@ from typing import Final
 from attrs import define, evolve, field
 
 from ....domain.units import SECOND
+from ...narration.formatting import interval
 from ...narration.sentences import Sentence, Told
-from ...narration.wording import interval
-from ...runs.causes import UNKNOWN
 from ...runs.daemon_deaths import Deaths
-from ...runs.run import COMPLETED, EVICTED, Death, JobRun
+from ...runs.job_run import COMPLETED, EVICTED, Death, JobRun
+from ...runs.run_end_causes import UNKNOWN
 from ...runs.slot_records import Next, SlotRecords, ended_by_protocol
 from ..imported_log import PlaceNames
 from .job_history import JobAd, Record

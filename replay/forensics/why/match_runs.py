@@ -17,8 +17,8 @@ from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.ports.log import EventStore
 from ....domain.units import SECOND
+from ...narration.formatting import counted, instant
 from ...narration.sentences import Told
-from ...narration.wording import counted, instant
 from ...runs.slot_records import NEAR, Begun, SlotRecords
 from ..imported_log import PlaceNames, records_between, single_entries
 from .job_history import APART, ENDS, Record, once, record_of

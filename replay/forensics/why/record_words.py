@@ -6,7 +6,7 @@ import re
 
 from ....domain.imported.record_sources import KINDS
 from ....domain.state_machines import HOLD_CODES, VACATE_CODES
-from ...narration.wording import interval, memory
+from ...narration.formatting import interval, memory
 from ..imported_log import PlaceNames
 from .job_history import JobAd, Record
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....domain.state_machines import HTCONDOR_25
+from ...narration.formatting import instant
 from ...narration.sentences import Sentence
-from ...narration.wording import instant
 from . import record_words as tables
 from .job_history import COOL_DOWN, JobAd, cool_downs
 from .job_life import JobLife

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from ....domain.units import SECOND
-from ...narration.wording import counted, instant, interval
+from ...narration.formatting import counted, instant, interval
 from ...runs.daemon_deaths import killed
-from ...runs.run import EVICTED
+from ...runs.job_run import EVICTED
 from ..audit.exit_statuses import STATUSES, StatusRule
 from . import record_words as tables
 from .job_history import BEGIN, Record

@@ -9,8 +9,8 @@ from ....domain import events as e
 from ....domain.imported import job_event_log
 from ....domain.imported.record_sources import SCHEDD_DIED
 from ....domain.units import SECOND
-from ...narration.wording import instant
-from ...runs.causes import meaning
+from ...narration.formatting import instant
+from ...runs.run_end_causes import meaning
 from ...runs.slot_records import NEAR, moves, moves_from
 from . import record_words as tables
 from .job_history import BEGIN, ERROR, Record

@@ -10,7 +10,7 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import index
 from ....domain.ports.log import EventStore
 from ....domain.suggestions import close_names
-from ...narration.wording import counted, instant
+from ...narration.formatting import counted, instant
 from ..imported_log import single_entries
 
 NEAR_NAMES = 5

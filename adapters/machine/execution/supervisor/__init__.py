@@ -2,8 +2,8 @@
 
 It imports only the standard library and this folder: it has to start at once, stay small (its memory is the floor under
 every job's measured peak) and go on while the package around it is replaced. ``run`` is the program, ``server`` its
-loop, ``jobs`` a job's life, ``families`` maps processes to jobs, ``processes`` reads /proc, ``launch`` starts a job,
-``scratch`` has the directories, ``movers`` the processes that move files, of which ``mover`` is one, ``transfer`` says
-which files go where, ``spool`` has what is kept of a job, ``chirp`` answers a job that asks for files, ``records`` has
-the state on disk, ``inherit`` ends a predecessor's jobs.
+loop, ``supervised_jobs`` a job's life, ``process_trees`` maps processes to jobs, ``processes`` reads /proc, ``launch``
+starts a job, ``scratch`` has the directories, ``movers`` the processes that move files, of which ``mover`` is one,
+``transfer`` says which files go where, ``spool`` has what is kept of a job, ``chirp_requests`` answers a job that asks
+for files, ``records`` has the state on disk, ``inherit`` ends a predecessor's jobs.
 """

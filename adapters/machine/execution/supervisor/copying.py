@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .channel import Channel
-from .tally import Tally, unreadable, unwritable
+from .usage_meter import Tally, unreadable, unwritable
 
 SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
 NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

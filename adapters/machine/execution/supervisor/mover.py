@@ -23,7 +23,7 @@ from . import processes, spool, transfer
 from .launch import Order
 from .rights import UserIds, become
 from .scratch import hand_over
-from .tally import FAILED, RECEIVING, Result
+from .usage_meter import FAILED, RECEIVING, Result
 
 MOST = 1 << 18  #: bytes of a message, at most
 _PR_SET_PDEATHSIG = 1  # prctl(2)

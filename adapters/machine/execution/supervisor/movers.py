@@ -15,7 +15,7 @@ import time
 
 from . import processes
 from .mover import MOST, Hands, Task, serve
-from .tally import Result
+from .usage_meter import Result
 
 _MOST_AT_REST = 16
 _REST_US = 30_000_000  #: who has been at rest for so long ends

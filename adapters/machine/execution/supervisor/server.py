@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import processes
-from .job import ticker
-from .jobs import SAMPLE_US, SupervisedJobs
 from .records import Record, line_of
+from .supervised_job import ticker
+from .supervised_jobs import SAMPLE_US, SupervisedJobs
 
 VERSION = 3
 

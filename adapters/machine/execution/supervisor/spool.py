@@ -18,8 +18,8 @@ from .copying import SYNCED_ALONE, File, copy_in, sync_disks, sync_folder
 from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove
-from .tally import Result, Tally, TransferError, unwritable
 from .transfer import Give, changed, copy_for_good, inside_of
+from .usage_meter import Result, Tally, TransferError, unwritable
 
 KEPT = ".poolbook-kept"  #: in the spool directory: the names of what was kept
 NEXT, BEFORE = ".tmp", ".swap"  #: behind its name: what takes its place, and what it was

@@ -8,9 +8,9 @@ import os
 
 from .channel import Channel
 from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder
-from .movable import Movable
 from .scratch import STAGED, STAGING, note, remove
-from .tally import Tally, TransferError, unwritable
+from .tree_moves import Movable
+from .usage_meter import Tally, TransferError, unwritable
 
 _BUFFER = 1 << 20
 

@@ -20,12 +20,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from .channel import Channel, LocalChannel
 from .copying import SYNCED_ALONE, File, copy_in
 from .launch import Order
-from .movable import Movable
 from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import CATALOG, STAGING, note
 from .staging import Staging
-from .tally import RECEIVING, SENDING, Result, Tally, TransferError, illegal, of_plugin, unreadable
+from .tree_moves import Movable
+from .usage_meter import RECEIVING, SENDING, Result, Tally, TransferError, illegal, of_plugin, unreadable
 
 # Input
 

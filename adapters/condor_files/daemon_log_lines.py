@@ -1,0 +1,255 @@
+"""Cut the logs of all daemons into records: a line with a time (docs/import.md says what may stand behind it).
+
+A gap, where lines were taken out or a rotated part is missing, becomes a ``SourceGap``, and the reader gets ``GAP``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, NamedTuple
+
+from attrs import astuple, define
+
+from ...domain.events import Event
+from .log_times import KNOWN, LogClock, TimeFormat, compiled
+from .source_reader import SourceFile, State
+
+GAP: Final = "\0gap"  #: the text of a record that stands for a gap: what was known from the log may no longer hold
+
+LONGEST = 1 << 20  #: refuse a line of so many bytes, and skip the rest of it
+ODD = 8  #: after so many odd lines in a piece, the rest of the piece is read line by line
+PATIENCE = 100  #: after so many lines without a known time, a file's times count as not understood
+
+ASIDE: Final = 5_000_000  #: how far a line alone lies from both around it, in microseconds, before it is doubted
+CLOSE: Final = 5_000_000
+"""A line alone lies too late only where those around it are so close to each other (microseconds), or in a sixtieth of
+what it is too late by: else the clock may have been set back behind it."""
+_SHOWN: Final = 100  #: characters of a doubted line that are kept
+
+Record = tuple[int, int, str]  #: line, instant (microseconds), message
+
+_FLAGS = r"(?:\((?:(?:fd|pid|tid|cid|bt):[\w:-]+|D_\w+(?::\d+)?(?:\|D_\w+)?)\) )*"
+_MARKER = re.compile(
+    r"\s*[#.\-=*~<>\[(…]{2,}\s*(?:\d+ \w+ )?(?:were )?"
+    r"(?:trimmed|truncated|snip(?:ped)?|cut|omitted|removed|left out|skipped|elided)\b|\s*\[?(?:\.{3,}|…)\]?\s*$",
+    re.IGNORECASE,
+)
+_BEGINS, _SAVED = "Now in new log file ", "Saving log file to "
+_MOMENT = 1_000_000
+
+
+class _LineFormat(NamedTuple):
+    """A time format, and the pattern that cuts whole lines into (time, fraction, message, line without a time)."""
+
+    form: TimeFormat
+    lines: re.Pattern[str]
+
+
+@cache
+def _shape(text: str) -> _LineFormat:
+    form = compiled(text)
+    timed = rf"({form.shape})(?:\.(\d{{3}}|\d{{6}}))? {_FLAGS}([^\n]*)"
+    return _LineFormat(form, re.compile(rf"(?:{timed}|([^\n]*))\n", re.ASCII))
+
+
+def _cut(shape: _LineFormat, text: str) -> tuple[_LineFormat, str, str, str] | None:
+    found = shape.lines.match(text + "\n")
+    return (shape, found[1], found[2] or "", found[3]) if found and found[1] else None
+
+
+@define
+class _Neighbours:
+    """The last lines of one instant, and the instant above them (0: none is known)."""
+
+    above: int = 0
+    at: int = 0
+    line: int = 0  #: the first of them
+    text: str = ""
+    alone: bool = False  #: it is the only one
+
+    def doubt(self, at: int) -> int:
+        """Return by how much the last line is too late (negative: too early), in microseconds, if one at `at` follows;
+        0 if it may be right."""
+        if not self.alone or not self.above:
+            return 0
+        late, between = self.at - at, at - self.above
+        if late > ASIDE and 0 <= between <= max(CLOSE, late // 60):
+            return late
+        early = self.above - self.at
+        return -early if early > ASIDE and between >= 0 else 0
+
+
+class LogLines:
+    """The records of one log, or of a chain of rotated logs: ``split`` yields them, then ``consumed`` says how many
+    bytes they took. Gaps and refusals are put into the list of events in place; the text of a gap is ``GAP``. Raises
+    ``ValueError`` if the source's ``time_format`` cannot be read."""
+
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
+        state = state or {}
+        self.source = source
+        self.line = line
+        self.consumed = 0
+        own = (source.time_format,) if source.time_format else ()
+        self._shapes = {name: _shape(name) for name in (*own, *KNOWN)}
+        self._clock = LogClock(source.zone, source.modified, int(state.get("at", 0)))
+        self._using = self._shapes.get(str(state.get("format", "")))
+        self._gap = bool(state.get("gap", False))
+        self._long = bool(state.get("long", False))
+        self._untimed = int(state.get("untimed", 0))
+        self._last = _SAVED if state.get("saved", False) else ""
+        self._near = _Neighbours(*state.get("near", ()))
+        self._follows = bool(state.get("follows", line == 0 and self._clock.last > 0))
+        """True if the next record is the first of its part, and another part precedes."""
+
+    def state(self) -> State:
+        """Return the state from which another ``LogLines`` continues."""
+        name = next((name for name, shape in self._shapes.items() if shape is self._using), "")
+        state: State = {"at": self._clock.last, "format": name, "near": list(astuple(self._near))}
+        return state | {key: value for key, value in self._rest().items() if value}
+
+    def _rest(self) -> State:
+        saved = self._last.startswith(_SAVED)
+        rest: State = {"gap": self._gap, "long": self._long, "untimed": self._untimed, "saved": saved}
+        return rest | ({"follows": self._follows} if self.line else {})
+
+    @property
+    def at(self) -> int:
+        """The instant of the last record; 0 if there was none."""
+        return self._clock.last
+
+    def split(self, data: bytes, events: list[Event]) -> Iterator[Record]:
+        """Yield the records of the whole lines of `data`. ``consumed`` and ``state`` hold once all were taken."""
+        start = 0
+        if self._long:
+            start = data.find(b"\n") + 1 or len(data)
+            self._long = data[start - 1 : start] != b"\n"
+        while start < len(data):
+            stop = data.rfind(b"\n", start, start + LONGEST) + 1
+            if stop:
+                yield from self._piece(data[start:stop], events)
+                start = stop
+            elif len(data) - start < LONGEST:
+                break
+            else:
+                self.line += 1
+                text = data[start : start + 1000].decode("utf-8", "backslashreplace")
+                events.append(self.source.refused(self.line, f"a line of over {LONGEST} bytes", text, self.at))
+                start = data.find(b"\n", start) + 1 or len(data)
+                self._long = data[start - 1 : start] != b"\n"
+        self.consumed = start
+
+    def _compare(self, at: int, line: int, text: str, events: list[Event]) -> None:
+        """Take a line of another instant than the one above it; tell if that one alone does not fit."""
+        near = self._near
+        if at == near.at:
+            near.alone = False
+            return
+        above = near.at
+        if doubt := near.doubt(at):
+            facts = {"seconds": f"{doubt / 1e6:g}", "text": near.text}
+            events.append(self.source.doubted(near.at, near.line, "aside", facts))
+            above = near.above
+        self._near = _Neighbours(above, at, line, text[:_SHOWN], True)
+
+    def _piece(self, data: bytes, events: list[Event]) -> Iterator[Record]:
+        text = data.decode("utf-8", "backslashreplace")
+        if "\0" in text:  # a hole of the file system
+            text = text.replace("\0", "")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n")
+        lines, done, odd = text.split("\n"), 0, 0
+        lines.pop()
+        while done < len(lines):
+            if self._using is None or self._gap or self._follows or odd > ODD:
+                yield from self._one(lines[done], events)
+                done += 1
+                continue
+            first = self.line
+            yield from self._quickly("\n".join(lines[done:]) + "\n" if done else text, self._using, events)
+            done += self.line - first
+            if done < len(lines):
+                yield from self._one(lines[done], events)
+                done, odd = done + 1, odd + 1
+
+    def _quickly(self, text: str, shape: _LineFormat, events: list[Event]) -> Iterator[Record]:
+        """Yield the records of lines in one time format, up to the first line that needs `_one`."""
+        instant, form, line, before, at, last = self._clock.instant, shape.form, self.line, "", 0, self._last
+        again = False
+        for stamp, fraction, message, other in shape.lines.findall(text):
+            if stamp:
+                if stamp != before:
+                    try:
+                        at = instant(form, stamp)
+                    except ValueError:
+                        break
+                    before, again = stamp, False
+                    self._compare(at, line + 1, message, events)
+                elif not again:
+                    again, self._near.alone = True, False
+                line += 1
+                last = message
+                yield line, (at + int(fraction.ljust(6, "0")) if fraction else at), message
+            elif _MARKER.match(other) or self._recognized(other):
+                break
+            else:
+                line += 1
+        self.line, self._last = line, last
+
+    def _recognized(self, text: str) -> tuple[_LineFormat, str, str, str] | None:
+        """Return the format, time, fraction and message of a line, or None. The format in use goes first. Another one
+        must fit the times before."""
+        if self._using is not None and (found := _cut(self._using, text)):
+            return found
+        if not self.source.time_format and not text[:1].isdigit() and text[:1] != "(":
+            return None
+        cuts = (_cut(shape, text) for shape in self._shapes.values())
+        return next((found for found in cuts if found and self._makes_sense(found[0].form, found[1])), None)
+
+    def _makes_sense(self, form: TimeFormat, stamp: str) -> bool:
+        try:
+            at = LogClock(self.source.zone, self.source.modified, self.at).instant(form, stamp)
+        except ValueError:
+            return False
+        day = 86_400_000_000
+        return not self.at or self.at - day <= at <= max(self.source.now, self.at) + day
+
+    def _one(self, text: str, events: list[Event]) -> Iterator[Record]:
+        """Yield the record of a line in an unknown format."""
+        self.line += 1
+        found = self._recognized(text)
+        if found is None:
+            self._without_time(text, events)
+            return
+        self._using, stamp, fraction, message = found
+        since = self.at
+        try:
+            at = self._clock.instant(self._using.form, stamp)
+        except ValueError as error:
+            events.append(self.source.refused(self.line, str(error), text, since))
+            return
+        lost = self._follows and message.startswith(_BEGINS) and not self._is_next(at - since)
+        self._follows, self._last = False, message
+        if self._gap or lost:
+            words = "lines were taken out of the file" if self._gap else "a part that was rotated away is missing"
+            self._gap = False
+            self._near = _Neighbours()
+            events.append(self.source.gap(since or at, self.line, words, since, at))
+            yield self.line, at, GAP
+        self._compare(at, self.line, message, events)
+        yield self.line, at + int(fraction.ljust(6, "0")), message
+
+    def _is_next(self, later: int) -> bool:
+        """Tell whether a part that begins so much `later` (microseconds) directly follows the last one."""
+        return self._last.startswith(_SAVED) and 0 <= later <= _MOMENT
+
+    def _without_time(self, text: str, events: list[Event]) -> None:
+        """Take a line without a time: a marker, part of the message before, or one to refuse."""
+        if _MARKER.match(text):
+            self._gap = True
+        elif self._using is None and text.strip():
+            self._untimed += 1
+            cut = text[0].isspace() and self._untimed < PATIENCE  # the rest of a message whose beginning is missing
+            if not self._gap and not cut and self._untimed in (1, PATIENCE):
+                events.append(self.source.refused(self.line, "it does not begin with a time that is known", text))

@@ -1,0 +1,198 @@
+"""Read job_queue.log and Accountantnew.log, the transaction logs of the schedd and the negotiator.
+
+A line is an operation: a number and its operands. docs/import.md says what holds of transactions that are unfinished or
+torn, and when an event happened.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from ...domain.events import Event, TableWritten
+from ...domain.imported.table_operations import (
+    BEGIN_TRANSACTION,
+    DELETE_ATTRIBUTE,
+    DESTROY_AD,
+    END_TRANSACTION,
+    LOG_SEQUENCE,
+    NEW_AD,
+    SET_ATTRIBUTE,
+)
+from .source_reader import SourceFile, State, is_private, without_secrets
+
+Operation = tuple[int, str, str, str]
+
+DATES: Final = frozenset(
+    """
+    CompletionDate EnteredCurrentStatus FirstJobMatchDate JobCurrentFinishTransferInputDate
+    JobCurrentFinishTransferOutputDate JobCurrentStartDate JobCurrentStartExecutingDate JobCurrentStartTransferInputDate
+    JobCurrentStartTransferOutputDate JobFinishedHookDone JobLastStartDate JobStartDate JobSuspendedDate
+    LastJobLeaseRenewal LastMatchTime LastRejMatchTime LastRemoteStatusUpdate LastSuspensionTime LastVacateTime QDate
+    ShadowBday TransferInFinished TransferInQueued TransferInStarted TransferOutFinished TransferOutQueued
+    TransferOutStarted
+
+    BeginUsageTime LastUpdateTime LastUsageTime StartTime
+    """.lower().split()
+)
+"""The attributes (lower case) that hold a date which a daemon writes (seconds since the epoch): of jobs; of submitters,
+slots and the accountant."""
+
+LATER = 86_400  #: ignore a date that is later than the import by more than this (seconds): it is a mistake
+
+# Operation -> its operands: key, attribute, text. A group () stands for an operand that it lacks.
+_FORMS: Final = {
+    NEW_AD: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
+    DESTROY_AD: re.compile(rb"(\S+)()()\s*"),
+    SET_ATTRIBUTE: re.compile(rb"(\S+)[ \t]+(\S+)[ \t](.*\S.*)"),
+    DELETE_ATTRIBUTE: re.compile(rb"(\S+)[ \t]+(\S+)()\s*"),
+    BEGIN_TRANSACTION: re.compile(rb"()()()\s*"),
+    END_TRANSACTION: re.compile(rb"()()((?:#.*)?)\s*"),
+    LOG_SEQUENCE: re.compile(rb"(\d+)[ \t]+(\S+)[ \t]+(\d+)\s*"),
+}
+_NUMBER = re.compile(rb"[ \t]*(10[1-7])(?![^ \t\r#])[ \t]*")
+_TRIMMED = re.compile(rb"(?:#+|\.{3,})[ \t]*trimmed")
+# The end of a transaction: its 106, the next one's 105, or a place where something was cut out.
+_ENDS = re.compile(rb"^[ \t]*(?:106(?![^ \t\r\n#])|105(?![^ \t\r\n])|(?:#+|\.{3,})[ \t]*trimmed)", re.MULTILINE)
+
+
+class _TableLine(NamedTuple):
+    """A line of the file: its number, where it and the next one begin in the data, and its bytes."""
+
+    number: int
+    begin: int
+    end: int
+    text: bytes
+
+
+class TableReader:
+    """Reads a table's log (kinds "queue" and "accountant")."""
+
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
+        state = state or {}
+        self.line = line
+        self._source = source
+        self._at: int = state.get("at", 0)
+        self._number: int = state.get("number", 0)
+        # Behind a cut, up to the next transaction, a line may be the rest of something.
+        self._cut: bool = state.get("cut", False) and line > 0
+        self._names: dict[bytes, str] = {}
+
+    def state(self) -> State:
+        return {"at": self._at, "number": self._number, "cut": self._cut}
+
+    def read(self, data: bytes) -> tuple[list[Event], int]:
+        events: list[Event] = []
+        position = 0
+        while (line := self._next(data, position)) is not None:
+            end = self._take(data, line, events)
+            if end is None:
+                break
+            position = end
+        return events, position
+
+    def _next(self, data: bytes, position: int, number: int = 0) -> _TableLine | None:
+        newline = data.find(b"\n", position)
+        if newline < 0:
+            return None
+        return _TableLine(number or self.line + 1, position, newline + 1, data[position:newline].rstrip(b"\r"))
+
+    def _take(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
+        """Read what begins with `line`; return where it ends, or None if it is not complete."""
+        if _TRIMMED.match(line.text):
+            events.append(self._source.gap(self._at, line.number, "lines were taken out of the file", self._at))
+            self._cut = True
+            self.line = line.number
+            return line.end
+        operation = self._operation(line)
+        if operation is not None and operation[0] == BEGIN_TRANSACTION:
+            return self._transaction(data, line, events)
+        if operation is None or operation[0] == END_TRANSACTION:
+            return self._nonsense(data, line, events)
+        if operation[0] == LOG_SEQUENCE and line.number > 1:
+            events.append(self._refused(line, "a table begins in the middle of the file"))
+        else:
+            events.append(self._written(line.number, [operation]))
+        self.line = line.number
+        return line.end
+
+    def _nonsense(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
+        """Refuse a line outside of transactions that is no operation, unless it is blank or was cut."""
+        if line.text.strip():
+            follower = self._next(data, line.end, line.number + 1)
+            if follower is None:
+                return None
+            if not self._cut and not _TRIMMED.match(follower.text):
+                events.append(self._refused(line, "no operation of a table"))
+        self.line = line.number
+        return line.end
+
+    def _transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
+        """Read the transaction that begins with the 105 in `begin`; return where it ends, or None if it is not
+        complete."""
+        found = _ENDS.search(data, begin.end)
+        if found is None or (last := data.find(b"\n", found.start())) < 0:
+            return None
+        self._cut = False
+        if found[0].strip() != b"106":
+            # The next transaction begins inside of this one, or its end was cut out: it never held, or nobody knows.
+            if found[0].strip() == b"105":
+                events.append(self._refused(begin, "a transaction that was never finished"))
+            self.line = begin.number + data.count(b"\n", begin.end, found.start())
+            return found.start()
+        operations: list[Operation] = []
+        lines = data[begin.begin : last].split(b"\n")
+        for number, text in enumerate(lines, begin.number):
+            line = _TableLine(number, 0, 0, text.rstrip(b"\r"))
+            operation = self._operation(line)
+            if operation is not None and operation[0] != LOG_SEQUENCE:
+                operations.append(operation)
+            elif text.strip():
+                events.append(self._refused(line, "no operation of a table"))
+        events.append(self._written(begin.number, operations))
+        self.line = begin.number + len(lines) - 1
+        return last + 1
+
+    def _operation(self, line: _TableLine) -> Operation | None:
+        found = _NUMBER.match(line.text)
+        if found is None:
+            return None
+        number = int(found[1])
+        parts = _FORMS[number].fullmatch(line.text, found.end())
+        if parts is None:
+            return None
+        key, name, text = parts.groups()
+        return number, self._name(key), self._name(name), text.decode("utf-8", "backslashreplace")
+
+    def _name(self, text: bytes) -> str:
+        """Return a key or attribute as text; the same few come again and again and are kept once."""
+        name = self._names.get(text)
+        if name is None:
+            if len(self._names) > 100_000:
+                self._names.clear()
+            name = self._names[text] = text.decode("utf-8", "backslashreplace")
+        return name
+
+    def _written(self, line: int, operations: list[Operation]) -> TableWritten:
+        kept: list[Operation] = []
+        for number, key, name, text in operations:
+            if name and is_private(name):
+                continue
+            if (name and name.lower() in DATES) or number == LOG_SEQUENCE:
+                self._date(text)
+            kept.append((number, key, name, without_secrets(text)))
+        self._number += 1
+        place = self._source.place(line)
+        return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(kept))
+
+    def _date(self, text: str) -> None:
+        """Advance the table's instant to a date, unless `text` is none."""
+        text = text.strip()
+        if not text.isdecimal() or not text.isascii() or len(text) > 12:
+            return
+        seconds = int(text)
+        if not self._source.now or seconds <= self._source.now // 1_000_000 + LATER:
+            self._at = max(self._at, seconds * 1_000_000)
+
+    def _refused(self, line: _TableLine, words: str) -> Event:
+        return self._source.refused(line.number, words, line.text.decode("utf-8", "backslashreplace"), self._at)

@@ -1,0 +1,358 @@
+"""Read job event logs, a user's own and the pool-wide EventLog, including torn entries.
+
+An entry has one of three forms, and a file may mix them: the classic one (a header line, a body, a line of three dots),
+an XML ad, or a JSON object (``job_event_log_ads`` turns both into the classic text). A time without a year, or in the
+hour that is repeated when daylight saving ends, follows from the time before it (``log_times.LogClock``); the first one
+follows from the EventLog's header, or from when the file was modified.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from ...domain.events import Entry as Taken
+from ...domain.events import Event, JobsLogged
+from .job_event_log_ads import Unreadable, entry_of_json, entry_of_xml
+from .log_times import LogClock, compiled
+from .source_reader import SourceFile, State, without_secrets
+
+LONGEST: Final = 1 << 22  #: refuse so many bytes without the end of an entry. Real entries are below 100 kB.
+_REMEMBERED: Final = 10_000  #: the number of times whose instants are cached
+
+_HEADER: Final = re.compile(
+    r"(\d{3}) \((-?\d{1,9})\.(-?\d{1,9})\.(-?\d{1,9})\) "
+    r"((?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d )\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)(?: |(?=\n)|$)",
+    re.ASCII,
+)
+_WITHIN: Final = ".000) "  #: a part of every header that may begin an entry within another
+_TIME: Final = re.compile(
+    r"(?:\d\d(?P<old>/)\d\d|\d{4}-\d\d-\d\d)(?P<t>[ T])[\d:]{8}(?:\.(?P<fraction>\d{1,6}))?(?P<offset>Z|[+-][\d:]+)?",
+    re.ASCII,
+)
+_MARKER: Final = re.compile(r"## trimmed here|\.{6} trimmed")
+_GLOBAL: Final = re.compile(r"Global JobLog:\s+ctime=(\d{1,10}) id=(\S*) sequence=(\d{1,9})")
+_BLANK: Final = re.compile(rb"(?:[ \t\r]*\n)+")
+_NEXT: Final = re.compile(rb"\n(?=<c>|\{|\d{3} \(-?\d{1,9}\.|## trimmed here|\.{6} trimmed)")
+"""The beginning of anything that may follow an ad."""
+_OTHERS: Final = ((b"\n<c>", b"<c>"), (b"\n{", b"{"))
+"""The beginnings of entries in XML and JSON, each after a shorter text that is faster to find."""
+_PROLOGUE: Final = (b"<?", b"<!", b"<classads>", b"</classads>")
+
+# All lines of these types are the daemons' own; of the others the first line, and those that look like theirs.
+_OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
+_NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
+_OWN_LINE: Final = re.compile(r"[ \t]+(?:Usr |\d+ +- |   \S|Partitionable )|\.{1,3}\d{3} ")
+
+_MARKED: Final = "trimmed"  #: a part of every marker
+
+_Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, time, text
+
+
+class _Segment:
+    """Lines that belong together: an entry (``whole`` if its end was seen), a marker, or something else."""
+
+    def __init__(self, index: int, kind: str, first: str) -> None:
+        self.index, self.kind, self.lines, self.whole = index, kind, [first], False
+
+
+def _may_be_xml(data: bytes, at: int) -> bool:
+    """Tell whether XML begins at `at`, or may begin there once more bytes follow."""
+    begin = data[at : at + 11]
+    return any(begin.startswith(sign) or sign.startswith(begin) for sign in (b"<c>", *_PROLOGUE))
+
+
+class JobEventLogReader:
+    """Reads a job event log in any of its forms."""
+
+    def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
+        self.line = line
+        self._source = source
+        state = state or {}
+        self._clock = LogClock(source.zone, source.modified, state.get("last", 0))
+        self._header: dict[str, Any] = state.get("header", {})
+        self._gap: list[Any] | None = state.get("gap")
+        self._known: dict[str, int] = {}
+
+    def state(self) -> State:
+        return {"last": self._clock.last, "header": self._header, "gap": self._gap}
+
+    def read(self, data: bytes) -> tuple[list[Event], int]:
+        events: list[Event] = []
+        at, size = 0, len(data)
+        while at < size:
+            blank = _BLANK.match(data, at)
+            if blank is not None:
+                self.line += data.count(b"\n", at, blank.end())
+                at = blank.end()
+                continue
+            first = data[at : at + 1]
+            if first == b"<" and _may_be_xml(data, at):
+                taken = self._prologue(data, at) or self._ad(data, at, b"</c>", entry_of_xml, events)
+            elif first == b"{":
+                taken = self._ad(data, at, b"}", entry_of_json, events)
+            else:
+                taken = self._marker(data, at) or self._classic(data, at, events)
+            if not taken:
+                if size - at < LONGEST:
+                    break
+                taken = self._refuse(data, at, at + LONGEST, "an entry without an end", events)
+            at += taken
+        return events, at
+
+    def _refuse(self, data: bytes, begin: int, end: int, words: str, events: list[Event]) -> int:
+        text = data[begin : min(end, begin + 1000)].decode("utf-8", "backslashreplace")
+        events.append(self._source.refused(self.line + 1, words, text, self._clock.last))
+        self.line += data.count(b"\n", begin, end)
+        return end - begin
+
+    def _marker(self, data: bytes, at: int) -> int:
+        """Take a marker, or a line of dots without an entry; return its length in bytes, or 0."""
+        if data[at : at + 1] not in (b"#", b".") or (end := data.find(b"\n", at, at + 1000)) < 0:
+            return 0
+        words = data[at:end].decode("utf-8", "backslashreplace").rstrip("\r")
+        if _MARKER.match(words):
+            self._missing(self.line + 1, words)
+        elif words != "...":
+            return 0
+        self.line += 1
+        return end + 1 - at
+
+    def _missing(self, line: int, words: str) -> None:
+        if self._gap is None:
+            self._gap = [line, words.strip("#. "), self._clock.last]
+
+    def _add(self, entry: _Entry, line: int, events: list[Event]) -> str:
+        """Take an entry and the gap in front of it; return the error, or "" if it was taken."""
+        number, cluster, proc, subproc, when, text = entry
+        header = _GLOBAL.match(text) if number == 8 and cluster < 0 else None
+        if header is not None:
+            self._header = {"ctime": int(header[1]), "id": header[2], "sequence": int(header[3])}
+            self._clock.last = self._clock.last or int(header[1]) * 1_000_000
+        try:
+            at = self._instant(when)
+        except ValueError:
+            return "there is no such time"
+        if self._gap is not None:
+            missing, words, since = self._gap
+            events.append(self._source.gap(since or at, missing, words, since, at))
+            self._gap = None
+        if header is None:
+            taken: Taken = (at, line, proc, subproc, number, without_secrets(text))
+            place = self._source.place(line)
+            events.append(JobsLogged(at, "reported", place, cluster, self._source.number, (taken,)))
+        return ""
+
+    def _instant(self, when: str) -> int:
+        """Return the instant (microseconds) of an entry's time. Raise ``ValueError`` if there is no such time."""
+        found = _TIME.fullmatch(when)
+        if found is None:
+            raise ValueError(f"no time: {when!r}")
+        stamp = when[:14] if found["old"] else when[:19]
+        day = "%m/%d" if found["old"] else "%Y-%m-%d"
+        form = f"{day}{found['t']}%H:%M:%S" + ("%z" if found["offset"] else "")
+        at = self._clock.instant(compiled(form), stamp + (found["offset"] or ""))
+        return at + int((found["fraction"] or "").ljust(6, "0"))
+
+    # The classic form
+
+    def _classic(self, data: bytes, at: int, events: list[Event]) -> int:
+        """Take the entries up to the last complete one, or all if XML or JSON follows; return their bytes."""
+        window = min(len(data), at + LONGEST)
+        starts = (start for start, sign in _OTHERS if data.find(sign, at, window) >= 0)
+        others = [found for start in starts if (found := data.find(start, at, window)) >= 0]
+        limit = min(others) + 1 if others else window
+        end = _last_end(data, at, limit)
+        if not end:
+            if others:
+                self._walk(_lines(data[at : limit - 1]), False, events)
+                return limit - at
+            return 0
+        text = _lines(data[at:end])
+        pieces = text.split("\n...\n")
+        dots = pieces.pop()  # a line of them behind another, whose newline went with that one
+        headers = text.count(_WITHIN)
+        if not self._clock.last:  # the first time of a log, or its header, needs the slow path
+            headers -= pieces[0].count(_WITHIN)
+            self._walk_to_dots(pieces.pop(0), events)
+        plain = headers == len(pieces) and self._gap is None and _MARKED not in text
+        if not plain or not self._fast(pieces, events):
+            for piece in pieces:
+                self._walk_to_dots(piece, events)
+        self.line += dots.count("\n")
+        return end - at
+
+    def _fast(self, pieces: list[str], events: list[Event]) -> bool:
+        """Take all pieces if each is just one entry, and tell whether so. There are as many headers as pieces. So if
+        each piece begins with one, none has a second."""
+        line, before, match, known = self.line + 1, self._clock.last, _HEADER.match, self._known
+        at, runs, taken, last = before, list[tuple[str, list[Taken]]](), list[Taken](), ""
+        add = taken.append
+        for piece in pieces:
+            header = match(piece)
+            if header is None:
+                break
+            number, cluster, proc, subproc, when = header.groups()
+            if subproc != "000":
+                break
+            instant = known.get(when)
+            if instant is None:
+                self._clock.last = at
+                try:
+                    instant = self._remember(when)
+                except ValueError:
+                    break
+            at = instant
+            text = piece[header.end() :]
+            if "#" in text:
+                text = without_secrets(text)
+            if cluster != last:
+                taken, last = [], cluster
+                runs.append((cluster, taken))
+                add = taken.append
+            add((at, line, int(proc), 0, int(number), text))
+            line += text.count("\n") + 2
+        if sum(len(entries) for _, entries in runs) != len(pieces):
+            self._clock.last = before
+            return False
+        self._clock.last, self.line = at, line - 1
+        source = self._source.number
+        events += [
+            JobsLogged(entries[0][0], "reported", f"{source}:{entries[0][1]}", int(name), source, tuple(entries))
+            for name, entries in runs
+        ]
+        return True
+
+    def _remember(self, when: str) -> int:
+        """Return the instant of a time; cache it if the same text can mean no other instant."""
+        at = self._instant(when)
+        if when[2] != "/" and self._is_plain(at):
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[when] = at
+        return at
+
+    def _is_plain(self, at: int) -> bool:
+        """Tell whether clocks showed this local time only once."""
+        local = datetime.fromtimestamp(at // 1_000_000, self._source.zone)
+        return local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
+
+    def _walk_to_dots(self, piece: str, events: list[Event]) -> None:
+        self._walk(piece, True, events)
+        self.line += 1
+
+    def _walk(self, text: str, ended: bool, events: list[Event]) -> None:
+        """Take line by line the lines before a line of dots, or (not `ended`) before anything else."""
+        lines = text.split("\n")
+        segments = _segments(lines)
+        if segments and ended:
+            segments[-1].whole = True
+        for segment in segments:
+            line, text = self.line + segment.index + 1, "\n".join(segment.lines)
+            header = _HEADER.match(text)
+            words = "it does not begin as an entry does"
+            if segment.kind == "marker":
+                self._missing(line, text)
+                continue
+            if header is not None:
+                words = "the entry was torn: something else begins before its end"
+                if segment.whole:
+                    cluster, proc, subproc = map(int, header.group(2, 3, 4))
+                    entry = (int(header[1]), cluster, proc, subproc, header[5], text[header.end() :])
+                    words = self._add(entry, line, events)
+            if words:
+                events.append(self._source.refused(line, words, text, self._clock.last))
+        self.line += len(lines)
+
+    # Ads
+
+    def _prologue(self, data: bytes, at: int) -> int:
+        """Take a line around the ads of an XML log; return its length in bytes, or 0."""
+        end = data.find(b"\n", at, at + LONGEST)
+        if end < 0 or not data.startswith(_PROLOGUE, at):
+            return 0
+        self.line += 1
+        return end + 1 - at
+
+    def _ad(self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]) -> int:
+        """Take an ad: one line, or the lines up to one that begins with `close`; return its bytes, 0 if it is
+        unfinished."""
+        window = min(len(data), at + LONGEST)
+        end = data.find(b"\n", at, window) + 1
+        if end and not data[at:end].rstrip().endswith(close):
+            last = data.find(b"\n" + close, at, window)
+            end = data.find(b"\n", last + 1, window) + 1 if last >= 0 else 0
+        other = _NEXT.search(data, at, window)
+        if other is not None and (not end or other.start() + 1 < end):
+            return self._refuse(
+                data, at, other.start() + 1, "the entry was torn: another begins before its end", events
+            )
+        if not end:
+            return 0
+        try:
+            words = self._add(entry_of(data[at:end].decode("utf-8", "backslashreplace")), self.line + 1, events)
+        except Unreadable as error:
+            words = str(error)
+        if words:
+            return self._refuse(data, at, end, words, events)
+        self.line += data.count(b"\n", at, end)
+        return end - at
+
+
+def _last_end(data: bytes, at: int, limit: int) -> int:
+    """Return where the last line of dots ends, or 0."""
+    dots, returned = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
+    return max(dots + 5 if dots >= 0 else 0, returned + 6 if returned >= 0 else 0)
+
+
+def _lines(data: bytes) -> str:
+    text = data.decode("utf-8", "backslashreplace")
+    return text.replace("\r\n", "\n") if "\r" in text else text
+
+
+def _segments(lines: list[str]) -> list[_Segment]:
+    """Cut the lines before a line of dots into entries, markers and the rest."""
+    segments: list[_Segment] = []
+    now: _Segment | None = None
+    for index, line in enumerate(lines):
+        while (header := _begin_in(line, now, now is not None and now.index == index)) is not None:
+            if now is not None and now.index == index and header.start():  # behind another header in the same line
+                now.lines[-1] = line[: header.start()]
+            elif now is not None and line[: header.start()] == "...":
+                now.whole = True
+            elif header.start():
+                if now is None:
+                    now = _Segment(index, "other", "")
+                    segments.append(now)
+                now.lines.append(line[: header.start()])
+            line = line[header.start() :]
+            now = _Segment(index, "entry", line)
+            segments.append(now)
+        if now is not None and now.index == index:
+            continue
+        if _MARKER.match(line):
+            segments.append(_Segment(index, "marker", line))
+            now = None
+        elif now is not None:
+            now.lines.append(line)
+        elif line.strip() and line != "...":
+            now = _Segment(index, "other", line)
+            segments.append(now)
+    return segments
+
+
+def _begin_in(line: str, now: _Segment | None, is_first: bool) -> re.Match[str] | None:
+    """Return the header of an entry in a line, unless it may be a user's own text."""
+    if now is None and (header := _HEADER.match(line)) is not None:
+        return header
+    if _WITHIN not in line:
+        return None
+    if now is None or now.kind == "other":
+        own = True
+    else:
+        number = now.lines[0][:3]
+        own = number in _OWN_TYPES or (is_first and number not in _NOT_EVEN_FIRST) or bool(_OWN_LINE.match(line))
+    found = _HEADER.finditer(line, 1 if is_first else 0)
+    return next((header for header in found if header[4] == "000" and (own or not header.start())), None)

@@ -1,0 +1,402 @@
+"""``poolbook q``: the jobs in the queue, in the tables of condor_q."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import job_selection
+from .batches import BatchCluster, Census, batch_table, cluster_rows, count_statuses, totals, totals_ad
+from .cells import (
+    HELD,
+    IDLE,
+    RUNNING,
+    SUSPENDED,
+    TRANSFERRING_OUTPUT,
+    CellContext,
+    evaluate,
+    length,
+    memory,
+    number,
+    shown,
+    text,
+    wall_time,
+)
+from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
+from .job_selection import JobSelector, chosen_jobs, select
+from .layout import Column, Layout, lines, with_appended
+from .options import Arguments, UsageError, command_table, last_number, line_width, parse
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+    from .analyze import AnalyzedSlots, Judged
+    from .autocluster_table import Signing
+    from .print_format import Format
+
+OF_THE_PAST = (
+    "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` tell of an instant, `poolbook log` of all that "
+    "happened"
+)
+"""Alternatives where the queue of an instant is unknown."""
+
+COMMAND = command_table("q")
+
+VIEWS = ("jobs", "dag", "run", "hold", "idle", "io")
+"""The tables of one line per job."""
+
+ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
+EMPTY = {
+    "jobset": "JOBSETID NAME OWNER COMPLETE REMOVED    IDLE RUNNING    HELD",
+    "grid": " ID      OWNER          STATUS     GRID->MANAGER    HOST       GRID_JOB_ID",
+}
+"""Options that ask for what there is not, and the headings of their tables."""
+GROUPINGS = ("autocluster", "group-by")
+"""Options that show jobs which are alike, and how many there are."""
+WITHOUT_TOTALS = frozenset({"run", "idle"})
+
+STATES = {
+    "run": (("run",), (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED)),
+    "hold": (("hold", "held", "hold-codes"), (HELD,)),
+    "idle": (("idle",), (IDLE,)),
+}
+"""Views of jobs in some states: the options, which cannot be combined, and the states."""
+
+# -- the query -----------------------------------------------------------------------------------------------------
+
+
+class QueueQuery(NamedTuple):
+    """A parsed command line."""
+
+    arguments: Arguments
+    view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name of ``VIEWS``, a form of ads
+    selection: JobSelector
+    everyone: bool  #: whether the jobs of others are meant, too
+    limit: int | None
+    layout: Layout | None  #: for the view ``custom``
+    format: Format | None = None  #: where -print-format describes the layout
+    more: tuple[Column, ...] = ()  #: the columns that -aaf puts behind those of the table
+
+    @property
+    def analysis(self) -> frozenset[str]:
+        """Return what kind of analysis is asked for: summary, reverse; empty: of each job."""
+        return _analysis(self.arguments)
+
+    @property
+    def partial(self) -> bool:
+        """Tell whether a cluster may be shown in part, so that the number of its done jobs is unknown."""
+        return bool(self.selection.constraints) or any(wanted.proc is not None for wanted in self.selection.ids)
+
+    @property
+    def statuses(self) -> tuple[int, ...] | None:
+        """Return the states of the selected jobs; None for all."""
+        return next((STATES[name][1] for name in _states(self.arguments)), None)
+
+    @property
+    def plain(self) -> list[str] | None:
+        """Return the attributes that suffice, as texts, for ``formats.join_lines``; None if ads are needed.
+
+        Their rows are the jobs of ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, by cluster
+        and proc.
+        """
+        if self.selection.constraints or self.arguments.has("io", "unmatchable", *EMPTY, *GROUPINGS):
+            return None
+        return plain_attributes(self.arguments)
+
+    @property
+    def aggregated(self) -> bool:
+        """Tell whether counts by cluster and status suffice: ``render_rows`` then answers without ads."""
+        partly = self.partial or self.limit is not None or self.statuses is not None
+        partly = partly or self.arguments.has("io", "unmatchable", *EMPTY)
+        return self.view in ("batch", "totals") and not partly
+
+
+def read(argv: Sequence[str]) -> QueueQuery:
+    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
+    arguments = parse(COMMAND, argv)
+    states = _states(arguments)
+    if len(states) > 1:
+        raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} exclude each other: a job has one state")
+    if arguments.has("currentrun") and arguments.has("cumulative-time"):
+        raise UsageError("poolbook q: -currentrun and -cumulative-time exclude each other")
+    users = [name.removeprefix("nice-user.") for name in arguments.values("submitter")]
+    if users and arguments.has("name", "addr"):
+        raise UsageError("Cannot query both schedd's and submitters: leave out -submitter, or -name and -addr")
+    selection = select(arguments.words, arguments.values("constraint"))
+    selection = selection._replace(owners=(*selection.owners, *users))
+    layout = custom_layout(arguments)
+    form_file = _print_format(arguments)
+    if form_file is not None:
+        layout = None if arguments.has("totals") else form_file.layout
+        where = () if form_file.where is None else (form_file.where,)
+        selection = selection._replace(constraints=selection.constraints + where)
+    form = ads_form(arguments)
+    grouping = arguments.chosen("batch", "nobatch")
+    if grouping == "batch" and layout is not None:
+        raise UsageError("poolbook q: -batch has columns of its own: leave it out, or -af and -format")
+    everyone = bool(arguments.words or users) or arguments.has("allusers", "all-users")
+    view = form or ("custom" if layout is not None else _view(arguments, states, grouping != "nobatch"))
+    if view == "analysis":
+        _analysis(arguments)
+    selection = selection._replace(nodes=view == "batch" or arguments.has("dag"))
+    more = _appended(arguments, view)
+    if more and layout is not None:
+        layout = layout._replace(columns=with_appended(layout.columns, more))
+    return QueueQuery(
+        arguments,
+        view,
+        selection,
+        everyone,
+        last_number(COMMAND, arguments, "limit", least=1),
+        layout,
+        form_file,
+        more,
+    )
+
+
+def _analysis(arguments: Arguments) -> frozenset[str]:
+    from .analyze import asked
+
+    return asked(arguments, ANALYSES)
+
+
+def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
+    if not arguments.has("aaf"):
+        return ()
+    from .print_format import appended
+
+    if view == "batch":
+        raise UsageError(
+            "Error: -aaf cannot be used with -batch mode output (the default), did you intend to use -af ?"
+        )
+    if view not in VIEWS and not arguments.has("print-format"):
+        raise UsageError("Error: output formatting options conflict with -aaf options")
+    # As in condor_q, quotes do not widen a heading.
+    return tuple(column._replace(late=column.form == "%V") for column in appended(arguments))
+
+
+def _print_format(arguments: Arguments) -> Format | None:
+    if not arguments.has("print-format"):
+        return None
+    from .print_format import print_format
+
+    return print_format(arguments)
+
+
+def _states(arguments: Arguments) -> list[str]:
+    return [view for view, (options, _) in STATES.items() if arguments.has(*options)]
+
+
+def _view(arguments: Arguments, states: list[str], batched: bool) -> str:
+    if chosen := arguments.chosen("totals", "io"):
+        return chosen
+    if arguments.has(*ANALYSES):
+        return "analysis"
+    if arguments.has("hold-codes"):
+        return "hold-codes"
+    if arguments.has(*GROUPINGS):
+        return "groups"
+    if chosen := arguments.chosen(*EMPTY):
+        return chosen
+    if "hold" in states:
+        return "hold"
+    if batched and not states and not arguments.has("unmatchable"):
+        return "batch"
+    if arguments.has("dag"):
+        return "dag"
+    return states[0] if states else "jobs"
+
+
+# -- printing ------------------------------------------------------------------------------------------------------
+
+
+def render(
+    ads: Iterable[ClassAd],
+    query: QueueQuery,
+    setting: CellContext,
+    census: Census | None = None,
+    judge: Callable[[int, int], Judged] | None = None,
+    signing: Signing | None = None,
+    slots: AnalyzedSlots | None = None,
+) -> Iterator[str]:
+    """Yield the command's output.
+
+    :param ads: the jobs of the queue: all of them, unless a census is given
+    :param census: mine and everyone's jobs by status, if known without the ads (``asked`` is counted here)
+    :param judge: for the view ``analysis``: returns the log's record of a job, by cluster and process
+    :param signing: for -autocluster: what counts of a job for the negotiator
+    :param slots: for -better-analyze:summary: the pool's slots
+    """
+    if query.view == "analysis" and slots is not None:
+        from . import analyze
+
+        table = analyze.of_slots if "reverse" in query.analysis else analyze.of_jobs
+        yield from (*title(setting, timed=False), *table(_asked(ads, query, setting), slots, setting))
+        return
+    if query.view == "analysis":
+        from .analyze import analysis
+
+        for ad in _asked(ads, query, setting):
+            yield from title(setting, timed=False)
+            yield from analysis(ad, judge, setting)
+        return
+    if query.arguments.has(*EMPTY):
+        ads = ()
+    if query.view in EMPTY:
+        yield from (*title(setting), EMPTY[query.view] + "\n")
+        return
+    if query.arguments.has(*GROUPINGS):
+        from . import autocluster_table
+
+        if query.view == "groups":
+            yield from title(setting)
+        yield from autocluster_table.table(ads, query, setting, signing)
+        return
+    if census is None:
+        ads = list(ads)
+        mine = [ad for ad in ads if text(ad, "Owner") == setting.owner]
+        census = Census({}, count_statuses(mine), count_statuses(ads))
+    jobs = _asked(ads, query, setting)
+    census = census._replace(asked=count_statuses(jobs))
+    if query.arguments.has("totals") and query.view != "totals":
+        from ...domain.classad import ClassAd
+
+        jobs = [ClassAd(totals_ad(census))]
+    if query.view == "totals":
+        yield from title(setting)
+        yield _footer(query, setting, census)
+    elif query.view == "custom":
+        assert query.layout is not None
+        if query.format is not None and query.format.titled:
+            yield from title(setting)
+        yield from lines(query.layout, _sorted(jobs, query, setting), setting)
+        if query.format is not None and query.format.summed:
+            yield "\n" + _footer(query, setting, census)
+    elif query.view in ("long", "json", "jsonl", "xml"):
+        bare = bare_json(query.arguments)
+        yield from whole_ads(query.view, jobs, attribute_list(query.arguments), bare=bare)
+    elif query.view == "hold-codes":
+        from . import autocluster_table
+
+        yield from title(setting)
+        yield from autocluster_table.hold_code_table(jobs, setting)
+    elif query.view == "batch":
+        yield from title(setting)
+        rows = cluster_rows(jobs, query.arguments.has("dag"))
+        yield from batch_table(rows, _width(query, setting), partial=query.partial)
+        yield "\n" + _footer(query, setting, census)
+    else:
+        yield from title(setting)
+        yield from _table(jobs, query, _width(query, setting))
+        if query.view not in WITHOUT_TOTALS:
+            yield "\n" + _footer(query, setting, census)
+
+
+def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, setting: CellContext) -> Iterator[str]:
+    """Yield the command's output if ``query.aggregated``: the batch table or the totals, from clusters' counts.
+
+    :param rows: all clusters of the queue
+    """
+    rows = list(rows)
+    asked = [row for row in rows if _meant(row, query, setting)]
+    census = Census(_sum(asked), _sum([row for row in rows if row.owner == setting.owner]), _sum(rows))
+    yield from title(setting)
+    if query.view == "batch":
+        yield from batch_table(asked, _width(query, setting))
+        yield "\n"
+    yield _footer(query, setting, census)
+
+
+def _meant(row: BatchCluster, query: QueueQuery, setting: CellContext) -> bool:
+    if not query.selection.names(row.cluster, row.owner):
+        return False
+    return query.everyone or not setting.owner or row.owner == setting.owner
+
+
+def _sum(rows: Iterable[BatchCluster]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for row in rows:
+        for status, count in row.counts.items():
+            counts[status] = counts.get(status, 0) + count
+    return counts
+
+
+def _asked(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
+    jobs = chosen_jobs(query.selection, ads, setting)
+    if not query.everyone and setting.owner:
+        jobs = [ad for ad in jobs if text(ad, "Owner") == setting.owner]
+    if query.statuses is not None:
+        jobs = [ad for ad in jobs if number(ad, "JobStatus") in query.statuses]
+    if query.arguments.has("io"):
+        from .print_format import transfer
+
+        jobs = [ad for ad in jobs if transfer(ad)]
+    return jobs[: query.limit]
+
+
+def _sorted(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> list[ClassAd]:
+    """Return the jobs in the order of the print format: by the texts of its expressions."""
+    if query.format is None or not query.format.order:
+        return jobs
+    order, context = query.format.order, setting.context()
+    return sorted(jobs, key=lambda ad: [shown(evaluate(ad, source, context)) for source in order])
+
+
+def title(setting: CellContext, timed: bool = True) -> Iterator[str]:
+    """Yield the line above a table: whose queue it is, and when."""
+    address, mark, _ = setting.address.partition("?")
+    queue, host = ("Submitter", f" : {setting.schedd}") if setting.submitter else ("Schedd", "")
+    name = setting.submitter or setting.schedd
+    source = setting.source or f"{queue}: {name} : {address}{'?...' if mark else ''}{host}"
+    at = datetime.fromtimestamp(setting.now, setting.timezone)
+    when = f" @ {at:%m/%d/%y %H:%M:%S}" if timed else ""
+    yield f"\n\n-- {source}{when}\n"
+
+
+def _footer(query: QueueQuery, setting: CellContext, census: Census) -> str:
+    if query.everyone or not setting.me:
+        census = census._replace(mine=None)
+    return totals(census, setting.me, alone=bool(setting.source))
+
+
+def _width(query: QueueQuery, setting: CellContext) -> CellContext:
+    return setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
+
+
+def _current(ad: ClassAd, setting: CellContext) -> str | None:
+    seconds = wall_time(ad, setting, current=True)
+    return None if seconds is None else length(seconds)
+
+
+_CURRENT = Column("    RUN_TIME", _current, 12, missing="??")
+_CPU_TIME = Column("    CPU_TIME", "RemoteUserCpu", 12, "%T")
+
+
+def _table(jobs: list[ClassAd], query: QueueQuery, setting: CellContext) -> Iterator[str]:
+    """Yield a table of one line per job. Ids, owners and sizes get more room only if the usual one is too small."""
+    from .print_format import own_table
+
+    columns = list(own_table("q", query.view).layout.columns)
+    if query.view == "dag":
+        jobs, columns[0] = job_selection.tree(jobs, columns[0], setting.width)
+    most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
+    most_proc = max((int(number(ad, "ProcId") or 0) for ad in jobs), default=0)
+    names = [len(text(ad, "Owner") or "") for ad in jobs]
+    cluster, proc = max(4, len(str(most_cluster))), max(3, len(str(most_proc)))
+    if cluster > 4 or proc > 3 or max(names, default=0) > 14:
+        sizes = [memory(ad) or 0.0 for ad in jobs]
+        widest = len(f"{max(sizes):.1f}")
+        columns = [column._replace(width=max(4, widest)) if column.heading == "SIZE" else column for column in columns]
+        if setting.width is not None:
+            room = 14 + setting.width - 80
+            columns[0] = columns[0]._replace(width=-max(abs(columns[0].width or 0), min(max(names), room)))
+    if query.arguments.has("cputime", "currentrun"):
+        own = _CPU_TIME if query.arguments.has("cputime") else _CURRENT
+        columns = [own if column.heading == _CURRENT.heading else column for column in columns]
+    ids = (
+        Column(" ID", "ClusterId", cluster + 1, form=f"%{cluster}d."),
+        Column(" ", "ProcId", -proc, form=f"%-{proc}d", joined=True),
+    )
+    limit = None if query.view == "hold" or (query.more and not query.arguments.has("wide")) else setting.longest
+    table = with_appended((*ids, *columns), query.more)
+    yield from lines(Layout(table, trimmed=True, limit=limit), jobs, setting)

@@ -1,0 +1,477 @@
+"""A pool in a program: ``from poolbook import Pool``.
+
+A pool is opened on a log. By default time is virtual: only ``advance`` and ``run`` move it, and a function says how
+long jobs run. With ``execute=True`` jobs are processes of this machine, time is real, and the log is locked as by
+``poolbook serve``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ...domain.classad import Context
+from ...domain.coverage.settings import unenforced
+from ...domain.decide import Refusal
+from ...domain.events import Event
+from ...domain.ports import stimuli as s
+from ...domain.ports.log import EventStore
+from ...domain.ports.world import Launch
+from ...domain.startd.public_ad import PublishedSlots
+from ...domain.state.caches import Caches, ad_of
+from ...domain.state_machines import DEFAULT_DIALECT
+from ...domain.submit import SubmitWarning
+from ...domain.units import SECOND
+from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, sleeps
+from ..machine.host import user_name
+from ..runtime.engine import Engine
+from ..runtime.open_pool import open_pool_log, take_in_turn
+from ..stores.location import locate
+from ..stores.log_paths import MemoryLock, WriterLock
+from .log_base import CallLock, JobId, LogQueries, serialized
+from .pool_administration import Config, Configured, Submitters
+from .python_values import plain, seconds_of, text_of
+
+if TYPE_CHECKING:
+    from ...replay.validation import Violation
+    from ..runtime.pool_server import PoolServer
+
+_WAY_OUT = "run the program in yours, and submit what it printed"
+
+
+class Outcome(TypedDict):
+    """What became of a range of jobs, or of a whole cluster that is not there (`first` 0, `last` -1)."""
+
+    cluster: int
+    first: int  #: number of the first process in the range
+    last: int
+    result: str  #: "done", "not found", "permission denied", "release limit", or the status that does not allow it
+    changes: dict[str, str]  #: what an edit set, as expressions
+
+
+@serialized("close", "advance", "run", "prio")
+class Pool(Submitters, LogQueries):
+    """One pool. Open it with `Pool.open`, use it as a context manager or `close` it.
+
+    Threads: any thread may call any method; calls are made one after the other. `advance` and `run` let those of others
+    in between two instants. `close` waits for the call in progress; later calls raise `LogClosed`. An iterator is for
+    one thread at a time, which may be another one. `state` is not protected: it changes while others call.
+
+    Callbacks: `behave` and subscribers are called in the thread whose call caused them, and may call the pool again
+    (`behave` cannot let time pass). They must not wait for another thread that calls it. A signal handler cannot call
+    the pool while it interrupts another call: that raises `RuntimeError`.
+
+    Processes: a log has one writer, an open pool, a server or a command. `open` waits for its turn; nothing takes the
+    log from an open pool. A process that was forked after `open` cannot use the pool. docs/library.md has more.
+    """
+
+    def __init__(
+        self, engine: Engine, user: str, close: Callable[[], None], configured: Configured | None, calls: CallLock
+    ) -> None:
+        super().__init__(engine, configured)
+        self._calls = calls
+        self._step: Callable[[int | None], object] = engine.step  #: lets time pass
+        self._user, self._close = user, close
+        self._views: sqlite3.Connection | None = None
+
+    @property
+    def _log(self) -> EventStore:
+        return self._engine.log
+
+    @classmethod
+    def open(
+        cls,
+        url: str | os.PathLike[str] = "memory:",
+        *,
+        execute: bool = False,
+        behave: Behave = sleeps,
+        start: float | None = None,
+        dialect: str = DEFAULT_DIALECT,
+        settings: Mapping[str, object] | None = None,
+        config: Config | None = None,
+        ignore_unenforced: bool = False,
+        name: str = "",
+        uid_domain: str = "",
+        user: str = "",
+        wait: float = 20.0,
+    ) -> Pool:
+        """Open the pool whose log is at `url`, and begin the log if there is none.
+
+        :param url: ``memory:``, a file's path, ``sqlite:///x.db`` or ``postgresql://...``
+        :param execute: run jobs as processes of this machine, in real time
+        :param behave: in virtual time, what a job's processes do
+        :param start: in virtual time, the instant (seconds since the epoch) at which the clock of a new log begins
+        :param dialect: ``manual`` or ``htcondor-25``; with `settings` and names it counts for a new log only
+        :param settings: HTCondor's names, such as MATCH_TIMEOUT, with seconds
+        :param config: the configuration of the machines that are added, and of the pool's negotiator and submissions:
+            its text, or the path of a file (several: each overrides those before it); without one, machines have START
+            true, and the pool keeps the configuration that it had
+        :param ignore_unenforced: also accept settings and a configuration whose policy Poolbook does not enforce:
+            submit requirements, job transforms, quotas, limits, user maps
+        :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN; this
+            machine's name by default
+        :param user: the user for whom jobs are submitted and changed unless a method names another; the user of this
+            process by default. With `execute`, jobs of these users run, with the rights of this process; those
+            of others that the log has are held (code 23)
+        :param wait: seconds to wait for the log while another process or pool has it open
+        :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
+        :raises AlreadyServed: another process or pool had it open for all of `wait`; the error names the process
+        :raises SupervisorError: with `execute`: the supervisor of jobs cannot be started
+        :raises Refusal: a dialect or setting that does not exist
+        :raises ConfigError: the configuration cannot be taken
+        :warns ConfigWarning: a setting has no effect, or another one than may be meant
+        """
+        if not ignore_unenforced:
+            _check_enforced(settings or {})
+        configured = None if config is None else Configured(config, ignore_unenforced)
+        now = None if execute else (EPOCH if start is None else round(seconds_of(start, "start") * SECOND))
+        place, calls = os.fspath(url), CallLock()
+        open_log = partial(
+            open_pool_log,
+            place,
+            create=True,
+            dialect=dialect,
+            settings={key: str(value) for key, value in (settings or {}).items()},
+            name=name,
+            uid_domain=uid_domain,
+            now=now,
+        )
+        who = user or user_name()
+        patience = seconds_of(wait, "wait")
+        if execute:
+            server = _served(place, open_log, configured, who, patience)
+            calls.wake = server.wake
+            pool = cls(server.engine, who, server.close, configured, calls)
+            pool._step = server.step
+            return pool
+        engine, close = _virtual(place, open_log, configured, behave, patience, calls)
+        return cls(engine, who, close, configured, calls)
+
+    def close(self) -> None:
+        """Close the log; later calls fail. Running processes go on under their supervisor, and the next `open` recovers
+        them."""
+        if self._closed or self._calls.inherited:
+            return
+        with self._calls:
+            if self._views is not None:
+                self._views.close()
+                self._views = None
+            if not self._closed:
+                self._closed = True
+                self._close()
+
+    # Changing
+
+    def submit(
+        self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
+    ) -> int:
+        """Submit jobs and return their cluster's number.
+
+        :param description: a submit description's text, with its queue statement; or its commands as a mapping, which
+            is queued `count` times
+        :param folder: what relative paths in it are relative to
+        :raises SubmitError: the description is wrong; the error names the line
+        :raises ValueError: `count` is no whole number, or goes with a text
+        :raises Refusal: the pool does not accept it
+        :warns SubmitWarning: a command has no effect, or another one than may be meant
+        """
+        from ..runtime.disk import ReadOnlyDisk
+        from ..runtime.requests import SubmitTerms
+        from ..runtime.submit_request import submission_of, submit_request
+
+        if not isinstance(description, str | Mapping):
+            raise TypeError("a submission is a submit description's text, or a mapping of its commands")
+        if not isinstance(count, int) or (isinstance(description, str) and count != 1):
+            raise ValueError(f"count = {count!r}: give a whole number, with a mapping; a text has its queue statement")
+        who = user or self._user
+        number = self._engine.state.next_cluster
+        parsed = submission_of(
+            description, count=count, user=who, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
+            terms=SubmitTerms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
+        )  # fmt: skip
+        for warning in parsed.warnings:
+            warnings.warn(warning, SubmitWarning, stacklevel=3)
+        request = submit_request(parsed, self._engine.id("submit"), who, number)
+        self._vouch_for(who)
+        answer = self._ask(request)
+        if answer.get("warning"):
+            warnings.warn(answer["warning"], SubmitWarning, stacklevel=3)
+        return int(answer["cluster"])
+
+    def _vouch_for(self, user: str) -> None:
+        """Have jobs of this user run, where jobs really run: with the rights of this process, as the program wants."""
+        world = self._engine.world
+        if not isinstance(world, VirtualWorld):
+            from ..runtime.local_world import LocalWorld
+
+            if isinstance(world, LocalWorld):
+                world.owners.add(user)
+
+    def _act(
+        self, kind: type[s.JobCommand], jobs: Sequence[JobId], user: str, constraint: str, reason: str = "", **more: Any
+    ) -> list[Outcome]:
+        selected = selection(jobs, constraint)
+        return _each_range(self._ask(kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)))
+
+    def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
+        """Hold jobs; return the result for each range of them."""
+        return self._act(s.Hold, jobs, user, constraint, reason)
+
+    def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
+        """Release held jobs; return the result for each range of them."""
+        return self._act(s.Release, jobs, user, constraint, reason)
+
+    def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
+        """Remove jobs from the queue and end their processes; return the result for each range of them."""
+        return self._act(s.Remove, jobs, user, constraint, reason)
+
+    def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[Outcome]:
+        """End running jobs, softly unless `fast`; they become idle. Return the result for each range of them."""
+        return self._act(s.Vacate, jobs, user, constraint, fast=fast)
+
+    def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
+        """Suspend running jobs; return the result for each range of them."""
+        return self._act(s.Suspend, jobs, user, constraint)
+
+    def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
+        """Continue suspended jobs; return the result for each range of them."""
+        return self._act(s.Continue, jobs, user, constraint)
+
+    def run_now(self, job: JobId, *victims: JobId, user: str = "") -> None:
+        """Vacate running jobs, `victims`, and run an idle one in their place, at once when the last of them is gone, on
+        their slots put together. Nothing comes of it where they are not gone within SCHEDD_NOW_JOB_VACATE_TIMEOUT,
+        where the job is idle no longer by then, and where it does not fit: `why` tells.
+
+        :raises Refusal: the job is not idle, a victim is not running, or one of them not this user's; none is vacated
+        :raises ValueError: one of them is no single job
+        """
+        named = [_single(one) for one in (job, *victims)]
+        self._ask(s.RunNow(self._engine.id("now"), user or self._user, named[0], tuple(named[1:])))
+
+    def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[Outcome]:
+        """Set attributes of jobs: Python values, or expressions as `Expr`."""
+        changes = {name: text_of(value) for name, value in attributes.items()}
+        command = s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes)
+        return _each_range(self._ask(command))
+
+    def prio(self, *jobs: JobId, value: int, user: str = "") -> list[Outcome]:
+        """Set the JobPrio of jobs: higher runs first."""
+        return self.edit(*jobs, user=user, JobPrio=value)
+
+    # Time
+
+    @property
+    def now(self) -> float:
+        """Return the pool's time, in seconds since the epoch."""
+        return self._engine.world.now() / SECOND
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, with all that happens in it. With real jobs, this waits. The calls of other threads come in
+        between two instants.
+
+        :raises ValueError: that is no length of time
+        """
+        until = self._instant_after(seconds, "seconds")
+        reached = False
+        while not reached:
+            with self._calls:
+                reached = self._clock.world.now() >= until
+                self._step(until)
+
+    def run(self, limit: float | None = None) -> bool:
+        """Let time pass until no job runs and none can be started; return False if `limit` seconds were not enough. The
+        calls of other threads come in between two instants.
+
+        :raises ValueError: `limit` is no length of time
+        """
+        until = None if limit is None else self._instant_after(limit, "limit")
+        with self._calls:
+            self._clock.handle([])
+        while True:
+            with self._calls:
+                if not self._clock.busy():
+                    return True
+                if until is not None and self._engine.world.now() >= until:
+                    return False
+                self._step(until)
+
+    def _instant_after(self, seconds: float, name: str) -> int:
+        with self._calls:
+            return self._engine.world.now() + round(seconds_of(seconds, name) * SECOND)
+
+    @property
+    def _clock(self) -> Engine:
+        """Return the engine, to let time pass. Raise `Refusal` within `behave`, which is called at one instant."""
+        if self._engine.performing:
+            raise Refusal("time cannot pass while `behave` is called: return from it, then call `advance` or `run`")
+        return self._engine
+
+    # Looking
+
+    def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
+        """Return the ads of the jobs in the queue, as plain values; undefined attributes are left out.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        ads = (cluster.attributes(proc) for cluster in self._engine.state.clusters.values() for proc in cluster.procs())
+        return plain(map(ad_of, ads), constraint, self._engine.world.now())
+
+    def slots(self, constraint: str = "") -> list[dict[str, Any]]:
+        """Return the ads of the slots, as `poolbook status -long` has them.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        now = self._engine.world.now()
+        context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=self._engine.state.user_maps)
+        published = PublishedSlots(self._engine.state, Caches(), now, context)
+        return plain(map(published.ad, self._engine.state.slots.values()), constraint, now)
+
+    def history(self, constraint: str = "") -> list[dict[str, Any]]:
+        """Return the ads of the jobs that have left the queue, the latest first.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        from ...projections.views import Views
+        from ..runtime.views import catch_up, open_tables
+
+        if self._views is None:
+            self._views = open_tables(None)
+        catch_up(self._engine.log, self._views)
+        return plain(Views(self._views).history_ads(), constraint, self._engine.world.now())
+
+    def usage(self) -> dict[str, float]:
+        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1."""
+        return {name: amount / 1000 / SECOND for name, amount in self._engine.state.usage.items()}
+
+    def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
+        """Call `subscriber` with every later event and its position, once it is in the log."""
+
+        def each(first: int, events: Sequence[Event]) -> None:
+            with self._calls.callback():
+                for offset, event in enumerate(events):
+                    subscriber(first + offset, event)
+
+        self._engine.subscribe(each)
+
+    def judge(self) -> list[Violation]:
+        """Return the events in the log that no rule allows; none, for a log that a pool wrote."""
+        from ...replay.validation import validate
+
+        return list(validate(self._log.read()))
+
+
+def _served(
+    url: str, open_log: Callable[[], EventStore], configured: Configured | None, user: str, wait: float
+) -> PoolServer:
+    """Return the server of a pool of real processes, as a part of this program."""
+    from ..runtime.pool_server import PoolServer
+
+    server = PoolServer(url, open_log, wait=wait)
+    server.world.owners.add(user)
+    try:
+        if configured is not None:
+            server.world.configure(configured.read())
+            server.world.warm_up()
+            _configure(server.engine, configured)
+        server.begin()
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _virtual(
+    url: str,
+    open_log: Callable[[], EventStore],
+    configured: Configured | None,
+    behave: Behave,
+    wait: float,
+    calls: CallLock,
+) -> tuple[Engine, Callable[[], None]]:
+    """Return a pool in virtual time, and a function that closes it."""
+
+    def asked(launch: Launch) -> Behaviour:
+        with calls.callback():
+            return behave(launch)
+
+    location = locate(url)
+    lock = MemoryLock(location.place) if location.kind == "memory" else WriterLock(url)
+    take_in_turn(lock, url, wait)
+    with ExitStack() as opened:
+        opened.callback(lock.give_up)
+        log = open_log()
+        opened.callback(log.close)
+        world = VirtualWorld(asked)
+        engine = Engine(log, world)
+        engine.load()
+        world.clock = engine.state.at
+        if configured is not None:
+            _configure(engine, configured)
+        engine.recover()
+        return engine, opened.pop_all().close
+
+
+def _check_enforced(settings: Mapping[str, object]) -> None:
+    for name in settings:
+        if about := unenforced(name):
+            raise Refusal(f"{name}: Poolbook does not enforce {about} yet; leave it out, or say ignore_unenforced=True")
+
+
+def _configure(engine: Engine, configured: Configured) -> None:
+    (answer,) = engine.handle([s.ConfigurePool(engine.id("reconfigure"), configured.followed())])
+    if answer.refusal:
+        raise Refusal(answer.refusal)
+
+
+_JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
+
+
+def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
+    """Return the selection of a call.
+
+    :raises ValueError: no job is named and there is no constraint
+    """
+    clusters: list[int] = []
+    single: list[tuple[int, int]] = []
+    owners: list[str] = []
+    for job in jobs:
+        if isinstance(job, tuple) and len(job) == 2 and all(type(part) is int and part >= 0 for part in job):
+            single.append(job)
+        elif type(job) is int and job > 0:
+            clusters.append(job)
+        elif isinstance(job, str) and (found := _JOB.fullmatch(job)):
+            cluster, proc, owner = found.groups()
+            if owner:
+                owners.append(owner)
+            elif proc is None:
+                clusters.append(int(cluster))
+            else:
+                single.append((int(cluster), int(proc)))
+        else:
+            raise ValueError(f"{job!r} is no job: give '12.3' or (12, 3), a cluster (12 or '12'), or a user's name")
+    if not (jobs or constraint):
+        raise ValueError("which jobs? Name jobs, clusters or users, or give a constraint (constraint='true' for all)")
+    return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
+
+
+def _single(job: JobId) -> tuple[int, int]:
+    jobs = selection([job]).jobs
+    if not jobs:
+        raise ValueError(f"{job!r} is no single job: give '12.3' or (12, 3)")
+    return jobs[0]
+
+
+def _each_range(outcomes: Iterable[dict[str, Any]]) -> list[Outcome]:
+    """Return a command's outcomes with one for each range of jobs; a cluster that is not there has an empty one."""
+    return [
+        Outcome(cluster=one["cluster"], first=first, last=last, result=one["result"], changes=one["changes"])
+        for one in outcomes
+        for first, last in one["procs"] or [(0, -1)]
+    ]

@@ -1,0 +1,177 @@
+"""A read-only log in a program: ``from poolbook import Log``.
+
+It is a pool's own or an imported one, served or not. The answers are those of the commands `q`, `status`, `history`,
+`userprio`, `usage`, `why`, `verify` and `audit`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from threading import Event as Signal
+from typing import Any, Self
+
+from ...domain.events import Event
+from ...domain.negotiator.accounting import Standing
+from ...domain.ports.log import EventStore as Store
+from ...domain.ports.log import LogClosed, LogError
+from ...projections.imported_ads import Spent
+from ...replay.audit_result import Audit
+from ...replay.forensics.imported_log import is_imported
+from ..runtime.log_verification import Verification
+from ..runtime.queries import Queries
+from ..stores.location import shown
+from ..stores.opening import open_log
+from .log_base import CallLock, LogQueries, serialized
+from .polling import looks, pauses
+from .python_values import plain
+
+
+@serialized("close", "follow")
+class Log(LogQueries):
+    """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it.
+
+    Any thread may call any method; calls are made one after the other (`follow` lets others in while it waits). An
+    iterator is for one thread at a time. A process that was forked after `open` opens the log again.
+    """
+
+    def __init__(self, url: str, store: Store) -> None:
+        self.url = self._url = url
+        self._calls = CallLock()
+        self._store: Store | None = store
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str]) -> Self:
+        """Open the log at `url`, a pool's own or an imported one. It is never written, and may be served meanwhile.
+
+        :param url: a file's path, ``sqlite:///x.db``, ``postgresql://...`` or ``memory:NAME``
+        :raises LogError: there is no log, or it cannot be read
+        """
+        place = os.fspath(url)
+        if os.path.isdir(place):
+            raise LogError(f"{place} is a folder: `poolbook.import_pool({place!r}, 'audit.db')` makes a log of it")
+        return cls(place, open_log(place, create=False, read_only=True))
+
+    def close(self) -> None:
+        """Close the log; later calls fail."""
+        if self._calls.inherited:
+            return
+        with self._calls:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            raise LogClosed(f"{shown(self.url)} was closed: `Log.open` opens it again")
+        return self._store
+
+    @property
+    def _log(self) -> Store:
+        store = self._opened()
+        store.refresh()
+        return store
+
+    def _queries(self) -> Queries:
+        return Queries(self.url, self._log)
+
+    # The log
+
+    @property
+    def imported(self) -> bool:
+        """Tell whether it was imported from a real pool's records; if not, it is a pool's own."""
+        return is_imported(self._log)
+
+    @property
+    def position(self) -> int:
+        """Return the position of the last event."""
+        return self._log.head.position
+
+    # Answers
+
+    def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
+        """Return the ads of the jobs in the queue, as plain values; of an import, those of the last recorded queue.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        :raises NotKnown: nothing that was imported tells of the queue
+        """
+        with self._queries() as queries:
+            found = queries.queue()
+            return plain(found.ads, constraint, found.at)
+
+    def slots(self, constraint: str = "") -> list[dict[str, Any]]:
+        """Return the ads of the slots, as `poolbook status -long` has them.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        with self._queries() as queries:
+            at = queries.views.at
+            return plain(queries.slots(at // 1_000_000), constraint, at)
+
+    def history(self, constraint: str = "") -> list[dict[str, Any]]:
+        """Return the ads of the jobs that have left the queue, the latest first.
+
+        :raises ClassAdSyntaxError: the constraint is no expression
+        """
+        with self._queries() as queries:
+            return plain(queries.history(), constraint, queries.views.at)
+
+    def submitters(self) -> list[Standing]:
+        """Return the standings of the submitters who have jobs or had slots, by name: priorities, usage and settings,
+        as of the log's last event. Of an import: as its accountant wrote or condor_userprio printed them.
+
+        :raises NotKnown: nothing that was imported tells of priorities
+        """
+        with self._queries() as queries:
+            return queries.standings()
+
+    def usage(self, by: str = "user") -> list[Spent]:
+        """Return what the jobs that have left the queue used, as `poolbook usage` shows it, in microseconds.
+
+        :param by: user, group or cluster
+        :raises ValueError: it is none of these
+        """
+        with self._queries() as queries:
+            return queries.usage(by)
+
+    # Judging
+
+    def verify(self, decisions: bool = False) -> Verification:
+        """Check that the log is as it was written, and that every transition in a pool's own is legal.
+
+        :param decisions: decide every negotiation cycle again, too, and compare
+        """
+        return self._queries().verify(decisions)
+
+    def audit(self) -> Audit:
+        """Audit the log: judge its events, and compare its sources. Each finding has its file and line or, in a pool's
+        own log, its position."""
+        return self._queries().audit()
+
+    # Following
+
+    def follow(
+        self,
+        after: int | None = None,
+        *,
+        interval: float = 0.2,
+        timeout: float | None = None,
+        stop: Signal | None = None,
+    ) -> Iterator[tuple[int, Event]]:
+        """Yield the events behind a position, each with its own, and then each new one, once another process has
+        appended it.
+
+        :param after: None: only those that are appended from this call on
+        :param interval: seconds between two polls
+        :param timeout: end after so many seconds (None: go on)
+        :param stop: end when this is set, from another thread
+        :raises ValueError: `interval` or `timeout` is no length of time
+        """
+        times = looks(pauses(interval, timeout), stop)
+        return self._news(self.position if after is None else after, times)
+
+    def _news(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
+        for _ in times:
+            for position, event in self.events(reached):
+                reached = position
+                yield position, event

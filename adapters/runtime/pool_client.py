@@ -1,0 +1,283 @@
+"""The door for every request: become the log's writer for one request, or send it to the log's server.
+
+A request is a command as JSON: ``{"kind": "Hold", "id": ..., ...}``; ``command_codec`` has the kinds. `ask` gives it
+an id, and sends it again when it gets no answer: a repeated id gets the first answer.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ...domain.ports.log import LogError
+from ..machine.host import user_name
+from ..sockets import connect, peer_of
+from ..stores.log_paths import LogPaths, WriterLock, log_paths
+from .requests import (
+    LONGEST_DESCRIPTION,
+    ActionAnswer,
+    Request,
+    RequestRefused,
+    SubmitDescription,
+    Submitted,
+    SubmitTerms,
+    new_id,
+)
+
+if TYPE_CHECKING:
+    from ...domain.ports.log import EventStore
+    from .log_writer import LogWriter
+
+T = TypeVar("T")
+PATIENCE = 30.0  #: seconds that a command waits for the server, or for another short command, at most
+
+
+class Door(Protocol):
+    """A pool that takes requests: this process as the log's writer, or the log's server."""
+
+    def ask(self, request: Request) -> Any:
+        """Return the answer. Raise `RequestRefused` if the pool refuses the request, `LogError` if the log cannot be
+        read or written, `ConnectionError` if the server is gone; ask again, with the same id."""
+
+    def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        """Submit the jobs of a submit file. With `keep`, return what was parsed, too. Raise as `ask`."""
+
+    def close(self) -> None: ...
+
+
+def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
+    """Execute `request` and return the answer. With `create`, begin a missing log with these settings. Raise
+    `RequestRefused` if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer
+    does not answer."""
+    known = {"id": new_id(), **request}
+    return _asked(url, create, lambda door: door.ask(known))
+
+
+def change_jobs(url: str, request: Request) -> list[ActionAnswer]:
+    """Execute a command about jobs and return what became of them. Raise as `ask`."""
+    return [ActionAnswer(**one) for one in ask(url, request)]
+
+
+def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
+    """Submit the jobs of a submit file; begin a missing log. With `keep`, read the submit file in this process and
+    return what was parsed, too. Raise `SubmitError` if the submit file is wrong, `ConfigError` if the user's own
+    configuration cannot be read, and as `ask`."""
+    return _asked(url, None, lambda door: door.submit(description, keep=keep))
+
+
+def _asked(url: str, create: Mapping[str, str] | None, question: Callable[[Door], T]) -> T:
+    for door in _doors(url, create):
+        with closing(door), suppress(ConnectionError):
+            return question(door)
+    raise AssertionError("unreachable: the doors end with an error")
+
+
+def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
+    """Yield a door of the pool, and another each time that the last one broke. Raise `LogError` if the log has a writer
+    that takes no requests."""
+    place = log_paths(url)
+    until = time.monotonic() + PATIENCE
+    lock = WriterLock(url)
+    holders: dict[str, None] = {}
+    try:
+        while True:
+            try:
+                taken = lock.take_in_turn()
+            except OSError as error:
+                if not (isinstance(error, PermissionError) and is_served(url)):  # who may not write may still ask
+                    rule = "the log's folder must be writable"
+                    raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
+                taken = False
+            if taken:
+                yield _Writer(url, lock, create)
+            else:
+                try:
+                    connection = _Connection(place)
+                except (ConnectionError, FileNotFoundError, BlockingIOError):  # the last: too many wait to be let in
+                    pass
+                except PermissionError as error:
+                    rule = "it takes requests of its own user, and of those who may write to its socket"
+                    raise LogError(f"the log's server cannot be asked: {error.strerror or error}; {rule}") from None
+                else:
+                    yield connection
+            # Nobody listens: other short commands hold the lock, or the server is about to begin or to end.
+            holders[lock.holder()] = None
+            if time.monotonic() > until:
+                raise LogError(_still_waiting(list(holders)))
+            time.sleep(0.02)
+    finally:
+        lock.give_up()
+
+
+def _still_waiting(holders: list[str]) -> str:
+    """Return why a command did not come to write; ``holders``: who has been writing meanwhile."""
+    if len(holders) == 1:
+        return (
+            f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without taking requests; try again "
+            "when it is done"
+        )
+    return (
+        f"{len(holders)} processes have been writing this log one after the other for {PATIENCE:.0f} s, the last of "
+        f"them {holders[-1]}, and this command was still in line behind them; try again when fewer do, or have the log "
+        "served (poolbook serve): a server takes the requests of all at once"
+    )
+
+
+def is_served(url: str) -> bool:
+    """Tell whether a server takes requests for the log now."""
+    place = log_paths(url)
+    try:
+        connect(place.socket, place.trusted(), timeout=0).close()
+    except BlockingIOError:  # so many wait to be let in that no more may
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def is_written(url: str) -> bool:
+    """Tell whether a process has the log now: a server, even one that is just starting, or a short command. Other users
+    may not be able to look; they get True, and `ask` then says what is not allowed."""
+    lock = WriterLock(url)
+    try:
+        free = lock.take()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    lock.give_up()
+    return not free
+
+
+def _submitted(answer: Mapping[str, Any], warnings: Sequence[str], parsed: Any = None) -> Submitted:
+    warning, factory = answer.get("warning", ""), bool(answer.get("factory"))
+    return Submitted(answer["cluster"], answer["count"], warnings, parsed, warning, factory)
+
+
+class _Connection:
+    """A connection to the log's server. Raises `ConnectionError` or `FileNotFoundError` if no server listens,
+    `PermissionError` if this user must not ask it, or should not trust it."""
+
+    def __init__(self, place: LogPaths) -> None:
+        self._place = place
+        self._socket = connect(place.socket, place.trusted(), PATIENCE)
+        self._stream = self._socket.makefile("rwb")
+
+    def close(self) -> None:
+        with suppress(OSError):  # what could not be sent is of no use any more
+            self._stream.close()
+        self._socket.close()
+
+    def ask(self, request: Request) -> Any:
+        try:
+            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.flush()
+            line = self._stream.readline()
+        except TimeoutError:
+            raise LogError(
+                f"the server of {self._place.socket} has not answered for {PATIENCE:.0f} s. It may still do what was "
+                "asked: `poolbook q` and `poolbook log` tell. It is busy or stopped; look at it, then try again"
+            ) from None
+        if not line:
+            raise ConnectionResetError
+        answer = json.loads(line)
+        if "error" in answer:
+            raise LogError(answer["error"])
+        if "refusal" in answer:
+            raise RequestRefused(
+                answer["refusal"], answer.get("warnings", ()), answer.get("code", ""), answer.get("tool", "")
+            )
+        return answer["answer"]
+
+    def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        if keep or not self._reads(description):
+            return self._read_here(description, SubmitTerms(**self.ask({"kind": "ReserveCluster"})))
+        answer = self.ask(description.as_request())
+        if "terms" in answer:  # the server leaves the reading to this process
+            return self._read_here(description, SubmitTerms(**answer["terms"]))
+        return _submitted(answer, answer["warnings"])
+
+    def _reads(self, description: SubmitDescription) -> bool:
+        """Tell whether the server may read the submit file: it must be short, and the server must run as our user."""
+        return len(description.text) <= LONGEST_DESCRIPTION and peer_of(self._socket) == os.geteuid()
+
+    def _read_here(self, description: SubmitDescription, terms: SubmitTerms) -> Submitted:
+        from .submit_request import Reading, as_json
+
+        reading = Reading(description)
+        own, _ = reading.configured()  # the server has sent its warnings
+        found = reading.request(terms, own)
+        try:
+            answer = self.ask(as_json(found.request))
+        except RequestRefused as refused:
+            raise RequestRefused(str(refused), found.warnings, refused.code, refused.tool) from None
+        return _submitted(answer, found.warnings, found.parsed)
+
+
+class _Writer:
+    """This process as the log's writer. The log is opened with the first request."""
+
+    def __init__(self, url: str, lock: WriterLock, create: Mapping[str, str] | None) -> None:
+        self._url, self._lock, self._create = url, lock, create
+        self._log: EventStore | None = None
+        # All that is loaded for the request lives on: looking through it for cycles is of no use.
+        self._collecting = gc.isenabled()
+        gc.disable()
+
+    def close(self) -> None:
+        if self._collecting:
+            gc.enable()
+        try:
+            if self._log is not None:
+                self._log.close()
+        finally:
+            self._lock.give_up()
+
+    def _log_writer(self, create: Mapping[str, str] | None) -> LogWriter:
+        from ..machine.local_time import local_time
+        from .log_writer import LogWriter, NullWorld
+        from .open_pool import open_pool_log
+
+        self._log = open_pool_log(self._url, create=create is not None, settings=create)
+        writer = LogWriter(self._log, NullWorld(), zone=local_time())
+        writer.load()
+        return writer
+
+    def ask(self, request: Request) -> Any:
+        writer = self._log_writer(self._create)
+        from .command_codec import command_of
+
+        # As a server does: who asks is who the system says it is.
+        (answer,) = writer.handle([command_of({**request, "user": user_name()})])
+        if answer.refusal:
+            raise RequestRefused(answer.refusal, (), answer.code, answer.tool)
+        return answer.value
+
+    def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        from ...domain.ports.stimuli import ConfigurePool
+        from ...domain.state.pool_settings import DOMAINS
+        from .submit_request import Reading
+
+        reading = Reading(description)
+        own, told = reading.configured()
+        lines = [f"poolbook submit: warning: {warning}" for warning in told]
+        # A log is begun with the user's own domains, so that a server finds its users in them.
+        try:
+            writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
+            # A log that no server has configured yet gets the policy of whoever submits.
+            policy = reading.policy() if writer.state.settings == writer.state.founded else {}
+            if policy:
+                writer.handle([ConfigurePool(writer.id("configure"), policy)])
+            found = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), own)
+            (answer,) = writer.handle([found.request])
+        except RequestRefused as refused:
+            raise RequestRefused(str(refused), [*lines, *refused.warnings], refused.code, refused.tool) from None
+        lines += found.warnings
+        if answer.refusal:
+            raise RequestRefused(answer.refusal, lines, answer.code, answer.tool)
+        return _submitted(answer.value, lines, found.parsed)

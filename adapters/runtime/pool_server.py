@@ -1,0 +1,473 @@
+"""The pool as a process: it holds a log's lock, runs its jobs, and takes requests on a socket.
+
+Everything that arrived during the last append is decided and appended together; requests are answered after the append.
+When an append fails, the requests are answered with the failure. What the world reported is kept and tried again, so
+that no job's end is lost to a full disk.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from typing import Any
+
+from attrs import define
+
+from ...domain.decide import Refusal
+from ...domain.events import WriterBegan
+from ...domain.ports import stimuli as s
+from ...domain.ports.log import EventStore, Fenced, LogError
+from ...domain.schedd.constraints import Patience
+from ..machine.host import user_name
+from ..machine.local_time import local_time
+from ..sockets import listen, make_private
+from ..stores.log_paths import WriterLock, log_paths
+from ..stores.sqlite_files import mode_like
+from .command_codec import ComeBack, ReadConfiguration, Reschedule, ReserveCluster, request_of
+from .connections import Connections, JsonConnection, name_of
+from .engine import Engine
+from .job_users import rights_of
+from .local_world import LocalWorld
+from .log_writer import StimulusResult
+from .open_pool import take_in_turn
+from .pool_client import is_served
+from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms, view_of_disk
+from .slow_requests import MOST, DescriptionReader, RequestsAhead, WaitingRequest, left_to_client
+from .startd import ExecutionPoint
+from .subscribers import Subscribers
+from .view_keeper import VIEWS_EVERY
+
+PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
+SLOW_CLIENTS = 20_000  #: microseconds between two tries to send to a client that does not read
+AT_ONCE = 64  #: connections that are accepted before the pool goes on
+
+
+@define
+class _PendingRequest:
+    """A request, and the client that waits for its answer."""
+
+    client: JsonConnection
+    stimulus: s.Stimulus
+    warnings: list[str] | None = None  #: the warnings of a submit file that was read here
+
+    def reply(self, answer: StimulusResult) -> None:
+        """Tell the client what became of it."""
+        more = {} if self.warnings is None else {"warnings": self.warnings}
+        if answer.refusal:
+            self.client.answer(RequestRefused(answer.refusal, (), answer.code, answer.tool).as_answer() | more)
+        elif more:
+            self.client.answer({"answer": {**answer.value, **more}})
+        else:
+            self.client.answer_text(answer.text)
+
+
+class ServedUsers(Enum):
+    """The users whose jobs a pool runs."""
+
+    OWN = auto()  #: the user's who serves it
+    EACH = auto()  #: where root serves it, each user's with that user's rights, and root's with root's
+    ALL = auto()  #: the same without root's; and all users may submit
+
+
+class PoolServer:
+    """Serves one log until told to stop. Made by `serve`; `engine` is the pool."""
+
+    def __init__(
+        self,
+        url: str,
+        open_log: Callable[[], EventStore],
+        lost: bool = False,
+        whose: ServedUsers = ServedUsers.OWN,
+        wait: float | None = None,
+    ) -> None:
+        """Take the lock, open the log, become its writer. With `lost`, give up the jobs that another machine or folder
+        started and this one does not know. `whose`: the users whose jobs run. `wait`: of a program's pool, how many
+        seconds to wait for the lock; None: only for a short command. Raise `AlreadyServed` if another process has the
+        lock, `LogError` if the log cannot be opened."""
+        self.paths = log_paths(url)
+        self._whose = whose if os.geteuid() == 0 else ServedUsers.OWN
+        for uid in (0, os.geteuid()):
+            name_of(uid)
+        self._in_program = wait is not None  # it gets the errors that `serve` prints
+        self._lock = WriterLock(url)
+        if wait is None:
+            take_in_turn(self._lock, url, PATIENCE, hopeless=lambda: is_served(url))
+        else:
+            take_in_turn(self._lock, url, wait)
+        try:
+            self._make_folder()
+            self.log = open_log()
+            self.world = LocalWorld(self.paths.folder, self.warn)
+            if self._whose is not ServedUsers.OWN:
+                self.world.serve_users(refuses_root=self._whose is ServedUsers.ALL)
+            self.engine = Engine(self.log, self.world, zone=local_time())
+            self.engine.load()
+            gc.freeze()  # what was folded lives on: of a million clusters, each search for cycles would take seconds
+            self.found = tuple(self.engine.state.clusters)
+            """The clusters in the queue when the log was opened; their jobs may be over by now."""
+            self.opened = self.engine.state.position
+            here = f"{os.uname().nodename}:{self.paths.folder}"
+            self._lost = self._strangers(here, lost)
+            self.log.raise_epoch(here, self.engine.now(), "serve")
+            self.engine.read_on()
+        except BaseException:
+            self._lock.give_up()
+            raise
+        rights = None if self._whose is ServedUsers.OWN else rights_of
+        self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn, rights)
+        self.stopping = False
+        self._handlers: dict[int, Any] = {}  # of the signals that it catches, as they were before
+        self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
+        self._machine_requests: list[tuple[JsonConnection | None, ReadConfiguration | ComeBack]] = []
+        """Requests to this machine and their clients (None: by SIGHUP)."""
+        self._asked: list[_PendingRequest] = []
+        self._ahead = RequestsAhead[_PendingRequest]()
+        self._reader = DescriptionReader(self.wake)
+        self._reserved = 0
+        self._complained = False
+        self._connections = Connections(lambda client: self.world.unwatch(client.connection.fileno()))
+        self._listener: socket.socket | None = None
+        self._wake_in, self._wake_out = socket.socketpair()
+        for end in (self._wake_in, self._wake_out):
+            end.setblocking(False)
+        self.world.watch(self._wake_in.fileno(), self._woken)
+
+    def _make_folder(self) -> None:
+        """Make the folder of the jobs, closed to others, before anything is put there."""
+        try:
+            make_private(self.paths.folder)
+        except OSError as error:
+            raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
+
+    # Sockets
+
+    def _listen(self) -> None:
+        try:
+            mode = 0o666 if self._whose is ServedUsers.ALL else mode_like(str(self.paths.base))
+            listener = self._listener = listen(self.paths.socket, 128, mode)
+        except OSError as error:
+            raise LogError(
+                f"{self.paths.socket} cannot be listened at: {error.strerror}; it must be your own"
+            ) from None
+        self.world.watch(listener.fileno(), lambda: self._accept(listener))
+
+    def wake(self) -> None:
+        """Make `step` return early, from any thread."""
+        with suppress(OSError):  # closed, or full: then it goes on anyway
+            self._wake_out.send(b"\0")
+
+    def _woken(self) -> None:
+        self._wake_in.recv(4096)
+        for done in self._reader.finished():
+            if done.found is None:
+                done.client.answer(done.reply)
+            else:
+                self._asked.append(_PendingRequest(done.client, done.found.request, done.found.warnings))
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                connection, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is left
+                self._connections.drop_idlest()
+                return
+            self._watch(self._connections.add(connection))
+
+    def _watch(self, client: JsonConnection) -> None:
+        self.world.watch(client.connection.fileno(), lambda: self._connections.receive(client))
+
+    def _send_rest(self) -> bool:
+        """Send what clients were too slow to take; return True if something is left. A client that does not read is
+        dropped."""
+        for client in self._connections:
+            if client.unsent and not client.send():
+                self._connections.drop(client)
+        return any(client.unsent for client in self._connections)
+
+    def _request(self, client: JsonConnection, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise Refusal("a request is a JSON object")
+            asked = request_of({**request, "user": client.user})
+            handler = _HANDLERS.get(type(asked), PoolServer._decide)
+            handler(self, client, asked)
+        except (ValueError, RecursionError, Refusal) as error:
+            client.answer({"refusal": str(error)})
+
+    def _decide(self, client: JsonConnection, command: s.Command) -> None:
+        if isinstance(command, s.Submit):
+            self._check_submitter(client)
+        self._asked.append(_PendingRequest(client, command))
+
+    def _reserve(self, client: JsonConnection, _: ReserveCluster) -> None:
+        self._check_submitter(client)
+        client.answer({"answer": self._terms()._asdict()})
+
+    def _terms(self) -> SubmitTerms:
+        """Reserve a cluster number."""
+        self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
+        return SubmitTerms.of(self.engine.state, self._reserved)
+
+    def _reschedule(self, client: JsonConnection, asked: Reschedule) -> None:
+        self.engine.reschedule(asked.name)  # with the step that this is part of
+        client.answer({"answer": {}})
+
+    def _read_description(self, client: JsonConnection, description: SubmitDescription) -> None:
+        self._check_submitter(client)
+        known = self.engine.state.answers.get(description.id)
+        if known is not None:
+            answer = json.loads(known)
+            client.answer(answer if "refusal" in answer else {"answer": {**answer, "warnings": []}})
+            return
+        terms = self._terms()
+        # What a submit file names is read with the rights of who submits it: of others, by their own process.
+        own = client.uid == os.geteuid()
+        ours = (
+            own
+            and len(description.text) <= LONGEST_DESCRIPTION
+            and description.view == view_of_disk(description.folder)
+        )
+        if not (ours and self._reader.begin(client, description, terms)):
+            client.answer(left_to_client(terms))
+
+    def _queue_for_machine(self, client: JsonConnection, asked: ReadConfiguration | ComeBack) -> None:
+        self._check_owner(client)
+        self._machine_requests.append((client, asked))
+
+    def _check_submitter(self, client: JsonConnection) -> None:
+        if self._whose is ServedUsers.ALL and client.uid == 0:
+            raise Refusal("The given user is not allowed to own jobs: root's do not run here; submit as another user")
+        if client.uid != os.geteuid() and self._whose is ServedUsers.OWN:
+            raise Refusal(
+                f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
+                "pool of their own"
+            )
+
+    def _check_owner(self, client: JsonConnection) -> None:
+        """Refuse requests about this machine unless they come from root or the user who runs the pool."""
+        if client.uid not in (0, os.geteuid()):
+            raise Refusal(f"only {user_name()}, who runs this pool, may do that")
+
+    # Serving
+
+    def begin(self) -> None:
+        """Bring the log's subscribers up to date, recover running jobs, start idle ones, and listen to clients: whoever
+        is let in is answered at once. The pool's configuration is in the log by then: a client that reads it finds it
+        there."""
+        self._subscribers.begin(self.world.now())
+        self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
+        self.engine.subscribe(lambda first, events: self._ahead.follow(events))
+        self.engine.subscribe(self.world.spool.follow)
+        self.world.spool.sweep(lambda cluster, proc: proc in self.engine.state.clusters.get(cluster, ()))
+        if self._lost:
+            now = self.world.now()
+            self.engine.handle([s.ActivationEnded(f"lost-{key}", key, now, lost=True) for key in self._lost])
+        self.engine.recover()
+        self._listen()
+
+    def _strangers(self, here: str, lost: bool) -> list[str]:
+        """Return the activations that another machine or folder started and this one does not know. Raise `LogError` if
+        there are some, and `lost` is not set."""
+        before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
+        living = self.engine.state.activations
+        if not living or not before or before[-1] == here:
+            return []
+        strangers = sorted(set(living) - self.world.claimed(), key=int)
+        if strangers and not lost:
+            raise LogError(
+                f"{len(strangers)} jobs of this log were begun at {before[-1]} and may run there still: serve the log "
+                "there; or, if they cannot be running any more, -lost lets them be run again"
+            )
+        return strangers  # none: the log was moved together with the files beside it
+
+    def catch_signals(self) -> None:
+        """Make SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and
+        SIGHUP re-read the machine's configuration, until it is closed."""
+        signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
+        handlers = {signal.SIGHUP: self._on_hangup, signal.SIGINT: self._on_signal, signal.SIGTERM: self._on_signal}
+        self._handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.stopping:
+            raise KeyboardInterrupt
+        self.stopping = True
+
+    def _on_hangup(self, number: int, frame: object) -> None:
+        self._machine_requests.append((None, ReadConfiguration()))
+
+    def _handle_machine_requests(self) -> None:
+        """Execute requests to this machine, and what follows a finished drain."""
+        asked, self._machine_requests = self._machine_requests, []
+        for client, request in asked:
+            reply = self._ask_machine(request)
+            if client is not None:
+                client.answer(reply)
+            else:
+                self.warn(str(reply.get("refusal") or reply.get("error") or "the configuration was read again"))
+        if self.point is not None:
+            try:
+                self.point.follow_up()
+            except Fenced:
+                raise
+            except LogError as error:  # it is tried again with the next step
+                self._refuse([], error)
+
+    def _ask_machine(self, request: ReadConfiguration | ComeBack) -> dict[str, Any]:
+        """Execute a request to this machine and return the reply."""
+        if self.point is None:
+            return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
+        try:
+            warnings = self.point.come_back() if isinstance(request, ComeBack) else self.point.reconfigure()
+        except (Refusal, ValueError) as error:
+            return {"refusal": str(error)}
+        except Fenced:
+            raise
+        except LogError as error:
+            return {"error": str(error)}
+        return {"answer": {"machine": self.point.name, "warnings": warnings}}
+
+    def step(self, until: int | None = None) -> None:
+        """Wait for the next event and deal with it; return at `until` (microseconds) at the latest."""
+        now = self.world.now()
+        soon = [now + VIEWS_EVERY] if self._subscribers.behind else []
+        if self._send_rest():
+            soon.append(now + SLOW_CLIENTS)
+        slowest = self._connections.tidy()
+        if slowest is not None:
+            soon.append(now + round(slowest * 1_000_000))
+        if self._connections.waits or self._ahead:
+            soon.append(now)
+        until = min([*soon, *([] if until is None else [until])], default=None)
+        came = self.engine.wait(until)
+        for client, line in self._connections.turn():
+            self._request(client, line)
+        asked, self._asked = self._asked, []
+        self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
+        try:
+            answers = self.engine.handle([*came, *(one.stimulus for one in asked)], Patience(MOST))
+        except Fenced:
+            raise
+        except LogError as error:
+            if self._in_program and not asked:
+                raise
+            self._refuse(asked, error)
+        except Exception:
+            if not asked:
+                raise
+            self._one_by_one(came, asked)
+        else:
+            self._complained = False
+            for one, answer in zip(asked, answers[len(came) :], strict=True):
+                self._answer(one, answer)
+        self._decide_asked_ahead()
+        self._handle_machine_requests()
+
+    def _decide_asked_ahead(self) -> None:
+        """Go on asking jobs for a while, and decide a request whose jobs all have been asked."""
+        self._ahead.go_on()
+        ready = self._ahead.ready()
+        if ready is not None:
+            self._decide_alone(ready.request, ready.patience, ready)
+
+    def _refuse(self, asked: Sequence[_PendingRequest], error: LogError) -> None:
+        """Answer requests that could not be appended with the error."""
+        for one in asked:
+            one.client.answer({"error": str(error)})
+        if not self._complained and not asked:
+            self._complained = True
+            self.warn(str(error))
+
+    def _one_by_one(self, came: Sequence[s.Stimulus], asked: Sequence[_PendingRequest]) -> None:
+        """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
+        self.engine.handle([one for one in came if one not in self.engine.unlogged])
+        for one in asked:
+            self._decide_alone(one, Patience(MOST))
+
+    def _decide_alone(
+        self, one: _PendingRequest, patience: Patience, before: WaitingRequest[_PendingRequest] | None = None
+    ) -> None:
+        """Decide one request; `before`: as it has waited until its jobs were asked."""
+        try:
+            (answer,) = self.engine.handle([one.stimulus], patience)
+        except Fenced:
+            raise
+        except LogError as error:
+            self._refuse([one], error)
+        except Exception as error:
+            self.warn(f"a request could not be decided ({type(error).__name__}: {error}): {one.stimulus!r:.300}")
+            one.client.answer({"error": f"the pool could not decide this ({type(error).__name__}: {error})"})
+        else:
+            self._answer(one, answer, before)
+
+    def _answer(
+        self, one: _PendingRequest, answer: StimulusResult, before: WaitingRequest[_PendingRequest] | None = None
+    ) -> None:
+        """Send a request's answer, or let it wait until its jobs have been asked."""
+        if answer.first is None:
+            one.reply(answer)
+        else:
+            self._ahead.put(one, answer.first, before)
+
+    def warn(self, text: str) -> None:
+        """Print a warning for the user who runs the server."""
+        with suppress(OSError):  # nobody may be reading any more
+            print(f"poolbook: {text}", flush=True)
+
+    def shut_down(self, patience: float = 10.0) -> None:
+        """Vacate all jobs without regard to their retirement times, wait `patience` seconds until they end, then kill
+        the rest."""
+        self.engine.executing = False
+        self._vacate(fast=False)
+        if not self._all_end(patience):
+            self._vacate(fast=True)
+            self._all_end(5.0)
+
+    def _all_end(self, patience: float) -> bool:
+        """Wait until all jobs have ended, `patience` seconds at most; return whether they have."""
+        until = self.world.now() + round(patience * 1_000_000)
+        while self.engine.state.activations and self.world.now() < until:
+            self.step(until)
+        return not self.engine.state.activations
+
+    def _vacate(self, fast: bool) -> None:
+        slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]
+        self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
+        if not fast:  # jobs that retire now are told to end, too: there is no time to retire in
+            everything = s.Selection(everything=True)
+            self.engine.handle([s.Vacate(self.engine.id("stop"), "root", everything)])
+
+    def close(self) -> None:
+        """Stop serving; running processes are left to the supervisor."""
+        if self._handlers:
+            signal.set_wakeup_fd(-1)
+        for client in self._connections:
+            client.connection.close()
+        if self._listener is not None:
+            self._listener.close()
+            with suppress(FileNotFoundError):
+                os.unlink(self.paths.socket)
+        self._subscribers.close()
+        self.world.close()
+        self.log.close()
+        self._lock.give_up()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+
+_HANDLERS: dict[type, Callable[[PoolServer, JsonConnection, Any], None]] = {
+    ReserveCluster: PoolServer._reserve,
+    SubmitDescription: PoolServer._read_description,
+    Reschedule: PoolServer._reschedule,
+    ReadConfiguration: PoolServer._queue_for_machine,
+    ComeBack: PoolServer._queue_for_machine,
+}
+"""What a server does with each kind of request; with all others, the pool's commands, `PoolServer._decide`."""

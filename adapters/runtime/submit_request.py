@@ -1,0 +1,216 @@
+"""Make a request of a user's submit description; look up on the disk and the machine what the description needs."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from attrs import evolve
+from msgspec import structs
+
+from ...domain.ports.stimuli import Submit
+from ...domain.state.job_ad import quoted, unquoted
+from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
+from ...domain.state.proc_ads import pack
+from ...domain.submit import Submission, SubmitError, SubmitFacts, from_mapping, parse_submit
+from ...domain.submit.spooling import held_for_spooling
+from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
+from .config_sources import config_files, environment_settings
+from .disk import Disk
+from .requests import RequestRefused, SubmitDescription, SubmitTerms
+from .userlog.files import unwritable
+
+UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
+
+
+def not_followed(own: Mapping[str, str], terms: SubmitTerms) -> list[str]:
+    """Return sentences on the submitter's own settings that are ignored because the pool's differ."""
+    return [
+        f"{name} = {text} is not followed: by the configuration that this pool read last it is "
+        f"{terms.settings[name] or 'empty'}; poolbook reconfig has a pool read its configuration again"
+        for name, text in own.items()
+        if terms.settings.get(name, text) != text
+    ]
+
+
+def submission_of(
+    description: str | Mapping[str, object],
+    *,
+    user: str,
+    disk: Disk,
+    terms: SubmitTerms,
+    now: int,
+    file: str = "",
+    count: int = 1,
+    macros: Mapping[str, str] | None = None,
+    append: Sequence[str] = (),
+    queue: str | None = None,
+    own: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] = os.environ,
+    seed: int = 0,
+    toggle_unused: bool = False,
+) -> Submission:
+    """Parse a description, a text or a mapping of commands. Relative paths in it are relative to the disk's folder.
+    `own` are the submitter's settings: they count where the pool's ``terms`` say nothing. `seed` decides what
+    ``$RANDOM_INTEGER`` and its like draw. Raise `SubmitError` if the
+    description is wrong."""
+    facts = SubmitFacts(
+        now=now,
+        owner=user,
+        uid_domain=terms.settings[UID_DOMAIN],
+        filesystem_domain=terms.settings[FILESYSTEM_DOMAIN],
+        iwd=str(disk.folder.absolute()),
+        version=CONDOR_VERSION,
+        platform=condor_platform(),
+        arch=architecture(),
+        opsys=operating_system(),
+        environment=environment,
+        submit_file=file,
+        cluster=terms.cluster,
+        seed=seed,
+        settings={**(own or {}), **terms.settings},
+    )
+    if isinstance(description, str):
+        return parse_submit(
+            description, facts, disk, macros=macros, append=append, queue=queue, toggle_unused=toggle_unused
+        )
+    return from_mapping(description, facts, disk, count=count)
+
+
+def check_files(parsed: Submission, folder: Path, crlf_scripts: bool = False) -> Submission:
+    """Check on the disk what a submission is refused for, and return it with the warnings. Raise `SubmitError` if an
+    initial directory is not there, or may not be entered, or if an executable cannot be read, is empty, or is a script
+    with the line ends of DOS, which no kernel runs (with `crlf_scripts` that is a warning). An executable that is not
+    the submitter's is looked for where the job runs."""
+    for initial in map(unquoted, dict.fromkeys(_each(parsed, "Iwd", '""'))):
+        if not os.access(initial, os.F_OK | os.X_OK):
+            raise SubmitError(f"No such directory: {initial}", tool=f"No such directory: {initial}")
+    own = "false" not in map(str.lower, _each(parsed, "TransferExecutable", "true"))
+    for command in map(unquoted, dict.fromkeys(_each(parsed, "Cmd", '""'))):
+        if own and command.startswith("/") and "$$" not in command:
+            name = command.removeprefix(f"{folder}/")
+            wrong = _check_executable(command, name)
+            if wrong and not crlf_scripts:
+                way_out = f"you should probably run 'dos2unix {name}' -- or a similar tool -- before you resubmit."
+                raise SubmitError(f"{wrong}.\nThis generally doesn't work, and {way_out}")
+            parsed = evolve(parsed, warnings=[*parsed.warnings, wrong]) if wrong else parsed
+    return parsed
+
+
+def _each(parsed: Submission, attribute: str, default: str) -> list[str]:
+    """Return an attribute's value in each job, or the one that all of them have."""
+    return parsed.columns.get(attribute) or [parsed.ad.get(attribute, default)]
+
+
+def _held_for_log(parsed: Submission) -> Submission:
+    """Hold the jobs if their user log cannot be written."""
+    path = unquoted(parsed.ad.get("UserLog", ""))
+    reason = unwritable(path) if path else ""
+    if not reason or parsed.ad.get("JobStatus") != "1":
+        return parsed
+    held = {
+        "JobStatus": "5",
+        "HoldReasonCode": str(UNWRITABLE_LOG),
+        "HoldReasonSubCode": "0",
+        "HoldReason": quoted(f"Failed to initialize user log to {path}: {reason}"),
+    }
+    return evolve(parsed, ad={**parsed.ad, **held})
+
+
+def _check_executable(path: str, name: str) -> str:
+    """Return what is wrong with the line ends of a script; empty if nothing is. Raise `SubmitError` if it cannot be
+    read, or is empty."""
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(_LONGEST_FIRST_LINE)
+    except OSError as error:
+        raise SubmitError(f"Can't access executable file {name}: {error.strerror}") from None
+    if not first:
+        raise SubmitError(f"Executable file {name} has zero length")
+    crlf = first.startswith(b"#!") and first.endswith(b"\r\n")
+    return f"Executable file {name} is a script with CRLF (DOS/Windows) line endings" if crlf else ""
+
+
+_LONGEST_FIRST_LINE = 127
+"""Bytes of a script's first line that the kernel reads."""
+
+
+class Reading:
+    """What a submit file needs of its user's environment, looked up in this process."""
+
+    def __init__(self, description: SubmitDescription, disk: Disk | None = None) -> None:
+        self.description = description
+        self.disk = disk or Disk(Path(description.folder))
+
+    def configured(self) -> tuple[dict[str, str], list[str]]:
+        """Return the submission settings of the user's own configuration, and its warnings. Raise `ConfigError` if it
+        cannot be read."""
+        environment = self.description.environment
+        if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
+            return {}, []
+        from ...domain.negotiator.pool_configuration import submissions
+        from .configuration import load
+
+        configuration = load(environment=environment, subsystem="SUBMIT", disk=self.disk)
+        return for_submissions(submissions(configuration)), configuration.warnings
+
+    def policy(self) -> dict[str, str]:
+        """Return all that a pool follows of the user's own configuration, if it has a policy of the schedd's; else
+        nothing. Raise `ConfigError` if it cannot be read."""
+        environment = self.description.environment
+        if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
+            return {}
+        from ...domain.negotiator.pool_configuration import followed
+        from ...domain.state.pool_settings import schedd_kind
+        from .configuration import load
+
+        found = followed(lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk))
+        return found if any(schedd_kind(name) for name in found) else {}
+
+    def parsed(self, terms: SubmitTerms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
+        """Parse the submit file, and return its warnings, too. Files that it names need not exist. Raise `SubmitError`
+        if the submit file is wrong."""
+        said = self.description
+        found = submission_of(
+            said.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=said.file,
+            macros=said.macros, append=said.append, queue=said.queue, own=own, environment=said.environment,
+            seed=int.from_bytes(os.urandom(8)), toggle_unused=said.toggle_unused,
+        )  # fmt: skip
+        if 0 < said.most_jobs < found.count:
+            raise SubmitError(f"Number of submitted jobs would exceed -maxjobs ({said.most_jobs})")
+        return found, [f"WARNING: {warning}" for warning in (*found.warnings, *not_followed(own, terms))]
+
+    def request(self, terms: SubmitTerms, own: Mapping[str, str]) -> ReadDescription:
+        """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `RequestRefused` if
+        the executable cannot be read."""
+        parsed, warnings = self.parsed(terms, own)
+        try:
+            told = len(parsed.warnings)
+            parsed = _held_for_log(check_files(parsed, self.disk.folder, self.description.crlf_scripts))
+            parsed = held_for_spooling(parsed) if self.description.spool else parsed
+            warnings += [f"WARNING: {warning}" for warning in parsed.warnings[told:]]
+        except SubmitError as error:
+            raise RequestRefused(str(error), warnings, error.code, error.tool) from None
+        said = self.description
+        return ReadDescription(submit_request(parsed, said.id, user_name(), terms.cluster, said.file), parsed, warnings)
+
+
+class ReadDescription(NamedTuple):
+    """A submit file that was read: the request that submits its jobs, and its warnings."""
+
+    request: Submit
+    parsed: Submission
+    warnings: list[str]
+
+
+def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: str = "") -> Submit:
+    return Submit(id, user, cluster, parsed.ad, parsed.count, pack(parsed.columns), file)
+
+
+def as_json(request: Submit) -> dict[str, Any]:
+    columns = [base64.b64encode(chunk).decode() for chunk in request.columns]
+    return {"kind": "Submit", **structs.asdict(request), "columns": columns}

@@ -1,0 +1,109 @@
+"""The policy of the defragmentation that is in force, and what a pool follows of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from ..coverage.daemons import DAEMON_LIST, daemons
+from ..coverage.daemons import DEFRAG as DAEMON
+from ..events import Ad
+from ..state.pool_settings import DEFRAG, NOTHING, unfit
+
+if TYPE_CHECKING:
+    from ..config import Configuration
+
+_ALSO: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SCHEDULE"}
+"""The manual's name of a setting that the reference calls otherwise; the reference's counts where both are set."""
+
+
+@frozen
+class DefragPolicy:
+    """The settings in force (``domain/state/settings.txt`` says what each means). Expressions are texts; an empty
+    one is not asked. Maxima of -1 are none."""
+
+    name: str
+    interval: int
+    update_interval: int
+    per_hour: float
+    requirements: str
+    cancel: str
+    whole: str
+    rank: str
+    start: str
+    schedule: str
+    most_draining: int
+    most_whole: int
+
+    @property
+    def reason(self) -> str:
+        """Return the DrainReason of its drains."""
+        return f"Defrag {self.name}"
+
+
+def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
+    """Return the policy that these settings of a pool make; None: it does not defragment."""
+    name = settings.get("DEFRAG_NAME", "").strip()
+    if not name:
+        return None
+
+    def text(setting: str) -> str:
+        found = settings.get(setting)
+        return DEFRAG[setting].default if found is None else found.strip()
+
+    return DefragPolicy(
+        name=name,
+        interval=int(text("DEFRAG_INTERVAL")),
+        update_interval=int(text("DEFRAG_UPDATE_INTERVAL")),
+        per_hour=float(text("DEFRAG_DRAINING_MACHINES_PER_HOUR")),
+        requirements=text("DEFRAG_REQUIREMENTS"),
+        cancel=text("DEFRAG_CANCEL_REQUIREMENTS"),
+        whole=text("DEFRAG_WHOLE_MACHINE_EXPR"),
+        rank=text("DEFRAG_RANK"),
+        start=text("DEFRAG_DRAINING_START_EXPR"),
+        schedule=text("DEFRAG_DRAINING_SCHEDULE").capitalize(),
+        most_draining=int(text("DEFRAG_MAX_CONCURRENT_DRAINING")),
+        most_whole=int(text("DEFRAG_MAX_WHOLE_MACHINES")),
+    )
+
+
+def followed(configuration: Configuration) -> Ad:
+    """Return what a pool follows of a configuration, read as the daemon DEFRAG's: nothing unless DEFRAG stands in
+    DAEMON_LIST, else the daemon's name, and the settings that are not the defaults.
+
+    :raises ConfigError: a value that cannot be taken, with where it stands
+    """
+    if DAEMON not in daemons(configuration.get(DAEMON_LIST)):
+        return {}
+    found = {"DEFRAG_NAME": _daemon_name(configuration)}
+    for name, setting in DEFRAG.items():
+        if name != "DEFRAG_NAME" and (text := _told(configuration, name)) != setting.default:
+            found[name] = text or NOTHING
+    return found
+
+
+def _daemon_name(configuration: Configuration) -> str:
+    """Return the name as the reference makes it (``build_valid_daemon_name``). Unless one is set, it is that of the
+    daemon in DAEMON_LIST, which HTCondor's master gives it as its local name."""
+    name, host = configuration.get("DEFRAG_NAME").strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
+    if name.lower() in (host.lower(), host.lower().partition(".")[0]):
+        return host
+    return name if "@" in name or not host else f"{name}@{host}"
+
+
+def _told(configuration: Configuration, name: str) -> str:
+    other = _ALSO.get(name, name)
+    place = other if configuration.source(name).kind == "default" else name
+    kind = DEFRAG[name].kind
+    if kind in ("integer", "maximum", "frequency"):
+        value = configuration.number(place, float(DEFRAG[name].default))
+        text = repr(value).removesuffix(".0")
+    else:
+        text = " ".join(configuration.get(place).split())
+        if kind == "schedule":
+            text = text.lower() or DEFRAG[name].default
+    if wrong := unfit(name, text):
+        raise configuration.error(place, wrong)
+    return text

@@ -1,0 +1,186 @@
+"""What the policy of the defragmentation is asked of: the published ads of the pool's slots.
+
+An ad has the attributes that the policy can read, directly or through other attributes, and no others: a pool may have
+ten thousand machines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from typing import Any, Final
+
+from attrs import frozen
+
+from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
+from ..classad.tree import Literal
+from ..events import Ad
+from ..startd.evaluation import truth, unparsed, values_read
+from ..startd.public_ad import PublishedSlots
+from ..startd.slot_ad import MAKES_NAMES
+from ..state.caches import Caches, expression
+from ..state.state import State
+from .defrag_settings import DefragPolicy
+
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PARTITIONABLE: Final = "PartitionableSlot && Offline=!=True"
+ESTIMATES: Final = {
+    True: ("ExpectedMachineGracefulDrainingBadput", "ExpectedMachineGracefulDrainingCompletion"),
+    False: ("ExpectedMachineQuickDrainingBadput", "ExpectedMachineQuickDrainingCompletion"),
+}
+"""What a drain is expected to cost, and when it is expected to be over: of one that lets jobs retire, and of others."""
+
+
+@frozen
+class CandidateSlot:
+    """A slot's ad, and the machine that it is of."""
+
+    slot: str
+    machine: str
+    ad: ClassAd
+
+
+@frozen
+class Asked:
+    """A question to slots, under the name of its setting; ``text`` has the reference's conditions besides."""
+
+    name: str
+    text: str
+
+    @property
+    def expression(self) -> Expression | None:
+        return expression(self.text)
+
+    def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
+        """Return the slots of which it is true."""
+        asked = self.expression
+        return [] if asked is None else [one for one in slots if truth(asked, one.ad, None, context) is True]
+
+    def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
+        """Return what an ``EvaluationRecorded`` says of it and a slot."""
+        asked = self.expression
+        assert asked is not None
+        return self.name, unparse(asked), value, values_read(asked, slot.ad, None, context)
+
+
+@frozen
+class Questions:
+    """The questions of a policy, as the reference puts them to the collector."""
+
+    draining: Asked
+    whole: Asked
+    cancel: Asked | None  #: None: no drain is canceled
+    drain: Asked
+    rank: Expression | None  #: None: all machines are alike
+
+    @property
+    def read(self) -> list[Expression]:
+        """Return all that reads a slot's ad."""
+        asked = (self.draining, self.whole, self.cancel, self.drain)
+        found = [one.expression for one in asked if one is not None]
+        return [one for one in (*found, self.rank) if one is not None]
+
+
+def questions(policy: DefragPolicy, joins_texts: bool) -> Questions:
+    """Return the questions that a policy makes.
+
+    :param joins_texts: DEFRAG_WHOLE_MACHINE_EXPR is joined to the rest without parentheses (``Dialect``)
+    """
+    mine = f'(DrainReason is undefined || DrainReason == "{policy.reason}")'
+    draining = f"{_PARTITIONABLE} && Draining && {mine}"
+    whole = policy.whole if joins_texts else f"({policy.whole})"
+    free = f"{_PARTITIONABLE} && Draining =!= true"
+    cancel, requirements = policy.cancel, policy.requirements
+    return Questions(
+        Asked("Draining", draining),
+        Asked("DEFRAG_WHOLE_MACHINE_EXPR", f"{whole} && {_PARTITIONABLE} && {mine}"),
+        Asked("DEFRAG_CANCEL_REQUIREMENTS", f"{draining} && ({cancel})") if cancel else None,
+        Asked("DEFRAG_REQUIREMENTS", f"{free} && ({requirements})" if requirements else free),
+        expression(policy.rank) if policy.rank else None,
+    )
+
+
+def ranked(
+    slots: Sequence[CandidateSlot], rank: Expression | None, context: Context
+) -> list[tuple[float, CandidateSlot]]:
+    """Return slots by their rank, the highest first; those of the same rank stay in their order."""
+    found = [(rank_of(one, rank, context), one) for one in slots]
+    return sorted(found, key=lambda each: -each[0])
+
+
+def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> float:
+    """Return DEFRAG_RANK of a slot; 0 where that is no number."""
+    value = _rank_value(slot, rank, context)
+    return float(value) if isinstance(value, bool | int | float) and isfinite(value) else 0.0
+
+
+def rank_evidence(slot: CandidateSlot, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
+    """Return what an ``EvaluationRecorded`` says of the rank of a slot: the slot is the target of the expression."""
+    value = unparsed(_rank_value(slot, rank, context))
+    return "DEFRAG_RANK", unparse(rank), value, values_read(rank, ClassAd(), slot.ad, context)
+
+
+def _rank_value(slot: CandidateSlot, rank: Expression | None, context: Context) -> Any:
+    if rank is None:
+        return 0.0
+    try:
+        return rank.evaluate(ClassAd(), slot.ad, context)
+    except EvaluationError:
+        return 0.0
+
+
+def number(slot: CandidateSlot, name: str, context: Context) -> int:
+    """Return a whole number of a slot's ad; 0 where it has none."""
+    try:
+        value = slot.ad.eval(name, None, context)
+    except EvaluationError:
+        return 0
+    known = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return int(value) if known else 0
+
+
+def published(
+    state: State, caches: Caches, now: int, context: Context, asked: Questions, everything: bool
+) -> list[CandidateSlot]:
+    """Return the ads of the pool's partitionable slots; with ``everything``, of all slots. They come in the order in
+    which they are taken if they are alike: first those of machines that were never drained or whose last drain began
+    earliest, then by their births. (The reference draws lots there.)
+
+    :param now: microseconds
+    """
+    slots = PublishedSlots(state, caches, now, context)
+    wanted = _names(asked.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
+    whole = bool(wanted & MAKES_NAMES)
+    found = []
+    for slot in state.slots.values():
+        if slot.kind == "partitionable" or everything:
+            ad = slots.ad(slot) if whole else _partial(slots, slot.name, wanted)
+            found.append(CandidateSlot(slot.name, slot.machine, ad))
+    drained = {name: machine.drain_began for name, machine in state.machines.items()}
+    return sorted(found, key=lambda one: drained.get(one.machine, 0))
+
+
+def _partial(slots: PublishedSlots, name: str, wanted: set[str]) -> ClassAd:
+    """Return a slot's published ad with these attributes (in small letters), and all that they read."""
+    slot = slots.state.slots[name]
+    m = slots.snapshot(slot)
+    ad, pending, seen = ClassAd(), list(wanted), set(wanted)
+    while pending:
+        key = pending.pop()
+        value = slots.attribute(m, key)
+        if value is None:
+            continue
+        ad[key] = value
+        if not isinstance(value, Literal):
+            more = _names([value])
+            if more & MAKES_NAMES:
+                return slots.ad(slot)
+            pending += more - seen
+            seen |= more
+    return ad
+
+
+def _names(read: Iterable[Expression]) -> set[str]:
+    """Return all words of expressions, in small letters: the names that they may read are among them."""
+    return {word.lower() for one in read for word in _WORD.findall(unparse(one))}

@@ -1,0 +1,312 @@
+"""The negotiator's settings, as a cycle reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from ..classad import Expression
+from ..concurrency_limits import SUFFIX
+from ..events import Ad
+from ..names import NEGOTIATOR as SOLE
+from ..state.accounting_groups import named_groups
+from ..state.caches import Caches, expression
+from ..state.negotiators import NEGOTIATORS, is_name, wrong
+from ..state.pool_settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
+from ..state.state import State
+from .accounting import AccountantSettings, terms
+from .groups.group_tree import AccountingGroup, GroupTree, group_tree
+from .groups.rounds import QuotaRules
+
+if TYPE_CHECKING:
+    from ..config import Configuration
+
+
+@frozen
+class Negotiator:
+    """The settings in force; ``domain/state/settings.txt`` says what each means. An expression that is not set is None.
+    ``own`` are the texts of the expressions that are asked about slots."""
+
+    consider_preemption: bool
+    consider_early_preemption: bool
+    use_slot_weights: bool
+    ignore_user_priorities: bool
+    cross_slot_prios: bool
+    all_jobs: bool
+    significant: tuple[str, ...]
+    add_significant: tuple[str, ...]
+    remove_significant: tuple[str, ...]
+    slot_constraint: Expression | None
+    poolsize_constraint: Expression | None
+    job_constraint: Expression | None
+    pre_job_rank: Expression | None
+    post_job_rank: Expression | None
+    preemption_requirements: Expression | None
+    preemption_requirements_stable: bool
+    preemption_rank: Expression | None
+    preemption_rank_stable: bool
+    allow_pslot_preemption: bool
+    match_limits: bool
+    most_matches: float
+    considers_limits: bool
+    tree: GroupTree  #: the accounting groups
+    quotas: QuotaRules
+    accounting: AccountantSettings
+    own: tuple[str, ...]
+
+    @property
+    def stable(self) -> bool:
+        """Whether what a slot's holder and a job's submitter use counts as the same during the cycle. Else
+        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are asked anew whenever it has changed."""
+        return self.preemption_requirements_stable and self.preemption_rank_stable
+
+
+class _InForce:
+    """The settings that were configured at a position of the log."""
+
+    configured = -1
+    settings: Negotiator
+
+
+def settings_of(state: State, caches: Caches) -> Negotiator:
+    """The settings that are in force."""
+    known = caches.of(_InForce)
+    if known.configured != state.configured:
+        known.configured, known.settings = state.configured, read(state.settings)
+    return known.settings
+
+
+def read(settings: Mapping[str, str]) -> Negotiator:
+    """The settings, where they are not set the defaults."""
+
+    def text(name: str) -> str:
+        found = settings.get(name)
+        return NEGOTIATOR[name].default if found is None else found
+
+    def truth(name: str) -> bool:
+        return text(name).lower() == "true"
+
+    def words(name: str) -> tuple[str, ...]:
+        return tuple(text(name).replace(",", " ").split())
+
+    def meaning(name: str) -> Expression | None:
+        return expression(text(name)) if text(name).strip() else None
+
+    asked = ("NEGOTIATOR_SLOT_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "NEGOTIATOR_PRE_JOB_RANK",
+             "NEGOTIATOR_POST_JOB_RANK", "PREEMPTION_REQUIREMENTS", "PREEMPTION_RANK")  # fmt: skip
+    return Negotiator(
+        consider_preemption=truth("NEGOTIATOR_CONSIDER_PREEMPTION"),
+        consider_early_preemption=truth("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION"),
+        use_slot_weights=truth("NEGOTIATOR_USE_SLOT_WEIGHTS"),
+        ignore_user_priorities=truth("NEGOTIATOR_IGNORE_USER_PRIORITIES"),
+        cross_slot_prios=truth("NEGOTIATOR_CROSS_SLOT_PRIOS"),
+        all_jobs=truth("NEGOTIATE_ALL_JOBS_IN_CLUSTER"),
+        significant=words("SIGNIFICANT_ATTRIBUTES"),
+        add_significant=words("ADD_SIGNIFICANT_ATTRIBUTES"),
+        remove_significant=words("REMOVE_SIGNIFICANT_ATTRIBUTES"),
+        slot_constraint=meaning("NEGOTIATOR_SLOT_CONSTRAINT"),
+        poolsize_constraint=meaning("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT"),
+        job_constraint=meaning("NEGOTIATOR_JOB_CONSTRAINT"),
+        pre_job_rank=meaning("NEGOTIATOR_PRE_JOB_RANK"),
+        post_job_rank=meaning("NEGOTIATOR_POST_JOB_RANK"),
+        preemption_requirements=meaning("PREEMPTION_REQUIREMENTS"),
+        preemption_requirements_stable=truth("PREEMPTION_REQUIREMENTS_STABLE"),
+        preemption_rank=meaning("PREEMPTION_RANK"),
+        preemption_rank_stable=truth("PREEMPTION_RANK_STABLE"),
+        allow_pslot_preemption=truth("ALLOW_PSLOT_PREEMPTION"),
+        match_limits=truth("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS"),
+        most_matches=float(text("MAX_CONCURRENT_UPLOADS_PER_USER") or 0),
+        considers_limits=truth("CLAIM_RECYCLING_CONSIDER_LIMITS"),
+        tree=group_tree(named_groups(settings), _groups(settings)),
+        quotas=_quota_rules(settings, text),
+        accounting=terms(settings),
+        own=tuple(text(name) for name in asked if text(name).strip()),
+    )
+
+
+_SURPLUS, _REGROUP = "GROUP_ACCEPT_SURPLUS", "GROUP_AUTOREGROUP"
+_DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
+
+
+def family_of(name: str) -> str:
+    """The prefix of a setting of which there is one for each accounting group; empty: it is none of these."""
+    upper = name.upper()
+    return "" if upper in NEGOTIATOR else next((one for one in FAMILIES if upper.startswith(one)), "")
+
+
+def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each name of GROUP_NAMES that makes no accounting group, and for each setting of a group
+    that there is not."""
+    tree = group_tree(named_groups(settings), {})
+    for name, why in tree.ignored.items():
+        yield f"GROUP_NAMES: {name} is no accounting group: {why}"
+    for name, value in settings.items():
+        group = name[len(family_of(name)) :].lower()
+        if family_of(name) and value.strip() and group not in tree.places:
+            yield f"{name} has no effect: there is no accounting group {group}; GROUP_NAMES has to name it"
+
+
+def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
+    """What is set for each accounting group that GROUP_NAMES names, by its name in small letters."""
+    own: dict[str, dict[str, str]] = {prefix: {} for prefix in FAMILIES}
+    for name, value in settings.items():
+        prefix = family_of(name)
+        if prefix and value.strip():
+            own[prefix][name[len(prefix) :].lower()] = value
+    found: dict[str, AccountingGroup] = {}
+    for name in named_groups(settings):
+        lower = name.lower()
+        static = own[_STATIC].get(lower)
+        surplus, regroups = (
+            own[f"{prefix}_"].get(lower, settings.get(prefix) or NEGOTIATOR[prefix].default).lower() == "true"
+            for prefix in (_SURPLUS, _REGROUP)
+        )
+        quota = float(own[_DYNAMIC].get(lower, 0) if static is None else static)
+        found.setdefault(lower, AccountingGroup(name, quota, static is not None, surplus, regroups))
+    return found
+
+
+def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> QuotaRules:
+    order, oversubscribes = text("GROUP_SORT_EXPR"), text("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION").lower()
+    is_default = not order.strip() or "".join(order.split()) == NEGOTIATOR["GROUP_SORT_EXPR"].default
+    return QuotaRules(
+        None if is_default else expression(order),
+        oversubscribes == "true" if oversubscribes.strip() else None,
+        text("NEGOTIATOR_USE_WEIGHTED_DEMAND").lower() == "true",
+        text("NEGOTIATOR_STRICT_ENFORCE_QUOTA").lower() == "true",
+        round(float(text("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS"))),
+        float(text("GROUP_QUOTA_ROUND_ROBIN_RATE")),
+    )
+
+
+def followed(configuration: Configuration, warn: Callable[[str], None] = lambda words: None) -> Ad:
+    """What a pool follows of a configuration, read as the negotiator's: ``offered``, and when cycles are held. ``warn``
+    is called with a sentence on each expression that is ignored.
+
+    :raises ConfigError: a value that cannot be taken, with where it stands
+    """
+    for name in IGNORED_IF_INVALID:
+        if wrong := unfit(name, configuration.get(name)):
+            source = configuration.source(name)
+            place = f"{source.file}:{source.line}: " if source.line else ""
+            reason = wrong.partition("\n")[0]
+            warn(f"{place}{reason}; this is not a valid expression, so the setting is ignored")
+    found = offered(configuration)
+    if any(configuration.source(name).kind != "default" for name in PACE):
+        found |= {name: _seconds(configuration, name) for name in PACE}
+    return found | _of_several(configuration, found)
+
+
+def _of_several(configuration: Configuration, shared: Ad) -> Ad:
+    """What DAEMON_LIST says of the negotiators, if that is not that there is one, and what each has for itself.
+
+    :raises ConfigError: a value that cannot be taken, or two with the same slots
+    """
+    daemons = configuration.get("DAEMON_LIST").replace(",", " ").upper().split()
+    named = tuple(dict.fromkeys(name for name in daemons if is_name(name))) or (SOLE,)
+    if named == (SOLE,):
+        return {}
+    found: Ad = {NEGOTIATORS: " ".join(named)}
+    for one in named:
+        found |= _of_one(configuration, one, shared)
+    if words := wrong({**shared, **found}):
+        raise configuration.error("DAEMON_LIST", words)
+    return found
+
+
+def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
+    """What one of several negotiators has for itself. The master names it to itself, unless its arguments do."""
+    words = configuration.get(f"{name}_ARGS").split()
+    if words and (len(words) != 2 or words[0] not in ("-local-name", "-localname")):
+        raise configuration.error(f"{name}_ARGS", f"{name}_ARGS = {' '.join(words)}: only -local-name NAME is followed")
+    own = configuration.as_local(words[1] if words else name)
+    texts = offered(own)
+    paced = any(own.source(each).kind != "default" for each in PACE)
+    if paced:
+        texts |= {each: _seconds(own, each) for each in PACE}
+    found: Ad = {}
+    for each in dict.fromkeys((*texts, *shared)):
+        text, other = (ad.get(each, _DEFAULTS.get(each, "")) for ad in (texts, shared))
+        if text != other or (each in PACE and each not in shared):
+            found[f"{name}.{each}"] = text or NOTHING
+    return found
+
+
+IGNORED_IF_INVALID: Final = ("GROUP_SORT_EXPR", "NEGOTIATOR_JOB_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")
+"""Expressions whose defaults count in place of an invalid one; with another one no negotiator begins. HTCondor's does
+not begin with an invalid GROUP_SORT_EXPR either."""
+_DEFAULTS: Final = {name: one.default for name, one in NEGOTIATOR.items()} | PACE
+_INTERVAL: Final = "NEGOTIATOR_INTERVAL"
+_BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
+"""Settings whose default the pool's dialect says."""
+
+
+def offered(configuration: Configuration) -> Ad:
+    """The negotiator's settings of a configuration, where they are not the defaults.
+
+    :raises ConfigError: a value that cannot be taken, with where it stands
+    """
+    found: Ad = {}
+    for name, setting in NEGOTIATOR.items():
+        if name in _BY_DIALECT and configuration.source(name).kind == "default":
+            continue
+        text = _told(configuration, name, setting.kind)
+        if text != setting.default:
+            found[name] = text
+    for name in configuration.names():
+        if prefix := family_of(name):
+            found[prefix + name[len(prefix) :]] = _told(configuration, name, FAMILIES[prefix])
+    return found | _limits(configuration)
+
+
+_LIMIT: Final = "limit"
+_OWN: Final = "NEGOTIATOR."
+"""What stands before a setting of the negotiator's alone."""
+
+
+def _limits(configuration: Configuration) -> Ad:
+    """The concurrency limits of a configuration, in capital letters: in HTCondor they know no case."""
+    from ..config import is_known
+
+    found: Ad = {}
+    for name in configuration.names():
+        upper = name.upper().removeprefix(_OWN)
+        if upper in NEGOTIATOR or negotiators(upper) != _LIMIT or (upper.endswith(SUFFIX) and is_known(upper)):
+            continue
+        if configuration.get(upper).strip():
+            found[upper] = _told(configuration, upper, _LIMIT)
+    return found
+
+
+def _told(configuration: Configuration, name: str, kind: str) -> str:
+    default = NEGOTIATOR[name].default if name in NEGOTIATOR else ""
+    if kind == "truth":
+        return "true" if configuration.boolean(name, default == "true") else "false"
+    if kind in ("seconds", "factor", "number", "part", "count", "rate", _LIMIT):
+        value = configuration.number(name, float(default or 0))
+        text = default if default and value == float(default) else _number(value)
+    else:
+        text = " ".join(configuration.get(name).split())
+        if not text and default:
+            text = NOTHING
+    if wrong := unfit(name.upper(), text):
+        if name.upper() in IGNORED_IF_INVALID:
+            return default
+        raise configuration.error(name, wrong)
+    return text
+
+
+def _seconds(configuration: Configuration, name: str) -> str:
+    """A setting that is a time; an interval of 0 would leave no time between cycles."""
+    seconds = configuration.number(name, float(PACE[name]))
+    if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
+        least = "more than 0" if name == _INTERVAL else "0 or more"
+        words = f"{name} = {_number(seconds)}: a number of seconds, {least}, is wanted"
+        raise configuration.error(name, words)
+    return _number(seconds)
+
+
+def _number(value: float) -> str:
+    return repr(value).removesuffix(".0")

@@ -1,0 +1,263 @@
+"""Why jobs got nothing: of each kind of them what each condition left, and what else stood in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from attrs import define, evolve, field, frozen
+
+from ..events import Clause, Denied, Unmatched
+from ..state.cluster import Cluster
+from .autocluster_cache import AutoclusterCache
+from .candidates import ResourceRequest
+from .cycle_accounts import CycleSubmitter
+from .cycle_limits import CycleLimits
+from .idle_jobs import IdleJobs
+from .matchmaker import Matchmaker
+from .reported_rejections import ToldReasons
+from .resource_requests import Requests
+from .share_limits import CEILING, QUOTA, SHARE
+from .slot_table import Places, SlotCounts
+from .waiting_submitters import WaitingSubmitters
+
+
+@frozen
+class _Counts:
+    """What the slots say to one kind of jobs, when the cycle has given away what it gives."""
+
+    left: bool  #: whether any slot may still be had
+    of_all: SlotCounts
+    free: int  #: how many match and are free
+
+
+class Quota(NamedTuple):
+    """The quota that is in the way of jobs."""
+
+    group: str
+    allowed: float = 0.0  #: cores that the group may have
+    used: float = 0.0  #: cores that it has
+
+
+def _facts(one: Unmatched) -> tuple[object, ...]:
+    """What is told but for whose jobs they are, and how many, and how much the submitter's share is."""
+    reached = tuple([(limit.name, limit.most, limit.wanted) for limit in one.reached]) if one.reached else ()
+    return one.taken, one.denied, one.limit, one.slots, one.refused_by_slot, one.clauses, reached, one.group
+
+
+def known(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
+    """Whether the log has this reason for a job of the submitter. That it holds for more or fewer jobs is no news, nor
+    how much the share is now."""
+    if before is None or before.submitter != submitter or before.taken != reason.taken:
+        return False  # where all kinds have news, it is most often this
+    return _facts(before) == _facts(reason)
+
+
+@define
+class Reasons:
+    """What stood in the way in one cycle: of a submitter (under -1), or of one of its kinds of jobs."""
+
+    chooser: Matchmaker
+    kinds: AutoclusterCache
+    requests: Requests
+    waiting: WaitingSubmitters
+    limits: CycleLimits
+    log: ToldReasons
+    refused: Places = field(factory=lambda: np.zeros(0, np.int64))
+    """The places of submitters, with jobs of one kind each, who came when no slot was left."""
+    spared: dict[str, None] | None = None
+    """If all members of the standings were refused but some: those."""
+    stopped: dict[tuple[str, int], str] = field(factory=dict)
+    slices: dict[str, float] = field(factory=dict)  #: the cores that each was to have at most in the last spin
+    quota_of: Callable[[CycleSubmitter], Quota] = lambda one: Quota("")  #: the quota that is in a submitter's way
+    _barren: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
+    _counts: dict[int, _Counts] = field(factory=dict)  #: by the kind's identity
+    _of_match: dict[bytes, tuple[bool, int]] = field(factory=dict)
+    """By which slots match: whether any of them may still be had, and how many are free. Most kinds match the same."""
+    _any_free: bool = True  #: whether any slot is free when the cycle has given away what it gives
+    _any_left: bool = True  #: whether any may still be had
+    _all_left: bool = False  #: whether all of them may
+
+    def told(self) -> Iterator[Unmatched]:
+        """One for each kind of jobs of which some have got nothing, if the log does not have it. No limit is in the way
+        of jobs that no slot is left for."""
+        chooser, rejections = self.chooser, self.chooser.state.rejections
+        left = chooser.free | chooser.held.mask
+        self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
+        numbers = {int(kind): self._number(int(kind), place) for kind, place in self._kinds_refused()}
+        self.log.follow(chooser.state, self.requests.queues, chooser)
+        asked = self._asked()
+        for place, is_refused in self._to_tell(numbers):
+            one = chooser.accounts.of(self.waiting.names[place])
+            queue, mine = self.requests.queues.by_submitter[one.name], asked.get(one.name, ())
+            kinds = self.log.to_tell(queue, self.stopped.get((one.name, -1), ""), mine) if self.kinds.lasts else None
+            if is_refused and kinds is not None and not kinds:
+                self.waiting.note_told(place, numbers[int(self.waiting.rows["kind"][place])])
+            for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
+                job = f"{cluster.id}.{proc}"
+                reason, kind = self._reason_of(one, number, cluster, proc, count)
+                new = None
+                if not known(reason, rejections.get(cluster.id, {}).get(job), one.name):
+                    own = (reason.job, reason.jobs, reason.submitter) == (job, count, one.name)
+                    new = reason if own else evolve(reason, job=job, jobs=count, submitter=one.name)
+                    yield new
+                elif is_refused:
+                    self.waiting.note_told(place, numbers[number])
+                # What is in use of a concurrency limit changes from cycle to cycle.
+                if kinds is not None and number not in mine and not self.limits.names_any(number):
+                    kind = kind or self.kinds.of(number, cluster, proc, one)
+                    self._note_told(queue, number, kind, cluster.id, new)
+        for (
+            each
+        ) in self._barren:  # it holds from the next cycle on: in this one, others may have been denied what has gone
+            self.kinds.keep_barren(*each)
+
+    def _asked(self) -> dict[str, set[int]]:
+        """The kinds of jobs, by their submitters, for which the cycle has looked for a slot."""
+        found: dict[str, set[int]] = {}
+        for name, number in self.stopped:
+            if number >= 0:
+                found.setdefault(name, set()).add(number)
+        for choice in self.chooser.choices:
+            line = self.requests.queues.line_of(choice.cluster, choice.proc)
+            if line is not None:
+                found.setdefault(choice.cluster.submitter, set()).add(line.kind)
+        return found
+
+    def _note_told(
+        self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None
+    ) -> None:
+        """Let a kind of jobs be passed over in later cycles, as far as nothing changes."""
+        line, reads = queue.lines.get(number), kind.planned.reads
+        if line is not None and reads is not None and not self.requests.has_slots(line):
+            self.log.told(queue, number, reads, self.chooser, cluster, new)
+
+    def _kinds_refused(self) -> Iterator[tuple[int, int]]:
+        """The kinds of jobs of those for whom no slot was left, each with the place of one of them."""
+        if self.spared is not None:
+            at = self.waiting.at
+            yield from ((kind, at[name]) for kind, name in self.waiting.standings.kinds(self.spared))
+        kinds = self.waiting.rows["kind"][self.refused]
+        if not len(kinds) or (kinds == kinds[0]).all():
+            yield from zip(kinds[:1].tolist(), self.refused[:1].tolist(), strict=True)
+            return
+        distinct, first = np.unique(kinds, return_index=True)
+        yield from zip(distinct.tolist(), self.refused[first].tolist(), strict=True)
+
+    def _number(self, kind: int, place: int) -> int:
+        """The number of what is told of a kind of jobs for which no slot was left."""
+        one = self.chooser.accounts.of(self.waiting.names[place])
+        ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[one.name]).values()
+        return self.waiting.number_of(kind, _facts(self._reason_of(one, kind, cluster, proc, count)[0]))
+
+    def _to_tell(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
+        """The places of those who wait, in the order of all, without those of whom the log has what would be told; and
+        whether no slot was left for them."""
+        if self.spared is not None:
+            return self._to_tell_of_standings(numbers, self.spared)
+        rows, places = self.waiting.rows, self.waiting.in_turn()
+        refused = np.zeros(len(rows), bool)
+        refused[self.refused] = True
+        if numbers:
+            same = refused[places]
+            kinds = np.array(list(numbers))
+            order = np.searchsorted(kinds, rows["kind"][places][same])
+            same[same] = rows["told"][places][same] == np.array(list(numbers.values()))[order]
+            places = places[~same]
+        places = places[np.argsort(rows["born"][places], kind="stable")]
+        return zip(places.tolist(), refused[places].tolist(), strict=True)
+
+    def _to_tell_of_standings(self, numbers: dict[int, int], spared: dict[str, None]) -> Iterator[tuple[int, bool]]:
+        """The same where all but a few are known to have been refused: nobody else is looked at."""
+        waiting = self.waiting
+        rows, standings = waiting.rows, waiting.standings
+        names = {**standings.alone, **dict.fromkeys(name for name in spared if name in standings.members)}
+        for kind, number in numbers.items():
+            names |= dict.fromkeys(standings.untold(kind, number))
+        places = [waiting.at[name] for name in {**names, **standings.of_several_kinds}]
+        refused = {*self.refused.tolist()}
+        for place in sorted(places, key=lambda place: int(rows["born"][place])):
+            kind, name = int(rows["kind"][place]), waiting.names[place]
+            is_refused = place in refused or (name in standings.members and kind >= 0 and name not in spared)
+            if not is_refused or rows["told"][place] != numbers[kind]:
+                yield place, is_refused
+
+    def _reason_of(
+        self, one: CycleSubmitter, number: int, cluster: Cluster, proc: int, count: int
+    ) -> tuple[Unmatched, ResourceRequest | None]:
+        """Why a submitter's jobs of a kind got nothing, and what is known of the kind; if an earlier cycle has found
+        that no slot is left for such jobs, as it was told there (None)."""
+        wanted = self.limits.of(number, cluster, proc)
+        reached = () if wanted is None else wanted.reached()
+        barren = self.kinds.barren(number, cluster, proc)
+        if barren is not None and barren.slots == len(self.chooser.pool.names):
+            return barren.told if barren.told.reached == reached else evolve(barren.told, reached=reached), None
+        kind = self.kinds.of(number, cluster, proc, one)
+        limit = self.stopped.get((one.name, number), self.stopped.get((one.name, -1), ""))
+        counts = self._counts_of(kind)
+        reason = self._reason(one, kind, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")
+        if reached:
+            reason = evolve(reason, reached=reached)
+        if not counts.left:
+            self._barren.append((number, cluster, proc, kind, reason))
+        return reason, kind
+
+    def _counts_of(self, kind: ResourceRequest) -> _Counts:
+        """Count the slots; once for all submitters with such jobs."""
+        found = self._counts.get(id(kind))
+        if found is None:
+            chooser, pool = self.chooser, self.chooser.pool
+            of_all = kind.planned.counts
+            if of_all is None:
+                of_all = kind.planned.counts = self._count(kind)
+            match = kind.match.tobytes()
+            if match not in self._of_match:
+                free = int(np.count_nonzero(kind.match & chooser.free & pool.counted)) if self._any_free else 0
+                left = bool(kind.match.any()) if self._all_left else self._any_left and chooser.leaves_any(kind)
+                self._of_match[match] = left, free
+            left, free = self._of_match[match]
+            found = self._counts[id(kind)] = _Counts(left, of_all, free)
+        return found
+
+    def _count(self, kind: ResourceRequest) -> SlotCounts:
+        """Count the slots for a kind of jobs, whoever has them."""
+        pool = self.chooser.pool
+        counted = None if pool.counted.all() else pool.counted
+        counts, left = kind.planned.plan.by_clause(counted)
+        fits = int(np.count_nonzero(kind.match if counted is None else kind.match & counted))
+        clauses = tuple([Clause(pool.text(each.clause), each.matched, each.left) for each in counts])
+        slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))
+        return SlotCounts(slots, clauses, fits, int(np.count_nonzero(left)) - fits)
+
+    def _reason(
+        self, one: CycleSubmitter, kind: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
+    ) -> Unmatched:
+        denied = self._denied(one, kind)
+        still = counts.free if limit else 0
+        others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never
+        quota = self.quota_of(one) if limit == QUOTA else Quota("", used=one.using)
+        allowed = {SHARE: self.slices.get(one.name, 0.0), CEILING: one.ceiling}.get(limit, quota.allowed)
+        return Unmatched(
+            job,
+            count,
+            counts.of_all.slots,
+            counts.of_all.clauses,
+            counts.of_all.refused,
+            max(0, counts.of_all.fits - still - others),
+            one.name,
+            denied,
+            limit,
+            round(allowed, 3) if limit else 0.0,
+            round(quota.used, 3) if limit else 0.0,
+            group=quota.group,
+        )
+
+    def _denied(self, one: CycleSubmitter, kind: ResourceRequest) -> Denied | None:
+        """Of the slots that others have and that accept the job, why it may not have them."""
+        chooser = self.chooser
+        if not chooser.rules.consider_preemption:
+            never = int(np.count_nonzero(kind.match & chooser.pool.held & chooser.pool.counted))
+            return Denied(never=never) if never else None
+        held = kind.held.get(one.name)
+        return None if held is None or held.denied == Denied() else held.denied

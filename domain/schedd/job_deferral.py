@@ -1,0 +1,223 @@
+"""When jobs may begin: their deferral times, and the schedules (``crontab``) that give them those.
+
+A deferred job is matched from ScheddInterval and DeferralPrepTime before its time on, as its Requirements say. On its
+slot it waits, Running, for the time; a job that comes later than its DeferralWindow allows is held.
+
+Source: the manual's "Time Scheduling for Job Execution"; the reference's Scheduler::calculateCronTabSchedule and
+Starter::jobWaitUntilExecuteTime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import tzinfo
+from functools import lru_cache
+from typing import Final
+
+from attrs import frozen
+
+from ..classad import ClassAd, Context, EvaluationError, Expression
+from ..classad.analysis import clauses, references_found
+from ..classad.matching import accepts
+from ..classad.next_change import POLL, next_change
+from ..classad.tree import Literal
+from ..decision.draft import Draft, ranges
+from ..events import Ad, JobsDeferred
+from ..ports.stimuli import ScheduleJobs
+from ..startd.evaluation import integer
+from ..state.caches import ad_of, expression
+from ..state.cluster import IDLE, Cluster
+from ..state.job_ad import DEFERRAL_TIME, quoted, whole
+from ..units import SECOND
+from .crontab import ATTRIBUTES, InvalidCronTab, crontab
+from .waiting_claims import withdraw_better_matches
+
+NO_TIME: Final = 1
+"""The deferral of an activation whose DeferralTime is no time: the first instant there is, which it has missed."""
+INVALID_CRON_SETTINGS: Final = "25"
+"""HoldReasonCode of a job whose schedule makes no sense."""
+
+
+# Schedules
+
+
+def has_schedule(cluster: Cluster, proc: int) -> bool:
+    return any(cluster.wish(proc, name) for name in ATTRIBUTES)
+
+
+def schedule(draft: Draft, cluster: Cluster, procs: Sequence[int]) -> None:
+    """Give those of these jobs, which are Idle, that have a schedule their next time to begin, and hold them if it
+    makes no sense. A better match that waits for one of them is withdrawn: it is for another time."""
+    groups: dict[tuple[str | None, ...], list[int]] = {}
+    alike = bool(procs) and all(cluster.agree(name) for name in ATTRIBUTES)
+    if alike:
+        if has_schedule(cluster, procs[0]):
+            groups[_texts(draft, cluster, procs[0])] = list(procs)
+    else:
+        for proc in procs:
+            if has_schedule(cluster, proc):
+                groups.setdefault(_texts(draft, cluster, proc), []).append(proc)
+    for texts, group in groups.items():
+        try:
+            slips = draft.state.dialect.slips_days_of_schedules
+            found = crontab(texts).next_run(draft.now // SECOND, draft.context.offset, slips_days=slips)
+        except InvalidCronTab as error:
+            before: dict[int, list[int]] = {}
+            for proc in group:
+                before.setdefault(whole(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
+            for holds, those in before.items():
+                changes = _held(str(error), holds + 1)
+                draft.move_jobs(cluster, ranges(those), "hold", "invalid_schedule", "Idle", changes)
+        else:
+            group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(found)]
+            if group:
+                draft.emit(JobsDeferred(*draft.why("scheduled"), cluster.id, ranges(group), found * SECOND))
+        withdraw_better_matches(draft, cluster.id, group)
+
+
+def _held(words: str, holds: int) -> Ad:
+    return {
+        "NumSystemHolds": str(holds),
+        "HoldReason": quoted(f"Invalid cron schedule parameters: {words}"),
+        "HoldReasonCode": INVALID_CRON_SETTINGS,
+        "HoldReasonSubCode": "0",
+    }
+
+
+def _texts(draft: Draft, cluster: Cluster, proc: int) -> tuple[str | None, ...]:
+    """The texts of a job's schedule. What is no string counts as not given."""
+    return tuple(_string(draft, cluster, proc, cluster.wish(proc, name)) for name in ATTRIBUTES)
+
+
+def _string(draft: Draft, cluster: Cluster, proc: int, text: str) -> str | None:
+    asked = expression(text) if text else None
+    if asked is None:
+        return None
+    if isinstance(asked, Literal):
+        value = asked.value
+    else:
+        try:
+            value = asked.evaluate(ad_of(cluster.attributes(proc)), None, draft.context)
+        except EvaluationError:
+            return None
+    return value if isinstance(value, str) else None
+
+
+def schedule_jobs(draft: Draft, stimulus: ScheduleJobs) -> None:
+    """Read the schedules of those of these jobs again that are Idle and whose time is past with its window, or of all
+    that are Idle."""
+    for number, several in stimulus.jobs:
+        cluster = draft.state.clusters.get(number)
+        if cluster is None:
+            continue
+        procs = [proc for first, last in several for proc in range(first, min(last, cluster.count - 1) + 1)]
+        idle = [proc for proc in procs if cluster.status[proc] == IDLE]
+        again = idle if stimulus.again else [proc for proc in idle if is_past(draft, cluster, proc)]
+        schedule(draft, cluster, again)
+
+
+def is_past(draft: Draft, cluster: Cluster, proc: int) -> bool:
+    """Tell whether a job has no time to begin, or one that is past with its window."""
+    expires = expiry(ad_of(cluster.attributes(proc)), draft.context)
+    return expires is None or draft.now // SECOND > expires
+
+
+def expiry(ad: ClassAd, context: Context) -> int | None:
+    """The last second in which a job with this ad may begin; None: its DeferralTime is none."""
+    time = whole_of(ad, DEFERRAL_TIME, context)
+    return None if time is None else time + max(0, window(ad, context))
+
+
+def window(ad: ClassAd, context: Context) -> int:
+    """How many seconds after its time a job may still begin."""
+    return whole_of(ad, "DeferralWindow", context) or 0
+
+
+def whole_of(ad: ClassAd, name: str, context: Context) -> int | None:
+    """Return what an attribute comes to as a whole number; None: it comes to none."""
+    asked = ad.get(name)
+    return None if asked is None else integer(asked, ad, None, context)
+
+
+# A job that begins
+
+
+def deferral(draft: Draft, cluster: Cluster, proc: int) -> int:
+    """Return until when the start of a job's process is deferred if it is activated now, in microseconds; 0: it is not.
+    What is past has been missed."""
+    return deferral_at(cluster, proc, draft.now, draft.context.timezone)
+
+
+def deferral_at(cluster: Cluster, proc: int, at: int, zone: tzinfo) -> int:
+    """Return the same for an activation at this instant."""
+    if not cluster.wish(proc, DEFERRAL_TIME):
+        return 0
+    ad = ad_of(cluster.attributes(proc))
+    context = Context(now=at // SECOND, seed=at // SECOND, timezone=zone)
+    time, now = whole_of(ad, DEFERRAL_TIME, context), at // SECOND
+    if time is None or time <= 0:
+        return NO_TIME
+    in_time = time <= now <= time + window(ad, context)
+    return 0 if in_time else time * SECOND
+
+
+# Jobs that cannot be matched yet
+
+
+@frozen
+class Sleep:
+    """A job cannot be matched before ``until``, in seconds, whatever slots there are; None: not by the time alone."""
+
+    until: int | None
+
+
+def sleeps(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
+    """Return for how long a job cannot be matched whatever slots there are; None: it may be.
+
+    :param now: in microseconds
+    """
+    requirements = cluster.wish(proc, "Requirements")
+    return asleep(requirements, ad_of(cluster.attributes(proc)), now, zone) if timed_parts(requirements) else None
+
+
+def asleep(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:
+    """Return for how long a part of these Requirements, of a job with this ad, is not true that reads nothing of slots;
+    None: there is none."""
+    second = now // SECOND
+    context = Context(now=second, seed=second, timezone=zone)
+    false = [part for part in timed_parts(requirements) if not _holds(part, ad, context)]
+    changes = [next_change(part, ad, None, context) for part in false]
+    if not changes or POLL in changes:
+        return None
+    known = [change for change in changes if isinstance(change, int)]
+    return Sleep(max(known) if len(known) == len(changes) else None)
+
+
+def _holds(part: Expression, ad: ClassAd, context: Context) -> bool:
+    """Tell whether a part of Requirements is true, or may be with a slot."""
+    try:
+        if part.references(ad).external:
+            return True
+        return accepts(part.evaluate(ad, None, context))
+    except EvaluationError:
+        return False
+
+
+@lru_cache(1000)
+def timed_parts(requirements: str) -> tuple[Expression, ...]:
+    """The parts of a conjunction that name the clock."""
+    if "time" not in requirements.lower():
+        return ()
+    asked = expression(requirements)
+    return () if asked is None else tuple(part for part in clauses(asked) if _names_clock(part))
+
+
+def _names_clock(part: Expression) -> bool:
+    text = str(part).lower()
+    return "time()" in text or "currenttime" in text
+
+
+def names_read(requirements: str, ad: ClassAd) -> Iterable[str]:
+    """The attributes of a job with this ad that those parts read, and that say until when it may begin."""
+    read = {name for part in timed_parts(requirements) for name in references_found(part, ad).internal}
+    return read | {"Requirements", "DeferralWindow", *ATTRIBUTES}

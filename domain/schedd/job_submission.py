@@ -1,0 +1,261 @@
+"""What is submitted comes into the queue: checked, numbered, and one event, however many jobs it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ..classad import EvaluationError
+from ..decision.command_results import answer
+from ..decision.draft import Draft, Refusal, ranges
+from ..events import Ad, ClusterSubmitted
+from ..negotiator.accounting import first_factor
+from ..ports.stimuli import Submit
+from ..startd.evaluation import integer
+from ..state.caches import ad_of, expression
+from ..state.cluster import Cluster
+from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds, unquoted
+from ..state.proc_ads import pack, unpack
+from .admission import admit
+from .crontab import ATTRIBUTES
+from .factories import LIMIT, makes_factory
+from .policy_kinds import attributes_read, kinds
+from .warnings import heading, said
+
+# For whom a submission counts: by default its user, else what AccountingGroup says (``accounting_group``,
+# ``accounting_group_user`` and ``nice_user`` in a submit description), each with the pool's UID_DOMAIN behind it.
+#
+# As in the reference, a string counts and everything else does not: an AccountingGroup that is a number, empty or
+# undefined leaves the job its user's. All jobs of a cluster count for one submitter, from their submission on.
+
+GROUP = "AccountingGroup"
+_STRING = re.compile(r"\"[^\"\\]*\"")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def submitter_of(draft: Draft, command: Submit, columns: Mapping[str, Sequence[str]]) -> str:
+    """Who the jobs of a submission count for.
+
+    :raises Refusal: they do not all count for the same, or the name is none
+    """
+    domain = draft.state.uid_domain
+    user = f"{command.user}@{domain}"
+    texts = list(dict.fromkeys(_texts(command, columns)))
+    names = list(dict.fromkeys(_named(draft, command, text, columns) for text in texts))
+    if len(names) > 1:
+        first, second = (f"{name}@{domain}" if name else user for name in names[:2])
+        raise Refusal(
+            f"the jobs of one submission count for one submitter, but {GROUP} differs between them ({first}, "
+            f"{second}): submit them separately"
+        )
+    return f"{names[0]}@{domain}" if names[0] else user
+
+
+def _texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """What AccountingGroup is in the jobs; ClassAds ask for no capitals."""
+    for name, column in columns.items():
+        if name.lower() == GROUP.lower():
+            return column
+    return [text for name, text in command.ad.items() if name.lower() == GROUP.lower()] or [""]
+
+
+def _named(draft: Draft, command: Submit, text: str, columns: Mapping[str, Sequence[str]]) -> str:
+    """The name that an AccountingGroup yields; empty: none."""
+    if _STRING.fullmatch(text):
+        found: object = unquoted(text)
+    elif (asked := expression(text) if text else None) is None:
+        return ""
+    else:
+        differ = {name.lower(): name for name in columns}
+        read = [differ[word.lower()] for word in _WORD.findall(text) if word.lower() in differ]
+        if read:
+            raise Refusal(
+                f"{GROUP} = {text[:200]}: it reads {read[0]}, which differs between the jobs, but all of them count "
+                "for one submitter: submit them separately"
+            )
+        try:
+            found = asked.evaluate(ad_of({**command.ad, "Owner": quoted(command.user)}), None, draft.context)
+        except EvaluationError:
+            return ""
+    if not isinstance(found, str):
+        return ""
+    if re.search(r"\s", found) or not found.isprintable():
+        raise Refusal(f"{GROUP} = {text[:200]}: a name in accounting holds no blanks and can be printed")
+    return found
+
+
+# Hold what is submitted with more input than it may move: more than its MaxTransferInputMB, or in its absence than the
+# access point's MAX_TRANSFER_INPUT_MB, which may read the job's ad.
+#
+# Source: the manual's "Submit Description File Commands" (max_transfer_input_mb) and "Configuration Macros"; the
+# reference's qmgmt.cpp for the words, and that a negative limit is none.
+
+_OWN, _SIZE = "MaxTransferInputMB", "TransferInputSizeMB"
+_CODE = "32"  #: HoldReasonCode MaxTransferInputSizeExceeded
+
+
+def hold_too_large(draft: Draft, cluster: Cluster) -> None:
+    """Hold those jobs of a new cluster that are idle and too large."""
+    setting = draft.state.settings.get("MAX_TRANSFER_INPUT_MB", "")
+    procs = [proc for proc in cluster.procs() if cluster.status_of(proc) == "Idle"]
+    if not procs:
+        return
+    names = frozenset({_OWN.lower(), _SIZE.lower()})
+    names |= attributes_read(filter(None, map(expression, (_OWN, setting))), cluster, procs[0])
+    for alike in kinds(cluster, procs, names):
+        if changes := _too_large(draft, cluster, alike[0], setting):
+            draft.move_jobs(cluster, ranges(alike), "hold", "submitted", "Idle", changes)
+
+
+def _too_large(draft: Draft, cluster: Cluster, proc: int, setting: str) -> Ad:
+    """Return the changes of an ad that say why the job is held; none: it is not."""
+    ad = ad_of(cluster.attributes(proc))
+    asked = (expression(text) for text in (_OWN, setting, _SIZE))
+    own, of_all, size = (None if one is None else integer(one, ad, None, draft.context) for one in asked)
+    limit = of_all if own is None else own
+    if limit is None or limit < 0 or size is None or size <= limit:
+        return {}
+    reason = f"{_SIZE} ({size}) is greater than MAX_TRANSFER_INPUT_MB ({limit}) at submit time"
+    return {"HoldReason": quoted(reason), "HoldReasonCode": _CODE, "HoldReasonSubCode": "0"}
+
+
+NUMBERS_GIVEN_OUT = 10_000
+"""Numbers of clusters that may have been given out at one time and not yet used."""
+
+
+def submit(draft: Draft, command: Submit) -> None:
+    state = draft.state
+    number = command.cluster or state.next_cluster
+    if number < state.next_cluster and number not in state.unused_cluster_ids:
+        raise Refusal(f"cluster {number} exists already; the next number is {state.next_cluster}")
+    if number > state.next_cluster + NUMBERS_GIVEN_OUT:
+        raise Refusal(f"cluster {number} was never given out; the next number is {state.next_cluster}")
+    if command.count < 1:
+        raise Refusal("nothing to submit: the queue statement yields no job")
+    columns = _check(command)
+    admitted = admit(draft, command, number, columns)
+    if admitted is None:
+        return
+    command, columns = admitted.command, admitted.columns
+    submitter = submitter_of(draft, command, columns)
+    ad, packed, on_hold = _held_from_the_start(command, columns)
+    if makes_factory(ad) and not state.dialect.factories_hold_jobs and not on_hold:
+        counted = _first_hold(ad) if ad.get("JobStatus") == "5" else {}
+        counted.pop("InitialJobStatus", None)
+        ad = {**ad, **counted, "JobStatus": "1"}
+    held = ad.get("JobStatus") == "5"
+    status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
+    now = seconds(draft.now)
+    if held:
+        ad = {**ad, **_first_hold(ad)}
+    ad = {name: text for name, text in ad.items() if name.lower() not in _OF_THE_SUBMITTER}
+    ad = {**ad, "QDate": now, "EnteredCurrentStatus": now, "ClusterId": str(number)}
+    ad["Owner"] = quoted(command.user)
+    ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
+    ad["TotalSubmitProcs"] = str(command.count)
+    factory = makes_factory(ad)
+    if factory:
+        ad = _limited(ad, command.count)
+        if on_hold:
+            raise Refusal("a factory makes all of its jobs alike: hold all of them, or none")
+    factor = first_factor(state, submitter)
+    admitted.tell()
+    cluster = ClusterSubmitted(
+        *draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor, factory
+    )
+    draft.emit(replace(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
+    for changes, procs in on_hold:
+        draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
+    if not factory and (
+        "MAX_TRANSFER_INPUT_MB" in state.settings or any(name.lower() == _MOST for name in (*ad, *columns))
+    ):
+        hold_too_large(draft, state.clusters[number])
+    if not factory and any(name.lower() in _OF_A_SCHEDULE for name in (*ad, *columns)):
+        from .job_deferral import schedule
+
+        there = state.clusters[number]
+        schedule(draft, there, [proc for proc in there.procs() if there.status_of(proc) == "Idle"])
+    told = said(admitted.warnings, draft.state.dialect.name)
+    warned = {"warning": f"{heading(draft.state.dialect.name)}\n{told}"} if told else {}
+    more = {**({"factory": True} if factory else {}), **warned}
+    answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count, **more})
+
+
+def _limited(ad: Ad, count: int) -> Ad:
+    """The ad of a cluster with a factory: without a limit of its own, that is the number of jobs."""
+    limit = next((text for name, text in ad.items() if name.lower() == LIMIT.lower()), "0")
+    given = limit.strip().lstrip("-")
+    none = given.isdecimal() and (int(given) == 0 or limit.strip().startswith("-"))
+    rest = {name: text for name, text in ad.items() if name.lower() != LIMIT.lower()}
+    return {**rest, LIMIT: str(count) if none else limit}
+
+
+_MOST = "maxtransferinputmb"
+_OF_A_SCHEDULE = frozenset(map(str.lower, ATTRIBUTES))
+_OF_THE_SUBMITTER = frozenset({"owner", "user"})
+"""Attributes that say who has submitted a job: the pool's to write, not the job's."""
+_INITIALLY_HELD = {"InitialJobStatus": "5"}
+_ON_HOLD = "15"
+"""HoldReasonCode of a job that its submission holds."""
+
+
+def _first_hold(ad: Ad) -> Ad:
+    """What the ads of jobs say that all are held from the start."""
+    changes: Ad = {}
+    code = ad.get("HoldReasonCode", "0")
+    count_hold(changes, ad, code)
+    return changes | (_INITIALLY_HELD if code == _ON_HOLD else {})
+
+
+def _held_from_the_start(
+    command: Submit, columns: Mapping[str, Sequence[str]]
+) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
+    """The ad and the columns of what is submitted, and the jobs that are to be held at once where only some are: by
+    what their ads say of the hold."""
+    if "JobStatus" not in columns:
+        return command.ad, command.columns, []
+    ad = {name: text for name, text in command.ad.items() if name not in OF_A_HOLD}
+    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *OF_A_HOLD)}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for proc, status in enumerate(columns["JobStatus"]):
+        if status == "5":
+            said = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in OF_A_HOLD]
+            groups.setdefault(tuple(said), []).append(proc)
+    known = (dict(zip(OF_A_HOLD, said, strict=True)) for said in groups)
+    said_ones = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
+    changes = [(_INITIALLY_HELD if one.get("HoldReasonCode") == _ON_HOLD else {}) | one for one in said_ones]
+    return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
+
+
+# Texts that need no parser to be known as expressions: numbers and strings without an escape.
+_PLAIN = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|\"[^\"\\\\]*\"", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def _check(command: Submit) -> Mapping[str, Sequence[str]]:
+    """What differs between the jobs. Ads that are none are refused: whatever is in the log must be readable for ever.
+
+    :raises Refusal: a name or a text that no ad can have, or columns that do not fit the number of jobs
+    """
+    try:
+        columns = unpack(command.columns)
+    except Exception:
+        raise Refusal(
+            "the jobs' own attributes cannot be read: they are packed as poolbook submit packs them"
+        ) from None
+    for name, texts in columns.items():
+        if name.lower() in _OF_THE_SUBMITTER:
+            raise Refusal(f"{name} is not the jobs' own to say: it is {command.user}, who submits them; leave it out")
+        if len(texts) != command.count:
+            raise Refusal(f"{name} has {len(texts)} values for {command.count} jobs")
+    for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:
+        if not _NAME.fullmatch(name):
+            raise Refusal(f"{name!r} is no attribute's name")
+        if all(map(_PLAIN.fullmatch, texts)):
+            continue
+        for text in texts:
+            if not _PLAIN.fullmatch(text) and expression(text) is None:
+                raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")
+    return columns

@@ -1,0 +1,48 @@
+"""The settings of a startd, and the policy expressions of its slots' ads.
+
+Defaults are HTCondor 25's (``condor_config_val -dump``), except that a time which the pool has as a setting is taken
+from there.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ..state.pool_settings import defaults
+from ..state.state import Machine, State
+from ..units import SECOND
+
+BACKFILL_SYSTEMS: Final = {name: tuple(defaults(f"startd backfill {name}")) for name in ("BOINC", "EXEC")}
+"""The backfill systems, each with the settings that say how its client is run."""
+SETTINGS: Final = {
+    **defaults("startd"), **defaults("startd backfill BOINC"), **defaults("startd backfill EXEC")
+}  # fmt: skip
+"""The settings of a startd that are in no ad, with their defaults."""
+EXPRESSIONS: Final = defaults("slot")
+"""The policy expressions by their names in a slot's ad, with their defaults."""
+
+FREE_DISK: Final = "FreeDiskWhenJoined"
+"""The free space (KiB) on a slot's volume when its machine joined, which was divided then."""
+
+PRIVATE: Final = frozenset(
+    name.lower() for name in (*EXPRESSIONS, FREE_DISK) if name not in ("Start", "MaxJobRetirementTime", "CpuBusy")
+)
+"""The attributes that the startd keeps to itself, and others that stand in no published ad."""
+
+
+def setting(state: State, machine: Machine | None, name: str) -> str:
+    """Return a setting of a startd: its own, else the pool's, else the default."""
+    if machine is not None and name in machine.settings:
+        return machine.settings[name]
+    return state.settings.get(name) or SETTINGS[name]
+
+
+def duration(state: State, machine: Machine | None, name: str) -> int:
+    """Return a setting in seconds as microseconds. A text that is no number counts as the default: the configuration is
+    checked when it is read."""
+    try:
+        seconds = float(setting(state, machine, name))
+    except ValueError:
+        seconds = math.nan
+    return round((seconds if math.isfinite(seconds) else float(SETTINGS[name])) * SECOND)

@@ -1,0 +1,51 @@
+"""What the defragmentation did: the record that the live state has of it (``domain/state/defrag_state``), kept
+whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from functools import cached_property
+
+import msgspec
+
+from ..domain import events as e
+from ..domain.fold.evolve import evolve
+from ..domain.state.defrag_state import Defrag
+from ..domain.state.state import State
+from .schema import insertion
+
+
+class DefragFold:
+    """Folds a batch of events; ``flush`` writes what they changed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        row = connection.execute("SELECT settings FROM pool").fetchone()
+        self._settings = msgspec.json.decode(row[0], type=dict[str, str]) if row is not None else {}
+        self._changed = False
+        self.handlers: dict[type[e.Event], Callable[..., None]] = {
+            e.PoolFounded: self._fold,
+            e.PoolConfigured: self._fold,
+            e.DefragPolled: self._fold,
+        }
+
+    @cached_property
+    def _state(self) -> State:
+        return State(settings=self._settings, defrag=kept(self._connection))
+
+    def _fold(self, position: int, event: e.Event) -> None:
+        evolve(self._state, event)
+        self._changed = True
+
+    def flush(self) -> None:
+        if self._changed:
+            self._connection.execute("DELETE FROM defrag")
+            record = msgspec.json.encode(self._state.defrag).decode()
+            self._connection.execute(insertion("defrag"), (record,))
+
+
+def kept(connection: sqlite3.Connection) -> Defrag:
+    """Return the record as it was kept last; a new one if none was."""
+    row = connection.execute("SELECT record FROM defrag").fetchone()
+    return Defrag() if row is None else msgspec.json.decode(row[0], type=Defrag)

@@ -1,0 +1,220 @@
+"""The pool as it stands: its name, its machines and its slots, as the live state has them.
+
+A slot is read when the first event of a batch is about it and written once at the batch's end, however often it moved;
+one that was born and died within the batch never reaches the disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from attrs import define, evolve
+
+from ..domain import events as e
+from ..domain.names import SlotName
+from ..domain.state.job_ad import unquoted
+from ..domain.state.pool_settings import UID_DOMAIN, as_founded
+from ..domain.state.slot_attributes import SlotAd
+from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined, merged, moved
+from ..domain.state.state import Machine, Slot
+from ..domain.state_machines.slot_rows import read_pair
+from .schema import insertion
+
+_settings = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def _decoder(kind: type[Any]) -> Callable[[str], Any]:
+    return msgspec.json.Decoder(kind, dec_hook=lambda kind, ad: kind(ad)).decode
+
+
+machine_of: Callable[[str], Machine] = _decoder(Machine)
+slot_of: Callable[[str], Slot] = _decoder(Slot)
+
+
+def _text(record: Machine | Slot | dict[str, str]) -> str:
+    return msgspec.json.encode(record, enc_hook=SlotAd.plain).decode()
+
+
+@define
+class _Row:
+    """A slot, with what its row has besides."""
+
+    slot: Slot
+    born: int  #: the position of the event of its birth
+    matched: str = ""  #: the job that it was matched with, until it is claimed
+
+    def values(self) -> tuple[object, ...]:
+        slot, claim = self.slot, self.slot.claim
+        submitter, since = ("", 0) if claim is None else (claim.submitter, claim.since)
+        return (
+            slot.name,
+            slot.machine,
+            self.born,
+            slot.state,
+            slot.activity,
+            submitter,
+            since,
+            self.matched,
+            _text(slot),
+        )
+
+
+def _reported(position: int, event: e.SlotTransitioned) -> Slot:
+    """A slot of which nothing is known but its name and where it was: a real pool's log that begins in the middle tells
+    of slots whose birth it does not have."""
+    name = SlotName.parse(event.slot)
+    kind = "dynamic" if name.dynamic else "static"
+    return Slot(
+        event.slot, name.machine or name.slot, kind, "", SlotAd(), read_pair(event.source), 0, 0, version=position
+    )
+
+
+class SlotsFold:
+    """Folds a batch of events; ``flush`` writes what they changed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._slots: dict[str, _Row | None] = {}
+        self._machines: dict[str, Machine | None] = {}
+        self._users: dict[int, str] = {}
+        self.handlers: dict[type[e.Event], Callable[..., None]] = {
+            **dict.fromkeys(MACHINE_FOLDS, self._machine_changed),
+            **dict.fromkeys(SLOT_FOLDS, self._slot_changed),
+            e.PoolFounded: self._founded,
+            e.PoolConfigured: self._pool_configured,
+            e.MachineJoined: self._joined,
+            e.MachineLeft: self._left,
+            e.SlotCreated: self._born,
+            e.SlotTransitioned: self._moved,
+            e.SlotDestroyed: self._died,
+            e.CycleHeld: self._cycle,
+            e.MatchVoided: self._match_voided,
+            e.ClaimMade: self._claimed,
+            e.ClaimQueued: self._claimed,
+            e.ClaimActivated: self._claim_activated,
+            e.JobActivated: self._activated,
+            e.ClusterSubmitted: self._submitted,
+        }
+
+    def _slot(self, name: str) -> _Row | None:
+        if name not in self._slots:
+            statement = "SELECT record, born, matched FROM slots WHERE name=?"
+            row = self._connection.execute(statement, (name,)).fetchone()
+            self._slots[name] = None if row is None else _Row(slot_of(row[0]), *row[1:])
+        return self._slots[name]
+
+    def _machine(self, name: str) -> Machine | None:
+        if name not in self._machines:
+            row = self._connection.execute("SELECT record FROM machines WHERE machine=?", (name,)).fetchone()
+            self._machines[name] = None if row is None else machine_of(row[0])
+        return self._machines[name]
+
+    def _user(self, event: e.Event, job: str) -> str:
+        """Whose the job is that an event is for; empty where nothing is known of it."""
+        ad = getattr(event, "ad", {})
+        if "User" in ad or not job:
+            return unquoted(ad.get("User", ""))
+        cluster = int(job.partition(".")[0])
+        if cluster not in self._users:
+            statement = "SELECT json_extract(ad, '$.User') FROM clusters WHERE cluster=?"
+            (text,) = self._connection.execute(statement, (cluster,)).fetchone() or ("",)
+            self._users[cluster] = unquoted(text or "")
+        return self._users[cluster]
+
+    def _submitted(self, position: int, event: e.ClusterSubmitted) -> None:
+        self._users[event.cluster] = unquoted(event.ad.get("User", ""))
+
+    # The pool
+
+    def _founded(self, position: int, event: e.PoolFounded) -> None:
+        settings = as_founded(event.uid_domain, event.settings)
+        self._connection.execute("DELETE FROM pool")
+        self._connection.execute(
+            insertion("pool"),
+            (event.name, event.dialect, settings[UID_DOMAIN], event.version, event.at, _text(settings), 0),
+        )
+
+    def _pool_configured(self, position: int, event: e.PoolConfigured) -> None:
+        (before,) = self._connection.execute("SELECT settings FROM pool").fetchone() or ("{}",)
+        settings = {**_settings(before), **event.settings}
+        in_force = _text({name: text for name, text in settings.items() if text})
+        self._connection.execute("UPDATE pool SET settings=?", (in_force,))
+        if UID_DOMAIN in event.settings:
+            self._connection.execute("UPDATE pool SET uid_domain=?", (event.settings[UID_DOMAIN],))
+
+    # Machines
+
+    def _joined(self, position: int, event: e.MachineJoined) -> None:
+        self._machines[event.machine] = joined(event)
+
+    def _left(self, position: int, event: e.MachineLeft) -> None:
+        self._machines[event.machine] = None
+
+    def _machine_changed(self, position: int, event: e.MachineConfigured) -> None:
+        machine = self._machine(event.machine)
+        if machine is not None:
+            MACHINE_FOLDS[type(event)](machine, event)
+
+    # Slots
+
+    def _born(self, position: int, event: e.SlotCreated) -> None:
+        self._slots[event.slot] = _Row(created(event, position), position)
+
+    def _died(self, position: int, event: e.SlotDestroyed) -> None:
+        row = self._slot(event.slot)
+        parent = self._slot(row.slot.parent) if row is not None and row.slot.parent else None
+        if row is not None and parent is not None:
+            merged(parent.slot, row.slot)
+        self._slots[event.slot] = None
+
+    def _moved(self, position: int, event: e.SlotTransitioned) -> None:
+        row = self._slot(event.slot)
+        if row is None and event.cause == "reported" and "/" in event.target:
+            row = self._slots[event.slot] = _Row(_reported(position, event), position)
+        if row is not None:
+            moved(row.slot, event, position, "")
+
+    def _slot_changed(self, position: int, event: Any, user: str = "") -> None:
+        row = self._slot(event.slot)
+        if row is not None:
+            SLOT_FOLDS[type(event)](row.slot, event, position, user)
+
+    def _activated(self, position: int, event: e.JobActivated) -> None:
+        self._slot_changed(position, event, self._user(event, str(event.cluster)))
+
+    def _claim_activated(self, position: int, event: e.ClaimActivated) -> None:
+        self._slot_changed(position, event, self._user(event, ""))
+
+    def _claimed(self, position: int, event: e.ClaimMade | e.ClaimQueued) -> None:
+        row = self._slot(event.slot)
+        if row is not None:
+            user = self._user(event, "" if event.holder else event.job or row.matched)
+            if isinstance(event, e.ClaimMade) or event.job:
+                row.matched = ""
+            self._slot_changed(position, event, user)
+
+    def _cycle(self, position: int, event: e.CycleHeld) -> None:
+        for match in event.matches:
+            row = self._slot(match.slot)
+            if row is not None:
+                row.matched = match.job
+
+    def _match_voided(self, position: int, event: e.MatchVoided) -> None:
+        row = self._slot(event.slot)
+        if row is not None:
+            row.matched = ""
+
+    def flush(self) -> None:
+        execute = self._connection.executemany
+        gone = [(name,) for name, machine in self._machines.items() if machine is None]
+        execute("DELETE FROM machines WHERE machine=?", gone)
+        there = [machine for machine in self._machines.values() if machine is not None]
+        # Not replaced: a machine keeps its place among those that joined at the same instant.
+        kept = " ON CONFLICT(machine) DO UPDATE SET record=excluded.record"
+        execute(insertion("machines") + kept, [(one.name, one.joined, _text(evolve(one, slots={}))) for one in there])
+        execute("DELETE FROM slots WHERE name=?", [(name,) for name, row in self._slots.items() if row is None])
+        rows = [row.values() for row in self._slots.values() if row is not None]
+        execute(insertion("slots", "INSERT OR REPLACE"), rows)

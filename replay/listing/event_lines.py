@@ -1,0 +1,377 @@
+"""What an event says of each thing that it is about: of each job, slot, machine ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ...domain import events as e
+from ...domain.imported.job_event_log import ENTRIES
+from ...domain.imported.record_sources import KINDS as REPORT_KINDS
+from ...domain.state.job_ad import unquoted
+from ...domain.state.job_procs import job_procs
+from ...domain.state_machines import DIALECTS
+from ...domain.state_machines.drain import OPEN
+from ...domain.state_machines.job_rows import UNSUBMITTED
+from ...domain.state_machines.slot_rows import BORN
+from ..narration import defrag_words
+from ..narration.formatting import counted, in_part, instant, interval, memory, shortened
+
+LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values() for row in dialect.slot_rows}
+"""The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
+
+
+def transition(row: str) -> str:
+    """A numbered transition of slots in words, with its letter if it crosses from state to state."""
+    letter = LETTERS.get(row, "")
+    if not row:
+        return "a transition that no rule allows"
+    return f"transition {row} ({letter})" if letter else f"transition {row}"
+
+
+class Part(NamedTuple):
+    what: str
+    details: str = ""
+    source: str = ""
+    target: str = ""
+    letter: str = ""
+
+
+def _ad(changes: e.Ad) -> str:
+    return shortened(", ".join(f"{name} = {text}" if text else f"{name} gone" for name, text in changes.items()))
+
+
+# What is said of each job of an event about jobs
+
+
+def _submitted(event: e.ClusterSubmitted) -> Part:
+    row = "submit_on_hold" if event.status == "Held" else "submit"
+    user = unquoted(event.ad.get("User", "")) or event.submitter
+    counts = f", for {event.submitter}" if user != event.submitter else ""
+    return Part(row, f"by {user}{counts}", UNSUBMITTED, event.status)
+
+
+def _transformed(event: e.JobsTransformed) -> Part:
+    ending = f"; {len(event.columns)} chunks of what differs" if event.columns else ""
+    return Part("transformed", f"by {event.transform}: {_ad(event.changes)}{ending}")
+
+
+def _refused(event: e.SubmissionRefused) -> Part:
+    proof = f", evidence {event.evidence}" if event.evidence else ""
+    return Part("refused", f"cluster {event.cluster}, by {event.setting}: {shortened(event.reason)}{proof}")
+
+
+_REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
+
+
+def _moved(event: e.JobsTransitioned) -> Part:
+    said = [in_part(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
+    if event.changes.get("HoldReasonCode"):
+        said.append(f"code {event.changes['HoldReasonCode']}")
+    return Part(event.row, ", ".join(said), event.source, event.target)
+
+
+def ending(event: e.JobExited) -> str:
+    """How a job's own process ended, in words."""
+    if event.signal is not None:
+        return f"signal {event.signal}"
+    return "no exit code" if event.code is None else f"code {event.code}"
+
+
+def client_end(event: e.BackfillExited) -> str:
+    """How a backfill client ended, in words."""
+    if event.signal is None and event.code is None:
+        return event.outcome
+    return f"{event.outcome}, {f'code {event.code}' if event.signal is None else f'signal {event.signal}'}"
+
+
+def _client_gone(event: e.BackfillExited) -> Part:
+    said = [client_end(event), shortened(event.reason)]
+    said += [f"not again before {instant(event.retry)} UTC"] if event.retry else []
+    if event.user_cpu or event.system_cpu:
+        said.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
+    return Part("backfill over", ", ".join(filter(None, said)))
+
+
+def _exited(event: e.JobExited) -> Part:
+    said = [event.outcome, ending(event), f"on {event.slot}"]
+    if event.changes.get("HoldReason"):
+        said.append(in_part(unquoted(event.changes["HoldReason"])))
+    if event.user_cpu or event.system_cpu:
+        said.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
+    return Part(event.row or "exit", ", ".join(said), event.source, event.target)
+
+
+def _edited(event: e.JobsEdited) -> Part:
+    said = [_ad(event.changes)] if event.changes else []
+    return Part("edited", "; ".join([*said, *map(shortened, event.notes)]))
+
+
+def _measured(event: e.JobMeasured) -> Part:
+    cpu = interval(event.user_cpu + event.system_cpu)
+    return Part("measured", f"memory {memory(event.resident)}, disk {memory(event.disk)}, CPU {cpu}")
+
+
+def _facts(event: e.DaemonReported | e.SlotReported | e.JobReported | e.SubmitterReported | e.CycleReported) -> str:
+    return shortened(", ".join(f"{name} {value}" for name, value in event.facts.items()))
+
+
+def _reported(event: e.SlotReported | e.JobReported | e.SubmitterReported | e.CycleReported) -> Part:
+    return Part(event.said, _facts(event))
+
+
+def _logged(event: e.JobLogged) -> Part:
+    kind = ENTRIES.get(event.number)
+    return Part(kind.name if kind else f"entry {event.number:03}", shortened(event.text.partition("\n")[0].strip()))
+
+
+def _activated(event: e.JobActivated) -> Part:
+    waits = event.deferred - event.at
+    later = (
+        f", to be started in {interval(waits)}" if waits > 0 else ", too late for its time" if event.deferred else ""
+    )
+    return Part("activate", f"on {event.slot}{later}", "Idle", "Running")
+
+
+def _transferred(event: e.JobTransferEnded) -> Part:
+    files = f"{event.files} file{'' if event.files == 1 else 's'}"
+    done = "failed" if event.failed else "kept" if event.kept else "done"
+    return Part("transfer", f"{event.way} {done}: {files}, {event.size} bytes")
+
+
+OF_JOBS: dict[type[e.Event], Callable[[Any], Part]] = {
+    e.ClusterSubmitted: _submitted,
+    e.JobsTransformed: _transformed,
+    e.JobsMaterialized: lambda event: Part("made", "", "Unsubmitted", event.status),
+    e.JobsTransitioned: _moved,
+    e.JobsEdited: _edited,
+    e.JobsDeferred: lambda event: Part("deferred", f"in {interval(event.until - event.at)}"),
+    e.JobActivated: _activated,
+    e.JobDue: lambda event: Part("due"),
+    e.ClaimsEarmarked: lambda event: Part("earmarked", f"the claims of {_some(list(event.claims))}"),
+    e.EarmarkEnded: lambda event: Part("earmark over", f"on {event.slot}" if event.slot else ""),
+    e.JobCooledDown: lambda event: Part("cooled down"),
+    e.MailDue: lambda event: Part("mail due", f"to {', '.join(event.to) or 'nobody'}: {shortened(event.subject)}"),
+    e.Mailed: lambda event: Part("mailed", shortened(event.failure) or "sent"),
+    e.JobTransferBegan: lambda event: Part("transfer", f"{event.way} begins"),
+    e.JobTransferEnded: _transferred,
+    e.JobExecuting: lambda event: Part("executing", f"pid {event.pid}"),
+    e.JobMeasured: _measured,
+    e.JobSignalled: lambda event: Part("signalled", event.how),
+    e.JobExited: _exited,
+    e.JobLogged: _logged,
+    e.JobReported: _reported,
+}
+SETS = (e.ClusterSubmitted, e.JobsMaterialized, e.JobsTransitioned, e.JobsEdited, e.JobsDeferred)
+
+
+# What is said of everything else: the thing and the part
+
+
+def _born(event: e.SlotCreated) -> Part:
+    origin = f", of {event.parent}" if event.parent else ""
+    return Part("born", f"{event.kind}{origin}", "", BORN)
+
+
+def _slot_moved(event: e.SlotTransitioned) -> Part:
+    said = event.reason or (f"evidence {event.evidence}" if event.evidence else "")
+    return Part(event.row or "no row", said, event.source, event.target, LETTERS.get(event.row, ""))
+
+
+def _settings(settings: e.Ad) -> str:
+    return shortened(", ".join(f"{name} = {text or 'its default'}" for name, text in settings.items()))
+
+
+def _drain_began(event: e.DrainBegan) -> Part:
+    said = [f"drain {event.drain}", shortened(event.reason)]
+    said += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
+    return Part("start", ", ".join(filter(None, said)), OPEN, event.schedule)
+
+
+def _polled(event: e.DefragPolled) -> Part:
+    said = [defrag_words.seen(event), defrag_words.done(event)]
+    return Part("polled", shortened("; ".join(filter(None, said)), 240))
+
+
+def _claim(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
+    """Who holds a claim or waits for it, and for which job, where it is not made and activated at once."""
+    held = [f"by {event.submitter}"]
+    held += [f"of {event.holder}"] if event.holder else []
+    held += [f"for job {event.job}"] if event.job else []
+    held += [f"lease {interval(event.lease * 1_000_000)}"] if event.lease else []
+    return held
+
+
+def _claim_made(event: e.ClaimMade) -> Part:
+    first, *rest = _claim(event)
+    return Part("claimed", ", ".join([first, f"weight {event.weight / 1000:g}", *rest]))
+
+
+def _marked(event: e.ClaimFlagged) -> Part:
+    code = f" (code {event.code}, subcode {event.subcode})" if event.code else ""
+    flags = ", ".join(event.flags)
+    return Part("marked", f"{flags}{': ' if flags and event.reason else ''}{shortened(event.reason)}{code}")
+
+
+def _unheard(event: e.ClaimHolderSilent) -> Part:
+    if not event.until:
+        return Part("heard", "the holder, again")
+    return Part("unheard", f"the lease ends at {instant(event.until)} UTC")
+
+
+def _priorities(event: e.PrioritiesUpdated) -> Part:
+    return Part("updated", shortened(", ".join(f"{name} {value:.6g}" for name, value in event.priorities.items())))
+
+
+def _quotas(event: e.QuotasAssigned) -> Part:
+    of = ", ".join(f"{one.name} {one.quota:.6g}" for one in event.groups)
+    return Part("quotas", shortened(f"{event.total:.6g} cores: {of}" if of else "there are no groups any more"))
+
+
+def _submitter_set(event: e.SubmitterSet) -> Part:
+    by = f"by {event.user}"
+    if event.until > event.at:
+        return Part("lent", f"{event.name} {event.value:g} until {instant(event.until)} UTC, {by}")
+    if event.until:
+        return Part("lease ended", f"{event.name}, {by}")
+    return Part("set", f"{event.name} {event.value:g}, {by}")
+
+
+def _table(event: e.TableWritten) -> Part:
+    keys = list(dict.fromkeys(key for _, key, _, _ in event.operations))
+    return Part(
+        "written", f"transaction {event.number}: {counted(len(event.operations), 'operation')} on {_some(keys)}"
+    )
+
+
+def _some(names: list[str]) -> str:
+    return shortened(", ".join(names), 60) or "nothing"
+
+
+def _kept(event: e.AdsKept) -> Part:
+    kind = REPORT_KINDS.get(event.kind)
+    return Part("kept", f"{counted(event.count, 'ad')} of {kind.name if kind else event.kind}")
+
+
+def _gap(event: e.SourceGap) -> Part:
+    times = [instant(at) if at else "?" for at in (event.since, event.until)]
+    return Part("gap", f"before line {event.line}: {event.words}, {times[0]} to {times[1]} UTC")
+
+
+_OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Part]]] = {
+    # kind: (the field that names the thing, or the name itself), what is said
+    e.PoolFounded: (
+        "pool",
+        lambda event: Part("founded", f"{event.name}, dialect {event.dialect}, version {event.version}"),
+    ),
+    e.PoolConfigured: ("pool", lambda event: Part("configured", _settings(event.settings))),
+    e.PrioritiesUpdated: ("accountant", _priorities),
+    e.QuotasAssigned: ("negotiator", _quotas),
+    e.SubmitterSet: (".submitter", _submitter_set),
+    e.SubmittersReset: (
+        "accountant",
+        lambda event: Part("reset", f"the usage of {_some(list(event.submitters))}, by {event.user}"),
+    ),
+    e.SubmissionRefused: (".user", _refused),
+    e.SubmitterDeleted: (".submitter", lambda event: Part("deleted", f"by {event.user}")),
+    e.FactoryTransitioned: (
+        ".cluster",
+        lambda event: Part("factory", event.reason, event.source, event.target),
+    ),
+    e.WriterBegan: ("pool", lambda event: Part("writer", f"epoch {event.epoch}: {event.writer}")),
+    e.RequestAnswered: (
+        ".user",
+        lambda event: Part("asked", shortened(f"{event.request} {event.arguments}: answered {event.answer}")),
+    ),
+    e.EvaluationRecorded: (
+        "evidence",
+        lambda event: Part("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}"),
+    ),
+    e.MachineJoined: (".machine", lambda event: Part("joined", _settings(event.settings))),
+    e.MachineConfigured: (".machine", lambda event: Part("configured", _settings(event.settings))),
+    e.BenchmarksRan: (".slot", lambda event: Part("benchmarks", f"Mips {event.mips}, KFlops {event.kflops}")),
+    e.CpuBusyChanged: (".slot", lambda event: Part("busy" if event.busy else "not busy", "CpuBusy")),
+    e.DrainBegan: (".machine", _drain_began),
+    e.DrainTransitioned: (
+        ".machine",
+        lambda event: Part(event.row, f"drain {event.drain}", event.source, event.target),
+    ),
+    e.DrainFinal: (".machine", lambda event: Part("jobs gone", f"those of before drain {event.drain}")),
+    e.DrainBadputAdded: (".slot", lambda event: Part("badput", f"{event.badput:,} core-seconds")),
+    e.DefragPolled: ("defrag", _polled),
+    e.BackfillStarted: (
+        ".machine",
+        lambda event: Part("backfill", f"{event.system}, {event.client.get('Executable', '')}, for {event.slot}"),
+    ),
+    e.BackfillExecuting: (".machine", lambda event: Part("backfill runs", f"pid {event.pid}")),
+    e.BackfillSignalled: (".machine", lambda event: Part("backfill told", "hard")),
+    e.BackfillExited: (".machine", _client_gone),
+    e.BackfillLeaving: (".slot", lambda event: Part("leaves for", event.destination)),
+    e.ShutdownBegan: (".machine", lambda event: Part("off", event.how)),
+    e.MachineLeft: (".machine", lambda event: Part("left")),
+    e.SlotCreated: (".slot", _born),
+    e.SlotTransitioned: (".slot", _slot_moved),
+    e.SlotAdChanged: (".slot", lambda event: Part("changed", _ad(event.changes))),
+    e.SlotDestroyed: (".slot", lambda event: Part("died")),
+    e.ClaimMade: (".slot", _claim_made),
+    e.ClaimQueued: (".slot", lambda event: Part("waited for", ", ".join([*_claim(event), f"rank {event.rank:g}"]))),
+    e.ClaimWithdrawn: (".slot", lambda event: Part("withdrawn", "the better match that waited")),
+    e.ClaimFlagged: (".slot", _marked),
+    e.ClaimActivated: (".slot", lambda event: Part("job begins", f"job {event.job}")),
+    e.ClaimDeactivated: (".slot", lambda event: Part("job gone", f"job {event.job}")),
+    e.StarterSignalled: (".slot", lambda event: Part("told", event.how)),
+    e.ClaimHolderSilent: (".slot", _unheard),
+    e.ClaimEnded: (
+        ".slot",
+        lambda event: Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s"),
+    ),
+    e.MatchVoided: (".slot", lambda event: Part("match void", f"with job {event.job}")),
+    e.SourceFound: ("source", lambda event: Part("found", f"source {event.source}, {event.kind}: {event.path}")),
+    e.SourceRead: (
+        "source",
+        lambda event: Part("read", f"source {event.source}, up to line {event.lines}: {event.path}"),
+    ),
+    e.SourceRefused: (
+        "source",
+        lambda event: Part("refused", f"line {event.line}: {event.words}: {shortened(event.text, 60)}"),
+    ),
+    e.SourceGap: ("source", _gap),
+    e.DaemonReported: (".machine", lambda event: Part(f"{event.daemon} {event.said}", _facts(event))),
+    e.SlotReported: (".slot", _reported),
+    e.SubmitterReported: (".submitter", _reported),
+    e.CycleReported: ("negotiator", _reported),
+    e.AdsKept: ("ads", _kept),
+    e.TableWritten: (".kind", _table),
+}
+
+
+KINDS = frozenset({*OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kinds of event that have a line
+
+
+def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, Part]]:
+    for match in event.matches:
+        by = f", by {match.reason}" if match.reason else ""
+        by += f", for which {', '.join(match.preempts)} go" if match.preempts else ""
+        yield match.job, Part("match", f"with {match.slot}, rank {match.rank:g}{by}")
+    for reason in event.unmatched:
+        like = f"{counted(reason.jobs, 'job')} like it, " if reason.jobs > 1 else ""
+        left = reason.clauses[-1].left if reason.clauses else reason.slots
+        yield reason.job, Part("no match", f"{like}{left} of {counted(reason.slots, 'slot')} meet its Requirements")
+
+
+def parts(event: e.Event) -> Iterator[tuple[str, Part]]:
+    """The members of an event: the thing, and what is said of it."""
+    kind = type(event)
+    jobs = job_procs(event)
+    if jobs is not None and kind in OF_JOBS:
+        cluster, procs = jobs
+        part = OF_JOBS[kind](event)
+        if isinstance(event, e.ClusterSubmitted) and event.factory:
+            return iter([(f"{cluster}.", Part(part.what, f"{part.details}, a factory of {event.count} jobs"))])
+        return ((f"{cluster}.{proc}", part) for first, last in procs for proc in range(first, last + 1))
+    if isinstance(event, e.CycleHeld):
+        return _cycle(event)
+    named, say = _OF_ONE[kind]
+    if isinstance(event, e.FactoryTransitioned):
+        return iter([(f"{event.cluster}.", say(event))])
+    return iter([(getattr(event, named[1:]) if named[0] == "." else named, say(event))])

@@ -1,0 +1,70 @@
+"""Evictions as they are listed: each with its job, slot, cost and cause; and how many had which cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ...domain.units import SECOND
+from ..listing import StreamFilter
+from ..narration.formatting import iso
+from ..runs.imported_runs import UnknownRuns
+from ..runs.job_run import JobRun
+from ..runs.run_end_causes import CAUSES, Cause
+
+_STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
+"""Streams by which evictions can be asked for -> what of a run they name."""
+
+
+def checked(what: StreamFilter | None) -> None:
+    """Raise ValueError for what has no evictions."""
+    if what is not None and what.stream.partition("/")[0] not in _STREAMS:
+        raise ValueError(f"{what.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
+
+
+def of(runs: Iterable[JobRun], what: StreamFilter | None) -> list[JobRun]:
+    """Those of a job, a cluster, a slot, a machine or a user."""
+    if what is None:
+        return list(runs)
+    kind, _, name = what.stream.partition("/")
+    if what.proc is not None:
+        return [run for run in runs if run.job == f"{name}.{what.proc}"]
+    return [run for run in runs if getattr(run, _STREAMS[kind]) == name]
+
+
+class Share(NamedTuple):
+    """How many evictions had a cause, and what they cost in microseconds."""
+
+    cause: Cause
+    evictions: int
+    lost: int
+
+
+def by_cause(runs: Sequence[JobRun]) -> list[Share]:
+    """The evictions by their causes, the one that cost most first."""
+    shares = [
+        Share(cause, len(own), sum(run.lasted for run in own))
+        for cause in CAUSES.values()
+        if (own := [run for run in runs if run.cause is cause])
+    ]
+    return sorted(shares, key=lambda share: (-share.lost, -share.evictions, share.cause.name))
+
+
+def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
+    """An eviction for programs: instants in ISO 8601 (UTC), what was lost in seconds."""
+    return {
+        "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "machine": run.machine,
+        "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.words,
+        "said": run.said, "place": place, "stimulus": run.stimulus,
+    }  # fmt: skip
+
+
+def unknown_as_dict(unknown: UnknownRuns) -> dict[str, object]:
+    """What is known in total only, for programs: time in seconds; whether no record tells of any run."""
+    return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND, "silent": unknown.silent}
+
+
+def share_as_dict(share: Share) -> dict[str, object]:
+    """A cause for programs, what was lost in seconds."""
+    cause = share.cause
+    return {"cause": cause.name, "words": cause.words, "count": share.evictions, "lost": share.lost / SECOND}

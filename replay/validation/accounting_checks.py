@@ -1,0 +1,157 @@
+"""Check the settings of submitters, and each recorded real priority by the formula from the one before and the usage
+since."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ...domain import events as e
+from ...domain.names import AccountName
+from ...domain.negotiator.accounting import accounts_of, first_factor, initial, terms_of, updated
+from ...domain.negotiator.groups.quotas import oversubscribes, quotas_of
+from ...domain.negotiator.negotiator_settings import read
+from ...domain.negotiator.submitter_commands import GRANTS, unfit
+from ...domain.state.negotiators import names, short, wrong
+from ...domain.state.pool_settings import DOMAINS, configurable, settings, super_users
+from ..narration.formatting import instant
+from .judged_pool import JudgedPool, rule
+
+
+def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
+    """Report impossible settings; the accountant then uses the defaults."""
+    fit = {name: text for name, text in event.settings.items() if _fits(pool, name, text)}
+    _check_negotiators(pool, fit)
+    pool.folds = replace(event, settings=fit)
+
+
+@rule(e.PoolConfigured)
+def configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
+    in_force, fit = pool.state.settings, {}
+    for name, text in event.settings.items():
+        if text == in_force.get(name, ""):
+            pool.report("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
+        elif not text and (name in DOMAINS or configurable(name) is None):
+            pool.report("pool", "value", f"{name} cannot go back to a default: it always has a value")
+        elif not text or _fits(pool, name, text):
+            fit[name] = text
+    _check_negotiators(pool, {name: text for name, text in {**in_force, **fit}.items() if text})
+    pool.folds = replace(event, settings=fit)
+
+
+def _check_negotiators(pool: JudgedPool, settings: e.Ad) -> None:
+    pool.negotiators.update(map(short, names(settings)))
+    if words := wrong(settings):
+        pool.report("pool", "value", words)
+
+
+def _fits(pool: JudgedPool, name: str, text: str) -> bool:
+    try:
+        settings({name: text})
+    except ValueError as error:
+        pool.report("pool", "value", str(error))
+        return False
+    return True
+
+
+@rule(e.QuotasAssigned)
+def quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
+    """Check the quotas of accounting groups by the settings and the cores that are said to be divided."""
+    rules = read(pool.state.settings)
+    right = quotas_of(rules.tree, event.total, oversubscribes(rules.quotas, pool.state.dialect))
+    told = {one.name: one for one in event.groups}
+    for wanted in right:
+        found = told.pop(wanted.name, None)
+        if found != wanted:
+            have = "nothing is said" if found is None else f"{found.quota:g} and {found.subtree:g} cores are said"
+            words = f"{have} to be its quota and its subtree's, but the settings make it {wanted.quota:g} and "
+            pool.report(wanted.name, "quota", f"{words}{wanted.subtree:g} of {event.total:g} cores")
+    for name in told:
+        pool.report(name, "reference", f"there is no accounting group {name}")
+
+
+@rule(e.PrioritiesUpdated)
+def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
+    state = pool.state
+    pool.counts_for("accountant", event.negotiator)
+    halflife = terms_of(state.settings, event.negotiator).halflife
+    accounts = accounts_of(state.submitters, event.negotiator)
+    accounted = state.accounted.get(event.negotiator, 0) if event.negotiator else state.priorities_updated_at
+    for name, told in event.priorities.items():
+        known = accounts.get(name)
+        if known is None:
+            pool.report(name, "reference", f"there is no submitter {name}")
+            continue
+        found = updated(known, accounted, event.at, halflife)
+        if told != found:
+            pool.report(name, "priority", f"its real priority is said to be {told}, but the formula makes it {found}")
+        elif told == known.priority and known.used(event.at) == known.usage_accounted:
+            pool.report(name, "priority", f"its real priority is said to be {told}, as it was, and it has used nothing")
+    for name, known in accounts.items():
+        if name not in event.priorities and known.used(event.at) != known.usage_accounted:
+            pool.report(name, "priority", "it has used something since its last priority, and has no new one")
+
+
+def begins(pool: JudgedPool, name: str, told: float, negotiator: str = "") -> None:
+    """Check the factor that an event lets a submitter begin with. Older logs do not tell it."""
+    found = first_factor(pool.state, name, negotiator)
+    if told and told != found:
+        words = f"the settings make it {found}" if found else "it has begun before"
+        pool.report(name, "factor", f"it is said to begin with the priority factor {told}, but {words}")
+
+
+def _by_owner(pool: JudgedPool, thing: str, user: str) -> None:
+    if user not in super_users(pool.state.settings):
+        pool.report(thing, "granted", f"set by {user or 'nobody'}, who is not the pool's owner")
+
+
+@rule(e.SubmitterSet)
+def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
+    _by_owner(pool, event.submitter, event.user)
+    pool.counts_for(event.submitter, event.negotiator)
+    pool.folds = None
+    name, grant = event.submitter, GRANTS.get(event.name)
+    if grant is None:
+        pool.report(name, "granted", f"{event.name} is nothing that can be set of a submitter")
+        return
+    known = accounts_of(pool.state.submitters, event.negotiator).get(name)
+    lease = None if known is None else known.leases.get(event.name)
+    running = lease[1] if lease is not None and event.at < lease[1] else 0
+    if event.until and not grant.cancel:
+        pool.report(name, "granted", f"its {event.name} is lent, but can be set only for good")
+        return
+    called_off = 0 < event.until <= event.at
+    if called_off and not running:
+        pool.report(name, "granted", f"a lease of its {event.name} is called off, but none runs")
+    elif running and not called_off and event.until != running:
+        words = f"its {event.name} is set otherwise than until {instant(running)}, when the running lease ends"
+        pool.report(name, "granted", words)
+    begins(pool, name, event.factor, event.negotiator)
+    if not called_off and (words := unfit(event.name, event.value)):
+        pool.report(name, "granted", f"its {event.name} is set to {event.value}: {words}")
+        return
+    pool.folds = event
+
+
+@rule(e.SubmittersReset)
+def submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
+    _by_owner(pool, "accountant", event.user)
+    pool.counts_for("accountant", event.negotiator)
+    if not event.submitters:
+        pool.report("accountant", "reference", "the usage of nobody is reset")
+    for name, factor in event.factors.items():
+        begins(pool, name, factor, event.negotiator)
+
+
+def _initial(pool: JudgedPool, event: e.SubmitterDeleted) -> float:
+    return initial(event.submitter, terms_of(pool.state.settings, event.negotiator))
+
+
+@rule(e.SubmitterDeleted)
+def submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
+    _by_owner(pool, event.submitter, event.user)
+    pool.counts_for(event.submitter, event.negotiator)
+    if str(AccountName(event.negotiator, event.submitter)) not in pool.state.submitters:
+        pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
+    elif event.factor and event.factor != (found := _initial(pool, event)):
+        words = f"it is said to go on with the priority factor {event.factor}, but the settings make it {found}"
+        pool.report(event.submitter, "factor", words)

@@ -1,0 +1,173 @@
+"""Check the evidence of decisions: a transition names the right one, and the recorded expression yields the recorded
+value.
+
+An expression is evaluated anew in the ads of its evidence: each attribute that it read, with its value. So a decision
+is taken again without the pool's state. Expressions that draw random numbers, make names at run time, or read local
+time are skipped: the recorded values do not determine them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from ...domain import events as e
+from ...domain.classad import Context, Expression, unparse
+from ...domain.classad.survey import survey
+from ...domain.classad.tree import Attribute, Call, children
+from ...domain.schedd.job_policy import PolicyValue, constant
+from ...domain.startd.evaluation import is_cut
+from ...domain.state.caches import ad_of, expression
+from ...domain.state.cluster import Cluster
+from ...domain.state.state import Slot
+from ..narration.causes import cause_words
+from .job_policy_checks import periodic, wrong_evidence
+from .judged_pool import JudgedPool, policy, rule
+from .recorded_truth import truth, truth_of, unparsed, value_of
+from .transition_rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, DecidingExpressions, Truth
+
+_BEYOND = frozenset(
+    {"eval", "unparse", "evalineachcontext", "countmatches", "usermap", "userhome", "abstime", "currenttime", "daytime",
+     "timezoneoffset", "splittime", "formattime", "getyear", "getmonth", "getdayofyear", "getdayofmonth",
+     "getdayofweek", "gethours", "getminutes", "getseconds"}
+)  # fmt: skip
+"""Functions that do not depend on their arguments and the instant alone: they make names, read maps, or use the
+machine's time zone, which no log has."""
+
+
+@rule(e.EvaluationRecorded)
+def recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
+    pool.notes[pool.position] = event
+    words = redecided(event)
+    if words:
+        pool.report(event.name, "decision", words)
+
+
+def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+    """Check the evidence of a slot's transition: it exists, is of the same stimulus and the slot's own expression, and
+    has the truth that the cause needs. A decision that rests on a reading must name some."""
+    wanted = DECIDED.get(event.cause)
+    if event.evidence:
+        note = pool.notes.get(event.evidence)
+        if note is None:
+            words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+            pool.report_slot(slot.name, "evidence", words)
+        else:
+            _fits(pool, slot, event, wanted, note)
+    elif wanted is not None and wanted.always and any(_reads(slot, name) for name in wanted.names):
+        pool.report_slot(slot.name, "evidence", f"it names no evidence that {cause_words(event.cause)}")
+
+
+def _fits(
+    pool: JudgedPool,
+    slot: Slot,
+    event: e.SlotTransitioned,
+    wanted: DecidingExpressions | None,
+    note: e.EvaluationRecorded,
+) -> None:
+    name = note.name.lower().removesuffix(VARIANT)
+    if wanted is None or name not in wanted.names:
+        pool.report_slot(slot.name, "evidence", f"that {cause_words(event.cause)} is not for {note.name} to decide")
+    elif truth_of(note.value) not in wanted.truths:
+        words = f"it says that {cause_words(event.cause)}, but {note.name} was {note.value}"
+        pool.report_slot(slot.name, "evidence", words)
+    machine = pool.state.machines.get(slot.machine)
+    drain = None if machine is None else machine.drain
+    own = drain.start if name == "start" and drain is not None and drain.start else policy(slot, note.name.lower())
+    if own is not None and unparsed(own) != unparsed(note.expression):
+        words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}"
+        pool.report_slot(slot.name, "evidence", words)
+
+
+def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
+    """Check the evidence of a transition by a job's own policy; without any, that a constant expression allows it."""
+    wanted, policies = OWN_POLICY.get(event.row, {}), periodic(event.row)
+    if policies and not wrong_evidence(pool, cluster, proc, policies, event.evidence, event.at):
+        return  # a periodic policy that was asked at the end of the run
+    if not event.evidence:
+        _by_constants(pool, cluster, proc, event.row, wanted)
+        return
+    note = pool.notes.get(event.evidence)
+    name = "" if note is None else note.name.lower()
+    if note is None:
+        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+    elif name not in wanted:
+        words = f"{event.row} is not for {note.name} to decide"
+    elif truth_of(note.value) not in wanted[name]:
+        words = f"{event.row} follows, but {note.name} was {note.value}"
+    elif cluster.agree(name) and unparsed(cluster.wish(proc, name)) != unparsed(note.expression):
+        has = cluster.wish(proc, name) or "not there"
+        words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {has}"
+    else:
+        return
+    pool.report_job(cluster.id, proc, "evidence", words)
+
+
+def _by_constants(
+    pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]
+) -> None:
+    if not wanted or not all(cluster.agree(name) for name in wanted):
+        return
+    for name, truths in wanted.items():
+        text = cluster.wish(proc, name)
+        found = constant(text) if text else PolicyValue(WITHOUT[name], "")
+        if found is None or found.truth in truths:
+            return
+    known = ", ".join(f"{name} = {cluster.wish(proc, name) or 'not there'}" for name in wanted)
+    pool.report_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
+
+
+def _reads(slot: Slot, name: str) -> bool:
+    """Tell whether a slot's expression, and its variant if any, reads an attribute that is always there."""
+    texts = [text for key in (name, name + VARIANT) if (text := policy(slot, key))]
+    return bool(texts) and all(_reads_always(text) for text in texts)
+
+
+def _reads_always(text: str) -> bool:
+    meaning = expression(text)
+    return meaning is not None and any(
+        node.key in ALWAYS_READ and (node.base is None or unparse(node.base).lower() == "my")
+        for node in _nodes(meaning)
+        if isinstance(node, Attribute)
+    )
+
+
+# Taking a decision again
+
+
+def redecided(note: e.EvaluationRecorded) -> str:
+    """Return what is wrong with evidence; empty if its expression has the noted truth, or cannot be evaluated again."""
+    decided = expression(note.expression)
+    if decided is None:
+        return f"{note.name} = {note.expression} is no expression"
+    if not _is_determined(note.expression) or any(is_cut(text) for text in note.read.values()):
+        return ""
+    my: dict[str, str] = {}
+    target: dict[str, str] = {}
+    for name, text in note.read.items():
+        scope, _, short = name.rpartition(".")
+        (target if scope.upper() == "TARGET" else my)[short] = text
+    second = note.at // 1_000_000
+    value = value_of(decided, ad_of(my), ad_of(target), Context(now=second, seed=second))
+    if truth(value) == truth_of(note.value):
+        return ""
+    read = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"
+    return f"{note.expression} is noted as {note.value}, but with what it read ({read}) it is {unparse(value)}"
+
+
+@lru_cache(4096)
+def _is_determined(text: str) -> bool:
+    decided = expression(text)
+    return (
+        decided is not None
+        and not survey(decided).draws
+        and not any(isinstance(node, Call) and node.key in _BEYOND for node in _nodes(decided))
+    )
+
+
+def _nodes(within: Expression) -> Iterator[Expression]:
+    pending = [within]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(children(node))

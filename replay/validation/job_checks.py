@@ -1,0 +1,289 @@
+"""Check jobs. A range of processes is checked as a whole, by bytes, and one by one only if something is wrong."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from ...domain import events as e
+from ...domain.schedd.factories import LIMIT, MAX_IDLE
+from ...domain.schedd.job_commands import HELD_BY_USER, is_firm
+from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, OWN, guard
+from ...domain.schedd.queue_limits import most_more
+from ...domain.state.cluster import Cluster
+from ...domain.state.job_ad import TERMINAL, unquoted, whole
+from ...domain.state.proc_ads import CHUNK
+from ...domain.state.state import RUNS, Activation
+from ...domain.state_machines import LEFT, UNSUBMITTED
+from .accounting_checks import begins
+from .evidence_checks import own_policy
+from .job_policy_checks import by_policy, changed_itself, first_of, is_by_policy, wrote_itself
+from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, rule, rule_of
+from .submission_checks import check_number, judge_submission
+
+IDLE = NUMBERS["Idle"]
+_RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
+_NONE = 255
+
+
+@rule(e.ClusterSubmitted)
+def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
+    name = f"cluster {event.cluster}"
+    check_number(pool, event)
+    count = event.count
+    if not 0 < count <= MOST_JOBS:
+        pool.report(name, "value", f"{count} is no number of jobs")
+        pool.folds = None
+    elif event.columns and len(event.columns) != -(-count // CHUNK):
+        pool.report(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
+    begins(pool, event.submitter, event.factor)
+    if 0 < count <= MOST_JOBS:
+        judge_submission(pool, event)
+    if event.submitter not in _submitters(event):
+        words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
+        pool.report(name, "value", words)
+    own = {"ClusterId": str(event.cluster), "TotalSubmitProcs": str(event.count)}
+    for attribute, text in own.items():
+        if event.ad.get(attribute, text) != text:
+            pool.report(name, "value", f"its ad has {attribute} = {event.ad[attribute]}, and the event {text}")
+    rows = [row for row, targets in pool.job_table.allowed(UNSUBMITTED).items() if event.status in targets]
+    if not rows:
+        pool.report(name, "row", f"no row of {pool.job_table.name} leads from {UNSUBMITTED} to {event.status}")
+        pool.folds = replace(event, status="Idle") if pool.folds is not None else None
+    pool.begin_story(event.cluster, KEPT_OF_CLUSTER)
+    if not event.factory:
+        count_row(pool, rows[0] if rows else "submit", count)
+
+
+def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
+    """Return the submitters that a cluster may have: its user (always, in logs from before AccountingGroup), or its
+    AccountingGroup. If that is an expression, any."""
+    user = unquoted(event.ad.get("User", "")) or event.submitter
+    text = next((text for name, text in event.ad.items() if name.lower() == "accountinggroup"), "")
+    domain = user.rpartition("@")[2]
+    return (user, f"{unquoted(text)}@{domain}" if _STRING.fullmatch(text) else event.submitter if text else user)
+
+
+_STRING = re.compile(r"\"[^\"\\]*\"")
+
+
+def count_row(pool: JudgedPool, row: str, count: int = 1) -> None:
+    pool.job_moves[row] = pool.job_moves.get(row, 0) + count
+
+
+def known_cluster(pool: JudgedPool, number: int, proc: int) -> Cluster | None:
+    cluster = pool.state.clusters.get(number)
+    if cluster is None:
+        pool.report_job(number, proc, "reference", f"there is no job of cluster {number} left")
+    return cluster
+
+
+_OfJobs = e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialized
+
+
+def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
+    return known_cluster(pool, event.cluster, first_of(event))
+
+
+def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
+    """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
+    found, before = [], -1
+    if not event.procs:
+        pool.report(f"cluster {cluster.id}", "reference", "the event is about no job")
+    for first, last in event.procs:
+        if first <= before or last < first or last >= cluster.count:
+            pool.report_job(cluster.id, first, "reference", f"{first} to {last} is no range of its cluster's jobs")
+            first, last = max(first, before + 1), min(last, cluster.count - 1)
+        if first <= last:
+            before = last
+            found.append((first, last + 1))
+    procs = tuple((first, behind - 1) for first, behind in found)
+    if procs != event.procs:
+        pool.folds = replace(event, procs=procs)
+    return found
+
+
+def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:
+    by_job = pool.state.by_job
+    if behind - first < len(by_job):
+        procs = list(range(first, behind))
+    else:
+        procs = sorted(proc for number, proc in by_job if number == cluster and first <= proc < behind)
+    return [(proc, by_job[cluster, proc]) for proc in procs if (cluster, proc) in by_job]
+
+
+@rule_of(e.JobsTransitioned, _cluster_of)
+def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
+    lead = first_of(event)
+    if event.target not in pool.job_table.lookup.get((event.source, event.row), ()):
+        words = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
+        pool.report_job(cluster.id, lead, "row", words)
+    source = NUMBERS.get(event.source, _NONE)
+    for first, behind in _ranges(pool, cluster, event):
+        part = cluster.status[first:behind]
+        if part.count(source) != behind - first:
+            _wrong_source(pool, cluster, event, first, part, source)
+        runs = _runs(pool, cluster.id, first, behind)
+        _touch(pool, cluster, first, behind, runs)
+        if event.target in RUNS and len(runs) < behind - first:
+            idle = min(set(range(first, behind)).difference(proc for proc, _ in runs))
+            pool.report_job(cluster.id, idle, "activation", f"it becomes {event.target}, but nothing of it runs")
+        if event.target == LEFT and runs:
+            proc, run = runs[0]
+            pool.report_job(cluster.id, proc, "queue", f"it leaves the queue, and runs on {run.slot}")
+        count_row(pool, event.row, behind - first)
+        if event.left and event.target in TERMINAL:
+            count_row(pool, "leave", behind - first - part.count(0) - len(runs))
+        if event.row == "hold_again":
+            _held_again(pool, cluster, event, first, behind)
+    pool.tell(cluster.id)
+    by_policy(pool, cluster, lead, event)
+    if (event.evidence and not is_by_policy(event)) or event.row == "leave":
+        own_policy(pool, cluster, lead, event)
+    comes_to_its_end(pool, cluster, event.target, event.left)
+
+
+def _held_again(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, behind: int) -> None:
+    """Check that a hold takes the place of another one only where it is a user's, and the other is not."""
+    if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
+        pool.report_job(cluster.id, first, "cause", "it is held again, but by no user")
+    firm = next((proc for proc in range(first, behind) if proc in cluster and is_firm(cluster, proc)), None)
+    if firm is not None:
+        pool.report_job(cluster.id, firm, "source", "it is held again, but a user holds it already, or its input does")
+
+
+def comes_to_its_end(pool: JudgedPool, cluster: Cluster, status: str, left: bool) -> None:
+    """Note jobs that have ended: they leave the queue in the same append, unless something keeps them."""
+    if status in TERMINAL and not left:
+        pool.over[cluster.id] = None
+
+
+def settle_queue(pool: JudgedPool) -> None:
+    """Check at the end of an append that ended jobs left the queue, unless their LeaveJobInQueue may keep them."""
+    for number in pool.over:
+        cluster = pool.state.clusters.get(number)
+        if cluster is None or not cluster.agree(KEEPS) or (cluster.wish(0, KEEPS) or "false") != "false":
+            continue
+        for name in sorted(TERMINAL):
+            proc = cluster.status.find(NUMBERS[name])
+            while proc >= 0 and (number, proc) in pool.state.by_job:
+                proc = cluster.status.find(NUMBERS[name], proc + 1)
+            if proc >= 0:
+                words = f"it is {name}, nothing of it runs and nothing keeps it, and it does not leave the queue"
+                pool.report_job(number, proc, "queue", words)
+    pool.over = {}
+
+
+KEEPS = "LeaveJobInQueue"
+
+
+def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]) -> None:
+    """Note the slots that run jobs of a range, or that these wait for: they are checked at the end of the append."""
+    pool.touched.update((run.slot, None) for _, run in runs)
+    promised = pool.state.reserved
+    if behind - first < len(promised):
+        jobs = [(cluster.id, proc) for proc in range(first, behind) if (cluster.id, proc) in promised]
+    else:
+        jobs = [job for job in promised if job[0] == cluster.id and first <= job[1] < behind]
+    pool.touched.update((promised[job], None) for job in jobs)
+
+
+def _wrong_source(
+    pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, part: bytearray, source: int
+) -> None:
+    index = next(index for index, status in enumerate(part) if status != source)
+    more = len(part) - part.count(source) - 1
+    also = f" (and {more} more are not either)" if more else ""
+    words = f"{event.row} begins in {event.source}, but it is {status_name(part[index])}{also}"
+    pool.report_job(cluster.id, first + index, "source" if part[index] else "reference", words)
+
+
+def status_name(number: int) -> str:
+    return NAMES.get(number, "in no status" if number else "not in the queue")
+
+
+@rule_of(e.JobsMaterialized, _cluster_of)
+def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) -> None:
+    factory = cluster.factory
+    if factory is None or factory.mode != "Running":
+        mode = "has no factory" if factory is None else f"has a factory that is {factory.mode}"
+        pool.report(f"cluster {cluster.id}", "factory", f"its jobs come into the queue, but it {mode}")
+        pool.folds = None
+        return
+    for first, behind in _ranges(pool, cluster, event):
+        if first != factory.made:
+            words = f"it comes into the queue, but the next of its cluster is {factory.made}"
+            pool.report_job(cluster.id, first, "factory", words)
+            pool.folds = None
+        count_row(pool, "submit_on_hold" if event.status == "Held" else "submit", behind - first)
+        if event.status != cluster.begins:
+            pool.report_job(
+                cluster.id, first, "source", f"it begins in {event.status}, but those of its cluster do not"
+            )
+        _within_limits(pool, cluster, behind - first)
+    pool.tell(cluster.id)
+
+
+def _within_limits(pool: JudgedPool, cluster: Cluster, more: int) -> None:
+    """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
+    assert cluster.factory is not None
+    ad = {**cluster.ad, **cluster.factory.changes}
+    limit, idle = whole(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
+    if limit and cluster.live + more > limit:
+        words = f"{cluster.live + more} of its jobs are in the queue, more than its {LIMIT} {limit}"
+        pool.report(f"cluster {cluster.id}", "factory", words)
+    waiting = cluster.counts[IDLE] + cluster.counts[NUMBERS["Held"]] + more
+    if idle.isdecimal() and waiting > int(idle):
+        words = f"{waiting} of its jobs do not run, more than its {MAX_IDLE} {idle}"
+        pool.report(f"cluster {cluster.id}", "factory", words)
+    most = most_more(pool.state, cluster)
+    if most is not None and more > most:
+        pool.report(
+            f"cluster {cluster.id}", "factory", f"{more} of its jobs are made, but the queue has room for {most}"
+        )
+
+
+@rule_of(e.FactoryTransitioned, lambda pool, event: known_cluster(pool, event.cluster, 0))
+def factory_moved(pool: JudgedPool, cluster: Cluster, event: e.FactoryTransitioned) -> None:
+    factory = cluster.factory
+    if factory is None:
+        pool.report(f"cluster {cluster.id}", "factory", f"its factory becomes {event.target}, but it has none")
+        pool.folds = None
+    elif factory.mode != event.source or event.target not in MODES - {event.source}:
+        words = f"its factory goes from {event.source} to {event.target}, but it is {factory.mode}"
+        pool.report(f"cluster {cluster.id}", "factory", words)
+    pool.tell(cluster.id)
+
+
+MODES = frozenset({"Running", "Paused", "Removed"})
+
+
+@rule_of(e.JobsEdited, _cluster_of)
+def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+    for first, behind in _ranges(pool, cluster, event):
+        behind = behind if cluster.factory is None else min(behind, cluster.factory.made)
+        gone = cluster.status.find(0, first, behind)
+        if gone >= 0:
+            pool.report_job(cluster.id, gone, "reference", "it is edited, but not in the queue")
+    if event.cause == "chirp" or event.number or event.notes or event.delayed:
+        wrote_itself(pool, cluster, event)
+    elif event.transform or event.before or event.noted or event.skipped:
+        changed_itself(pool, cluster, event)
+    for name in event.changes:
+        if name.lower() in IDENTITY | OWN or guard(name, pool.state.settings) == IMMUTABLE:
+            pool.report(f"cluster {cluster.id}", "immutable", f"{name} is edited")
+    pool.tell(cluster.id)
+
+
+@rule_of(e.JobsDeferred, _cluster_of)
+def deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) -> None:
+    for first, behind in _ranges(pool, cluster, event):
+        part = cluster.status[first:behind]
+        if part.count(IDLE) != len(part):
+            index = next(index for index, status in enumerate(part) if status != IDLE)
+            words = f"it is given a time to begin at, but it is {status_name(part[index])}"
+            pool.report_job(cluster.id, first + index, "source" if part[index] else "reference", words)
+    if event.until <= event.at:
+        pool.report(f"cluster {cluster.id}", "value", "what a schedule gives is still to come")
+    pool.tell(cluster.id)

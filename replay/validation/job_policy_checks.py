@@ -1,0 +1,246 @@
+"""Check what periodic policies did: that the policy is asked of jobs in that status, does what follows, and held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...domain import events as e
+from ...domain.classad import ClassAd, Context
+from ...domain.schedd.evict_transforms import BODY
+from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
+from ...domain.schedd.job_processes import AGAIN
+from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
+from ...domain.startd.job_signals import HELD_BY_STARTD
+from ...domain.state.caches import expression
+from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
+from ...domain.state.job_ad import EXPIRATION
+from ...domain.state.pool_settings import STARTS, seconds_of
+from ...domain.state.state import RUNS
+from ...domain.state_machines.hold_codes import DEACTIVATED
+from .judged_pool import JudgedPool, rule
+from .recorded_truth import truth, truth_of, unparsed, value_of
+
+
+def _by_machine(event: e.JobSignalled) -> bool:
+    """Tell whether the machine has such jobs held, and the hold comes with the end of the run."""
+    code = event.vacated.get("VacateReasonCode")
+    return event.cause == "held_by_machine" and not event.evidence and code == str(HELD_BY_STARTD)
+
+
+def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobSignalled) -> None:
+    """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
+    signal, that it does not say what only a policy's does."""
+    if isinstance(event, e.JobsTransitioned) and event.holds != 1:
+        by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.local
+        if not by_shadow or event.holds != HOLDS_BY_SHADOW:
+            pool.report_job(cluster.id, proc, "value", f"its ad counts {event.holds} holds for one")
+    if not is_by_policy(event):
+        if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _by_machine(event):
+            words = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
+            pool.report_job(cluster.id, proc, "evidence", words)
+        return
+    policy = BY_CAUSE[event.cause]
+    if isinstance(event, e.JobsTransitioned):
+        goes_on = event.row == "continue" and policy.row == EVICT  # a suspended job goes on to be vacated
+        if not (event.row == policy.row or goes_on) or event.source not in policy.statuses:
+            words = f"{event.cause} does not {event.row} a job that is {event.source}"
+            pool.report_job(cluster.id, proc, "row", words)
+        code = event.changes.get("HoldReasonCode", "0")
+        if policy.row == "hold" and code != str(policy.code):
+            words = f"{event.cause} holds with the code {policy.code}, but it says {code}"
+            pool.report_job(cluster.id, proc, "value", words)
+    else:
+        code = str(policy.code) if policy.row == EVICT else "" if cluster.local else str(DEACTIVATED.code)
+        if event.vacated.get("VacateReasonCode", "") != code:
+            words = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
+            pool.report_job(cluster.id, proc, "value", words)
+    words = wrong_evidence(pool, cluster, proc, (policy,), event.evidence, event.at)
+    if words:
+        pool.report_job(cluster.id, proc, "evidence", words)
+
+
+def is_by_policy(event: e.JobsTransitioned | e.JobSignalled) -> bool:
+    """Tell whether a policy caused it."""
+    return event.cause in BY_CAUSE
+
+
+def periodic(row: str) -> tuple[Policy, ...]:
+    """The policies that do this to a job."""
+    return tuple(policy for policy in POLICIES if policy.row == row)
+
+
+def wrong_evidence(
+    pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...], evidence: int, at: int
+) -> str:
+    """Return what is wrong with the evidence that one of these policies held at an instant; empty: nothing. Without
+    any, one of them has to hold in an empty ad: it read nothing."""
+    asked = dict(_texts(pool, cluster, proc, policies))
+    if not evidence:
+        if None in asked.values() or any(_holds(text, at) for text in asked.values() if text):
+            return ""
+        return f"it names no evidence that {' or '.join(policy.cause for policy in policies)} held"
+    note = pool.notes.get(evidence)
+    if note is None:
+        return f"its evidence is said to be {evidence}, where the stimulus recorded none"
+    name = note.name.lower()
+    if name not in asked:
+        return f"{note.name} is not what was to be asked: {', '.join(asked) or 'nothing'}"
+    if truth_of(note.value) is not True:
+        return f"it says that {note.name} held, but it was {note.value}"
+    text = asked[name]
+    if text is not None and unparsed(text) != unparsed(note.expression):
+        return f"its evidence is {note.name} = {note.expression}, but its {note.name} is {text or 'not there'}"
+    return ""
+
+
+def _holds(text: str, at: int) -> bool:
+    meaning, second = expression(text), at // 1_000_000
+    return meaning is not None and truth(value_of(meaning, ClassAd(), None, Context(now=second, seed=second))) is True
+
+
+def _texts(
+    pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...]
+) -> Iterator[tuple[str, str | None]]:
+    """What the policies ask, by the names of their expressions in small letters; None: it differs between jobs."""
+    settings = pool.state.settings
+    for policy in policies:
+        if policy.attribute:
+            own = cluster.wish(proc, policy.attribute)
+            text = own and (policy.asks or own)
+            yield policy.attribute.lower(), text if cluster.agree(policy.attribute) else None
+        elif policy.row != EVICT or pool.state.dialect.asks_system_periodic_vacate:
+            for name in system_names(settings, policy):
+                yield name.lower(), settings[name]
+
+
+def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+    """Check that a job has the transform that is said to have changed it, at the end of a run."""
+    proc = first_of(event)
+    if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
+        pool.report_job(cluster.id, proc, "activation", "a job's own transform changes it alone, at the end of its run")
+        return
+    if not cluster.wish(proc, f"{BODY}{event.transform}"):
+        pool.report_job(cluster.id, proc, "reference", f"it has no transform {event.transform}")
+    _was_so(pool, cluster, proc, event)
+    for place in event.noted:
+        if place not in pool.notes:
+            words = f"its evidence is said to be {place}, where the stimulus recorded none"
+            pool.report_job(cluster.id, proc, "evidence", words)
+
+
+def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+    """Check that a job that is said to have set its own attributes runs, and that nothing counts twice."""
+    proc = first_of(event)
+    run = pool.state.by_job.get((cluster.id, proc))
+    if event.procs != ((proc, proc),) or run is None:
+        pool.report_job(cluster.id, proc, "activation", "a job writes with condor_chirp for itself, while it runs")
+        pool.folds = None
+        return
+    if event.number < run.chirped + max(len(event.notes), 1):
+        words = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
+        pool.report_job(cluster.id, proc, "value", words)
+    if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
+        pool.report_job(cluster.id, proc, "value", "what it wrote itself is told as something else as well")
+    _was_so(pool, cluster, proc, event)
+
+
+def first_of(event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialized) -> int:
+    """Return the first job of an event about several; 0 if it is about none, as in a log that was edited."""
+    return event.procs[0][0] if event.procs else 0
+
+
+def _was_so(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsEdited) -> None:
+    """Check what attributes are said to have been before."""
+    for name, text in event.before.items():
+        if name not in event.changes or text != cluster.value(proc, name):
+            words = (
+                f"{name} is said to have been {text or 'not there'}, but it was {cluster.value(proc, name) or 'not'}"
+            )
+            pool.report_job(cluster.id, proc, "value", words)
+
+
+@rule(e.MailDue)
+def mail_due(pool: JudgedPool, event: e.MailDue) -> None:
+    if event.cluster not in pool.state.clusters:
+        pool.report_job(event.cluster, event.proc, "reference", "a mail is due about it, but it is not in the queue")
+
+
+@rule(e.Mailed)
+def mailed(pool: JudgedPool, event: e.Mailed) -> None:
+    due = pool.state.mails.get(event.mail)
+    if due is None or (due.cluster, due.proc) != (event.cluster, event.proc):
+        words = f"no mail about it is due that stands at {event.mail}, or it was sent before"
+        pool.report_job(event.cluster, event.proc, "reference", words)
+        pool.folds = None
+
+
+@rule(e.JobCooledDown)
+def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
+    last = pool.state.cooling.get((event.cluster, event.proc))
+    if last is None:
+        pool.report_job(event.cluster, event.proc, "reference", "its cool-down is over, but it is in none")
+        pool.folds = None
+    elif event.at < last * 1_000_000:
+        pool.report_job(event.cluster, event.proc, "order", "its cool-down is over before its time")
+
+
+def let_in(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
+    """Check what let a job of the access point's universes begin: that it is the pool's expression, and was true."""
+    note, (name, _) = pool.notes.get(event.evidence), STARTS.get(cluster.universe, ("", ""))
+    text = pool.state.settings.get(name, "")
+    if note is None:
+        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+    elif note.name != name or unparsed(note.expression) != unparsed(text):
+        words = f"it began by {note.name} = {note.expression}, but {name or 'nothing'} is {text or 'not there'}"
+    elif truth_of(note.value) is not True:
+        words = f"it says that {note.name} held, but it was {note.value}"
+    else:
+        return
+    pool.report_job(event.cluster, event.proc, "evidence", words)
+
+
+def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
+    """Check a cool-down: that the access point's expression came to so many seconds."""
+    if pool.state.clusters[event.cluster].universe == SCHEDULER_UNIVERSE:
+        _cools_down_after_failure(pool, event)
+        return
+    place = event.cooled if event.row == "requeue" else event.evidence
+    note, text = pool.notes.get(place), pool.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "")
+    seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
+    if event.row not in AGAIN:
+        words = f"a run that is followed by {event.row} has no cool-down"
+    elif note is None and place:
+        words = f"its evidence is said to be {place}, where the stimulus recorded none"
+    elif unparsed(text) != unparsed(text if note is None else note.expression):
+        by = "nothing" if note is None else note.expression
+        words = f"its cool-down is by {by}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
+    elif (
+        max(_seconds(text if note is None else note.value), seconds_of(pool.state.settings, "SYSTEM_COOLDOWN_DURATION"))
+        != seconds
+    ):
+        words = (
+            f"it cools down for {seconds} s, but SYSTEM_ON_VACATE_COOL_DOWN was {text if note is None else note.value}"
+        )
+    else:
+        return
+    pool.report_job(event.cluster, event.proc, "evidence", words)
+
+
+def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
+    seconds, right = (
+        int(event.changes[EXPIRATION]) - event.at // 1_000_000,
+        seconds_of(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
+    )
+    if not event.code:
+        pool.report_job(event.cluster, event.proc, "evidence", "a run that did not fail has no cool-down")
+    elif seconds != right:
+        words = f"it cools down for {seconds} s, but SCHEDULER_UNIVERSE_COOL_DOWN_DURATION is {right}"
+        pool.report_job(event.cluster, event.proc, "evidence", words)
+
+
+def _seconds(text: str) -> int:
+    """The whole seconds that a literal is; 0: it is no number."""
+    try:
+        return int(text == "true") or int(float(text))
+    except ValueError:
+        return 0

@@ -1,0 +1,282 @@
+"""Check the pool and its slots, and what holds of a slot at the end of a stimulus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ...domain import events as e
+from ...domain.startd.pslot_preemption import CAUSE as PSLOT_PREEMPTION
+from ...domain.startd.slot_resources import STANDARD, resources
+from ...domain.state.slot_fold import SUSPENDED
+from ...domain.state.state import RUNS, Activation, Slot
+from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
+from . import accounting_checks, backfill_checks, pslot_preemption_checks
+from .claim_checks import lease_over, retirement_over
+from .evidence_checks import decided
+from .judged_pool import NAMES, Amounts, JudgedPool, amount, job_name, job_of, known_slot, rule, rule_of
+from .machine_checks import BENCHMARKING, idle_in_drained
+from .run_checks import waits_for_a_slot
+from .submission_checks import answered_refusal
+from .transition_rules import NEEDS
+
+_DRAINED = ("Drained/Idle", "Drained/Retiring")
+KINDS = ("static", "partitionable", "dynamic")
+
+
+@rule(e.PoolFounded)
+def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
+    if pool.founded:
+        pool.report("pool", "founded", "the pool was founded before")
+    pool.founded = True
+    accounting_checks.founded(pool, event)
+    pool.vacate = 1_000_000 * (amount(event.settings.get("MachineMaxVacateTime", "")) or 0)
+    if event.dialect not in DIALECTS:
+        pool.report("pool", "reference", f"{event.dialect} is no dialect: the rest is judged as {MANUAL.name}")
+        return
+    pool.dialect = DIALECTS[event.dialect]
+    pool.slot_table, pool.job_table = slot_machine(event.dialect), job_machine(event.dialect)
+
+
+@rule(e.WriterBegan)
+def writer(pool: JudgedPool, event: e.WriterBegan) -> None:
+    if event.epoch != pool.state.epoch + 1:
+        pool.report("pool", "epoch", f"epoch {event.epoch} follows on {pool.state.epoch}")
+
+
+@rule(e.RequestAnswered)
+def answered(pool: JudgedPool, event: e.RequestAnswered) -> None:
+    if pool.answered:
+        pool.report("requests", "answer", f"{event.stimulus} was answered already")
+    pool.answered = True
+    answered_refusal(pool, event)
+
+
+# Slots
+
+
+@rule(e.SlotCreated)
+def created(pool: JudgedPool, event: e.SlotCreated) -> None:
+    name = event.slot
+    if name in pool.state.slots:
+        pool.report_slot(name, "reference", f"slot {name} exists already")
+        pool.folds = None
+        return
+    machine = pool.state.machines.get(event.machine)
+    if machine is None:
+        pool.report_slot(name, "reference", f"its machine {event.machine} is not in the pool")
+    elif machine.drain is not None:
+        pool.drained[event.machine] = None
+    pool.begin_story(name)
+    pool.touched[name] = None
+    if event.kind not in KINDS:
+        pool.report_slot(name, "value", f"{event.kind} is no kind of slot")
+    amounts = pool.amounts[name] = Amounts()
+    _amounts(pool, name, resources(event.ad), event.ad)
+    amounts.whole = dict(amounts.have)
+    amounts.weight = None if "SlotWeight" in event.ad else _thousandths(event.ad.get("Cpus", ""))
+    parent = pool.state.slots.get(event.parent)
+    if event.kind != "dynamic":
+        if event.parent:
+            pool.report_slot(name, "reference", f"it is {event.kind}, and said to be carved from {event.parent}")
+    elif parent is None or parent.kind != "partitionable" or parent.machine != event.machine:
+        pool.report_slot(name, "reference", f"{event.parent or 'nothing'} is no partitionable slot of its machine")
+    else:
+        _carve(pool, event.parent, amounts.have, 1)
+
+
+def _thousandths(cpus: str) -> int | None:
+    """Return the weight of a slot whose SlotWeight is its Cpus."""
+    return 1000 * int(cpus) if cpus.isascii() and cpus.isdigit() and len(cpus) < 20 else None
+
+
+def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[str, ...], ad: e.Ad) -> None:
+    for resource in names:
+        if resource in ad:
+            found = amount(ad[resource])
+            if found is None or found < 0:
+                pool.report_slot(name, "value", f"{resource} = {ad[resource]} is no amount")
+            else:
+                pool.amounts[name].have[resource] = found
+
+
+def _carve(pool: JudgedPool, parent: str, amounts: dict[str, int], sign: int) -> None:
+    carved = pool.amounts[parent].carved
+    for resource, many in amounts.items():
+        carved[resource] = carved.get(resource, 0) + sign * many
+    pool.touched[parent] = None
+
+
+@rule_of(e.SlotTransitioned, known_slot)
+def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+    name = slot.name
+    if slot.state_activity != event.source:
+        pool.report_slot(
+            name, "source", f"transition {event.row} begins in {event.source}, but it is {slot.state_activity}"
+        )
+    if event.target not in pool.slot_table.lookup.get((event.source, event.row), ()):
+        pool.report_slot(name, "row", _no_row(pool, event.row, event.source, event.target))
+    if event.reason:
+        pool.report_slot(name, "value", "it names the reason of another pool's record: a pool's own has its cause")
+    decided(pool, slot, event)
+    backfill_checks.left(pool, slot, event)
+    if event.cause in _AT_ENDS:
+        _AT_ENDS[event.cause](pool, slot, event)
+    if event.cause == "benchmarks_done" and name in pool.benchmarking:
+        pool.report_slot(name, "order", "its benchmarks are said to be done before there is a result")
+    if event.target == BENCHMARKING:
+        pool.benchmarking.add(name)
+    machine = pool.state.machines.get(slot.machine)
+    if event.target == "Drained/Idle":
+        idle_in_drained(pool, event, machine)
+    drain = None if machine is None else machine.drain
+    stays = _DRAINED if drain is None or not drain.start else (*_DRAINED, "Claimed/Idle")  # START may accept a job
+    if drain is not None and slot.state_activity in _DRAINED and event.target not in stays:
+        pool.report_slot(name, "drain", f"it leaves {slot.state_activity}, but drain {drain.number} is not over")
+    pool.notified.discard(name)
+    if event.target == "Matched/Idle" and name not in pool.state.matches and not pool.cycle:
+        pool.notified.add(name)
+    if machine is not None and "Drained" in event.target + slot.state_activity:
+        pool.drained[machine.name] = None
+    pool.moves[event.row] = pool.moves.get(event.row, 0) + 1
+
+
+_AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]]] = {
+    "lease_over": lease_over,
+    "retirement_over": retirement_over,
+    PSLOT_PREEMPTION: pslot_preemption_checks.goes,
+}
+"""The things that must have ended for a transition with this cause."""
+
+
+def _no_row(pool: JudgedPool, row: str, source: str, target: str) -> str:
+    table = pool.slot_table
+    right = [number for number, targets in table.allowed(source).items() if target in targets]
+    hint = f"that is row {right[0]}" if right else "no row does"
+    return f"row {row} of {table.name} does not lead from {source} to {target}: {hint}"
+
+
+@rule_of(e.SlotAdChanged, known_slot)
+def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
+    amounts = pool.amounts[slot.name]
+    if "SlotWeight" in event.changes or "Cpus" in event.changes:
+        amounts.weight = None  # the weight is the expression's now
+    before = dict(amounts.have)
+    _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD, *amounts.have))), event.changes)
+    if event.cause == PSLOT_PREEMPTION and slot.kind == "dynamic":
+        pslot_preemption_checks.gives_back(
+            pool, slot, {name: many - amounts.have[name] for name, many in before.items()}
+        )
+    if event.cause in ("carved", "merged", PSLOT_PREEMPTION):
+        return
+    for resource, many in amounts.have.items():  # a changed amount is no carving
+        amounts.whole[resource] = amounts.whole.get(resource, 0) + many - before.get(resource, 0)
+
+
+@rule_of(e.SlotDestroyed, known_slot)
+def destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
+    amounts = pool.amounts.pop(slot.name)
+    for what, broken, held in (
+        ("a claim", "claim", slot.claim is not None),
+        ("a job", "activation", slot.activation is not None),
+        ("a match", "match", slot.name in pool.state.matches),
+        ("dynamic slots", "resources", any(amounts.carved.values())),
+    ):
+        if held:
+            pool.report_slot(slot.name, broken, f"it is destroyed while it has {what}")
+    if slot.kind == "dynamic" and slot.parent in pool.amounts:
+        _carve(pool, slot.parent, amounts.have, -1)
+    pool.notified.discard(slot.name)
+    pool.benchmarking.discard(slot.name)
+    pool.expected.pop(slot.name, None)
+    pool.forget(slot.name)
+
+
+@rule_of(e.CpuBusyChanged, known_slot)
+def cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
+    if bool(slot.busy_since) == event.busy:
+        pool.report_slot(
+            slot.name, "source", f"CpuBusy is said to become {str(event.busy).lower()}: it was that before"
+        )
+
+
+# At the end of a stimulus
+
+
+def settle_slot(pool: JudgedPool, name: str) -> None:
+    slot = pool.state.slots.get(name)
+    if slot is None:
+        job = pool.state.matches.pop(name, None)
+        if job is not None:
+            pool.state.reserved.pop(job, None)
+            pool.report_slot(name, "match", f"job {_job(job)} is matched with no slot of the pool")
+        return
+    activation, waiting = slot.activation, slot.waiting
+    needs = NEEDS.get(slot.state_activity)
+    if needs is not None:
+        _agrees(pool, slot, "claim", "a claim", needs.claim, slot.claim is not None)
+        if needs.job is not None:
+            _agrees(pool, slot, "activation", "a job", needs.job, activation is not None)
+        if needs.match is not None:
+            _agrees(pool, slot, "match", "a match", needs.match, name in pool.state.matches or name in pool.notified)
+    if waiting is not None and slot.claim is None and not backfill_checks.may_wait(pool, slot):
+        pool.report_slot(name, "waiting", f"{waiting.id} waits for it, and nobody has it")
+    job = job_of(waiting.job) if waiting is not None and not waiting.holder else None
+    if job is not None and not waits_for_a_slot(pool, *job):
+        pool.report_slot(name, "waiting", f"{_job(job)} is said to wait for it, but does not wait for a slot")
+    if activation is not None and not activation.job:
+        _settle_job(pool, slot, activation.cluster, activation.proc)
+    elif activation is not None:
+        _signalled(pool, slot, activation)
+    machine = pool.state.machines.get(slot.machine)
+    backfill_checks.settle(pool, slot, machine)
+    if machine is not None and machine.drain is None and slot.state_activity in _DRAINED:
+        pool.report_slot(name, "drain", f"it is {slot.state_activity}, and its machine does not drain")
+    if slot.kind == "partitionable":
+        amounts = pool.amounts[name]
+        for resource, whole in amounts.whole.items():
+            have, carved = amounts.have[resource], amounts.carved.get(resource, 0)
+            if have + carved != whole:
+                words = f"of {whole} {resource} it has {have}, and its dynamic slots {carved}"
+                pool.report_slot(name, "resources", words)
+                amounts.whole[resource] = have + carved
+
+
+def _settle_job(pool: JudgedPool, slot: Slot, cluster: int, proc: int) -> None:
+    """Check that a slot's job is suspended when the slot is, and was told to end when it must not run on."""
+    found, run = pool.state.clusters.get(cluster), pool.state.by_job.get((cluster, proc))
+    if found is None or run is None:
+        return
+    status = NAMES.get(found.status[proc], "")
+    stopped = status == "Suspended"
+    if run.deferred:
+        pass  # it has no process yet that could be suspended
+    elif status in RUNS and (slot.state_activity, stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
+        pool.report_job(
+            cluster, proc, "activation", f"it is {status}, and its slot {slot.name} is {slot.state_activity}"
+        )
+    if not run.stop and status not in RUNS:
+        pool.report_job(
+            cluster, proc, "end", f"it is {status} on {slot.name} ({slot.state_activity}), and was not told to end"
+        )
+    else:
+        _signalled(pool, slot, run)
+
+
+_SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
+"""How the job of a slot in Preempting was last told to end."""
+
+
+def _signalled(pool: JudgedPool, slot: Slot, run: Activation) -> None:
+    if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
+        told = "killed" if run.stop else "told to end"
+        pool.report_slot(slot.name, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {told}")
+
+
+def _agrees(pool: JudgedPool, slot: Slot, rule: str, what: str, needed: bool, has: bool) -> None:
+    if needed != has:
+        pool.report_slot(slot.name, rule, f"it is {slot.state_activity} {'without' if needed else 'and has'} {what}")
+
+
+def _job(job: tuple[int, int]) -> str:
+    return f"{job[0]}.{job[1]}"

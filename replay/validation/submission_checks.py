@@ -1,0 +1,167 @@
+"""Check submissions: what came into the queue is what the schedd's policy makes of what was submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+from attrs import asdict
+
+from ...domain import events as e
+from ...domain.classad import Context
+from ...domain.schedd.admission import Transformed, judge_of, transformed
+from ...domain.schedd.job_submission import NUMBERS_GIVEN_OUT
+from ...domain.schedd.queue_limits import exceeded
+from ...domain.schedd.submit_policy import Columns, decide, merged, submit_policy
+from ...domain.state.job_ad import OF_A_HOLD, unquoted
+from ...domain.state.pool_settings import LIMITS
+from ...domain.state.proc_ads import unpack
+from .judged_pool import JudgedPool, rule
+
+_NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in OF_A_HOLD)})
+"""What a transform may set to hold jobs: the queue has it as their status."""
+
+
+@rule(e.JobsTransformed)
+def told_transformed(pool: JudgedPool, event: e.JobsTransformed) -> None:
+    name = f"cluster {event.cluster}"
+    if f"JOB_TRANSFORM_{event.transform}" not in pool.state.settings:
+        pool.report(name, "policy", f"{event.transform} is no transform of the settings in force")
+    for position in event.evidence:
+        _noted(pool, name, position, f"JOB_TRANSFORM_{event.transform}")
+    pool.transformed.setdefault(event.cluster, []).append(event)
+
+
+@rule(e.SubmissionRefused)
+def refused(pool: JudgedPool, event: e.SubmissionRefused) -> None:
+    name = f"cluster {event.cluster}"
+    check_number(pool, event)
+    policy = event.setting.startswith(("SUBMIT_REQUIREMENT_", "JOB_TRANSFORM_")) or event.setting in LIMITS
+    if policy and event.setting not in pool.state.settings:
+        pool.report(name, "policy", f"{event.setting} is no setting in force")
+    pool.turned_away += 1
+    if not event.job.startswith(f"{event.cluster}."):
+        pool.report(name, "reference", f"{event.job} is no job of {name}")
+    if event.evidence:
+        note = _noted(pool, name, event.evidence, event.setting)
+        if note is not None and note.value == "true":
+            pool.report(name, "policy", f"it is refused by {event.setting}, which is noted as true")
+
+
+def check_number(pool: JudgedPool, event: e.ClusterSubmitted | e.SubmissionRefused) -> None:
+    """Check that no submission had this number: it is the next or a later one, or was given out and not yet used."""
+    state, number = pool.state, event.cluster
+    if number > state.next_cluster + NUMBERS_GIVEN_OUT:
+        pool.folds = None
+        words = f"its number was never given out: at most {NUMBERS_GIVEN_OUT:,} follow on {state.next_cluster}"
+        pool.report(f"cluster {number}", "reference", words)
+    elif number < state.next_cluster and number not in state.unused_cluster_ids:
+        pool.report(f"cluster {number}", "reference", f"cluster {number} was submitted before, or is below 1")
+
+
+def answered_refusal(pool: JudgedPool, event: e.RequestAnswered) -> None:
+    """Count a submission that is answered with a refusal."""
+    pool.refused_answers += event.request == "submit" and event.answer.startswith('{"refusal"')
+
+
+def _noted(pool: JudgedPool, name: str, position: int, about: str) -> e.EvaluationRecorded | None:
+    note = pool.notes.get(position)
+    if note is None or not note.name.startswith(about):
+        pool.report(name, "evidence", f"{position} is no evidence of {about}")
+        return None
+    return note
+
+
+def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
+    """Decide about a submission again, from what it was before its transforms."""
+    name, settings = f"cluster {event.cluster}", pool.state.settings
+    changed = pool.transformed.pop(event.cluster, [])
+    user = unquoted(event.ad.get("Owner", ""))
+    most = exceeded(pool.state, user, 0 if event.factory else event.count)
+    if most is not None:
+        pool.report(name, "policy", f"{most.setting} = {most.limit} refuses it")
+    if not (submit_policy(settings) or changed):
+        if event.warnings:
+            pool.report(name, "policy", f"it is warned of {event.warnings}, and no requirement is in force")
+        return
+    try:
+        columns: Columns = unpack(event.columns)
+        ad, before = _undone(event.ad, columns, changed, event.count)
+    except Exception:
+        pool.report(name, "value", "what differs between its jobs cannot be read")
+        return
+    if any(len(texts) != event.count for texts in before.values()):
+        pool.report(name, "value", f"it does not say of each of {event.count} jobs what differs between them")
+        return
+    second = event.at // 1_000_000
+    context = Context(now=second, seed=second, user_maps=pool.state.user_maps)
+    judge = judge_of(pool.state, context, event.at, event.cluster, user, ad, before)
+    decided = decide(judge, ad, before, event.count)
+    found, refusal = decided.kinds, decided.refused
+    if refusal is not None:
+        pool.report(name, "policy", f"{refusal.setting} refuses it: {refusal.reason.strip()}")
+        return
+    if decided.warnings != event.warnings:
+        pool.report(name, "policy", f"its warnings are {event.warnings}, and should be {decided.warnings}")
+    after, after_columns = merged(found, ad, before, event.count)
+    for attribute in dict.fromkeys(one for kind in found for one in kind.outcome.changes):
+        if attribute.lower() in _NOT_COMPARED:
+            continue
+        there = columns.get(attribute, [event.ad.get(attribute, "undefined")])
+        here = after_columns.get(attribute, [after.get(attribute, "undefined")])
+        if list(there) != list(here) and {*there} != {*here}:
+            words = f"{attribute} = {there[0]}, and its transforms make it {here[0]}"
+            pool.report(name, "policy", words)
+    expected = [done for done, _ in transformed(found)]
+    for one, event_ in zip_longest(expected, changed):
+        if one is None or event_ is None or any(getattr(event_, name) != said for name, said in _fields(one).items()):
+            told = (one or event_).transform
+            pool.report(name, "policy", f"what {told} did to it is told otherwise than it came to be")
+            return
+
+
+def _fields(one: Transformed) -> Mapping[str, object]:
+    """What the event of a transform is to say."""
+    return asdict(one, recurse=False)
+
+
+def settle_submissions(pool: JudgedPool) -> None:
+    """At the end of a stimulus, nothing has been transformed that did not come into the queue."""
+    for number in pool.transformed:
+        pool.report(f"cluster {number}", "policy", "it was transformed, and did not come into the queue")
+    pool.transformed.clear()
+    if pool.turned_away != pool.refused_answers:
+        pool.report("requests", "answer", "what became of a submission, and the answer, are not the same")
+    pool.turned_away = pool.refused_answers = 0
+
+
+def _undone(
+    ad: e.Ad, columns: Columns, changed: Sequence[e.JobsTransformed], count: int
+) -> tuple[e.Ad, dict[str, Sequence[str]]]:
+    """What was submitted, before these transforms."""
+    ad, found = dict(ad), dict(columns)
+    for event in reversed(changed):
+        alike = event.procs == ((0, count - 1),)
+        for name, text in event.before.items():
+            if alike:
+                found.pop(name, None)
+                ad[name] = text
+            else:
+                _put(ad, found, name, event, [text] * count, count)
+        for name, texts in unpack(event.columns_before).items():
+            _put(ad, found, name, event, texts, count)
+    return {name: text for name, text in ad.items() if text}, found
+
+
+def _put(
+    ad: e.Ad, columns: dict[str, Sequence[str]], name: str, event: e.JobsTransformed, texts: Sequence[str], count: int
+) -> None:
+    if "" in texts:  # it was no attribute of any job
+        ad.pop(name, None)
+        columns.pop(name, None)
+        return
+    column = list(columns.get(name) or [ad.pop(name, "undefined")] * count)
+    procs = (proc for first, last in event.procs for proc in range(first, last + 1))
+    for proc, text in zip(procs, texts, strict=False):  # a range may say more than there is, or be endless
+        column[proc] = text
+    columns[name] = column
