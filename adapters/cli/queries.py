@@ -90,7 +90,7 @@ def _queue_of_file(query: queue_tool.QueueQuery, here: CellContext) -> Iterator[
 
 def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the clusters with factories: mine, or everyone's; or those that are named."""
-    from ..condor_tools import factory_table
+    from ..condor_tools.autocluster_table import factory_ads
 
     mine = not query.everyone and bool(here.owner)
     rows = [
@@ -98,12 +98,10 @@ def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext
         for row in queries.views.factories()
         if (not mine or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
     ]
-    found = [
-        ad for ad in factory_table.ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())
-    ]
-    if query.view not in ("long", "json", "jsonl", "xml") and query.layout is None:
+    found = [ad for ad in factory_ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
+    if query.view not in queue_tool.WHOLE and query.layout is None:
         yield from queue_tool.title(here)
-    yield from factory_table.table(found[: query.limit], query, here)
+    yield from queue_tool.group_table(found[: query.limit], query, "factory", here)
 
 
 def _groups(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:

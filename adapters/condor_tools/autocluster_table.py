@@ -1,4 +1,4 @@
-"""``poolbook q -autocluster``, ``-group-by`` and ``-hold-codes``: jobs that are alike, counted, as condor_q shows them.
+"""Groups of jobs as ads: alike for ``q -autocluster`` and ``-group-by``, held for one reason, made by one factory.
 
 Each group is an ad: what its jobs have in common of the attributes that count, its number, and how many jobs it has.
 Groups are numbered by their first jobs: the negotiator's own numbers are forgotten again and again.
@@ -6,19 +6,20 @@ Groups are numbered by their first jobs: the negotiator's own numbers are forgot
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from .cells import HELD, CellContext, job_id, number, shown
-from .formats import attribute_list, bare_json, old_lines, whole_ads
+from ...domain.state.job_ad import quoted
+from .cells import HELD, IDLE, RUNNING, CellContext, job_id, number, shown
+from .formats import attribute_list, old_lines
 from .job_selection import JobSelector, chosen_jobs
-from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, UsageError
-from .print_format import own_table
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
+    from ...projections.views import FactoryRow
 
 Signature = tuple[tuple[str, str], ...]
 """The attributes that count of a job, in small letters, with their texts."""
@@ -32,53 +33,25 @@ _SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "Request
 """What counts of a job that does not say it (AutoClusterAttrs, as a schedd has it) where nobody says it of all."""
 
 
-class AutoclusterQuery(Protocol):
-    """What is read here of a ``queue_table.QueueQuery``."""
-
-    @property
-    def arguments(self) -> Arguments: ...
-    @property
-    def view(self) -> str: ...
-    @property
-    def selection(self) -> JobSelector: ...
-    @property
-    def limit(self) -> int | None: ...
-    @property
-    def layout(self) -> Layout | None: ...
-    @property
-    def more(self) -> tuple[Column, ...]: ...
-
-
-def table(
-    jobs: Iterable[ClassAd], query: AutoclusterQuery, setting: CellContext, signing: Signing | None = None
-) -> Iterator[str]:
-    """Yield the jobs that are alike, as a query prints them.
+def asked_groups(
+    jobs: Iterable[ClassAd], arguments: Arguments, selection: JobSelector, setting: CellContext, signing: Signing | None
+) -> list[ClassAd]:
+    """Return an ad for each group of the jobs that are alike, as -autocluster or -group-by asks for them.
 
     :param signing: what counts for the negotiator; None: what the jobs' own ads say of it
     """
-    found = _asked(jobs, query, signing or by_their_ads, setting)[: query.limit]
-    if query.view in ("long", "json", "jsonl", "xml"):
-        yield from whole_ads(query.view, found, attribute_list(query.arguments), bare=bare_json(query.arguments))
-    elif query.layout is not None:
-        yield from lines(query.layout, found, setting)
-    else:
-        columns = own_table("q", "autocluster").layout.columns
-        yield from lines(Layout(with_appended(columns, query.more), trimmed=True), found, setting)
-
-
-def _asked(jobs: Iterable[ClassAd], query: AutoclusterQuery, signing: Signing, setting: CellContext) -> list[ClassAd]:
-    if query.arguments.has("autocluster"):  # a constraint is about the groups
-        named = query.selection._replace(constraints=())
-        found = alike(filter(_negotiated, chosen_jobs(named, jobs, setting)), signing, "AutoClusterId")
-        wanted, context = JobSelector(constraints=query.selection.constraints), setting.context()
+    if arguments.has("autocluster"):  # a constraint is about the groups
+        named = chosen_jobs(selection._replace(constraints=()), jobs, setting)
+        found = alike(filter(_negotiated, named), signing or by_their_ads, "AutoClusterId")
+        wanted, context = JobSelector(constraints=selection.constraints), setting.context()
         return [ad for ad in found if wanted.has(ad, context)]
-    sources = [source for given in query.arguments.every("af", "autoformat") for source in given.values]
-    sources += [given.values[1] for given in query.arguments.every("format")]
+    sources = [source for given in arguments.every("af", "autoformat") for source in given.values]
+    sources += [given.values[1] for given in arguments.every("format")]
     names = {name.lower() for source in sources for name in _NAME.findall(source)}
-    names |= {name.lower() for name in attribute_list(query.arguments) or ()}
+    names |= {name.lower() for name in attribute_list(arguments) or ()}
     if not names:
         raise UsageError("poolbook q: -group-by needs attributes: -af Owner RequestCpus JobCount, or -attributes")
-    return alike(chosen_jobs(query.selection, jobs, setting), _by(names), "Id")
+    return alike(chosen_jobs(selection, jobs, setting), _by(names), "Id")
 
 
 def _negotiated(job: ClassAd) -> bool:
@@ -125,18 +98,43 @@ def _ids(jobs: Sequence[ClassAd]) -> str:
     return first if len(jobs) == 1 else f"{first} ... {last}" if len(jobs) > 2 else f"{first} {last}"
 
 
-def hold_code_table(jobs: Iterable[ClassAd], setting: CellContext) -> Iterator[str]:
-    """Yield the heading and a line for each code and subcode."""
+def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
+    """Return the first job of each code and subcode, with how many there are."""
     from ...domain.classad import ClassAd
 
     kinds: dict[tuple[Any, Any], list[ClassAd]] = {}
     for ad in sorted(jobs, key=_order):
         kinds.setdefault((number(ad, "HoldReasonCode"), number(ad, "HoldReasonSubCode")), []).append(ad)
-    rows = [ClassAd({**ads[0], "JobCount": len(ads)}) for ads in kinds.values()]
-    return lines(own_table("q", "hold-codes").layout, rows, setting)
+    return [ClassAd({**ads[0], "JobCount": len(ads)}) for ads in kinds.values()]
 
 
 def _order(ad: ClassAd) -> tuple[str, str, int, int]:
     """By the texts of code and subcode, then by id."""
     code, subcode = (shown(ad.eval(name)) for name in ("HoldReasonCode", "HoldReasonSubCode"))
     return code, subcode, int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
+
+
+_MODES = {"Paused": 1, "Removed": 3}
+_ALL_MADE = 2
+
+
+def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
+    """Return the clusters' ads, with how many of their jobs are in the queue, and how the factory stands."""
+    from ...domain.state.caches import ad_of
+
+    found = []
+    for row in rows:
+        own = {
+            "ClusterId": str(row.cluster),
+            "JobFactoryPaused": str(_ALL_MADE if row.made == row.total else _MODES.get(row.mode, 0)),
+            "JobMaterializeNextProcId": str(row.made),
+            "JobsHeld": str(row.counts.get(HELD, 0)),
+            "JobsIdle": str(row.counts.get(IDLE, 0)),
+            "JobsPresent": str(sum(row.counts.values())),
+            "JobsRunning": str(row.counts.get(RUNNING, 0)),
+            "JobStatus": "1",
+        }
+        if row.mode == "Paused":
+            own |= {"JobMaterializePaused": "1", "JobMaterializePauseReason": quoted(row.reason)}
+        found.append(ad_of({**json.loads(row.ad), **json.loads(row.changes), **own}))
+    return found

@@ -44,6 +44,8 @@ COMMAND = command_table("q")
 
 VIEWS = ("jobs", "dag", "run", "hold", "idle", "io")
 """The tables of one line per job."""
+WHOLE = ("long", "json", "jsonl", "xml")
+"""The forms of whole ads."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
 EMPTY = {
@@ -250,7 +252,8 @@ def render(
 
         if query.view == "groups":
             yield from title(setting)
-        yield from autocluster_table.table(ads, query, setting, signing)
+        found = autocluster_table.asked_groups(ads, query.arguments, query.selection, setting, signing)
+        yield from group_table(found[: query.limit], query, "autocluster", setting)
         return
     if census is None:
         ads = list(ads)
@@ -272,14 +275,13 @@ def render(
         yield from lines(query.layout, _sorted(jobs, query, setting), setting)
         if query.format is not None and query.format.summed:
             yield "\n" + _footer(query, setting, census)
-    elif query.view in ("long", "json", "jsonl", "xml"):
-        bare = bare_json(query.arguments)
-        yield from whole_ads(query.view, jobs, attribute_list(query.arguments), bare=bare)
+    elif query.view in WHOLE:
+        yield from group_table(jobs, query, "", setting)
     elif query.view == "hold-codes":
-        from . import autocluster_table
+        from .autocluster_table import by_hold_codes
+        from .print_format import own_table
 
-        yield from title(setting)
-        yield from autocluster_table.hold_code_table(jobs, setting)
+        yield from (*title(setting), *lines(own_table("q", "hold-codes").layout, by_hold_codes(jobs), setting))
     elif query.view == "batch":
         yield from title(setting)
         rows = cluster_rows(jobs, query.arguments.has("dag"))
@@ -290,6 +292,19 @@ def render(
         yield from _table(jobs, query, _width(query, setting))
         if query.view not in WITHOUT_TOTALS:
             yield "\n" + _footer(query, setting, census)
+
+
+def group_table(found: Sequence[ClassAd], query: QueueQuery, view: str, setting: CellContext) -> Iterator[str]:
+    """Yield ads, of which each may stand for several jobs, as a query prints them: whole, by -af, or in a table."""
+    if query.view in WHOLE:
+        yield from whole_ads(query.view, found, attribute_list(query.arguments), bare=bare_json(query.arguments))
+    elif query.layout is not None:
+        yield from lines(query.layout, found, setting)
+    else:
+        from .print_format import own_table
+
+        columns = with_appended(own_table("q", view).layout.columns, query.more)
+        yield from lines(Layout(columns, trimmed=True), found, setting)
 
 
 def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, setting: CellContext) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools import factory_table, queue_table
+from poolbook.adapters.condor_tools import queue_table
 from poolbook.domain.classad import ClassAd
 
 from .captures import capture, printed, setting
@@ -63,7 +63,10 @@ def test_the_table_is_that_of_condor_q() -> None:
     )
     wanted = capture("q_factory")
     query = queue_table.read(wanted.argv)
-    assert printed([*queue_table.title(setting()), *factory_table.table([ad], query, setting())]) == wanted.out
+    assert (
+        printed([*queue_table.title(setting()), *queue_table.group_table([ad], query, "factory", setting())])
+        == wanted.out
+    )
 
 
 def test_it_is_printed_as_jobs_are(told: Told) -> None:
