@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
-from ..condor_tools.tool_options import Tool, ToolEnded, read, version
+from ..condor_tools.tool_options import ToolEnded, read, tool, version
 from ..machine.host import host_name, user_name
 from .common import pool_log
 
@@ -231,12 +231,7 @@ def print_template(words: Sequence[str]) -> int:
     return 0
 
 
-TOOL = Tool(
-    "config_val",
-    lacking="{option} requires an argument\n",
-    unknown="{option} is not a valid argument\n{usage}",
-    helped=1,
-)  # fmt: skip
+TOOL = tool("config_val")
 _DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
 
 

@@ -1,4 +1,4 @@
-"""``poolbook rm, hold, release, vacate, suspend, continue``: send requests about jobs and slots, and word the answers.
+"""``poolbook rm, hold, release, vacate, suspend, continue``, condor_now: send requests about jobs and slots.
 
 The answers are HTCondor's. Jobs named by cluster and proc are acted on and answered one by one; everything else is one
 request, which gets one line and has failed only if no job was changed.
@@ -6,6 +6,7 @@ request, which gets one line and has failed only if no job was changed.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -13,10 +14,12 @@ from typing import NamedTuple
 
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, read_job_id, select
 from ..condor_tools.options import Arguments, UsageError, command_table, parse
+from ..condor_tools.tool_options import ToolEnded, tool
+from ..condor_tools.tool_options import read as read_words
 from ..runtime.pool_client import ask, change_jobs
 from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
 from ..runtime.requests import ActionAnswer, RequestRefused
-from .common import CommandOutput, called_tool, log_of
+from .common import CommandOutput, called_tool, log_of, pool_log
 
 # -- results -------------------------------------------------------------------------------------------------------
 
@@ -334,3 +337,24 @@ def _count(kind: str, outcomes: Iterable[ActionAnswer]) -> dict[int, int]:
     for outcome in outcomes:
         counts[result_of(kind, outcome.result)] += max(1, sum(last - first + 1 for first, last in outcome.procs))
     return counts
+
+
+# -- condor_now ------------------------------------------------------------------------------------------------------
+
+
+def now(argv: Sequence[str]) -> int:
+    """As with HTCondor's, the end is that of the request: the job begins when the others are gone."""
+    syntax = tool("now")
+    arguments = read_words(syntax, argv)
+    found = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]
+    jobs = [(int(one[1]), int(one[2] or 0)) for one in found if one is not None]
+    if len(jobs) < max(2, len(found)):
+        raise syntax.ended("{usage}")
+    if arguments.has("flags"):  # they make HTCondor's schedd test itself
+        raise ToolEnded(1, "Do not use the --flags option.\n")
+    url = pool_log(arguments, "Unable to locate schedd '{name}' in local pool, aborting.\n")
+    try:
+        ask(url, {"kind": "RunNow", "job": jobs[0], "victims": jobs[1:]})
+    except RequestRefused as refused:
+        raise ToolEnded(1, f"Unable to reassign slot: {refused.tool or refused}.\n") from None
+    return 0

@@ -11,16 +11,11 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ..condor_tools.tool_options import Tool, ToolEnded, read
+from ..condor_tools.tool_options import ToolEnded, read, tool
 from ..machine.host import CONDOR_VERSION, user_name
 from .common import pool_log
 
-TOOL = Tool(
-    "ping",
-    lacking="ERROR: {option} needs an argument\n",
-    unknown="ERROR: Unrecognized argument {option}\n",
-    help_out=True,
-)  # fmt: skip
+TOOL = tool("ping")
 _LEVELS: Final = ("ALLOW", "READ", "WRITE", "NEGOTIATOR", "ADMINISTRATOR", "OWNER", "CONFIG", "DAEMON",
                   "ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER")  # fmt: skip
 _USERS: Final = frozenset({"ALLOW", "READ", "WRITE"})  #: the levels of every user who reaches the pool

@@ -100,7 +100,7 @@ def ended(arguments: Arguments, done: Submitted) -> int:
     """Do what comes behind a submission, and return the exit code: an interactive job gets its user; else it is said on
     standard error how the jobs come to run, if nobody serves the log."""
     if arguments.has("interactive"):
-        from .ssh_to_job import attended
+        from .jobs_at_work import attended
 
         return attended(log_of(arguments), done.cluster)
     if not is_served(log_of(arguments)):
@@ -163,7 +163,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
     queue = _queue_of(arguments)
     if interactive := arguments.has("interactive"):
-        from .ssh_to_job import DESCRIPTION, lines_of
+        from .jobs_at_work import DESCRIPTION, lines_of
     if interactive and arguments.has("factory"):
         raise UsageError("-interactive is for one job, which a -factory does not make at once", told=_NOT_LATE)
     if interactive and not files:

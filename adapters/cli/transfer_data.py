@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...domain.ports.log import LogMissing
 from ..condor_tools.job_selection import chosen_jobs, select
 from ..condor_tools.options import Arguments, UsageError
-from ..condor_tools.tool_options import Tool, ToolEnded, read
+from ..condor_tools.tool_options import ToolEnded, read, tool
 from ..runtime.pool_client import change_jobs
 from ..runtime.requests import RequestRefused
 from ..runtime.spooled_files import fetch
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 COMPLETED = 4  #: JobStatus
 
-TOOL = Tool(
-    "transfer_data",
-    lacking="condor_transfer_data: {option} requires another argument\n",
-    unknown="Unrecognized option: {option}\n{usage}",
-)
+TOOL = tool("transfer_data")
 
 
 def transfer_data(argv: Sequence[str]) -> int:

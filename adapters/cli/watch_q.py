@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ..condor_tools.job_log_entries import LogEntry, UnreadableEntry, take_entries
 from ..condor_tools.options import Arguments
-from ..condor_tools.tool_options import Tool, ToolEnded, read, usage_of
+from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
 from ..machine.host import user_name
 from . import watch_q as watched
 from .common import pool_log, setting
@@ -155,12 +155,8 @@ def short_path(path: str) -> str:
     return min(forms, key=len)
 
 
-TOOL = Tool(
-    "watch_q",
-    lacking="condor_watch_q: error: argument {option}: expected at least one argument\n",
-    wrong=2,
-    help_out=True,
-)
+TOOL = tool("watch_q")
+_WRONG: Final = 2  #: the exit code of wrong usage
 _MEANT: Final = {
     "-totals": "to only print totals, try -no-table",
     "-userlog": "to track jobs from specific event logs, try -files {more}",
@@ -188,9 +184,9 @@ def watch_q(argv: Sequence[str]) -> int:
     try:
         return _watch(argv)
     except ToolEnded as ended:
-        if ended.exit_code != TOOL.wrong:
+        if ended.exit_code != _WRONG:
             raise
-        raise ToolEnded(TOOL.wrong, _usage() + ended.err) from None
+        raise ToolEnded(_WRONG, _usage() + ended.err) from None
 
 
 def _usage() -> str:
@@ -208,7 +204,7 @@ def _not_understood(words: Sequence[str]) -> ToolEnded:
             (first, *(word for word in more if not word.isdigit()))
         )
     if said is None:
-        return ToolEnded(TOOL.wrong, f"condor_watch_q: error: unrecognized arguments: {' '.join(words)}\n")
+        return ToolEnded(_WRONG, f"condor_watch_q: error: unrecognized arguments: {' '.join(words)}\n")
     return ToolEnded(1, f"condor_watch_q: error: argument {first}: {said.format(more=' '.join(more))}\n", _usage())
 
 
@@ -218,7 +214,7 @@ def _number(arguments: Arguments, name: str, otherwise: str, kind: type[int] | t
         return kind(text)
     except ValueError:
         words = f"condor_watch_q: error: argument -{name}: invalid {kind.__name__} value: {text!r}\n"
-        raise ToolEnded(TOOL.wrong, words) from None
+        raise ToolEnded(_WRONG, words) from None
 
 
 def _watch(argv: Sequence[str]) -> int:
@@ -232,7 +228,7 @@ def _watch(argv: Sequence[str]) -> int:
     if by not in _GROUPS:
         known = ", ".join(map(repr, _GROUPS))
         raise ToolEnded(
-            TOOL.wrong, f"condor_watch_q: error: argument -groupby: invalid choice: {by!r} (choose from {known})\n"
+            _WRONG, f"condor_watch_q: error: argument -groupby: invalid choice: {by!r} (choose from {known})\n"
         )
     pause = _number(arguments, "interval", "0.5", float)
     found = _Jobs(arguments, int(_number(arguments, "larger-than", "0", int)))
@@ -258,15 +254,15 @@ def _watch(argv: Sequence[str]) -> int:
 def _condition(text: str) -> _Condition:
     parts = text.split(",")
     if len(parts) not in (2, 3):
-        raise ToolEnded(TOOL.wrong, "condor_watch_q: error: invalid -exit specification\n")
+        raise ToolEnded(_WRONG, "condor_watch_q: error: invalid -exit specification\n")
     grouper, status, code = (*parts, "0")[:3]
     for kind, word, known in (("GROUPER", grouper, _GROUPERS), ("JOB_STATUS", status, _WANTED)):
         if word not in known:
             kinds = f"{{{', '.join(known)}}}"
-            raise ToolEnded(TOOL.wrong, f'condor_watch_q: error: invalid {kind} "{word}", must be one of {kinds}\n')
+            raise ToolEnded(_WRONG, f'condor_watch_q: error: invalid {kind} "{word}", must be one of {kinds}\n')
     if not code.lstrip("+-").isdigit():
         words = f'condor_watch_q: error: exit_status must be an integer, but was "{code}"\n'
-        raise ToolEnded(TOOL.wrong, words)
+        raise ToolEnded(_WRONG, words)
     return _Condition(grouper, status, int(code))
 
 

@@ -22,26 +22,25 @@ class ToolEnded(Exception):
 
 
 class Tool(NamedTuple):
-    """How a tool reads its words. In the texts ``{option}`` is the word that is wrong, ``{usage}`` the tool's help."""
+    """How a tool reads its words, as its file of ``tools/`` has it.
+
+    The texts are written with Python's escapes; in them ``{option}`` is the word that is wrong, ``{usage}`` the tool's
+    help. Below them are the options, in rows as those of ``commands/``."""
 
     name: str
+    options: tuple[Option, ...]
     lacking: str  #: what is said of an option without its value
     lacking_all: str = ""  #: the same of one that takes any number of values, where it is something else
     unknown: str = ""  #: what is said of an option that there is not; empty: it counts as a word
-    wrong: int = 1  #: the exit code of wrong usage
-    helped: int = 0  #: the exit code of -help
-    help_out: bool = False  #: whether the help goes to standard output
-    words_end_it: bool = False  #: whether what follows the first word is no option
+    wrong: str = "1"  #: the exit code of wrong usage
+    helped: str = "0"  #: the exit code of -help
+    help_out: str = ""  #: whether the help goes to standard output
+    words_end_it: str = ""  #: whether what follows the first word is no option
 
     def ended(self, words: str, **values: str) -> ToolEnded:
         """Return the end by wrong usage, with these words."""
         usage = usage_of(self.name) if "{usage}" in words else ""
-        return ToolEnded(self.wrong, words.format(usage=usage, **values))
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """Return its options, from its file of ``tools/``, whose rows are written as those of ``commands/``."""
-        return option_rows(data_text("tools", self.name).replace("\n    ", " ").splitlines())
+        return ToolEnded(int(self.wrong), words.format(usage=usage, **values))
 
     def find(self, word: str) -> tuple[Option, str | None] | None:
         """Return the option that a word means, and the text after its colon."""
@@ -50,6 +49,13 @@ class Tool(NamedTuple):
             if (option.colon or not colon) and len(spelled) >= option.least and option.name.startswith(spelled):
                 return option, qualifier if colon else None
         return None
+
+
+def tool(name: str) -> Tool:
+    """Return how a tool reads its words."""
+    head, _, rows = data_text("tools", name).replace("\n    ", " ").partition("\n\n")
+    texts = dict(line.encode().decode("unicode_escape").split(": ", 1) for line in head.split("\n"))
+    return Tool(name, option_rows(rows.strip().splitlines()), **texts)
 
 
 def usage_of(tool: str) -> str:
@@ -77,11 +83,11 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
         option, qualifier = found
         if option.name == "help":
             text = usage_of(tool.name)
-            raise ToolEnded(tool.helped, "", text) if tool.help_out else ToolEnded(tool.helped, text)
+            raise ToolEnded(int(tool.helped), *(("", text) if tool.help_out else (text,)))
         if option.name == "version":
             raise ToolEnded(0, out=version())
         if option.refused:
-            raise ToolEnded(tool.wrong, f"condor_{tool.name}: {word} is not supported: {option.refused}\n")
+            raise ToolEnded(int(tool.wrong), f"condor_{tool.name}: {word} is not supported: {option.refused}\n")
         many = option.arity == MANY
         end = at + option.arity
         if many:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from typing import NamedTuple
 
 from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import INSTEAD, PREFIX, TOOLS, meant
 from poolbook.adapters.condor_tools.options import UsageError, find
-from poolbook.adapters.condor_tools.tool_options import Tool
+from poolbook.adapters.condor_tools.tool_options import Tool, tool
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
 from poolbook.domain.config.tables import defaults, without_default
@@ -51,11 +50,10 @@ class Feature(NamedTuple):
 
 def tool_of(name: str) -> Tool | None:
     """Return the table of a tool that is there under HTCondor's name; None if it has none, or there is no such tool."""
-    entry = TOOLS.get(name.removeprefix("condor_"))
-    if entry is None:
+    try:
+        return tool(name.removeprefix("condor_"))
+    except FileNotFoundError:
         return None
-    found: Tool | None = getattr(import_module(f"poolbook.adapters.cli.{entry.module}"), "TOOL", None)
-    return found
 
 
 def names() -> list[Row]:

@@ -1,0 +1,309 @@
+"""condor_who, condor_tail, condor_ssh_to_job: the jobs that run on this machine, what they write, a shell in one.
+
+Jobs run on this machine, so the shell is started here, and neither ssh nor a key is needed. ``submit -interactive``
+queues a job that waits for its user, who gets such a shell as soon as it runs. Source: condor_submit in the manual, and
+the defaults of INTERACTIVE_SUBMIT_FILE, _CMD_OVERRIDE and _ARGS_OVERRIDE.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..condor_tools.cells import length, number, text
+from ..condor_tools.formats import custom_layout, long_text
+from ..condor_tools.layout import Column, Layout, laid_out, lines
+from ..condor_tools.options import Arguments, UsageError
+from ..condor_tools.tool_options import ToolEnded, read, tool
+from ..machine.execution.supervisor.sandbox import STREAMS
+from .common import default_log, job_id, looked_up, pool_log, setting
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+    from ..runtime.queries import Queries, RunningProcess
+
+_WHO = tool("who")
+_HEADS = ("OWNER", "CLIENT", "SLOT", "JOB", "  RUNTIME", "PID", "JOB_DIR")
+
+
+def who(argv: Sequence[str]) -> int:
+    arguments = read(_WHO, argv)
+    if arguments.words:
+        raise _WHO.ended("Error: {word} is not a valid argument\n", word=arguments.words[0])
+    try:
+        layout = custom_layout(arguments)
+    except UsageError as wrong:
+        raise ToolEnded(1, f"Error: {wrong}\n") from None
+    from ..runtime.queries import Queries
+
+    here = setting()
+    with Queries(default_log()) as queries:
+        ads = [ad for ad in queries.slots(here.now, here.timezone) if "JobId" in ad]
+        if not ads:
+            return 0
+        if arguments.has("long"):
+            sys.stdout.writelines(f"{long_text(ad)}\n" for ad in ads)
+            return 0
+        headed = layout is None or layout.headed
+        machine = (text(ads[0], "Name") or "").rpartition("@")[2]
+        if headed:
+            print(f"\n--Startd : {machine} has {len(ads)} job(s) running:")
+        if layout is None:
+            widths = Layout(tuple(Column("", "", None) for _ in _HEADS), headed=False)
+            sys.stdout.writelines(laid_out(widths, [_HEADS, *(_row(ad, queries) for ad in ads)]))
+        else:
+            sys.stdout.writelines(lines(layout, ads, here))
+        if headed:
+            print()
+    return 0
+
+
+def _row(ad: ClassAd, queries: Queries) -> tuple[str, ...]:
+    id = text(ad, "JobId") or ""
+    job = job_id(id)
+    run = None if job is None else queries.run(*job)
+    slots = [number(ad, "SlotID"), *([number(ad, "DSlotId")] if "DSlotId" in ad else [])]
+    return (
+        text(ad, "RemoteOwner") or "",
+        text(ad, "ClientMachine") or "",
+        "_".join(map(str, slots)),
+        id,
+        f"{length(number(ad, 'TotalJobRunTime') or 0):>12}",
+        str(run.pid) if run is not None and run.pid else "?",
+        "" if run is None else _directory(run.pid) or run.scratch,
+    )
+
+
+def _directory(pid: int) -> str:
+    """Return the directory in which a process is at work; empty if that cannot be told."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+# -- condor_tail -----------------------------------------------------------------------------------------------------
+
+_TAIL = tool("tail")
+_BYTES: Final = 1024  #: of all files together, unless -maxbytes says otherwise
+_TAIL_PAUSE: Final = 2.0  #: seconds between two looks, as condor_tail takes them
+_STREAMS: Final = {"Out": STREAMS["stdout"], "Err": STREAMS["stderr"]}
+"""The attributes that name a job's streams, and the files in its scratch directory that a transfer takes them from."""
+
+
+def tail(argv: Sequence[str]) -> int:
+    arguments = read(_TAIL, argv)
+    at_most, follows = _at_most(arguments), arguments.has("f", "follow")
+    streams = ["Err"] if arguments.has("stderr") else [] if arguments.has("no-stdout") else ["Out"]
+    if not (streams or arguments.words[1:]):
+        raise _TAIL.ended("No file transfer specified.\n\n{usage}")
+    if not arguments.words:
+        raise _TAIL.ended("Job ID not specified.\n{usage}")
+    job = job_id(arguments.words[0])
+    if job is None:
+        raise _TAIL.ended("Invalid Job ID: {word}\n{usage}", word=arguments.words[0])
+    url = pool_log(arguments, "No such schedd named {name} in local pool\n")
+    files, shown = dict[str, Path](), dict[str, int]()
+    while True:
+        ad, run = looked_up(url, job)
+        if files and run is None:  # it has ended while it was followed
+            _show({name: path for name, path in files.items() if path.exists()}, shown, at_most)
+            return 0
+        if ad is None:
+            raise ToolEnded(1, f"No such job: {job[0]}.{job[1]}\n")
+        if run is not None and run.scratch:
+            try:
+                files = dict(_files(ad, run, streams, arguments.words[1:]))
+                _show(files, shown, at_most)
+            except OSError as error:  # the scratch directory of another user's job, or one that is being removed
+                _unseen(f"Cannot open file {error.filename or run.scratch} ({error.strerror})")
+            if not follows:
+                return 0
+        time.sleep(_TAIL_PAUSE)  # condor_tail waits for a job that does not run yet, with -auto-retry and without
+
+
+def _at_most(arguments: Arguments) -> int:
+    value = arguments.value("maxbytes", str(_BYTES))
+    if value.startswith("-"):
+        raise _TAIL.ended("-maxbytes requires an argument.\n\n{usage}")
+    try:
+        return int(value)
+    except ValueError:
+        raise _TAIL.ended("Error: maxbytes ({value}) is not valid\n\n{usage}", value=value) from None
+
+
+def _files(
+    ad: ClassAd, run: RunningProcess, streams: Sequence[str], names: Sequence[str]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the files that are asked for: a job's streams, and what it will have transferred."""
+    scratch = Path(run.scratch)
+    listed = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []
+    of_streams = {str(ad.eval(name)): name for name in _STREAMS if name in ad}
+    for name in [*streams, *names]:
+        if name in streams or name in of_streams:
+            stream = name if name in streams else of_streams[name]
+            path = scratch / _STREAMS[stream]
+            if not path.exists():
+                path = Path(str(ad.eval("Iwd") or "")) / str(ad.eval(stream))
+            if not path.is_file():
+                _unseen(f"Invalid symlink or filename ({path}) outside sandbox ({scratch})")
+        elif name in listed:
+            path = scratch / name
+            if not path.exists():
+                path = Path(str(ad.eval("Iwd") or "")) / name
+            if not path.resolve().is_relative_to(scratch.resolve()) and not path.is_file():
+                _unseen(f"Invalid symlink or filename ({path}) outside sandbox ({scratch})")
+        else:
+            _unseen(f"File {name} requested but not authorized to be sent.")
+        yield name, path
+
+
+def _unseen(why: str) -> None:
+    raise ToolEnded(1, f"Failed to peek at file from starter: {why}\n")
+
+
+def _show(files: dict[str, Path], shown: dict[str, int], at_most: int) -> None:
+    """Write the end of each file, or what it has gained since it was ``shown``; all together ``at_most`` bytes."""
+    left = at_most
+    for name, path in files.items():
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            begin = max(shown.get(name, 0), size - left)
+            file.seek(begin)
+            data = file.read(max(0, size - begin))
+        left -= len(data)
+        shown[name] = begin + len(data)
+        sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+# -- condor_ssh_to_job -----------------------------------------------------------------------------------------------
+
+_SSH = tool("ssh_to_job")
+_FIRST_PAUSE: Final = 0.1  #: seconds until the second look with -auto-retry; each further pause is twice as long
+_PAUSE: Final = 5.0  #: and this at most, as condor_ssh_to_job takes it
+SESSION: Final = ".condor_ssh_to_job_1"  #: what is in a job's directory for as long as its user is there
+_HELD: Final = 5  #: the JobStatus of a job that is held
+
+
+def ssh_to_job(argv: Sequence[str]) -> int:
+    arguments = read(_SSH, argv)
+    if not arguments.words:
+        raise _SSH.ended("ERROR: You must specify a job!\n\n")
+    word, *command = arguments.words
+    job = job_id(word)
+    if job is None:
+        raise _SSH.ended("Invalid job id: {word}\n", word=word)
+    url = pool_log(arguments, "No such schedd named {name} in local pool\n")
+    run, attended = _running(url, job)
+    if run is None and not arguments.has("auto-retry"):
+        raise ToolEnded(1, "(Use -auto-retry to keep trying periodically.)\n")
+    if run is None:
+        print("Waiting for job to start...", file=sys.stderr)
+    pause = _FIRST_PAUSE
+    while run is None:
+        time.sleep(pause)
+        pause = min(2 * pause, _PAUSE)
+        run, attended = _running(url, job)
+    environment = {**_environment(run), "TERM": os.environ.get("TERM", "dumb")}
+    shell = _shell(arguments.value("shells", os.environ.get("SHELL", "")))
+    if not command:
+        print(f"Welcome to {run.slot}!\nYour condor job is running with pid(s) {run.pid}.", flush=True)
+    words = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
+    removes = arguments.has("remove-on-interrupt")
+    with _session(run.scratch) if attended else nullcontext():
+        return _ended(subprocess.Popen(words, cwd=run.scratch, env=environment), word if removes else "")
+
+
+@contextmanager
+def _session(scratch: str) -> Iterator[None]:
+    """Let the job wait for as long as its user is there."""
+    folder = os.path.join(scratch, SESSION)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the job has ended, and its directory with it
+            os.rmdir(folder)
+
+
+def _running(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, bool]:
+    """Return the run of a job (None: it does not run yet), and whether it waits for its user. Raise ``ToolEnded`` if it
+    is not in the queue, or held."""
+    ad, run = looked_up(url, job)
+    if ad is None:
+        raise ToolEnded(1, "Unable to fetch job ad; is it still in the queue?\n")
+    if ad.eval("JobStatus") == _HELD:
+        raise ToolEnded(1, f'The job is on hold: "{ad.eval("HoldReason")}".\n')
+    running = run is not None and bool(run.pid and run.scratch)
+    return run if running else None, ad.eval("InteractiveJob") is True
+
+
+def _environment(run: RunningProcess) -> dict[str, str]:
+    """Return the environment with which the job's process was started."""
+    try:
+        with open(f"/proc/{run.pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except PermissionError:
+        raise ToolEnded(1, f"condor_ssh_to_job: process {run.pid} of the job is another user's\n") from None
+    except OSError:
+        raise ToolEnded(1, "Rejecting request, because the job is finished.\n") from None
+    pairs = (os.fsdecode(variable).partition("=") for variable in variables if variable)
+    return {name: value for name, _, value in pairs}
+
+
+def _shell(wanted: str) -> str:
+    """Return the first shell of a list that there is."""
+    found = (shutil.which(word) for word in [*wanted.split(","), "bash", "sh"] if word)
+    return next((shell for shell in found if shell), "/bin/sh")
+
+
+def _ended(shell: subprocess.Popen[bytes], removed: str) -> int:
+    """Wait for the shell, which has the terminal, and return its exit code. An interrupt removes the job, if any."""
+    before = None if removed else signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code = shell.wait()
+        return code if code >= 0 else 1
+    except KeyboardInterrupt:
+        from .job_actions import remove
+
+        print(f"Interrupted by signal 2 (SIGINT), removing job {removed}...", file=sys.stderr)
+        remove([removed])
+        return 1
+    finally:
+        if not removed:
+            signal.signal(signal.SIGINT, before)
+
+
+# submit -interactive
+
+_WAITS: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{SESSION}; do /bin/sleep 3; done"
+DESCRIPTION: Final = "environment = TMOUT=7200\nnotification = never\npriority = 1000\nrequest_memory = 512m\n"
+"""The job of somebody who names no submit file."""
+_DESCRIBED: Final = re.compile(r"^\s*(description|(\+|MY\.)JobDescription)\s*=", re.MULTILINE | re.IGNORECASE)
+
+
+def lines_of(description: str) -> Iterator[str]:
+    """Yield the lines that make a submit file's job one that waits for its user. The program that the file names is
+    not run, and stays where it is. INTERACTIVE_SUBMIT_* are not followed."""
+    yield "MY.InteractiveJob = true"
+    yield "transfer_executable = false"
+    yield "executable = /bin/sh"
+    yield f"arguments = \"-c '{_WAITS}'\""
+    if not _DESCRIBED.search(description):
+        yield "description = interactive job"
+
+
+def attended(log: str, cluster: int) -> int:
+    """Give the user a shell in the job, as soon as it runs; return the shell's exit code."""
+    os.environ["POOLBOOK_LOG"] = log
+    return ssh_to_job(["-auto-retry", "-remove-on-interrupt", f"{cluster}.0"])
