@@ -24,13 +24,13 @@ ROOT = Path(__file__).parent.parent.parent
 POOL = """
 import os, signal, sys
 from pathlib import Path
-from poolbook.adapters.machine.execution import Activation, Started, Supervisor
+from poolbook.adapters.machine.execution import LaunchRequest, Started, Supervisor
 home = Path(sys.argv[1])
 supervisor = Supervisor(home / "pool")
 work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; while ! [ -e stop ]; do sleep 0.01; done; exit 6"
 jobs = {"ends": ("/bin/sh", "-c", work), "goes": ("/bin/sleep", "1000")}
 supervisor.start([
-    Activation(key=key, job="1", slot="s", executable=program, arguments=rest, iwd=str(home), run_in_iwd=True)
+    LaunchRequest(key=key, job="1", slot="s", executable=program, arguments=rest, iwd=str(home), run_in_iwd=True)
     for key, (program, *rest) in jobs.items()
 ])
 started = 0

@@ -45,8 +45,8 @@ def test_a_job_adds_its_load_while_it_is_not_stopped() -> None:
         readings = here.sense("ws1")
         seen.append((readings.load, dict(readings.condor_load)))
     assert seen == [(1.25, {"slot1@ws1": 0.75}), (0.5, {}), (1.25, {"slot1@ws1": 0.75})]
-    assert kinds(here.wait(None)) == ["Started"]
-    assert kinds(here.wait(None)) == ["Ended"]
+    assert kinds(here.wait(None)) == ["ActivationStarted"]
+    assert kinds(here.wait(None)) == ["ActivationEnded"]
     assert here.sense("ws1").condor_load == {}
     assert here.changed_machines() == {"ws1"}
 
@@ -54,12 +54,12 @@ def test_a_job_adds_its_load_while_it_is_not_stopped() -> None:
 def test_what_was_planned_comes_at_its_instant_before_the_ends_of_that_instant() -> None:
     here = world(seconds=10)
     here.start([launch()])
-    assert kinds(here.wait(None)) == ["Started"]
+    assert kinds(here.wait(None)) == ["ActivationStarted"]
     here.plan(EPOCH + 10 * SECOND, s.NotifyMatch("n", "slot2@ws1"))
     here.plan(EPOCH + 5 * SECOND, s.FailClaim("f", "slot2@ws1"))
     assert kinds(here.wait(None)) == ["FailClaim"]
     assert kinds(here.wait(EPOCH + 9 * SECOND)) == []
-    assert kinds(here.wait(None)) == ["NotifyMatch", "Ended"]
+    assert kinds(here.wait(None)) == ["NotifyMatch", "ActivationEnded"]
     assert here.clock == EPOCH + 10 * SECOND
 
 

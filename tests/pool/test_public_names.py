@@ -49,7 +49,7 @@ INSIDE = {
     "TooLongError": "the commands print it",
     "TransferError": "the transfer that raises it counts it, and goes on with the other files",
     "QuotingError": "the readers of submit descriptions and configurations catch it",
-    "Refused": "the commands print it",
+    "RequestRefused": "the commands print it",
     "StartError": "the supervisor catches it: the job is held",
     "TransformError": "the schedd catches it: the submission is refused",
     "Unknown": "the search for the next change catches it",
@@ -60,13 +60,16 @@ INSIDE = {
     "UsageError": "the commands print it",
     "UserLogError": "whoever keeps the views and the jobs' logs catches it",
     "_BrokenError": "the process that answers a job's condor_chirp ends the connection",
-    "_Failed": "the plugin for URLs reports it, and ends with exit code 1",
+    "_ChirpFailed": "condor_chirp prints it",
+    "_CommandFailed": "the command prints it",
+    "ToolError": "the commands print it",
+    "_TransferFailed": "the plugin for URLs reports it, and ends with exit code 1",
     "_Open": "the evaluation over columns catches it",
     "_Refused": "the parser catches it",
     "TooMuchError": "the importer reads no more of the file, and says so",
     "ToolEnded": "the tool prints it and ends with its code",
 }
-"""Exceptions that no public call raises, and who catches them. (The commands have a `Refusal` of their own, too.)"""
+"""Exceptions that no public call raises, and who catches them."""
 
 
 def exceptions() -> Iterator[tuple[str, list[str]]]:

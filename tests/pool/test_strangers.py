@@ -252,10 +252,10 @@ def test_a_server_reads_a_submit_file_for_its_own_user_and_none_for_another(shar
 WRITER = """
 import json, sys
 from poolbook.adapters.runtime.pool_client import ask
-from poolbook.adapters.runtime.requests import Refused
+from poolbook.adapters.runtime.requests import RequestRefused
 try:
     print(json.dumps({"answer": ask("pool.db", json.loads(sys.argv[1]))}))
-except Refused as refused:
+except RequestRefused as refused:
     print(json.dumps({"refusal": str(refused)}))
 """
 
