@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 _ROW = "views"
 
 
-class Reached(NamedTuple):
+class Checkpoint(NamedTuple):
     position: int
     digest: str
     last: str
     at: int
 
 
-BEGINNING = Reached(0, "", "", 0)
+BEGINNING = Checkpoint(0, "", "", 0)
 
 
-def reached(connection: sqlite3.Connection) -> Reached:
+def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint:
     """How far the views have come; 0 for views that have folded nothing."""
     row = connection.execute("SELECT position, digest, last, at FROM tracking WHERE name=?", (_ROW,)).fetchone()
-    return Reached(*row) if row else BEGINNING
+    return Checkpoint(*row) if row else BEGINNING
 
 
-def reach(connection: sqlite3.Connection, now: Reached) -> None:
+def write_checkpoint(connection: sqlite3.Connection, now: Checkpoint) -> None:
     """Remember how far the views have come."""
     connection.execute("INSERT OR REPLACE INTO tracking VALUES (?,?,?,?,?)", (_ROW, *now))
 

@@ -16,7 +16,7 @@ from ..domain.events import CycleHeld, Event, Unmatched
 from ..domain.names import JobId
 from ..domain.negotiator.reported_rejections import rejection_reason
 from .accounting_view import AccountingFold
-from .checkpoint import Reached, fingerprint, reach
+from .checkpoint import Checkpoint, fingerprint, write_checkpoint
 from .defrag_view import DefragFold
 from .imported_ads import ArchiveFold
 from .queue_view import QueueFold
@@ -96,4 +96,4 @@ def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], d
     for fold in folds:
         fold.flush()
     position, last = events[-1]
-    reach(connection, Reached(position, digest, fingerprint(last), last.at))
+    write_checkpoint(connection, Checkpoint(position, digest, fingerprint(last), last.at))

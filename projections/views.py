@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..domain.names import AccountName
 from ..domain.state_machines import DIALECTS, MANUAL
 from . import imported_ads
-from .checkpoint import reached
+from .checkpoint import read_checkpoint
 from .job_ads import Clusters, ads
 from .job_columns import QUEUES_OWN, Columns
 from .job_query import ALL, JobSelection, SelectedJobs, stretches
@@ -149,12 +149,12 @@ class Views:
     @property
     def position(self) -> int:
         """The position of the last event that these views tell of."""
-        return reached(self.connection).position
+        return read_checkpoint(self.connection).position
 
     @property
     def at(self) -> int:
         """The instant of that event, in microseconds."""
-        return reached(self.connection).at
+        return read_checkpoint(self.connection).at
 
     # Jobs in the queue
 

@@ -12,7 +12,7 @@ from datetime import timedelta, timezone
 from ..domain import events as e
 from ..domain.classad import Context
 from ..domain.defrag.defrag_settings import policy_in_force
-from ..domain.defrag.poll import PollDecision, look
+from ..domain.defrag.poll import PollDecision, decide_poll
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 
@@ -51,7 +51,9 @@ def _held(state: State, logged: e.DefragPolled) -> PollDecision | None:
         return None
     second = logged.at // 1_000_000
     context = Context(now=second, seed=second, timezone=timezone(timedelta(seconds=logged.offset)))
-    return look(state, Caches(), lambda cause: (logged.at, cause, logged.stimulus), context, logged.offset, policy)
+    return decide_poll(
+        state, Caches(), lambda cause: (logged.at, cause, logged.stimulus), context, logged.offset, policy
+    )
 
 
 def _words(value: object) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..condor_tools.options import Help, Option, ToolError, ToolSyntax, UsageError, command_table, parse, spelling
 from ..condor_tools.terminal import folded, width_of
-from .main import COMMANDS, PREFIX, SAME, meant
+from .main import COMMANDS, PREFIX, SAME, command_named
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
 """docs/ stands beside the rooms in a checkout and in the package."""
@@ -209,7 +209,7 @@ def man(argv: Sequence[str]) -> int:
     import subprocess
 
     arguments = parse(MAN, argv)
-    name = meant(arguments.words[0]) if arguments.words else ""
+    name = command_named(arguments.words[0]) if arguments.words else ""
     if len(arguments.words) > 1 or (arguments.words and not name):
         raise ToolError("poolbook man: name one command; `poolbook -help` lists them")
     page = "\n".join(_page_of(table_of(name)) if name else _whole()) + "\n"

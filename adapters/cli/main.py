@@ -49,7 +49,7 @@ def tool_name(name: str) -> str:
     return name if name == "htcondor" else PREFIX + name
 
 
-def meant(name: str) -> str:
+def command_named(name: str) -> str:
     """Return the command that a word means; empty if none. Of ``TOOLS`` it is not asked."""
     plain = name.removeprefix(PREFIX)
     if name in COMMANDS:
@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     entry = COMMANDS.get(words[0]) or TOOLS.get(words[0].removeprefix("condor_"))
     if entry is None:
-        entry = COMMANDS.get(meant(words[0]))
+        entry = COMMANDS.get(command_named(words[0]))
         if entry is None:
             _say(unknown(words[0]))
             return 2

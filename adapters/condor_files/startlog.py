@@ -15,7 +15,7 @@ from attrs import Factory, define
 
 from ...domain.events import Ad, DaemonReported, Event, SlotCreated, SlotDestroyed, SlotReported, SlotTransitioned
 from ...domain.names import SlotName
-from ...domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
+from ...domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classify
 from .daemon_log_lines import GAP, LogLines
 from .source_reader import SourceFile, State, without_secrets
 from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
@@ -206,7 +206,7 @@ class StartLogReader:
         """Return the slot by its name in the log; a new one is in Owner/Idle if the startd's start was read."""
         self._settle()
         if name not in self._slots:
-            self._add(name, BORN if self._fresh else "")
+            self._add(name, INITIAL_PAIR if self._fresh else "")
         return self._slots[name]
 
     def _add(self, name: str, pair: str) -> None:
@@ -330,7 +330,7 @@ class StartLogReader:
         if kind == "static" and re.search(r"\d_\d+$", name):
             kind = "dynamic"
         self._slots.pop(name, None)
-        self._add(name, BORN)
+        self._add(name, INITIAL_PAIR)
         self._birth = _NewSlot(self._place(), self._at, name, kind)
 
     def on_resources(self, name: str, job: str, text: str) -> None:

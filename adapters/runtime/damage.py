@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from ...domain.errors import PoolbookError
 from ...domain.ports.log import LogDamaged
-from ...projections.checkpoint import reached
+from ...projections.checkpoint import read_checkpoint
 from ..stores.location import shown
 from ..stores.opening import open_log, verify_seal
 from .views import catch_up, open_tables, refuse_unreadable, refuse_views, views_path
@@ -53,7 +53,9 @@ def _views_hold(url: str, path: str) -> bool:
         catch_up(log, made)
         try:
             with closing(open_tables(path)) as kept:
-                if reached(kept).position != log.head.position:  # else it might be rebuilt before it is looked at
+                if (
+                    read_checkpoint(kept).position != log.head.position
+                ):  # else it might be rebuilt before it is looked at
                     catch_up(log, kept)
                 return all(old == new for old, new in zip_longest(kept.iterdump(), made.iterdump()))
         except ALTERED:

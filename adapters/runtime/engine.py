@@ -40,14 +40,14 @@ class Engine(LogWriter):
     def load(self) -> None:
         """Fold the log, and plan what is due by itself."""
         super().load()
-        agenda.begin(self._look())
+        agenda.begin(self._moment())
 
     # Deciding
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
         """Decide about each, and then what follows by itself at the same instant."""
         answers = super()._decide_all(stimuli, now, events)
-        for stimulus in agenda.following(self._look(now), stimuli):
+        for stimulus in agenda.following(self._moment(now), stimuli):
             self._decide(self._named(stimulus), now, events)
         return answers
 
@@ -59,12 +59,12 @@ class Engine(LogWriter):
 
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:
         super()._append(events, before, began)
-        agenda.took(self._look(), began)
+        agenda.note_appended(self._moment(), began)
 
     def _named(self, stimulus: s.Stimulus) -> s.Stimulus:
         return replace(stimulus, id=self.id(_NAMES[type(stimulus)]))
 
-    def _look(self, now: int | None = None) -> Moment:
+    def _moment(self, now: int | None = None) -> Moment:
         world, at = self.world, self.now() if now is None else now
         matching = self.executing and self.matching
         return Moment(
@@ -91,11 +91,11 @@ class Engine(LogWriter):
 
     def nothing_fits(self) -> bool:
         """Return whether nothing runs, and a cycle since the last change found no slot for any job that waits."""
-        return not (self.busy() or agenda.waits_for_cycle(self._look()))
+        return not (self.busy() or agenda.waits_for_cycle(self._moment()))
 
     def busy(self) -> bool:
         """Return whether jobs run, or may soon: see `agenda.is_busy`."""
-        return agenda.is_busy(self._look())
+        return agenda.is_busy(self._moment())
 
     # The world
 
@@ -121,12 +121,12 @@ class Engine(LogWriter):
         for position in self.state.mails:  # some may have been sent before the log could say so
             self.world.send(self._mail(position))
         self.handle(came)
-        for stimulus in [*agenda.schedules_again(self._look())]:
+        for stimulus in [*agenda.schedules_again(self._moment())]:
             self.handle([self._named(stimulus)])
 
     def next_wake(self) -> int | None:
         """The instant at which something is due by itself."""
-        return agenda.next_deadline(self._look())
+        return agenda.next_deadline(self._moment())
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
         """Wait for what happens in the world or is due by itself, `until` (by the world's clock) at most, and return
@@ -139,7 +139,7 @@ class Engine(LogWriter):
         self.unlogged = []
         if self._retry_at() is not None:  # a full disk is not asked again and again: nothing is due before that
             return came
-        look = self._look()
+        look = self._moment()
         due = agenda.due(look, came) if self.executing else agenda.timers_due(look)
         return [*came, *map(self._named, due)]
 
@@ -160,7 +160,7 @@ class Engine(LogWriter):
     def step(self, until: int | None = None) -> bool:
         """Wait for the next thing to happen, `until` at most, and deal with it; False if nothing did."""
         came = self.wait(until)
-        if not came and (self._retry_at() is not None or not agenda.follows_by_itself(self._look())):
+        if not came and (self._retry_at() is not None or not agenda.follows_by_itself(self._moment())):
             return False
         self.handle(came)
         return True

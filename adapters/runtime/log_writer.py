@@ -29,7 +29,7 @@ from ...domain.ports.log import EventStore
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import Stimulus
 from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
-from ...domain.schedd.constraints import AskFirst, Patience
+from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
 from ...domain.schedd.job_ends import to_be_asked
 from ...domain.state.caches import Caches
 from ...domain.state.job_ad import begun
@@ -57,7 +57,7 @@ class StimulusResult:
     refusal: str = ""
     code: str = ""  #: which kind of refusal it is, for programs
     tool: str = ""  #: what HTCondor's tool says of it, where that is something else
-    first: AskFirst | None = None  #: nothing was decided: these jobs are to be asked first
+    first: NeedsPreEvaluation | None = None  #: nothing was decided: these jobs are to be asked first
 
     @property
     def value(self) -> Any:
@@ -134,7 +134,7 @@ class LogWriter:
 
     # Deciding
 
-    def handle(self, stimuli: Sequence[s.Stimulus], patience: Patience | None = None) -> list[StimulusResult]:
+    def handle(self, stimuli: Sequence[s.Stimulus], patience: EvaluationBudget | None = None) -> list[StimulusResult]:
         """Decide about each of `stimuli`, and what follows at once; append; do what follows in the world.
 
         Returns one answer for each stimulus, after the append. What was refused changed nothing. `patience` says how
@@ -143,7 +143,7 @@ class LogWriter:
         :raises LogError: nothing of all this happened
         """
         before, now = self.state.position, self.now()
-        self._caches.of(Patience).take(patience or Patience())
+        self._caches.of(EvaluationBudget).take(patience or EvaluationBudget())
         events: list[Event] = []
         self._readings.clear()
         try:
@@ -209,7 +209,7 @@ class LogWriter:
             if self.state.position != position:
                 raise
             return StimulusResult(refusal=str(refusal), code=refusal.code, tool=refusal.tool)
-        except AskFirst as first:
+        except NeedsPreEvaluation as first:
             return StimulusResult(first=first)
         events += decided
         known = StimulusResult(self.state.answers.get(stimulus.id, "null"))

@@ -37,7 +37,7 @@ T = TypeVar("T")
 PATIENCE = 30.0  #: seconds that a command waits for the server, or for another short command, at most
 
 
-class Door(Protocol):
+class PoolClient(Protocol):
     """A pool that takes requests: this process as the log's writer, or the log's server."""
 
     def ask(self, request: Request) -> Any:
@@ -70,14 +70,14 @@ def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> S
     return _asked(url, None, lambda door: door.submit(description, keep=keep))
 
 
-def _asked(url: str, create: Mapping[str, str] | None, question: Callable[[Door], T]) -> T:
+def _asked(url: str, create: Mapping[str, str] | None, question: Callable[[PoolClient], T]) -> T:
     for door in _doors(url, create):
         with closing(door), suppress(ConnectionError):
             return question(door)
     raise AssertionError("unreachable: the doors end with an error")
 
 
-def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[Door]:
+def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
     """Yield a door of the pool, and another each time that the last one broke. Raise `LogError` if the log has a writer
     that takes no requests."""
     place = log_paths(url)

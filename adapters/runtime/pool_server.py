@@ -23,7 +23,7 @@ from ...domain.decide import Refusal
 from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, Fenced, LogError
-from ...domain.schedd.constraints import Patience
+from ...domain.schedd.constraints import EvaluationBudget
 from ..machine.host import user_name
 from ..machine.local_time import local_time
 from ..sockets import listen, make_private
@@ -353,7 +353,7 @@ class PoolServer:
         asked, self._asked = self._asked, []
         self._subscribers.keep_views(self.world.now(), busy=bool(came or asked))
         try:
-            answers = self.engine.handle([*came, *(one.stimulus for one in asked)], Patience(MOST))
+            answers = self.engine.handle([*came, *(one.stimulus for one in asked)], EvaluationBudget(MOST))
         except Fenced:
             raise
         except LogError as error:
@@ -390,10 +390,10 @@ class PoolServer:
         """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
         self.engine.handle([one for one in came if one not in self.engine.unlogged])
         for one in asked:
-            self._decide_alone(one, Patience(MOST))
+            self._decide_alone(one, EvaluationBudget(MOST))
 
     def _decide_alone(
-        self, one: _PendingRequest, patience: Patience, before: WaitingRequest[_PendingRequest] | None = None
+        self, one: _PendingRequest, patience: EvaluationBudget, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
         """Decide one request; `before`: as it has waited until its jobs were asked."""
         try:

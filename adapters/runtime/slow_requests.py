@@ -25,7 +25,7 @@ from attrs import define, field
 
 from ...domain.config import ConfigError
 from ...domain.events import Event
-from ...domain.schedd.constraints import AskedAhead, AskFirst, Patience
+from ...domain.schedd.constraints import AskedAhead, EvaluationBudget, NeedsPreEvaluation
 from ...domain.state.job_procs import job_procs
 from ...domain.submit import SubmitError
 from .disk import Disk
@@ -139,9 +139,9 @@ class WaitingRequest(Generic[Request]):
     rounds: int = 1  #: how often jobs were asked ahead of its decision
 
     @property
-    def patience(self) -> Patience:
+    def patience(self) -> EvaluationBudget:
         """What its decision is to know."""
-        return Patience(MOST if self.rounds < ROUNDS else None, self.ahead)
+        return EvaluationBudget(MOST if self.rounds < ROUNDS else None, self.ahead)
 
 
 @define
@@ -154,7 +154,7 @@ class RequestsAhead(Generic[Request]):
     def __bool__(self) -> bool:
         return bool(self._waiting or self._asked)
 
-    def put(self, request: Request, first: AskFirst, before: WaitingRequest[Request] | None = None) -> None:
+    def put(self, request: Request, first: NeedsPreEvaluation, before: WaitingRequest[Request] | None = None) -> None:
         """Let this request wait: its decision found that its jobs are to be asked first. With ``before``, it has waited
         already, and so many jobs have changed meanwhile that they are asked ahead, too."""
         ahead, rounds = (AskedAhead(first.context), 0) if before is None else (before.ahead, before.rounds)

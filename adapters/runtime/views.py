@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from ...projections.checkpoint import BEGINNING, Reached, fingerprint, reach, reached
+from ...projections.checkpoint import BEGINNING, Checkpoint, fingerprint, read_checkpoint, write_checkpoint
 from ...projections.schema import APPLICATION_ID, create, is_current
 from ...projections.views import Views
 from ..stores.fast_head import head_of
@@ -169,9 +169,9 @@ def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = Fal
 
                 events = list(log.read(now.position, batch))
                 apply(connection, events, head.digest if now.position + len(events) == head.position else "")
-                now = reached(connection)
+                now = read_checkpoint(connection)
             elif now.position == head.position and now.digest != head.digest:
-                reach(connection, now._replace(digest=head.digest))
+                write_checkpoint(connection, now._replace(digest=head.digest))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
@@ -181,17 +181,17 @@ def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = Fal
             return now.position
 
 
-def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, checked: bool) -> Reached:
+def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, checked: bool) -> Checkpoint:
     """Return the views' checkpoint in this log: 0, with empty tables, if they were of another log or format."""
     if is_current(connection):
-        now = reached(connection)
+        now = read_checkpoint(connection)
         if checked or not now.position or _same(now, log, head):
             return now
     create(connection)
     return BEGINNING
 
 
-def _same(now: Reached, log: EventStore, head: Head) -> bool:
+def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
     """Tell whether the event that the views folded last stands at its place in the log."""
     if now.position == head.position and now.digest not in ("", head.digest):
         return False
@@ -211,7 +211,7 @@ def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None
         with ExitStack() as unless_current:
             unless_current.callback(connection.close)
             connection.execute("BEGIN")
-            if is_current(connection) and reached(connection)[:2] == (position, digest):
+            if is_current(connection) and read_checkpoint(connection)[:2] == (position, digest):
                 unless_current.pop_all()
                 return connection
     return None

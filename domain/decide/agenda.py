@@ -36,11 +36,11 @@ class _LocalJobs:
     asked: tuple[int, int] = -1, 0
 
 
-def begin(look: Moment) -> None:
+def begin(moment: Moment) -> None:
     """Plan everything for a state that was folded."""
-    agendas = look.state.agendas
-    agendas.of(StayingJobs).begin(look.state, look.zone)
-    agendas.of(PolicyPasses).begin(look.state, look.now)
+    agendas = moment.state.agendas
+    agendas.of(StayingJobs).begin(moment.state, moment.zone)
+    agendas.of(PolicyPasses).begin(moment.state, moment.now)
 
 
 def note(draft: Draft, stimulus: s.Stimulus) -> None:
@@ -59,29 +59,29 @@ def note(draft: Draft, stimulus: s.Stimulus) -> None:
     agendas.of(RoundSchedule).note(state, draft.events)
 
 
-def took(look: Moment, began: int) -> None:
+def note_appended(moment: Moment, began: int) -> None:
     """Take in that what was decided at the instant ``began`` is in the log now."""
-    look.state.agendas.of(CycleSchedules).rest(look.state, began, look.now)
+    moment.state.agendas.of(CycleSchedules).rest(moment.state, began, moment.now)
 
 
-def next_deadline(look: Moment) -> int | None:
+def next_deadline(moment: Moment) -> int | None:
     """Return the instant at which something is due by itself; None: nothing ever is, unless something comes in."""
-    state, now = look.state, look.now
-    sleeping, cycles = _follow(look)
-    found = [next_timer(state), state.agendas.of(RoundSchedule).next(look)]
+    state, now = moment.state, moment.now
+    sleeping, cycles = _follow(moment)
+    found = [next_timer(state), state.agendas.of(RoundSchedule).next(moment)]
     found += [state.agendas.of(StayingJobs).next(), state.agendas.of(PolicyPasses).next(), sleeping.next()]
-    if look.matching:
+    if moment.matching:
         found += [cycles.next(state, now), next_poll(state), next_look(state, now)]
     return min((at for at in found if at is not None), default=None)
 
 
-def due(look: Moment, came: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
+def due(moment: Moment, came: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
     """Yield what is due by now, as the pool has waited until now and ``came`` has come in from the world; what
     ``following`` yields comes behind it."""
-    agendas, now = look.state.agendas, look.now
-    found: list[s.Stimulus] = [*timers_due(look)]
+    agendas, now = moment.state.agendas, moment.now
+    found: list[s.Stimulus] = [*timers_due(moment)]
     rounds = agendas.of(RoundSchedule)
-    machines = rounds.due(look)
+    machines = rounds.due(moment)
     if machines:
         found.append(s.EvaluatePolicies("", machines))
     staying = agendas.of(StayingJobs).due(now)
@@ -90,32 +90,32 @@ def due(look: Moment, came: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
     policies = agendas.of(PolicyPasses).due(now)
     if policies.clusters or policies.running:
         found.append(policies)
-    expired = _follow(look)[0].expired()
+    expired = _follow(moment)[0].expired()
     if expired:
         found.append(s.ScheduleJobs("", expired))
-    rounds.wait_is_over(look, woken=bool(came or found))
+    rounds.wait_is_over(moment, woken=bool(came or found))
     yield from found
 
 
-def timers_due(look: Moment) -> Iterator[s.Stimulus]:
+def timers_due(moment: Moment) -> Iterator[s.Stimulus]:
     """Yield the same of timers alone."""
-    first = next_timer(look.state)
-    if first is not None and first <= look.now:
+    first = next_timer(moment.state)
+    if first is not None and first <= moment.now:
         yield s.FireTimers("")
 
 
-def following(look: Moment, stimuli: Iterable[s.Stimulus]) -> Iterator[s.Stimulus]:
+def following(moment: Moment, stimuli: Iterable[s.Stimulus]) -> Iterator[s.Stimulus]:
     """Yield what follows at once behind these: rounds that are due only because of them, a poll, cycles, and what the
     access point does with matches. Whoever asks for the next has decided the last."""
-    state, now = look.state, look.now
+    state, now = moment.state, moment.now
     if any(isinstance(stimulus, s.ConfigurePool) for stimulus in stimuli):
-        yield from schedules_again(look)
-    machines = state.agendas.of(RoundSchedule).due_at_once(look)
+        yield from schedules_again(moment)
+    machines = state.agendas.of(RoundSchedule).due_at_once(moment)
     if machines:
         yield s.EvaluatePolicies("", machines)
-    if not look.matching or not state.name:
+    if not moment.matching or not state.name:
         return
-    _, cycles = _follow(look)
+    _, cycles = _follow(moment)
     if _poll_is_due(state, now):
         yield s.Defragment("")
     for negotiator in cycles.due(state, now):
@@ -125,43 +125,43 @@ def following(look: Moment, stimuli: Iterable[s.Stimulus]) -> Iterator[s.Stimulu
         state.agendas.of(_LocalJobs).asked = state.position, now
 
 
-def schedules_again(look: Moment) -> Iterator[s.Stimulus]:
+def schedules_again(moment: Moment) -> Iterator[s.Stimulus]:
     """Yield the reading of the schedules of all jobs that wait by one: HTCondor's schedd does so when it starts, and
     when it reads its configuration again."""
-    jobs = _follow(look)[0].scheduled(look.state)
+    jobs = _follow(moment)[0].scheduled(moment.state)
     if jobs:
         yield s.ScheduleJobs("", jobs, again=True)
 
 
-def follows_by_itself(look: Moment) -> bool:
+def follows_by_itself(moment: Moment) -> bool:
     """Return True if something follows now though nothing came in: a poll, a cycle, or jobs of the local universe."""
-    state, now = look.state, look.now
-    if not look.matching:
+    state, now = moment.state, moment.now
+    if not moment.matching:
         return False
-    return _poll_is_due(state, now) or bool(_follow(look)[1].due(state, now)) or _local_jobs_are_due(state, now)
+    return _poll_is_due(state, now) or bool(_follow(moment)[1].due(state, now)) or _local_jobs_are_due(state, now)
 
 
-def waits_for_cycle(look: Moment) -> bool:
+def waits_for_cycle(moment: Moment) -> bool:
     """Return True if a cycle that may help is still to come."""
-    return _follow(look)[1].wait_for_cycle(look.state)
+    return _follow(moment)[1].wait_for_cycle(moment.state)
 
 
-def is_busy(look: Moment) -> bool:
+def is_busy(moment: Moment) -> bool:
     """Return True if jobs run, cool down or are about to run, mails are on their way, or slots measure how fast they
     are, as jobs that wait may get them next; or if a cycle that may help is still to come."""
-    state = look.state
+    state = moment.state
     if state.activations or state.reserved or state.mails or state.cooling:
         return True
     if any(one.state_activity == BENCHMARKING for one in state.slots.values()):
         return True
-    return look.matching and (waits_for_cycle(look) or state.agendas.of(SleepingJobs).next() is not None)
+    return moment.matching and (waits_for_cycle(moment) or state.agendas.of(SleepingJobs).next() is not None)
 
 
-def _follow(look: Moment) -> tuple[SleepingJobs, CycleSchedules]:
+def _follow(moment: Moment) -> tuple[SleepingJobs, CycleSchedules]:
     """See which jobs cannot be matched yet, and tell the negotiators."""
-    sleeping, cycles = look.state.agendas.of(SleepingJobs), look.state.agendas.of(CycleSchedules)
-    if sleeping.follow(look):
-        cycles.woke(look.state)
+    sleeping, cycles = moment.state.agendas.of(SleepingJobs), moment.state.agendas.of(CycleSchedules)
+    if sleeping.follow(moment):
+        cycles.woke(moment.state)
     cycles.asleep = sleeping.asleep
     return sleeping, cycles
 

@@ -1,7 +1,7 @@
 """A poll of the defragmentation: what was decided (``choice``) is written down with its evidence, and done.
 
 A poll is a function of the log: of the slots' published ads, what the state has of the polls before, and the settings
-in force, at an instant (``look``). So it can be held again.
+in force, at an instant (``decide_poll``). So it can be held again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def defragment(draft: Draft) -> None:
     if policy is None:
         raise Refusal("the pool does not defragment: DEFRAG does not stand in its DAEMON_LIST")
     offset = draft.context.offset(draft.now // SECOND)
-    poll = look(draft.state, draft.caches, draft.why, draft.context, offset, policy)
+    poll = decide_poll(draft.state, draft.caches, draft.why, draft.context, offset, policy)
     for event in (*poll.notes, poll.event):
         draft.emit(event)
     for cancel in poll.event.cancels:
@@ -77,7 +77,9 @@ def before(state: State, now: int) -> Before:
     return Before(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
 
 
-def look(state: State, caches: Caches, why: Why, context: Context, offset: int, policy: DefragPolicy) -> PollDecision:
+def decide_poll(
+    state: State, caches: Caches, why: Why, context: Context, offset: int, policy: DefragPolicy
+) -> PollDecision:
     """Decide a poll, and change nothing.
 
     :param why: gives what its events begin with, with the instant in microseconds

@@ -20,7 +20,7 @@ def _submitted(state: State, event: e.ClusterSubmitted) -> None:
     if event.factory:
         state.factories[event.cluster] = None
     state.clusters[event.cluster] = cluster
-    if not cluster.agree(NOTIFICATION) or cluster.wish(0, NOTIFICATION) not in ("", "0"):
+    if not cluster.is_uniform(NOTIFICATION) or cluster.requested_value(0, NOTIFICATION) not in ("", "0"):
         state.notifying.add(event.cluster)
     state.submitter(event.submitter, event.factor)
     state.note_cluster(cluster)
@@ -39,7 +39,7 @@ def _refused(state: State, event: e.SubmissionRefused) -> None:
 
 def ends(state: State, cluster: Cluster) -> None:
     """Jobs of the cluster have left the queue, perhaps its last."""
-    if cluster.live or cluster.unmade:
+    if cluster.live or cluster.unmaterialized:
         state.note_idle(cluster, -1)
         return
     state.note_cluster(cluster)
@@ -53,7 +53,7 @@ def ends(state: State, cluster: Cluster) -> None:
 def _materialized(state: State, event: e.JobsMaterialized) -> None:
     cluster = state.clusters[event.cluster]
     cluster.make(event.procs, event, event.status)
-    if not cluster.unmade:
+    if not cluster.unmaterialized:
         state.factories.pop(event.cluster, None)
     state.note_idle(cluster, _one(event.procs))
     state.cycles.news = state.cycles.requested = state.position

@@ -55,7 +55,7 @@ class CycleLimits:
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
         """Return what the jobs of an autocluster take, ``proc`` being one of them; None: nothing."""
         if number not in self._jobs:
-            text = cluster.wish(proc, LIMITS)
+            text = cluster.requested_value(proc, LIMITS)
             self._jobs[number] = self._read(text, cluster, proc) if text else None
         return self._jobs[number]
 

@@ -42,7 +42,7 @@ class WaitingSubmitter(NamedTuple):
     kind: int  #: the number of their autocluster, if its jobs are of one, else -1
 
 
-class Standings:
+class EqualPriorityGroups:
     """All who wait: each in a standing, or alone."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ _Turn = tuple[float, float, str]
 class SubmitterOrder:
     """All who wait, in the order in which the first spin of a pie asks them."""
 
-    def __init__(self, standings: Standings, alone: Sequence[CycleSubmitter], total: float) -> None:
+    def __init__(self, standings: EqualPriorityGroups, alone: Sequence[CycleSubmitter], total: float) -> None:
         """:param total: the cores that are to be divided"""
         self._standings, self._total = standings, total
         self._alone = {one.name: PriorityKey(one.priority, one.using, one.ceiling) for one in alone}

@@ -49,7 +49,7 @@ def asked_by(queue: IdleJobs, state: State) -> float:
     for line in queue.lines.values():
         _, number, only = line.entries[0]
         cluster = state.clusters[number]
-        if line.kind < 0 and not cluster.agree(_REQUEST):
+        if line.kind < 0 and not cluster.is_uniform(_REQUEST):
             asked += sum(weight_of(cluster, proc) for proc in cluster.procs(lambda status: status == IDLE))
         else:
             asked += line.idle * weight_of(cluster, cluster.next_idle() if only < 0 else only)

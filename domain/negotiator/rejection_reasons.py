@@ -16,7 +16,7 @@ from .cycle_accounts import CycleSubmitter
 from .cycle_limits import CycleLimits
 from .idle_jobs import IdleJobs
 from .matchmaker import Matchmaker
-from .reported_rejections import ToldReasons
+from .reported_rejections import ReportedRejections
 from .resource_requests import Requests
 from .share_limits import CEILING, QUOTA, SHARE
 from .slot_table import Places, SlotCounts
@@ -63,7 +63,7 @@ class Reasons:
     requests: Requests
     waiting: WaitingSubmitters
     limits: CycleLimits
-    log: ToldReasons
+    log: ReportedRejections
     refused: Places = field(factory=lambda: np.zeros(0, np.int64))
     """The places of submitters, with jobs of one kind each, who came when no slot was left."""
     spared: dict[str, None] | None = None

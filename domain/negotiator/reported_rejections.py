@@ -39,7 +39,7 @@ Circumstances = tuple[int, str]
 
 
 @define
-class ToldReasons:
+class ReportedRejections:
     """Kept with the state. Nothing that a cycle comes to depends on it."""
 
     number: int = 0  #: of the circumstances

@@ -476,7 +476,7 @@ def free(state: State, slot: Slot, see: _PublishedSlots) -> bool:
         return False
     if slot.kind != "partitionable" and not takes:
         return False  # the manual knows no way from Drained to Claimed
-    return drain_left(see.look(slot)) > 0
+    return drain_left(see.policy_of(slot)) > 0
 
 
 class _PublishedSlots(PublishedSlots):

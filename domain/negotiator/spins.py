@@ -23,7 +23,7 @@ from .job_limits import CONCURRENCY, room
 from .matchmaker import Matchmaker
 from .negotiator_settings import Negotiator, settings_of
 from .rejection_reasons import Reasons
-from .reported_rejections import ToldReasons
+from .reported_rejections import ReportedRejections
 from .resource_requests import Requests
 from .share_limits import CEILING, MATCHES, QUOTA, RUNNING, SHARE, SpinLimits
 from .slot_table import Places, public_ads_of
@@ -97,7 +97,7 @@ class Turn:
             pool, likeness, self.rules, self.accounts, self.chooser.ranks, state.configured, state.idle
         )
         self.limits = CycleLimits(state, pool, self.chooser.ranks, self.context)
-        told = self.caches.of(ToldReasons)
+        told = self.caches.of(ReportedRejections)
         self.reasons = Reasons(self.chooser, self.kinds, self.requests, self.waiting, self.limits, told)
         if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
             self.most = self.rules.most_matches

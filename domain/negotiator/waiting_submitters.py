@@ -18,7 +18,7 @@ from ..state.caches import Caches
 from ..state.state import State, Submitter
 from .accounting import LEAST_PRIORITY
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
-from .equal_priority_groups import PriorityKey, Standings
+from .equal_priority_groups import EqualPriorityGroups, PriorityKey
 from .group_demand import asked_by
 from .idle_jobs import IdleQueues, idle_queues
 from .slot_table import Places
@@ -87,7 +87,7 @@ class WaitingSubmitters:
         self.at: dict[str, int] = {}
         self.moving: dict[str, None] = {}
         """Those who wait and whose account is another one at each instant."""
-        self.standings = Standings()
+        self.standings = EqualPriorityGroups()
         """All of them by their rights."""
         self.using: dict[str, None] = {}
         """Those who have slots, or have used some since their priority was written down."""

@@ -156,7 +156,7 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
             slot.name,
             slot.claim.id,
             promised,
-            provides(slot, cluster.wish(proc, "JobMachineAttrs")),
+            provides(slot, cluster.requested_value(proc, "JobMachineAttrs")),
             expanded,
             deferral(draft, cluster, proc),
         )
@@ -211,7 +211,7 @@ def _next(draft: Draft, slot: Slot, submitter: str) -> tuple[Cluster, int, Calla
     refused: set[int] = set()
     for cluster, proc, number in waiting(draft.state, submitter, draft.caches, refused):
         job, signature = cache(partial(job_ad, cluster, proc)), likeness.signature(cluster, proc)
-        wish = cluster.wish(proc, LIMITS)
+        wish = cluster.requested_value(proc, LIMITS)
         if fits(draft, slot, job, signature) and takes_the_same(draft, slot, wish, job, signature):
             return cluster, proc, job, signature
         refused.add(number)
@@ -240,7 +240,7 @@ def _wants_grace(draft: Draft, activation: Activation) -> bool:
     """Whether a job that is held or removed is first told to end by its kill signal: WantGracefulRemoval, or else
     GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
     cluster = draft.state.clusters[activation.cluster]
-    asked = expression(cluster.wish(activation.proc, "WantGracefulRemoval") or "undefined")
+    asked = expression(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
     wanted = None if asked is None else truth(asked, ad_of(cluster.attributes(activation.proc)), None, draft.context)
     return draft.state.settings.get("GRACEFULLY_REMOVE_JOBS", "true").lower() != "false" if wanted is None else wanted
 

@@ -20,7 +20,7 @@ Jobs = Sequence[tuple[Cluster, list[int]]]
 """Clusters, each with those of its processes that are meant."""
 
 
-class AskFirst(Exception):
+class NeedsPreEvaluation(Exception):
     """So many jobs have to be asked one by one that others would wait too long: ask them ahead of the decision, little
     by little (``AskedAhead.ask``). Nothing was decided."""
 
@@ -36,7 +36,7 @@ class AskedAhead:
     context: Context  #: the instant at which they were asked
     _said: dict[int, dict[int, bool]] = field(factory=dict)
 
-    def ask(self, first: AskFirst) -> Iterator[None]:
+    def ask(self, first: NeedsPreEvaluation) -> Iterator[None]:
         """Ask the jobs that have said nothing yet, and pause after a few milliseconds again and again. Meanwhile the
         state may go on; a job that has left is passed over."""
         context = self.context.replace(allowance=Allowance("the constraint"))
@@ -61,28 +61,30 @@ class AskedAhead:
 
 
 @define
-class Patience:
+class EvaluationBudget:
     """How many jobs a decision asks one by one at most, and what they have said ahead of it. It is kept in a pool's
     ``Caches``: an empty one asks any number."""
 
     most: int | None = None
     ahead: AskedAhead | None = None
 
-    def take(self, other: Patience) -> None:
+    def take(self, other: EvaluationBudget) -> None:
         """Be as this one."""
         self.most, self.ahead = other.most, other.ahead
 
 
-def meeting(condition: Expression, jobs: Jobs, context: Context, patience: Patience | None = None) -> list[list[int]]:
+def select_matching(
+    condition: Expression, jobs: Jobs, context: Context, patience: EvaluationBudget | None = None
+) -> list[list[int]]:
     """Return, for each of these clusters, those of its processes that meet the condition: it is true of them, or a
     number other than 0.
 
-    :raises AskFirst: more of them have to be asked one by one than ``patience`` is for
+    :raises NeedsPreEvaluation: more of them have to be asked one by one than ``patience`` is for
     """
     if sum(len(procs) for _, procs in jobs) >= MANY:
         from . import job_constraints
 
-        found = job_constraints.meeting(condition, jobs, context)
+        found = job_constraints.select_matching(condition, jobs, context)
         if found is not None:
             return found
     ahead = None if patience is None else patience.ahead
@@ -90,7 +92,7 @@ def meeting(condition: Expression, jobs: Jobs, context: Context, patience: Patie
     if patience is not None and patience.most is not None:
         new = sum(proc not in known for (_, procs), known in zip(jobs, said, strict=True) for proc in procs)
         if new > patience.most:
-            raise AskFirst(condition, jobs, context)
+            raise NeedsPreEvaluation(condition, jobs, context)
     if ahead is not None:
         context = ahead.context  # all are asked as of one instant
     return [_one_by_one(condition, *each, known, context) for each, known in zip(jobs, said, strict=True)]

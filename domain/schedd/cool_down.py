@@ -50,7 +50,7 @@ def cool_down(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | 
 def _after_failure(draft: Draft, cluster: Cluster, exited: JobExited) -> JobExited | None:
     """Return the end of a scheduler universe job's run with the cool-down that follows on its code."""
     seconds = seconds_of(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
-    spared = expression(cluster.wish(exited.proc, "DisableCoolDown") or "false")
+    spared = expression(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
         return None
     if spared is not None and truth(spared, ad_of(cluster.attributes(exited.proc)), None, draft.context):

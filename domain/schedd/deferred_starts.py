@@ -13,7 +13,7 @@ from ..state.state import Activation
 from ..units import SECOND
 from .claims import job_ended
 from .job_deferral import window
-from .job_processes import ended, go_on
+from .job_processes import continue_job, ended
 
 MISSED: Final = {"HoldReason": '"Job missed deferred execution time"', "HoldReasonCode": "20"}
 _VACATED: Final = {"VacateReason": '""', "VacateReasonCode": "0", "VacateReasonSubCode": "0"}
@@ -55,7 +55,7 @@ def _hold(draft: Draft, activation: Activation) -> None:
         *draft.why("deferral_missed"), activation.cluster, activation.proc, activation.slot, activation.key,
         "evicted", "", "", {**MISSED, **_VACATED},
     )  # fmt: skip
-    draft.emit(go_on(draft, cluster, missed, "hold"))
+    draft.emit(continue_job(draft, cluster, missed, "hold"))
     if slot is not None:
         job_ended(draft, slot, activation.cluster, reuses=True)
 

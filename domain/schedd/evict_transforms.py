@@ -35,7 +35,7 @@ def requests_otherwise(draft: Draft, cluster: Cluster, exited: JobExited) -> boo
     told = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
     for name in _names(cluster, proc):
         ad = at_exit(cluster.attributes(proc), exited) | told
-        transform = _transform(name, cluster.wish(proc, f"{BODY}{name}"))
+        transform = _transform(name, cluster.requested_value(proc, f"{BODY}{name}"))
         job = SubmittedJob(ad_of(ad), {}, ad)
         if transform is None or not transform.is_for(job, draft.context):
             continue
@@ -54,7 +54,7 @@ def requests_otherwise(draft: Draft, cluster: Cluster, exited: JobExited) -> boo
 
 
 def _names(cluster: Cluster, proc: int) -> list[str]:
-    asked = expression(cluster.wish(proc, ON_EVICT) or "undefined")
+    asked = expression(cluster.requested_value(proc, ON_EVICT) or "undefined")
     try:
         value = None if asked is None else asked.evaluate(ad_of(cluster.attributes(proc)), None)
     except EvaluationError:

@@ -64,7 +64,7 @@ def materialize(draft: Draft) -> None:
             first = cluster.factory.made
             procs = ((first, first + room - 1),)
             draft.emit(JobsMaterialized(*draft.why("materialized"), number, procs, cluster.begins))
-            if cluster.begins == "Idle" and any(cluster.wish(first, name) for name in ATTRIBUTES):
+            if cluster.begins == "Idle" and any(cluster.requested_value(first, name) for name in ATTRIBUTES):
                 schedule(draft, cluster, list(range(first, first + room)))
 
 
@@ -73,7 +73,7 @@ def _room(draft: Draft, cluster: Cluster) -> int:
     assert cluster.factory is not None
     if cluster.factory.mode != "Running":
         return 0
-    room = cluster.unmade
+    room = cluster.unmaterialized
     limit, idle = (_number(draft, cluster, cluster.factory, name) for name in (LIMIT, MAX_IDLE))
     if limit is not None and limit > 0:
         room = min(room, limit - cluster.live)
@@ -94,7 +94,7 @@ def _number(draft: Draft, cluster: Cluster, factory: Factory, name: str) -> int 
 # Commands
 
 
-def meant(draft: Draft, selection: Selection, constraint: Expression | None) -> list[Cluster]:
+def selected_factories(draft: Draft, selection: Selection, constraint: Expression | None) -> list[Cluster]:
     """The clusters with factories that a command means as a whole."""
     found = []
     state = draft.state

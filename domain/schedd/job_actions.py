@@ -72,8 +72,8 @@ def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[i
 
 def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
     """Return whether any of the jobs may have a schedule (``cron_minute`` and its like)."""
-    names = [name for name in ATTRIBUTES if cluster.agree(name)]
-    return len(names) < len(ATTRIBUTES) or any(cluster.wish(procs[0], name) for name in names)
+    names = [name for name in ATTRIBUTES if cluster.is_uniform(name)]
+    return len(names) < len(ATTRIBUTES) or any(cluster.requested_value(procs[0], name) for name in names)
 
 
 def remove(draft: Draft, cluster: Cluster, procs: list[int], status: str, reason: str, why: ActionReason) -> None:

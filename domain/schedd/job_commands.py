@@ -35,11 +35,11 @@ from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, quoted, unquoted, whole
 from ..state.pool_settings import limit, super_users
 from ..state.state import RUNS, Slot
-from .constraints import Patience, meeting
+from .constraints import EvaluationBudget, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove
 
 HELD_BY_USER = 1
-FIRM = ("1", SPOOLING)
+PROTECTED_HOLD_CODES = ("1", SPOOLING)
 """HoldReasonCodes of jobs that cannot be held again: by users, and until their input files are there."""
 
 
@@ -61,7 +61,7 @@ class ActionResult:
 def selected(draft: Draft, selection: Selection) -> list[tuple[Cluster, list[int]]]:
     """Each cluster that the command means, with its processes.
 
-    :raises AskFirst: too many jobs have to be asked one by one whether they meet its constraint
+    :raises NeedsPreEvaluation: too many jobs have to be asked one by one whether they meet its constraint
     """
     state = draft.state
     constraint = constraint_of(selection.constraint)
@@ -83,7 +83,7 @@ def selected(draft: Draft, selection: Selection) -> list[tuple[Cluster, list[int
         if procs_:
             found.append((cluster, procs_))
     if constraint is not None:
-        procs_of = meeting(constraint, found, draft.context, draft.caches.of(Patience))
+        procs_of = select_matching(constraint, found, draft.context, draft.caches.of(EvaluationBudget))
         found = [(cluster, procs_) for (cluster, _), procs_ in zip(found, procs_of, strict=True) if procs_]
     return found
 
@@ -145,11 +145,13 @@ def act_on_jobs(draft: Draft, command: JobCommand) -> None:
 
 def _move_factories(draft: Draft, command: JobCommand) -> list[ActionResult]:
     """Do with the clusters' factories what a hold, a release or a removal of their jobs means for them."""
-    from .factories import meant, move
+    from .factories import move, selected_factories
 
     verb = {"hold": "hold", "release": "release", "remove": "rm"}.get(command.action)
     outcomes: list[ActionResult] = []
-    for cluster in meant(draft, command.selection, constraint_of(command.selection.constraint)) if verb else ():
+    for cluster in (
+        selected_factories(draft, command.selection, constraint_of(command.selection.constraint)) if verb else ()
+    ):
         if not allowed(draft, command.user, cluster):
             outcomes += [] if cluster.live else [ActionResult(cluster.id, (), "permission denied")]
             continue
@@ -198,7 +200,7 @@ def _hold(draft: Draft, command: Hold, cluster: Cluster, procs: list[int], statu
 
 def is_firm(cluster: Cluster, proc: int) -> bool:
     """Return whether a held job is held by a user, or for its input: a hold by a user makes no other hold of it."""
-    return cluster.value(proc, "HoldReasonCode") in FIRM
+    return cluster.value(proc, "HoldReasonCode") in PROTECTED_HOLD_CODES
 
 
 def _release(draft: Draft, command: JobCommand, cluster: Cluster, procs: list[int], status: str, running: bool) -> bool:

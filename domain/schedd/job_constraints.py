@@ -57,7 +57,7 @@ _OWN: Mapping[str, Callable[[_Rows], Integers]] = {
 """The attributes that the queue itself has of each job."""
 
 
-def meeting(
+def select_matching(
     constraint: Expression, jobs: Sequence[tuple[Cluster, list[int]]], context: Context
 ) -> list[list[int]] | None:
     """Return, for each of these clusters, those of its processes that meet the constraint; None: it has to be asked job

@@ -42,14 +42,14 @@ INVALID_CRON_SETTINGS: Final = "25"
 
 
 def has_schedule(cluster: Cluster, proc: int) -> bool:
-    return any(cluster.wish(proc, name) for name in ATTRIBUTES)
+    return any(cluster.requested_value(proc, name) for name in ATTRIBUTES)
 
 
 def schedule(draft: Draft, cluster: Cluster, procs: Sequence[int]) -> None:
     """Give those of these jobs, which are Idle, that have a schedule their next time to begin, and hold them if it
     makes no sense. A better match that waits for one of them is withdrawn: it is for another time."""
     groups: dict[tuple[str | None, ...], list[int]] = {}
-    alike = bool(procs) and all(cluster.agree(name) for name in ATTRIBUTES)
+    alike = bool(procs) and all(cluster.is_uniform(name) for name in ATTRIBUTES)
     if alike:
         if has_schedule(cluster, procs[0]):
             groups[_texts(draft, cluster, procs[0])] = list(procs)
@@ -86,7 +86,7 @@ def _held(words: str, holds: int) -> Ad:
 
 def _texts(draft: Draft, cluster: Cluster, proc: int) -> tuple[str | None, ...]:
     """The texts of a job's schedule. What is no string counts as not given."""
-    return tuple(_string(draft, cluster, proc, cluster.wish(proc, name)) for name in ATTRIBUTES)
+    return tuple(_string(draft, cluster, proc, cluster.requested_value(proc, name)) for name in ATTRIBUTES)
 
 
 def _string(draft: Draft, cluster: Cluster, proc: int, text: str) -> str | None:
@@ -150,7 +150,7 @@ def deferral(draft: Draft, cluster: Cluster, proc: int) -> int:
 
 def deferral_at(cluster: Cluster, proc: int, at: int, zone: tzinfo) -> int:
     """Return the same for an activation at this instant."""
-    if not cluster.wish(proc, DEFERRAL_TIME):
+    if not cluster.requested_value(proc, DEFERRAL_TIME):
         return 0
     ad = ad_of(cluster.attributes(proc))
     context = Context(now=at // SECOND, seed=at // SECOND, timezone=zone)
@@ -176,7 +176,7 @@ def sleeps(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
 
     :param now: in microseconds
     """
-    requirements = cluster.wish(proc, "Requirements")
+    requirements = cluster.requested_value(proc, "Requirements")
     return asleep(requirements, ad_of(cluster.attributes(proc)), now, zone) if timed_parts(requirements) else None
 
 

@@ -155,10 +155,10 @@ def edit_jobs(draft: Draft, command: Edit) -> None:
 
 def _edit_factories(draft: Draft, command: Edit) -> list[ActionResult]:
     """Change what the jobs will say that are still to come, where whole clusters are edited."""
-    from .factories import meant, move
+    from .factories import move, selected_factories
 
     outcomes: list[ActionResult] = []
-    for cluster in meant(draft, command.selection, constraint_of(command.selection.constraint)):
+    for cluster in selected_factories(draft, command.selection, constraint_of(command.selection.constraint)):
         if not allowed(draft, command.user, cluster):
             continue
         assert cluster.factory is not None

@@ -55,7 +55,7 @@ def _answer(
 ) -> PolicyValue:
     """What an expression of a job's policy comes to, ``default`` if the job has none. ``ad`` is the job's, made only
     where the expression reads anything."""
-    text = cluster.wish(proc, name)
+    text = cluster.requested_value(proc, name)
     if not text:
         return PolicyValue(default, "")
     return constant(text) or _ask(draft, name, text, ad())
@@ -133,7 +133,7 @@ def _evaluated(draft: Draft, ad: ClassAd, name: str) -> object:
 
 def constant_wish(cluster: Cluster, proc: int) -> PolicyValue | None:
     """Return whether a job that has come to its end stays in the queue, where that need not be evaluated."""
-    text = cluster.wish(proc, LEAVE)
+    text = cluster.requested_value(proc, LEAVE)
     return constant(text) if text else PolicyValue(False, "")
 
 

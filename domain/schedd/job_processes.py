@@ -1,7 +1,7 @@
 """What jobs' processes do: begin, use resources, end.
 
-How an activation ended decides the row by which the job goes on: see the table in ``_verdict``, and ``go_on`` for
-what may change that. A job that was held or removed while it ran keeps that status.
+How an activation ended decides the row by which the job goes on: see the table in ``_verdict``, and ``continue_job``
+for what may change that. A job that was held or removed while it ran keeps that status.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ AGAIN = frozenset({"evict", "requeue"})
 """The rows after which a job runs again."""
 
 
-def go_on(draft: Draft, cluster: Cluster, exited: JobExited, row: str) -> JobExited:
+def continue_job(draft: Draft, cluster: Cluster, exited: JobExited, row: str) -> JobExited:
     """Return the end of a run with the row by which its job goes on, and all that its ad says of that.
 
     :param exited: the end, without a row
@@ -210,7 +210,7 @@ def ended(draft: Draft, stimulus: ActivationEnded) -> None:
     )  # fmt: skip
     if outcome != "exited":
         exited = replace(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited))
-    exited = go_on(draft, cluster, exited, row)
+    exited = continue_job(draft, cluster, exited, row)
     if not row and status != "Removed" and activation.vacated.get("VacateReasonCode") == str(DEACTIVATED.code):
         exited = replace(exited, vacates=VACATES_BY_SHADOW)
     if stimulus.core and outcome == "exited":

@@ -62,7 +62,7 @@ def leave(draft: Draft, stimulus: LeaveQueue) -> None:
 def _leaving(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
     """Those of the jobs that no LeaveJobInQueue keeps, by their status and what the log has as evidence."""
     status, groups = cluster.status, dict[tuple[int, int], list[int]]()
-    same = constant_wish(cluster, procs[0]) if procs and cluster.agree(LEAVE) else None
+    same = constant_wish(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE) else None
     statuses = bytes(map(status.__getitem__, procs))
     if same is not None and statuses.count(statuses[0]) == len(procs):
         return {} if same.truth is True else {(statuses[0], same.evidence): procs}
@@ -76,7 +76,7 @@ def _leaving(draft: Draft, cluster: Cluster, procs: list[int]) -> dict[tuple[int
 def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
     """When a job that stays in the queue is asked again if nothing happens to it; None: never, since no time changes
     its answer."""
-    asked = expression(cluster.wish(proc, LEAVE))
+    asked = expression(cluster.requested_value(proc, LEAVE))
     if asked is None or constant_wish(cluster, proc) is not None:
         return None
     change = next_change(asked, ad_of(cluster.attributes(proc)), None, context)

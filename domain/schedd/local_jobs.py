@@ -155,8 +155,10 @@ def _start(state: State, universe: str) -> Expression:
 
 def _requirements(cluster: Cluster, procs: list[int]) -> Iterator[Expression]:
     """The Requirements that these jobs of a cluster have."""
-    together = cluster.agree("Requirements")
-    for text in dict.fromkeys(cluster.wish(proc, "Requirements") for proc in (procs[:1] if together else procs)):
+    together = cluster.is_uniform("Requirements")
+    for text in dict.fromkeys(
+        cluster.requested_value(proc, "Requirements") for proc in (procs[:1] if together else procs)
+    ):
         found = expression(text) if text else None
         if found is not None:
             yield found

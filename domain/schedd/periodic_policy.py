@@ -30,7 +30,7 @@ from ..state.job_ad import STATUS_NUMBERS, hold_reason, quoted, vacate_reason, w
 from ..state.pool_settings import limit, names_in
 from ..state.state import RUNS, State
 from ..state_machines.hold_codes import DEACTIVATED, Why
-from .constraints import meeting, meets
+from .constraints import meets, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove, stop_all
 from .policy_kinds import attributes_read, kinds
 
@@ -146,7 +146,7 @@ def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
 
 def concerns(state: State, cluster: Cluster) -> bool:
     """Whether any policy is there for jobs of the cluster."""
-    own = any(not cluster.agree(name) or cluster.wish(0, name) for name in ATTRIBUTES)
+    own = any(not cluster.is_uniform(name) or cluster.requested_value(0, name) for name in ATTRIBUTES)
     return own or any(system_names(state.settings, policy) for policy in POLICIES if policy.setting)
 
 
@@ -221,13 +221,13 @@ def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
     cluster, policy = group.cluster, question.policy
     if not policy.attribute:
         yield question.text, group
-    elif cluster.agree(policy.attribute):
-        own = cluster.wish(group.procs[0], policy.attribute)
+    elif cluster.is_uniform(policy.attribute):
+        own = cluster.requested_value(group.procs[0], policy.attribute)
         yield own and (question.text or own), group
     else:
         found: dict[str, list[int]] = {}
         for proc in group.procs:
-            own = cluster.wish(proc, policy.attribute)
+            own = cluster.requested_value(proc, policy.attribute)
             found.setdefault(own and (question.text or own), []).append(proc)
         for text, procs in found.items():
             yield text, _Group(cluster, group.status, procs)
@@ -247,7 +247,7 @@ def _fired(draft: Draft, question: Question, text: str, groups: list[_Group]) ->
             for group in groups
         ]
     else:
-        found = meeting(asked, [(group.cluster, group.procs) for group in groups], draft.context)
+        found = select_matching(asked, [(group.cluster, group.procs) for group in groups], draft.context)
     return [_bearing(draft, question.policy, group, procs) for group, procs in zip(groups, found, strict=True)]
 
 
@@ -366,7 +366,7 @@ def _act(draft: Draft, question: Question, text: str, group: _Group) -> None:
     ]
     alike: dict[PolicyAction, list[int]] = {}
     for procs in kinds(cluster, group.procs, attributes_read(reads, cluster, group.procs[0])):
-        own = cluster.wish(procs[0], policy.attribute) if policy.attribute else ""
+        own = cluster.requested_value(procs[0], policy.attribute) if policy.attribute else ""
         found = verdict(draft, question, text, own, policy_ad(draft, cluster, procs[0]))
         alike.setdefault(found, []).extend(procs)
     for found, procs in alike.items():
@@ -391,7 +391,7 @@ def at_end(draft: Draft, cluster: Cluster, proc: int, status: str, ad: ClassAd) 
     """Ask once more at the end of a run, before the policy of that: the first that holds the job or removes it."""
     for question in questions(draft.state):
         policy = question.policy
-        own = cluster.wish(proc, policy.attribute) if policy.attribute else ""
+        own = cluster.requested_value(proc, policy.attribute) if policy.attribute else ""
         text = question.text if not policy.attribute else own and (question.text or own)
         asked = expression(text) if text and policy.row != EVICT and status in policy.statuses else None
         if asked is not None and meets(asked, ad, draft.context):

@@ -109,15 +109,17 @@ def _texts(cluster: Cluster, question: Question) -> Iterable[str]:
     attribute = question.policy.attribute
     if not attribute:
         return (question.text,)
-    if cluster.agree(attribute):
-        own = cluster.wish(0, attribute)
+    if cluster.is_uniform(attribute):
+        own = cluster.requested_value(0, attribute)
         return (question.text or own,) if own else ()
-    return {question.text or own for own in (cluster.wish(proc, attribute) for proc in cluster.procs()) if own}
+    return {
+        question.text or own for own in (cluster.requested_value(proc, attribute) for proc in cluster.procs()) if own
+    }
 
 
 def _change_of(cluster: Cluster, proc: int, question: Question, context: Context) -> object:
     attribute = question.policy.attribute
-    own = cluster.wish(proc, attribute) if attribute else ""
+    own = cluster.requested_value(proc, attribute) if attribute else ""
     text = question.text if not attribute else own and (question.text or own)
     asked: Expression | None = expression(text) if text else None
     if asked is None:

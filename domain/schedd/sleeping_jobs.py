@@ -43,16 +43,16 @@ class SleepingJobs:
     _clusters: dict[int, _Sleepers] = field(factory=dict)
     _agenda: Agenda[int] = field(factory=Agenda)  #: by cluster
 
-    def follow(self, look: Moment) -> bool:
+    def follow(self, moment: Moment) -> bool:
         """Take in what has changed until now. Return whether the time alone may have woken any job: of a state that was
         folded, any whose Requirements name it."""
-        state, first = look.state, self._seen < 0
+        state, first = moment.state, self._seen < 0
         changed = state.job_changes.since(self._seen)
         self._seen = state.job_changes.total
         numbers = state.clusters if changed is None else dict.fromkeys(number for number, _ in changed)
-        woken = self._agenda.take(look.now)
+        woken = self._agenda.take(moment.now)
         for number in dict.fromkeys((*numbers, *woken)):
-            self._look(number, look)
+            self._look(number, moment)
         return bool(self._clusters if first else woken)
 
     def next(self) -> int | None:
@@ -68,15 +68,15 @@ class SleepingJobs:
         found = (number for number, each in self._clusters.items() if each.scheduled)
         return tuple((number, ((0, state.clusters[number].count - 1),)) for number in found)
 
-    def _look(self, number: int, look: Moment) -> None:
+    def _look(self, number: int, moment: Moment) -> None:
         before = self._clusters.pop(number, None)
         if before is not None:
             self._count(before, -1)
-        cluster = look.state.clusters.get(number)
+        cluster = moment.state.clusters.get(number)
         if cluster is None or not _may_sleep(cluster):
             self._agenda.note(number, None)
             return
-        found = _sleepers(cluster, look)
+        found = _sleepers(cluster, moment)
         self._clusters[number] = found
         self._count(found, 1)
         self._agenda.note(number, found.due)
@@ -103,15 +103,15 @@ def _may_sleep(cluster: Cluster) -> bool:
 _SCHEDULE = frozenset(name.lower() for name in ATTRIBUTES)
 
 
-def _sleepers(cluster: Cluster, look: Moment) -> _Sleepers:
+def _sleepers(cluster: Cluster, moment: Moment) -> _Sleepers:
     """Look at the idle jobs of a cluster: once at those that are alike in what matters."""
     found = _Sleepers(cluster.local)
     first = cluster.next_idle()
     if first < 0:
         return found
     ads = {first: ad_of(cluster.attributes(first))}
-    names = names_read(cluster.wish(first, "Requirements"), ads[first])
-    if all(cluster.agree(name) for name in names):
+    names = names_read(cluster.requested_value(first, "Requirements"), ads[first])
+    if all(cluster.is_uniform(name) for name in names):
         groups = {first: cluster.counts[IDLE]}
         members = {first: cluster.procs(IDLE.__eq__)}
     else:
@@ -122,11 +122,11 @@ def _sleepers(cluster: Cluster, look: Moment) -> _Sleepers:
         groups = {procs[0]: len(procs) for procs in kinds.values()}
         members = {procs[0]: iter(procs) for procs in kinds.values()}
     instants = []
-    now = look.now
-    context = Context(now=now // SECOND, seed=now // SECOND, timezone=look.zone)
+    now = moment.now
+    context = Context(now=now // SECOND, seed=now // SECOND, timezone=moment.zone)
     for proc, number in groups.items():
         ad = ads[proc] if proc in ads else ad_of(cluster.attributes(proc))
-        sleep = asleep(cluster.wish(proc, "Requirements"), ad, now, look.zone)
+        sleep = asleep(cluster.requested_value(proc, "Requirements"), ad, now, moment.zone)
         if sleep is not None:
             found.asleep += number
             if sleep.until is not None:

@@ -62,7 +62,7 @@ class PublishedSlots:
         estimates = partial(self._drain_estimates, slot)
         return SlotSnapshot(self.state, slot, machine, readings, self.now, self.context, self.caches, estimates)
 
-    def look(self, slot: Slot) -> PolicyEvaluation:
+    def policy_of(self, slot: Slot) -> PolicyEvaluation:
         """Return the slot's policy, with what the sensors of its machine's slots said when they were published last."""
         return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context, self.caches)
 
@@ -74,7 +74,7 @@ class PublishedSlots:
     def _drain_estimates(self, slot: Slot) -> DrainEstimates | None:
         """Return what all slots of a machine say of a drain: computed once."""
         if slot.machine not in self._estimates:
-            self._estimates[slot.machine] = self.look(slot).estimates()
+            self._estimates[slot.machine] = self.policy_of(slot).estimates()
         return self._estimates[slot.machine]
 
     def public(self, slot: Slot) -> Mapping[str, str]:
@@ -194,7 +194,7 @@ class PublishedSlots:
         """Return the microseconds that are left of the retirement time of the slot's job; 0 without a job."""
         if slot.activation is None or slot.ad.get("MaxJobRetirementTime", "0") == "0":
             return 0
-        return retirement_left(self.look(slot))
+        return retirement_left(self.policy_of(slot))
 
     @cached_property
     def _carved(self) -> dict[str, list[Slot]]:

@@ -89,75 +89,75 @@ class RoundSchedule:
 
     # What is asked
 
-    def next(self, look: Moment) -> int | None:
+    def next(self, moment: Moment) -> int | None:
         """Return the instant of the next round of any machine; None: there will be none."""
-        if look.simulated:
-            self._stale.update(dict.fromkeys(look.changed_machines()))
-        for name in look.state.machines.keys() - self._apart.keys():
+        if moment.simulated:
+            self._stale.update(dict.fromkeys(moment.changed_machines()))
+        for name in moment.state.machines.keys() - self._apart.keys():
             self._stale[name] = None
         for name in list(self._stale):
-            machine = look.state.machines.get(name)
-            self._agenda.note(name, None if machine is None else self._first(look, machine))
+            machine = moment.state.machines.get(name)
+            self._agenda.note(name, None if machine is None else self._first(moment, machine))
             if machine is None:
                 self._apart.pop(name, None)
                 self._horizons.pop(name, None)
         self._stale.clear()
         return self._agenda.next()
 
-    def due(self, look: Moment) -> tuple[str, ...]:
+    def due(self, moment: Moment) -> tuple[str, ...]:
         """Return the machines whose round is due by now."""
-        self.next(look)
-        return tuple(self._agenda.take(look.now))
+        self.next(moment)
+        return tuple(self._agenda.take(moment.now))
 
-    def wait_is_over(self, look: Moment, woken: bool) -> None:
+    def wait_is_over(self, moment: Moment, woken: bool) -> None:
         """Take in that the pool has waited until now; ``woken``: something came in, or is due, and is decided next."""
         self._woken_by_world = woken
         if not woken:
-            self._looked = look.now
+            self._looked = moment.now
 
-    def due_at_once(self, look: Moment) -> tuple[str, ...]:
+    def due_at_once(self, moment: Moment) -> tuple[str, ...]:
         """Return the machines whose round, of the grid that was in force when this instant came, is due at this very
         instant because of what the world has just said, as if it had been due all along."""
         if not self._woken_by_world:
             return ()
         self._woken_by_world = False
-        state, now = look.state, look.now
-        for name in self._stale if look.simulated and self._looked < now else ():
+        state, now = moment.state, moment.now
+        for name in self._stale if moment.simulated and self._looked < now else ():
             machine = state.machines.get(name)
             if machine is None or next_round(machine, self._apart.get(name, now), now - 1) != now:
                 continue
-            if self._held.get(name) != now and self._something(look, machine) == now:
+            if self._held.get(name) != now and self._something(moment, machine) == now:
                 self._agenda.note(name, now)
         self._looked = now
         return tuple(name for name in self._agenda.take(now) if name in state.machines)
 
-    def _first(self, look: Moment, machine: Machine) -> int | None:
+    def _first(self, moment: Moment, machine: Machine) -> int | None:
         """Return the first instant of the machine's grid at which something may happen."""
-        apart = self._apart[machine.name] = interval(look.state, machine)
+        apart = self._apart[machine.name] = interval(moment.state, machine)
         last = max(self._held.get(machine.name, machine.joined), self._looked)
-        if not look.simulated:
+        if not moment.simulated:
             return next_round(machine, apart, last)
-        earliest = self._something(look, machine)
-        return None if earliest is None else next_round(machine, apart, max(last, earliest - 1, look.now - 1))
+        earliest = self._something(moment, machine)
+        return None if earliest is None else next_round(machine, apart, max(last, earliest - 1, moment.now - 1))
 
-    def _something(self, look: Moment, machine: Machine) -> int | None:
+    def _something(self, moment: Moment, machine: Machine) -> int | None:
         """Return the first instant at which a round may change anything; None: there is none."""
-        return look.now if drain_can_advance(machine) else self._horizon(look, machine)
+        return moment.now if drain_can_advance(machine) else self._horizon(moment, machine)
 
-    def _horizon(self, look: Moment, machine: Machine) -> int | None:
-        state = look.state
+    def _horizon(self, moment: Moment, machine: Machine) -> int | None:
+        state = moment.state
         known = self._horizons.setdefault(machine.name, {})
         changed = self._stale.get(machine.name)
-        readings = look.sense(machine.name)
+        readings = moment.sense(machine.name)
         shared = readings.load > readings.pool_load  # the owner's load goes where the slots' states say
         together = shared or machine.drain is not None or bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
         if changed is None or together:
             known.clear()
-        context = look.context()
+        context = moment.context()
         for name, slot in machine.slots.items():
             if name not in known or (changed is not None and name in changed):
                 known[name] = next_policy_change(
-                    SlotPolicyEvaluation(state, slot, look.sense, look.now, context, look.caches)
+                    SlotPolicyEvaluation(state, slot, moment.sense, moment.now, context, moment.caches)
                 )
         for name in [name for name in known if name not in machine.slots]:
             del known[name]

@@ -13,7 +13,7 @@ from ..state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS, REEVALUAT
 from ..state_machines.slot_actions import leave_preempting as leave
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING, KILLING, VACATING
 from ..state_machines.slot_rules import EVICTED, Rule, applying
-from ..state_machines.slot_triggers import headed
+from ..state_machines.slot_triggers import backfill_destination
 from . import backfill_client, job_signals, time_limits
 from .dynamic_slots import merge, weight_of
 from .slot_policy_evaluation import SlotPolicyEvaluation, note_evidence, policy_of
@@ -69,7 +69,7 @@ def _head(draft: Draft, slot: Slot, name: str, cause: str) -> bool:
     """Note where a trigger sends a slot whose backfill client is still to go; return False if that changes nothing."""
     if slot.state_activity not in (BACKFILL_BUSY, BACKFILL_KILLING):
         return False
-    to = headed(name, slot.state_activity, slot.destination)
+    to = backfill_destination(name, slot.state_activity, slot.destination)
     told = slot.destination == "Matched"
     if not to or (to == "Claimed" and told and not draft.state.dialect.claim_overtakes_match_in_backfill):
         return False

@@ -140,7 +140,7 @@ class Cluster:
             return self.variants.of(proc)[name]
         return self.ad.get(name, default)
 
-    def wish(self, proc: int, name: str) -> str:
+    def requested_value(self, proc: int, name: str) -> str:
         """The text of an attribute that is the user's alone, as the job's policies are, in any case of letters: empty
         if there is none. Quicker than ``value``, since what has happened to the job need not be folded for it."""
         key = name.lower()
@@ -154,10 +154,10 @@ class Cluster:
 
     def transforms_itself(self, proc: int) -> bool:
         """Whether a job has transforms of its own, which may change it where a run ends with a hold."""
-        return self.wish(proc, ON_EVICT) not in ("", "undefined")
+        return self.requested_value(proc, ON_EVICT) not in ("", "undefined")
 
-    def agree(self, name: str) -> bool:
-        """Whether ``wish`` has the same answer for all of its jobs."""
+    def is_uniform(self, name: str) -> bool:
+        """Whether ``requested_value`` has the same answer for all of its jobs."""
         return name.lower() not in self.edited and self._spelling(name) not in self.variants.names
 
     def _spelling(self, name: str) -> str:
@@ -241,7 +241,7 @@ class Cluster:
             self.factory.made = last + 1
 
     @property
-    def unmade(self) -> int:
+    def unmaterialized(self) -> int:
         """How many jobs its factory is still to make."""
         if self.factory is None or self.factory.mode == "Removed":
             return 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import events as e
 from ..state_machines.hold_codes import EVICTIONS
-from ..state_machines.slot_rows import BORN, read_pair
+from ..state_machines.slot_rows import INITIAL_PAIR, read_pair
 from .slot_attributes import SlotAd
 from .state import Activation, Claim, Machine, MachineDrain, Slot
 
@@ -110,7 +110,7 @@ MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {
 
 def created(event: e.SlotCreated, position: int) -> Slot:
     return Slot(
-        event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), BORN, event.at, event.at,
+        event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), INITIAL_PAIR, event.at, event.at,
         version=position,
     )  # fmt: skip
 

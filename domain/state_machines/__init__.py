@@ -33,11 +33,11 @@ from .machine import (
 )
 from .match import MATCH, match_state, void_row
 from .rows import TransitionRow
-from .slot_rows import BORN, DELETED, LETTERED, STATES, SlotRow, activity, state
+from .slot_rows import DELETED, INITIAL_PAIR, LETTERED, STATES, SlotRow, activity, state
 
 __all__ = [
-    "BORN", "CLAIM", "DEFAULT_DIALECT", "DELETED", "DIALECTS", "DRAIN", "HOLD_CODES", "HTCONDOR_25", "LEFT", "LETTERED",
-    "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Code", "Dialect", "NotAllowed", "SlotRow",
+    "CLAIM", "DEFAULT_DIALECT", "DELETED", "DIALECTS", "DRAIN", "HOLD_CODES", "HTCONDOR_25", "INITIAL_PAIR", "LEFT",
+    "LETTERED", "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Code", "Dialect", "NotAllowed", "SlotRow",
     "StateMachine", "TransitionRow", "UnknownDialectError", "activity", "claim_machine", "claim_state", "classify",
     "dialect_named", "drain_machine", "goes_on_hold", "job_machine", "match_machine", "match_state", "slot_machine",
     "state", "void_row",

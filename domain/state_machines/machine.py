@@ -19,7 +19,7 @@ from .drain import DRAIN, OPEN
 from .job_rows import UNSUBMITTED
 from .match import MADE, MATCH
 from .rows import TransitionRow, states
-from .slot_rows import BORN
+from .slot_rows import INITIAL_PAIR
 
 if TYPE_CHECKING:
     from transitions import EventData
@@ -165,7 +165,7 @@ class StateMachine:
 @cache
 def slot_machine(dialect: str) -> StateMachine:
     """Return the machine of all slots under a dialect; raise ``UnknownDialectError`` for an unknown one."""
-    return StateMachine(dialect_named(dialect).slot_rows, BORN, f"slot ({dialect})")
+    return StateMachine(dialect_named(dialect).slot_rows, INITIAL_PAIR, f"slot ({dialect})")
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Final, Literal, cast, get_args
 
 from .rows import TransitionRow, changed, table
 
-BORN: Final = "Owner/Idle"
+INITIAL_PAIR: Final = "Owner/Idle"
 """The pair in which every slot begins."""
 DELETED: Final = "Deleted"
 """The end of a dynamic slot."""
@@ -113,8 +113,8 @@ LETTERED: Final = tuple(r._replace(letter=r.number) for r in table("slot, by let
 """The manual's picture of states alone."""
 NUMBERED: Final = _named(table("slot"))
 """The manual's picture of states and activities."""
-DIFFERENT: Final = _named(table("slot, htcondor-25"))
-NUMBERED_HTCONDOR_25: Final = tuple(sorted(changed(NUMBERED, DIFFERENT), key=_order))
+HTCONDOR_25_ROWS: Final = _named(table("slot, htcondor-25"))
+NUMBERED_HTCONDOR_25: Final = tuple(sorted(changed(NUMBERED, HTCONDOR_25_ROWS), key=_order))
 """The manual's rows, changed where the startd of HTCondor 25 differs, and those beyond."""
 
 

@@ -158,7 +158,7 @@ DESTINATIONS: Final[Mapping[str, str]] = {
 """Trigger -> the state to which a slot whose backfill client is still to go is headed from then on."""
 
 
-def headed(trigger: str, pair: str, before: str) -> str:
+def backfill_destination(trigger: str, pair: str, before: str) -> str:
     """Return where a slot is headed after a trigger that finds it in Backfill with its client; empty: as before.
 
     :param before: where it was headed (empty: nowhere in Busy, to Owner in Killing)

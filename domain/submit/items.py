@@ -63,7 +63,7 @@ def table_of(options: str, line: int | None) -> ItemTable:
     return found
 
 
-def headed(table: ItemTable, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
+def split_header(table: ItemTable, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
     """Return the headings of a table, None if it has none, and its other rows."""
     if table.header is None:
         return None, items

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from ..macros.functions import whole_number
 from ..macros.macro_templates import closing
 from ..macros.macros import VALID_NAME
-from .items import BETWEEN, ItemSources, ItemTable, columns, headed, listed, matching, table_of
+from .items import BETWEEN, ItemSources, ItemTable, columns, listed, matching, split_header, table_of
 from .submit_context import SubmitError
 
 # A larger cluster is a typing error: each job that differs from the others costs memory of its own.
@@ -84,7 +84,7 @@ def read_queue(text: str, line: int | None, sources: ItemSources) -> Items:
     if how == "matching":
         found = matching(found, asked.which if asked.named else sources.matching().directories, sources, line)
     elif asked.table is not None:
-        headings, found = headed(asked.table, found, line)
+        headings, found = split_header(asked.table, found, line)
         names = headings or names
     names = names or ["Item"]
     indexes = range(len(found))[asked.cut]

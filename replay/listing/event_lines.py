@@ -13,7 +13,7 @@ from ...domain.state.job_procs import job_procs
 from ...domain.state_machines import DIALECTS
 from ...domain.state_machines.drain import OPEN
 from ...domain.state_machines.job_rows import UNSUBMITTED
-from ...domain.state_machines.slot_rows import BORN
+from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ..narration import defrag_words
 from ..narration.formatting import counted, in_part, instant, interval, memory, shortened
 
@@ -170,7 +170,7 @@ SETS = (e.ClusterSubmitted, e.JobsMaterialized, e.JobsTransitioned, e.JobsEdited
 
 def _born(event: e.SlotCreated) -> Part:
     origin = f", of {event.parent}" if event.parent else ""
-    return Part("born", f"{event.kind}{origin}", "", BORN)
+    return Part("born", f"{event.kind}{origin}", "", INITIAL_PAIR)
 
 
 def _slot_moved(event: e.SlotTransitioned) -> Part:

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from ...domain import events as e
 from ...domain.state_machines import LEFT
-from ...domain.state_machines.slot_rows import BORN
+from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ...domain.units import SECOND
 from ..listing import Member, members
 from ..narration.formatting import counted
@@ -81,7 +81,7 @@ class Transcript:
     def _count(self, event: e.Event) -> None:
         match event:
             case e.SlotCreated():
-                self.slots[event.slot] = BORN, event.at
+                self.slots[event.slot] = INITIAL_PAIR, event.at
             case e.SlotTransitioned():
                 self._leave(event.slot, event.at)
                 self.slots[event.slot] = event.target, event.at

@@ -95,8 +95,8 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
         words = f"{event.row} is not for {note.name} to decide"
     elif truth_of(note.value) not in wanted[name]:
         words = f"{event.row} follows, but {note.name} was {note.value}"
-    elif cluster.agree(name) and unparsed(cluster.wish(proc, name)) != unparsed(note.expression):
-        has = cluster.wish(proc, name) or "not there"
+    elif cluster.is_uniform(name) and unparsed(cluster.requested_value(proc, name)) != unparsed(note.expression):
+        has = cluster.requested_value(proc, name) or "not there"
         words = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {has}"
     else:
         return
@@ -106,14 +106,14 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
 def _by_constants(
     pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted: Mapping[str, tuple[Truth, ...]]
 ) -> None:
-    if not wanted or not all(cluster.agree(name) for name in wanted):
+    if not wanted or not all(cluster.is_uniform(name) for name in wanted):
         return
     for name, truths in wanted.items():
-        text = cluster.wish(proc, name)
+        text = cluster.requested_value(proc, name)
         found = constant(text) if text else PolicyValue(WITHOUT[name], "")
         if found is None or found.truth in truths:
             return
-    known = ", ".join(f"{name} = {cluster.wish(proc, name) or 'not there'}" for name in wanted)
+    known = ", ".join(f"{name} = {cluster.requested_value(proc, name) or 'not there'}" for name in wanted)
     pool.report_job(cluster.id, proc, "evidence", f"{row} follows, and names no evidence, but it has {known}")
 
 

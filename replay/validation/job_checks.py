@@ -163,7 +163,11 @@ def settle_queue(pool: JudgedPool) -> None:
     """Check at the end of an append that ended jobs left the queue, unless their LeaveJobInQueue may keep them."""
     for number in pool.over:
         cluster = pool.state.clusters.get(number)
-        if cluster is None or not cluster.agree(KEEPS) or (cluster.wish(0, KEEPS) or "false") != "false":
+        if (
+            cluster is None
+            or not cluster.is_uniform(KEEPS)
+            or (cluster.requested_value(0, KEEPS) or "false") != "false"
+        ):
             continue
         for name in sorted(TERMINAL):
             proc = cluster.status.find(NUMBERS[name])

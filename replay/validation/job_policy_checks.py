@@ -105,9 +105,9 @@ def _texts(
     settings = pool.state.settings
     for policy in policies:
         if policy.attribute:
-            own = cluster.wish(proc, policy.attribute)
+            own = cluster.requested_value(proc, policy.attribute)
             text = own and (policy.asks or own)
-            yield policy.attribute.lower(), text if cluster.agree(policy.attribute) else None
+            yield policy.attribute.lower(), text if cluster.is_uniform(policy.attribute) else None
         elif policy.row != EVICT or pool.state.dialect.asks_system_periodic_vacate:
             for name in system_names(settings, policy):
                 yield name.lower(), settings[name]
@@ -119,7 +119,7 @@ def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> N
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
         pool.report_job(cluster.id, proc, "activation", "a job's own transform changes it alone, at the end of its run")
         return
-    if not cluster.wish(proc, f"{BODY}{event.transform}"):
+    if not cluster.requested_value(proc, f"{BODY}{event.transform}"):
         pool.report_job(cluster.id, proc, "reference", f"it has no transform {event.transform}")
     _was_so(pool, cluster, proc, event)
     for place in event.noted:

@@ -243,7 +243,9 @@ def has_wishes(pool: JudgedPool, run: Activation) -> bool:
     if run.job:
         return any(name.lower() == wish.lower() for name in run.ad for wish in _WISHES)
     cluster = pool.state.clusters.get(run.cluster)
-    return cluster is None or any(not cluster.agree(wish) or cluster.wish(run.proc, wish) for wish in _WISHES)
+    return cluster is None or any(
+        not cluster.is_uniform(wish) or cluster.requested_value(run.proc, wish) for wish in _WISHES
+    )
 
 
 def job_name(activation: Activation) -> str:

@@ -87,7 +87,7 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
     if claim.submitter != cluster.submitter:
         words = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         pool.report_job(*job, "activation", words)
-    wanted = cluster.wish(event.proc, "JobMachineAttrs")
+    wanted = cluster.requested_value(event.proc, "JobMachineAttrs")
     if event.provides and event.provides != provides(slot, wanted):
         pool.report_job(*job, "value", f"what {event.slot} provides is not what its ad and its claim say")
     if pool.state.is_earmarked(slot):

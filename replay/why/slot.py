@@ -8,7 +8,7 @@ from typing import Any
 
 from ...domain import events as e
 from ...domain.state_machines import state
-from ...domain.state_machines.slot_rows import BORN
+from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ..listing import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.causes import CLAIM_FLAGS
@@ -113,7 +113,7 @@ class _Life:
     def on_born(self, position: int, event: e.SlotCreated) -> None:
         matched = self.chain[self.matched_at :] if event.kind == "dynamic" else []
         self.chain, self.matched_at = matched, 0
-        self.pair, self.kind, self.dead = BORN, event.kind, False
+        self.pair, self.kind, self.dead = INITIAL_PAIR, event.kind, False
         self.machine, self.awaited_at = event.machine, None
         self.holder = self.job = ""
         self.parts, self.last_change = set(), []

@@ -22,7 +22,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.startd.policy_rounds import interval
 from poolbook.domain.startd.provisioning import offer, reconfigured
-from poolbook.domain.state_machines import BORN, DELETED, HTCONDOR_25, classify
+from poolbook.domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classify
 from poolbook.replay.virtual_world import VirtualWorld
 
 from .trace_files import SECOND, TraceFiles
@@ -131,6 +131,6 @@ def _moves(events: Iterable[Event]) -> Iterator[PlayedTransition]:
             pairs[event.slot] = event.target
             yield PlayedTransition(event.at, event.slot, event.source, event.target, event.row, event.cause)
         elif isinstance(event, SlotDestroyed) and event.cause == "merged":
-            pair = pairs.pop(event.slot, BORN)
+            pair = pairs.pop(event.slot, INITIAL_PAIR)
             row = classify(HTCONDOR_25, pair, DELETED)
             yield PlayedTransition(event.at, event.slot, pair, DELETED, row[0].number if row else "", event.cause)

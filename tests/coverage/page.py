@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from poolbook.adapters.cli.documentation import table_of
-from poolbook.adapters.cli.main import INSTEAD, PREFIX, TOOLS, meant
+from poolbook.adapters.cli.main import INSTEAD, PREFIX, TOOLS, command_named
 from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.adapters.condor_tools.tool_options import Tool, tool
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
@@ -122,7 +122,7 @@ def of_attribute(name: str) -> str:
 def of_tool(name: str) -> str:
     if name.removeprefix(PREFIX) in TOOLS:
         return "there, under this name"
-    command = meant(name)
+    command = command_named(name)
     if command:
         return f"`poolbook {command}`"
     instead = INSTEAD.get(name.removeprefix(PREFIX))
@@ -137,7 +137,7 @@ def of_option(name: str) -> str:
         if meaning is None:
             return "refused: there is no such option here"
         return _told(meaning[0].refused, f"{tool} -{meaning[0].name}")
-    command = meant(tool)
+    command = command_named(tool)
     if not command:
         return f"told with {tool}"
     try:

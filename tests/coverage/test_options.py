@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poolbook.adapters.cli.documentation import table_of
-from poolbook.adapters.cli.main import meant
+from poolbook.adapters.cli.main import command_named
 from poolbook.adapters.condor_tools.options import Option, UsageError, find
 
 from ..together import together
@@ -26,7 +26,7 @@ def known(tool: str, option: str) -> Option | None:
         found = table.find(option)
         return None if found is None else found[0]._replace(help="followed")
     try:
-        return find(table_of(meant(tool)), option)[0]
+        return find(table_of(command_named(tool)), option)[0]
     except UsageError:
         return None
 

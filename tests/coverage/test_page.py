@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from poolbook.adapters.cli.documentation import table_of
-from poolbook.adapters.cli.main import meant
+from poolbook.adapters.cli.main import command_named
 from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.domain.config import is_known, is_supported
 from poolbook.domain.coverage.attributes import attributes
@@ -51,7 +51,7 @@ def _options(text: str) -> list[tuple[str, str]]:
 
 def _answered(tool: str, option: str) -> bool:
     """Whether a tool takes an option."""
-    command = meant(f"condor_{tool}") or tool
+    command = command_named(f"condor_{tool}") or tool
     try:
         return not find(table_of(command), option)[0].refused
     except UsageError:

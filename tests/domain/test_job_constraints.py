@@ -15,9 +15,9 @@ from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports.stimuli import Selection
 from poolbook.domain.schedd import constraints
-from poolbook.domain.schedd.constraints import MANY, AskedAhead, AskFirst, Patience
+from poolbook.domain.schedd.constraints import MANY, AskedAhead, EvaluationBudget, NeedsPreEvaluation
 from poolbook.domain.schedd.job_commands import selected
-from poolbook.domain.schedd.job_constraints import meeting
+from poolbook.domain.schedd.job_constraints import select_matching
 from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.job_procs import job_procs
@@ -140,10 +140,10 @@ def test_by_columns_a_constraint_means_what_it_means_job_by_job(
     state, context = queue(clusters, steps), Context(now=NOW, seed=NOW)
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     for text in CONSTRAINTS:
-        found = meeting(parse(text), jobs, context)
+        found = select_matching(parse(text), jobs, context)
         alone = one_by_one(text, jobs, context)
         assert found == alone or (found is None and "eval(" in text), text
-        assert constraints.meeting(parse(text), jobs, context) == alone, text
+        assert constraints.select_matching(parse(text), jobs, context) == alone, text
 
 
 @given(CLUSTERS, STEPS, st.sampled_from(CONSTRAINTS), st.lists(st.integers(0, 6), max_size=8))
@@ -155,8 +155,8 @@ def test_jobs_that_are_asked_ahead_say_what_they_say_at_the_decision_whatever_ha
 ) -> None:
     state, context, condition = submitted(clusters), Context(now=NOW, seed=NOW), parse(text)
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
-    with pytest.raises(AskFirst) as first:
-        constraints.meeting(condition, jobs, context, Patience(most=0))
+    with pytest.raises(NeedsPreEvaluation) as first:
+        constraints.select_matching(condition, jobs, context, EvaluationBudget(most=0))
     ahead = AskedAhead(context)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(constraints, "_A_FEW", 2)
@@ -172,7 +172,9 @@ def test_jobs_that_are_asked_ahead_say_what_they_say_at_the_decision_whatever_ha
             pass
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     later = Context(now=NOW + 60, seed=1)
-    assert constraints.meeting(condition, jobs, later, Patience(ahead=ahead)) == one_by_one(text, jobs, context)
+    assert constraints.select_matching(condition, jobs, later, EvaluationBudget(ahead=ahead)) == one_by_one(
+        text, jobs, context
+    )
 
 
 def test_a_constraint_that_waits_means_what_it_meant_when_it_came() -> None:
@@ -181,15 +183,15 @@ def test_a_constraint_that_waits_means_what_it_meant_when_it_came() -> None:
     state, condition = submitted([(4, {})]), parse('eval("userMap(\\"team\\", Owner)") == "red" && time() < 1800000030')
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     context = Context(now=NOW, seed=NOW, user_maps=user_maps(came))
-    with pytest.raises(AskFirst) as first:
-        constraints.meeting(condition, jobs, context, Patience(most=0))
+    with pytest.raises(NeedsPreEvaluation) as first:
+        constraints.select_matching(condition, jobs, context, EvaluationBudget(most=0))
     ahead = AskedAhead(first.value.context)
     for _ in ahead.ask(first.value):
         pass
     ahead.forget(1, [(2, 3)])  # something happened to them: they are asked again when it is decided
     later = Context(now=NOW + 60, seed=1, user_maps=user_maps(decided))
-    assert constraints.meeting(condition, jobs, later) == [[]]
-    assert constraints.meeting(condition, jobs, later, Patience(ahead=ahead)) == [[0, 1, 2, 3]]
+    assert constraints.select_matching(condition, jobs, later) == [[]]
+    assert constraints.select_matching(condition, jobs, later, EvaluationBudget(ahead=ahead)) == [[0, 1, 2, 3]]
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)

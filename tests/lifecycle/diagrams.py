@@ -11,7 +11,7 @@ from poolbook.domain.state_machines.hold_codes import HOLD_CODES, VACATE_CODES, 
 from poolbook.domain.state_machines.job_rows import LEFT, UNSUBMITTED
 from poolbook.domain.state_machines.match import MATCH
 from poolbook.domain.state_machines.rows import TransitionRow
-from poolbook.domain.state_machines.slot_rows import BORN, LETTERED, activity, state
+from poolbook.domain.state_machines.slot_rows import INITIAL_PAIR, LETTERED, activity, state
 
 from .. import markdown_tables
 
@@ -80,7 +80,7 @@ def slot_diagram(rows: Sequence[TransitionRow]) -> str:
     def node(pair: str) -> str:
         return pair.replace("/", "_")
 
-    lines = ["```mermaid", "flowchart LR", f"    born(( )) --> {node(BORN)}"]
+    lines = ["```mermaid", "flowchart LR", f"    born(( )) --> {node(INITIAL_PAIR)}"]
     for name, within in activities.items():
         if "" in within:  # no activity: the end of a dynamic slot
             lines.append(f"    {name}(({name}))")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from poolbook.domain.state_machines import (
-    BORN,
     DELETED,
     DIALECTS,
     HTCONDOR_25,
+    INITIAL_PAIR,
     LETTERED,
     MANUAL,
     STATES,
@@ -186,10 +186,10 @@ def reached(rows: Iterable[TransitionRow], start: str) -> set[str]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_slot_is_born_in_owner_can_reach_every_pair_and_can_come_back_unless_it_was_deleted(dialect: str) -> None:
-    assert BORN == "Owner/Idle"
-    assert reached(DIALECTS[dialect].slot_rows, BORN) == set(DIALECTS[dialect].state_activities)
+    assert INITIAL_PAIR == "Owner/Idle"
+    assert reached(DIALECTS[dialect].slot_rows, INITIAL_PAIR) == set(DIALECTS[dialect].state_activities)
     for pair in DIALECTS[dialect].state_activities:
-        assert (BORN in reached(DIALECTS[dialect].slot_rows, pair)) == (pair != DELETED)
+        assert (INITIAL_PAIR in reached(DIALECTS[dialect].slot_rows, pair)) == (pair != DELETED)
 
 
 @together(

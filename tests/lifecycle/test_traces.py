@@ -3,7 +3,7 @@
 from collections import Counter
 
 from poolbook.domain.state_machines import HTCONDOR_25, MANUAL, TransitionRow, classify, slot_machine
-from poolbook.domain.state_machines.slot_rows import DIFFERENT
+from poolbook.domain.state_machines.slot_rows import HTCONDOR_25_ROWS
 
 from ..together import together
 from . import startlog
@@ -41,7 +41,7 @@ def test_the_manual_does_not_allow_what_only_the_real_startd_does() -> None:
     assert beyond == {"2a", "5a", "10a", "12", "12a", "12b", "12c", "13a", "13b", "35a", "35b"}
 
 
-@together("row", DIFFERENT)
+@together("row", HTCONDOR_25_ROWS)
 def test_a_row_was_seen_unless_its_place_is_the_source_alone(row: TransitionRow) -> None:
     seen = row.number in {number for _, number, _, _ in COUNTED}
     assert seen == (row.place != "startd source")
@@ -49,7 +49,7 @@ def test_a_row_was_seen_unless_its_place_is_the_source_alone(row: TransitionRow)
 
 def test_a_step_for_which_the_place_says_startd_source_was_not_seen_and_every_other_was() -> None:
     seen = {tuple(step) for _, _, *step in COUNTED}
-    unseen = {step for row in DIFFERENT for step in row.steps if step not in seen}
+    unseen = {step for row in HTCONDOR_25_ROWS for step in row.steps if step not in seen}
     assert unseen == {
         ("Backfill/Killing", "Claimed/Idle"),
         ("Backfill/Killing", "Matched/Idle"),

@@ -26,7 +26,7 @@ PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 INSIDE = {
     "_CannotRun": "a container's keeper catches it: the job is held",
     "_EndsEarly": "a container's keeper catches it: it ends",
-    "AskFirst": "the server catches it: it asks the jobs, and decides again",
+    "NeedsPreEvaluation": "the server catches it: it asks the jobs, and decides again",
     "CannotExpandError": "the schedd catches it: the job is held",
     "CircleError": "the readers of submit descriptions and configurations catch it",
     "EditError": "the command prints it",

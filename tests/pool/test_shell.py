@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli import tools
-from poolbook.adapters.cli.main import TOOLS, UNSUPPORTED, meant
+from poolbook.adapters.cli.main import TOOLS, UNSUPPORTED, command_named
 from poolbook.adapters.condor_tools.options import ToolError
 
 from .real import PATIENCE, Folder, environment
@@ -50,7 +50,7 @@ def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path
     }
     assert all(os.readlink(found / name) == str(COMMAND) for name in names)
     own = {*TOOLS, *UNSUPPORTED}
-    assert all(meant(name) or name.removeprefix("condor_") in own for name in names)
+    assert all(command_named(name) or name.removeprefix("condor_") in own for name in names)
     (found / "condor_q").unlink()
     (found / "condor_q").symlink_to("/elsewhere/poolbook")  # of an installation that was moved
     tools._linked(found, COMMAND)

@@ -18,7 +18,7 @@ from poolbook.adapters.runtime.views import catch_up, open_tables, rebuild, view
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import ClusterSubmitted
 from poolbook.domain.ports.log import EventStore, LogError, LogUnavailable
-from poolbook.projections.checkpoint import reach, reached
+from poolbook.projections.checkpoint import read_checkpoint, write_checkpoint
 from poolbook.projections.schema import FORMAT
 
 from .pools import Pool, busy_pool, dump, folded
@@ -90,7 +90,7 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
         assert in_a_child(partial(statements, url, path, stop_at)) == -signal.SIGKILL
         with closing(open_tables(path)) as tables:
             if tables.execute("PRAGMA user_version").fetchone()[0]:
-                position = reached(tables).position
+                position = read_checkpoint(tables).position
                 positions.add(position)
                 assert dump(tables, but="tracking") == expected.get(position, whole)
             else:
@@ -141,10 +141,12 @@ def test_views_at_the_head_of_a_log_know_its_digest(url: str, batch: int) -> Non
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(f"{url}.views")) as tables:
         catch_up(log, tables, batch=batch)
         head = log.head
-        assert reached(tables)[:2] == (head.position, head.digest)
-        reach(tables, reached(tables)._replace(digest=""))  # as on the way to a head that was cut off
+        assert read_checkpoint(tables)[:2] == (head.position, head.digest)
+        write_checkpoint(
+            tables, read_checkpoint(tables)._replace(digest="")
+        )  # as on the way to a head that was cut off
         catch_up(log, tables)
-        assert reached(tables)[:2] == (head.position, head.digest)
+        assert read_checkpoint(tables)[:2] == (head.position, head.digest)
 
 
 def test_a_reader_has_one_moment_before_it(url: str) -> None:

@@ -76,7 +76,7 @@ def state_of(ads: list[Ad], jobs: Any, shifts: tuple[int, ...], idle_since: int)
 
 def estimates_of(state: State) -> DrainEstimates | None:
     published = PublishedSlots(state, Caches(), state.at, Context(now=state.at // SECOND))
-    return published.look(next(iter(state.slots.values()))).estimates()
+    return published.policy_of(next(iter(state.slots.values()))).estimates()
 
 
 def test_the_estimates_of_a_real_startd_are_ours() -> None:

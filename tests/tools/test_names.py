@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.documentation import options_of, table_of
-from poolbook.adapters.cli.main import COMMANDS, INSTEAD, SAME, UNSUPPORTED, WORDS, main, meant, unknown
+from poolbook.adapters.cli.main import COMMANDS, INSTEAD, SAME, UNSUPPORTED, WORDS, command_named, main, unknown
 from poolbook.adapters.cli.tools import tools
 
 from ..together import together
@@ -29,7 +29,7 @@ from ..together import together
     ],
 )  # fmt: skip
 def test_htcondors_names_mean_poolbooks_commands(name: str, command: str) -> None:
-    assert meant(name) == command
+    assert command_named(name) == command
 
 
 def test_a_tool_of_htcondors_is_called_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -293,9 +293,9 @@ def unloaded(program: str) -> bool:
 
 def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
     assert unloaded(
-        "from poolbook.adapters.condor_tools import formats, queue\n"
-        "query = queue.read(['-af', 'ClusterId', 'ProcId'])\n"
+        "from poolbook.adapters.condor_tools import formats, queue_table\n"
+        "query = queue_table.read(['-af', 'ClusterId', 'ProcId'])\n"
         "assert formats.plain_attributes(query.arguments) == ['ClusterId', 'ProcId']\n"
         "assert ''.join(formats.join_lines(query.arguments, [('1', '0')])) == '1 0\\n'\n"
-        "assert ''.join(queue.render_rows([], queue.read(['-totals']), queue.CellContext(0)))\n"
+        "assert ''.join(queue_table.render_rows([], queue_table.read(['-totals']), queue_table.CellContext(0)))\n"
     )

@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import Factory, define, field
 
 from ....domain import events as e
-from ....domain.state_machines import BORN, DELETED, HTCONDOR_25, classify, state
+from ....domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classify, state
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
 from ..imported_sources import Sources
 from .doubted_records import DOUBTS
@@ -154,7 +154,7 @@ class StartdLogAuditor:
     def _slot(self, chain: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
         slot = chain.slots.get(event.slot)
         if slot is None:
-            slot = chain.slots[event.slot] = _AuditedSlot(BORN if chain.begun and not chain.births else "")
+            slot = chain.slots[event.slot] = _AuditedSlot(INITIAL_PAIR if chain.begun and not chain.births else "")
             if chain.births:
                 self._accuse(chain, slot, event, "unborn", UNBORN)
             elif chain.begun:
@@ -292,7 +292,7 @@ class StartdLogAuditor:
             for other in chain.slots.values():
                 if other.adopted is not None:
                     self._accuse(chain, _AuditedSlot(), other.adopted, "unborn", UNBORN)
-        slot = chain.slots[event.slot] = _AuditedSlot(BORN, event.at, event.kind == "dynamic", said=set())
+        slot = chain.slots[event.slot] = _AuditedSlot(INITIAL_PAIR, event.at, event.kind == "dynamic", said=set())
         slot.story.append(event)
         chain.carved[event.parent] = event.slot
 

@@ -81,7 +81,7 @@ class PairedRecord(NamedTuple):
     must: bool = True  #: the other file has it, too
 
 
-class Alone(NamedTuple):
+class UnpairedRecord(NamedTuple):
     """A record that one of two files has, and the one of the other file that is left over of the same thing."""
 
     rule: PairRule
@@ -124,7 +124,7 @@ class UnpairedRecords:
     gaps: Mapping[int, Sequence[int]]
     ended: int  #: the last instant of all records
     agreed: dict[tuple[str, int, int], int] = field(factory=dict)
-    alone: dict[tuple[str, int, int], list[Alone]] = field(factory=dict)
+    alone: dict[tuple[str, int, int], list[UnpairedRecord]] = field(factory=dict)
     _chains: dict[str, set[int]] = field(factory=dict)
     noted: list[AuditFinding] = field(factory=list)
     _paired: dict[tuple[int, int], tuple[_Position, _Position]] = field(factory=dict)
@@ -224,7 +224,7 @@ class UnpairedRecords:
                 lacking = [(job, told) for job, (chains, told) in jobs.items() if chain not in chains]
                 if len(lacking) == 1 and len(jobs) > AGREED:
                     job, told = lacking[0]
-                    entries = [Alone(rule, job, one, rule.first, whole=True) for one in told]
+                    entries = [UnpairedRecord(rule, job, one, rule.first, whole=True) for one in told]
                     inside = [one for one in entries if not self._may_be_cut(one, chain)]
                     self.alone.setdefault(("entry", told[0].chain, chain), []).append([*inside, *entries][0])
 
@@ -241,7 +241,7 @@ class UnpairedRecords:
             told = (self.sources.told(at, stimulus, words),)
             yield AuditFinding("{}.{}".format(*job), "unpaired", words, at, file, line, told)
 
-    def _may_be_cut(self, alone: Alone, lacking: int) -> bool:
+    def _may_be_cut(self, alone: UnpairedRecord, lacking: int) -> bool:
         """Return True if the file that lacks a record has nothing before it or nothing behind it: its older part may be
         gone, or it was copied earlier than the other file."""
         if alone.other is not None:
@@ -254,7 +254,7 @@ class UnpairedRecords:
             return not first < _position(alone.told) < last
         return not first[0] < at < last[0]
 
-    def _certain(self, alone: Alone) -> bool:
+    def _certain(self, alone: UnpairedRecord) -> bool:
         """Return True if the other file, unless it was cut, would have the record."""
         at, rule = alone.told.at, alone.rule
         if not alone.told.must:
@@ -272,7 +272,7 @@ class UnpairedRecords:
         deaths = (death for letter in rule.daemons for death in self.deaths.get(letter, ()))
         return not any(since - max(stays, DYING) <= at <= until + DYING for since, until in deaths)
 
-    def _finding(self, alone: Alone, lacking: int, unless: str = "") -> AuditFinding:
+    def _finding(self, alone: UnpairedRecord, lacking: int, unless: str = "") -> AuditFinding:
         rule, told = alone.rule, alone.told
         mine, theirs = KINDS[LETTERS[alone.letter]].name, self.sources.path(lacking).rpartition("/")[2]
         what = f"{rule.what} {told.key}".rstrip()
@@ -293,13 +293,13 @@ class UnpairedRecords:
         return AuditFinding("{}.{}".format(*alone.job), "unpaired", words, told.at, file, line, tuple(story))
 
 
-def _single(found: Sequence[Alone], moved: bool = False) -> Alone | None:
+def _single(found: Sequence[UnpairedRecord], moved: bool = False) -> UnpairedRecord | None:
     """Return the only record, or the first of a job's entries that one file lacks altogether, or that were `moved`."""
     one_job = len({(one.job, one.letter) for one in found if one.rule is PAIRS["entry"]}) == 1
     return found[0] if len(found) == 1 or (one_job and (moved or found[0].whole)) else None
 
 
-def _told_otherwise(found: Sequence[Alone]) -> list[Alone]:
+def _told_otherwise(found: Sequence[UnpairedRecord]) -> list[UnpairedRecord]:
     """Leave out what both files tell at one time of different things: the audit of facts has that."""
     left = list(found)
     for one in found:
@@ -323,7 +323,7 @@ def _position(told: PairedRecord) -> _Position:
     return told.at, int(told.stimulus.partition(":")[2])
 
 
-def _moved_alike(found: Sequence[Alone]) -> bool:
+def _moved_alike(found: Sequence[UnpairedRecord]) -> bool:
     """Return True if one file has several entries of one job, and only these, at another time by the same amount."""
     moved = {(one.job, one.told.at - one.other.at) for one in found if one.other is not None}
     return len(found) > 1 and len(moved) == 1 and all(one.other is not None for one in found)
@@ -371,7 +371,7 @@ def _alone(
     right: list[PairedRecord],
     one: Sequence[PairedRecord],
     two: Sequence[PairedRecord],
-) -> Iterator[Alone]:
+) -> Iterator[UnpairedRecord]:
     theirs = list(right)
     for told in left:
         other = next((its for its in theirs if its.key == told.key), None)
@@ -381,11 +381,11 @@ def _alone(
             theirs.remove(other)
         again = sum(1 for its in one if its.key == told.key and its.at == told.at) > 1
         if told.must or (other is not None and other.must):
-            yield Alone(rule, job, told._replace(must=True), rule.first, other, again, not two)
+            yield UnpairedRecord(rule, job, told._replace(must=True), rule.first, other, again, not two)
     for told in theirs:
         again = sum(1 for its in two if its.key == told.key and its.at == told.at) > 1
         if told.must:
-            yield Alone(rule, job, told, rule.second, None, again, not one)
+            yield UnpairedRecord(rule, job, told, rule.second, None, again, not one)
 
 
 def _told(heard: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[PairedRecord]]]:

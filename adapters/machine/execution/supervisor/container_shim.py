@@ -29,7 +29,7 @@ _MOST = 1 << 16
 _PAUSE_S = 0.02
 
 
-class Keeper:
+class ContainerShim:
     """A keeper at work, as the supervisor sees it. ``alone``: the container's processes are its descendants, and are
     signalled as any job's; else it is told what to do."""
 
@@ -86,7 +86,7 @@ class Keeper:
         return bool(self.note) and os.path.exists(self.note)
 
 
-def fork(order: Order, number: int, scratch: str, variables: dict[str, str], notes: str) -> Keeper:
+def fork(order: Order, number: int, scratch: str, variables: dict[str, str], notes: str) -> ContainerShim:
     """Start a keeper. ``notes``: the directory of notes. Raise `StartError` if there can be none."""
     spec = order["container"] = {**order["container"], "name": f"{order['container']['name']}_PID{os.getpid()}"}
     docker = spec["runtime"] == "docker"
@@ -109,7 +109,7 @@ def fork(order: Order, number: int, scratch: str, variables: dict[str, str], not
     if pid:
         close(streams)
         theirs.close()
-        return Keeper(pid, ours, note)
+        return ContainerShim(pid, ours, note)
     try:
         _keep(order, scratch, variables, streams, theirs, note)
     except BaseException as error:

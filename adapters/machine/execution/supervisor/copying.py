@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .channel import Channel
-from .usage_meter import Tally, unreadable, unwritable
+from .usage_meter import UsageMeter, unreadable, unwritable
 
 SYNCED_ALONE = 64  #: files up to this number are made durable one by one, more of them with all of their disk
 NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -38,7 +38,7 @@ def make_directory(path: str, like: str = "") -> None:
         os.chmod(path, stat.S_IMODE(os.stat(like).st_mode) & 0o777 | 0o700)
 
 
-def copy_in(file: File, folder: str, made: set[str], tally: Tally, channel: Channel, sync: bool = False) -> None:
+def copy_in(file: File, folder: str, made: set[str], tally: UsageMeter, channel: Channel, sync: bool = False) -> None:
     """Copy a file into a directory; ``made``: the directories that are there. Raise `TransferError`."""
     target = f"{folder}/{file.name}"
     parent = target if file.is_directory else os.path.dirname(target)
@@ -52,7 +52,7 @@ def copy_in(file: File, folder: str, made: set[str], tally: Tally, channel: Chan
         copy(file.source, target, tally, channel, sync)
 
 
-def copy(source: str, target: str, tally: Tally, channel: Channel, sync: bool) -> None:
+def copy(source: str, target: str, tally: UsageMeter, channel: Channel, sync: bool) -> None:
     """Copy a file and its mode. Raise `TransferError`, which tells the end that failed."""
     try:
         reader = os.open(source, os.O_RDONLY | NEVER_WAIT)

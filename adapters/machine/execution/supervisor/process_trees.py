@@ -23,7 +23,7 @@ _NUMBERS = 10**9  #: how many jobs one supervisor can number
 _TRIES = 4  #: vanished processes that a walk up the line of parents may meet before it is given up until the next look
 
 
-class Families:
+class ProcessTrees:
     """The processes of the running jobs. Call ``look`` before asking."""
 
     def __init__(self, own: int) -> None:
@@ -79,7 +79,7 @@ class Families:
                 del self._strays[pid]
                 self._join(pid, started, *keys)
 
-    def look(self, closely: bool = False) -> None:
+    def refresh(self, closely: bool = False) -> None:
         """Find new processes. With ``closely``, also notice a foreign pid that was reused."""
         present = processes.pids()
         for known in (self._members, self._strays, self._foreign):

@@ -19,7 +19,7 @@ from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove
 from .transfer import Give, changed, copy_for_good, inside_of
-from .usage_meter import Result, Tally, TransferError, unwritable
+from .usage_meter import Result, TransferError, UsageMeter, unwritable
 
 KEPT = ".poolbook-kept"  #: in the spool directory: the names of what was kept
 NEXT, BEFORE = ".tmp", ".swap"  #: behind its name: what takes its place, and what it was
@@ -50,7 +50,7 @@ def kept(spool: str) -> list[str]:
 def of(order: Order) -> Give:
     """Return what brings back, to a new scratch directory, what is kept of a job."""
 
-    def give(scratch: str, tally: Tally, channel: Channel) -> list[str]:
+    def give(scratch: str, tally: UsageMeter, channel: Channel) -> list[str]:
         spool: str = order["transfer"].get("spool", "")
         if not spool or not settled(spool):
             return []
@@ -71,7 +71,7 @@ def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
     ``checkpoint``: those of its files that belong to one."""
     transfer: Transfer = order["transfer"]
     spool: str = transfer["spool"]
-    tally = Tally("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
+    tally = UsageMeter("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
     new = f"{spool}{NEXT}"
     try:
         before = kept(spool) if settled(spool) else []
@@ -106,7 +106,7 @@ def _wanted(order: Order, scratch: str, checkpoint: bool) -> list[str]:
     return [*named, *(name for name in streams if os.path.isfile(f"{scratch}/{name}"))]
 
 
-def _copy_all(names: list[str], order: Order, scratch: str, new: str, tally: Tally) -> Iterator[str]:
+def _copy_all(names: list[str], order: Order, scratch: str, new: str, tally: UsageMeter) -> Iterator[str]:
     """Copy these; yield the names of all that was copied, with a slash behind a directory's."""
     for name in names:
         tally.listed += 1

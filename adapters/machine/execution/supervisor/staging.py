@@ -10,7 +10,7 @@ from .channel import Channel
 from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder
 from .scratch import STAGED, STAGING, note, remove
 from .tree_moves import Movable
-from .usage_meter import Tally, TransferError, unwritable
+from .usage_meter import TransferError, UsageMeter, unwritable
 
 _BUFFER = 1 << 20
 
@@ -30,7 +30,7 @@ class Staging:
         self._many = False  #: whether a directory with many files is among them
         self._directories: dict[str, str] = {}  # with those of the scratch directory, whose rights they get
 
-    def add(self, file: File, target: str, tally: Tally, whole: bool = False) -> bool:
+    def add(self, file: File, target: str, tally: UsageMeter, whole: bool = False) -> bool:
         """Copy a file. Tell whether a directory was taken with all that is in it, which it may be if it is wanted as a
         ``whole``. Raise `TransferError`."""
         if file.is_directory:
@@ -42,7 +42,7 @@ class Staging:
         self._add_file(file, target, tally)
         return False
 
-    def _add_file(self, file: File, target: str, tally: Tally) -> None:
+    def _add_file(self, file: File, target: str, tally: UsageMeter) -> None:
         try:
             if os.path.islink(target):
                 target = os.path.realpath(target)
@@ -64,7 +64,7 @@ class Staging:
             raise
         self._files.append((staged, target))
 
-    def _moves_whole(self, source: str, target: str, tally: Tally) -> bool:
+    def _moves_whole(self, source: str, target: str, tally: UsageMeter) -> bool:
         """Have a directory with many files moved by one rename, where nothing has its name."""
         if self._movable is None or os.path.lexists(target):
             return False
@@ -80,7 +80,7 @@ class Staging:
         self._many = True
         return True
 
-    def _moves(self, source: str, target: str, found: os.stat_result, tally: Tally) -> None:
+    def _moves(self, source: str, target: str, found: os.stat_result, tally: UsageMeter) -> None:
         tally.admit(source, found.st_size)
         if len(self._files) < SYNCED_ALONE:
             descriptor = os.open(source, os.O_RDONLY | NEVER_WAIT)
@@ -91,7 +91,7 @@ class Staging:
         self._files.append((source, target))
         tally.moved(found.st_size, found.st_blocks)
 
-    def _write_into(self, source: str, target: str, tally: Tally) -> None:
+    def _write_into(self, source: str, target: str, tally: UsageMeter) -> None:
         """Write to what is no file, a device perhaps: it cannot be replaced."""
         if os.path.isdir(target):
             raise OSError(errno.EISDIR, "")
@@ -138,7 +138,7 @@ class Staging:
             self._folders[device] = folder
         return self._folders[device]
 
-    def commit(self, tally: Tally) -> None:
+    def commit(self, tally: UsageMeter) -> None:
         """Give all their names."""
         if self._many or len(self._files) > SYNCED_ALONE:
             sync_disks([self._scratch, *self._folders.values()])

@@ -11,10 +11,10 @@ from collections.abc import Generator, Iterable
 
 from . import launch, rights
 from .chirp_writes import Writes
-from .container_shim import Keeper
+from .container_shim import ContainerShim
 from .launch import Order, StartError
 from .movers import Mover
-from .process_trees import Families
+from .process_trees import ProcessTrees
 from .processes import Process, read
 from .records import Record
 from .scratch import size_kb
@@ -54,7 +54,7 @@ class SupervisedJob:
         self.directory = directory
         self.mover: Mover | None = None  # while its files move
         self.said: Result | None = None  # what that has said
-        self.keeper: Keeper | None = None  # of its container
+        self.keeper: ContainerShim | None = None  # of its container
         self.chirp: Process | None = None  # what answers its condor_chirp
         self.writes: Writes | None = None  # what it wrote with that
         self.childless = False  # whether its mover was its only process, and is at rest
@@ -169,7 +169,7 @@ class SupervisedJob:
         rss, image, user_us, system_us = (sum(each) for each in zip(*sums, strict=True)) if sums else (0, 0, 0, 0)
         return rss, image, self.user_us + user_us, self.system_us + system_us
 
-    def is_out(self, now: int, families: Families) -> bool:
+    def is_out(self, now: int, trees: ProcessTrees) -> bool:
         """Return whether nothing is left of its container, now that its process has ended; else see that it is
         removed."""
         keeper = self.keeper
@@ -180,11 +180,11 @@ class SupervisedJob:
             return True
         sweeper = keeper.sweep()
         if sweeper is not None and (process := read(sweeper.pid)) is not None:
-            families.leave_alone(process.pid, process.started)
+            trees.leave_alone(process.pid, process.started)
         self.retry_at, self.retry_us = now + self.retry_us, min(self.retry_us * 2, LAST_RETRY_US)
         return False
 
-    def _left(self, keeper: Keeper) -> None:
+    def _left(self, keeper: ContainerShim) -> None:
         """Its container has ended, and is gone: take what its keeper said."""
         keeper.listen()
         self.keeper = None

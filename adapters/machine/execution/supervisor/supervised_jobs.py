@@ -19,7 +19,7 @@ from .chirp_writes import Desk, Writes
 from .launch import Order, StartError
 from .mover import Hands, Task
 from .movers import Movers
-from .process_trees import Families
+from .process_trees import ProcessTrees
 from .records import ActivationClaim, Claims, Journal, Record
 from .rights import UserIds
 from .sandbox import inside
@@ -56,7 +56,7 @@ class SupervisedJobs:
     def inherit(self, poll: select.epoll) -> None:
         """Be the parent of all jobs from here on: end those of a killed supervisor, remove unclaimed directories.
         ``poll``: where it is waited for what ``hear`` takes in."""
-        self._families = Families(os.getpid())
+        self._trees = ProcessTrees(os.getpid())
         self._movers = Movers(poll)
         claimed = self._claims.all()
         unended = sorted(claimed - self._journal.records.keys())
@@ -87,7 +87,7 @@ class SupervisedJobs:
         except OSError as error:
             return failed(key, launch.failure("claim", error, key))
         try:
-            job = SupervisedJob(order, self._families.number(), self._made(order))
+            job = SupervisedJob(order, self._trees.number(), self._made(order))
             if job.order is None:
                 self._launch(job, order)
             else:
@@ -167,7 +167,7 @@ class SupervisedJobs:
             pid = ended.si_pid
             job = self._by_pid.pop(pid, None)
             if job is None:
-                owner = self._families.owner(pid)
+                owner = self._trees.owner(pid)
                 _, _, usage = os.wait4(pid, 0)
                 if owner in self.running:
                     self.running[owner].spent(usage)
@@ -199,7 +199,7 @@ class SupervisedJobs:
             processes.send(mover.pid, mover.started, signal.SIGKILL)
             return
         del self._by_pid[mover.pid]
-        self._families.leave_alone(mover.pid, mover.started)
+        self._trees.leave_alone(mover.pid, mover.started)
         self._movers.rest(mover, ticker())
         job.childless = True
         self._ending[job.key] = job
@@ -211,10 +211,10 @@ class SupervisedJobs:
             return
         dead = [job for job in due if job.childless]
         if len(dead) < len(due):
-            dead += self._end_families([job for job in due if not job.childless], now)
+            dead += self._end_process_trees([job for job in due if not job.childless], now)
         floor_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for job in dead:
-            if not job.is_out(now, self._families):
+            if not job.is_out(now, self._trees):
                 continue
             job.has_begun()
             job.name_core()
@@ -227,17 +227,17 @@ class SupervisedJobs:
             del self._ending[job.key]
             self._hear(job)
             self._end_chirp(job)
-            self._families.end(job.key)
+            self._trees.end(job.key)
             self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.written()
 
-    def _end_families(self, jobs: list[SupervisedJob], now: int) -> Iterator[SupervisedJob]:
+    def _end_process_trees(self, jobs: list[SupervisedJob], now: int) -> Iterator[SupervisedJob]:
         """Kill what is left of these jobs; yield those of which nothing is."""
         for job in jobs:
             if job.dedicated and job.account is not None and job.mover is None:
                 rights.end_all(job.account)
-        self._families.look()
+        self._trees.refresh()
         for job in jobs:
-            if self._families.signal(job.key, signal.SIGKILL):
+            if self._trees.signal(job.key, signal.SIGKILL):
                 job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, LAST_RETRY_US)
             else:
                 yield job
@@ -311,12 +311,12 @@ class SupervisedJobs:
 
     def sample(self, now: int) -> Iterator[Record]:
         """Kill jobs beyond their limits; yield the usage of each running job."""
-        self._families.look(closely=True)
+        self._trees.refresh(closely=True)
         for job in self.running.values():
             self._hear(job)
             if job.ended or job.mover is not None:
                 continue
-            family = self._families.living(job.key)
+            family = self._trees.living(job.key)
             rss, image, user_us, system_us = job.uses(family)
             job.peak_kb = max(job.peak_kb, rss)
             if not job.measuring and now >= job.measure_at:
@@ -400,7 +400,7 @@ class SupervisedJobs:
         job.writes = Writes(way, order["chirp"]["most"])
         job.chirp = processes.read(pid)
         assert job.chirp is not None, "a child that is not reaped is always there"
-        self._families.leave_alone(pid, job.chirp.started)
+        self._trees.leave_alone(pid, job.chirp.started)
 
     def _end_chirp(self, job: SupervisedJob) -> None:
         if job.chirp is not None:
@@ -460,7 +460,7 @@ class SupervisedJobs:
 
     def _joins(self, job: SupervisedJob) -> None:
         self._by_pid[job.pid] = job
-        self._families.begin(job.key, job.pid, job.started, job.number, job.users)
+        self._trees.begin(job.key, job.pid, job.started, job.number, job.users)
 
     def _end_transfer(self, job: SupervisedJob, how: str) -> None:
         """End a transfer, unless it is a soft end's of outputs, which are nearly there: a hard one follows in time."""
@@ -497,8 +497,8 @@ class SupervisedJobs:
             return
         if job.key not in self._ending:  # else it has ended, or is another job's mover by now
             processes.send(job.pid, job.started, signal.SIGKILL)
-        self._families.look()
-        self._families.signal(job.key, signal.SIGKILL)
+        self._trees.refresh()
+        self._trees.signal(job.key, signal.SIGKILL)
 
     def _suspend(self, job: SupervisedJob) -> None:
         """Stop all processes, until a look finds none that was forked meanwhile."""
@@ -509,8 +509,8 @@ class SupervisedJobs:
             job.mover.stands_alone()
         stopped: set[int] = set()
         while True:
-            self._families.look()
-            fresh = [process for process in self._families.living(job.key) if process.pid not in stopped]
+            self._trees.refresh()
+            fresh = [process for process in self._trees.living(job.key) if process.pid not in stopped]
             if not fresh:
                 return
             for process in fresh:
@@ -521,8 +521,8 @@ class SupervisedJobs:
         job.suspended = False
         if job.tell_container("unpause"):
             return
-        self._families.look()
-        self._families.signal(job.key, signal.SIGCONT)
+        self._trees.refresh()
+        self._trees.signal(job.key, signal.SIGCONT)
 
 
 _PAUSES = ("suspend", "continue")

@@ -25,14 +25,14 @@ from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import CATALOG, STAGING, note
 from .staging import Staging
 from .tree_moves import Movable
-from .usage_meter import RECEIVING, SENDING, Result, Tally, TransferError, illegal, of_plugin, unreadable
+from .usage_meter import RECEIVING, SENDING, Result, TransferError, UsageMeter, illegal, of_plugin, unreadable
 
 # Input
 
 
 _OF_A_PROGRAM = 0o755  #: the rights of what a job executes, whatever they are where it comes from
 
-Give = Callable[[str, Tally, Channel], Collection[str]]
+Give = Callable[[str, UsageMeter, Channel], Collection[str]]
 """Copies what is kept of earlier runs into a scratch directory; returns the names."""
 
 
@@ -40,7 +40,7 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
     """Copy a job's inputs into its scratch directory, and what is kept of its earlier runs over them; note what is
     there. Raise `OSError` if that cannot be noted."""
     transfer: Transfer = order["transfer"]
-    tally = Tally("input", transfer["max_input_mb"])
+    tally = UsageMeter("input", transfer["max_input_mb"])
     plugins = Plugins(order, scratch, upload=False)
     wanted: dict[str, File] = {}  # by their names: of two with one name the later one counts
     for path, name in _inputs(order):
@@ -70,7 +70,7 @@ def bring(order: Order, scratch: str, channel: Channel | None = None, give: Give
     return tally.result()
 
 
-def _copy_all(files: Iterable[File], folder: str, tally: Tally, channel: Channel) -> None:
+def _copy_all(files: Iterable[File], folder: str, tally: UsageMeter, channel: Channel) -> None:
     made = {folder}
     for file in files:
         try:
@@ -80,7 +80,7 @@ def _copy_all(files: Iterable[File], folder: str, tally: Tally, channel: Channel
             tally.failed(error)
 
 
-def copy_for_good(path: str, name: str, order: Order, folder: str, scratch: str, tally: Tally) -> list[File]:
+def copy_for_good(path: str, name: str, order: Order, folder: str, scratch: str, tally: UsageMeter) -> list[File]:
     """Copy an output into a directory in which it stays, in the place of what has its name there. Return all that was
     copied. Raise `TransferError`."""
     made, copied = {folder}, []
@@ -179,7 +179,7 @@ def take_back(
     then only its standard output and error come back. ``moves``: the scratch directory goes afterwards, so files may be
     taken out of it; ``core``: a file that comes back whatever the job names."""
     transfer: Transfer = order["transfer"]
-    tally = Tally("output", transfer["max_output_mb"])
+    tally = UsageMeter("output", transfer["max_output_mb"])
     movable = Movable(scratch) if moves else None
     staging = Staging(order["key"], order["iwd"], scratch, channel or LocalChannel(), movable)
     plugins = Plugins(order, scratch, upload=True)

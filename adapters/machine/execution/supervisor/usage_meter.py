@@ -52,7 +52,7 @@ def of_plugin(end: str, error: PluginError) -> TransferError:
     return TransferError(end, error.subcode, error.words, protocol=error.protocol, by_plugin=True)
 
 
-class Tally:
+class UsageMeter:
     """What a transfer has moved so far, and what it could not."""
 
     def __init__(self, way: str, limit_mb: int | None) -> None:
