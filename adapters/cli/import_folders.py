@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import signal
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -16,9 +14,9 @@ from attrs import asdict
 
 from ...replay.narration.formatting import counted, instant, shortened
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
-from ..condor_tools.terminal import is_live, rewrite
+from ..condor_tools.terminal import ProgressLine
 from .common import log_of, shown
-from .log_lines import tell_as_it_happens
+from .log_commands import tell_as_it_happens
 from .time_window import here
 
 if TYPE_CHECKING:
@@ -38,10 +36,15 @@ _TOLD_EVERY = 5.0
 def import_folders(argv: Sequence[str]) -> int:
     arguments = parse(IMPORT, argv)
     as_json = arguments.has("json")
-    progress = _ImportProgress()
+    line = ProgressLine(0.2, _TOLD_EVERY)
+
+    def tell(path: str, done: int, total: int, events: int) -> None:
+        if line.due():
+            line.tell(f"{100 * done // max(1, total):3d} %  {events:,} events  {path}")
+
     with _readable(IMPORT), _session(IMPORT, arguments) as session:
-        result = session.run(None if as_json else progress.tell)
-    progress.end()
+        result = session.run(None if as_json else tell)
+    line.end()
     if as_json:
         print(json.dumps(_as_dict(session.url, result), indent=2))
     else:
@@ -112,32 +115,6 @@ def _readable(command: ToolSyntax) -> Iterator[None]:
         if error.filename is None:  # no file: the reader of standard output has gone
             raise
         raise ToolError(f"poolbook {command.name}: {error.filename}: {error.strerror}") from None
-
-
-class _ImportProgress:
-    """Reports an import's progress on standard error: one line rewritten on a terminal, a new line now and then
-    elsewhere."""
-
-    def __init__(self) -> None:
-        self._live = is_live(sys.stderr)
-        self._next = time.monotonic() + (0.2 if self._live else _TOLD_EVERY)
-        self._told = False
-
-    def tell(self, path: str, done: int, total: int, events: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        self._next = now + (0.2 if self._live else _TOLD_EVERY)
-        self._told = True
-        text = f"{100 * done // max(1, total):3d} %  {events:,} events  {path}"
-        if self._live:
-            rewrite(text, sys.stderr)
-        else:
-            print(text, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        if self._live and self._told:
-            rewrite("", sys.stderr)
 
 
 def _as_dict(url: str, result: ImportResult) -> dict[str, object]:

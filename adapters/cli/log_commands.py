@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from ...replay import listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
-from ..condor_tools.terminal import OUTCOMES, STATES, folded, is_live, print_painted, rewrite, visible, width_of
+from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_painted, visible, width_of
 from .common import calls, log_of, shown
 from .time_window import here, instant_of, window_of
 
 if TYPE_CHECKING:
+    from ...domain.events import Event
     from ...domain.ports.log import EventStore
     from ...replay.recheck_cycles import RecheckedCycles
     from ...replay.why import Answer
@@ -104,9 +108,7 @@ def log(argv: Sequence[str]) -> int:
     arguments = parse(LOG_COMMAND, argv)
     if len(arguments.words) > 1:
         raise UsageError("poolbook log: one stream at a time")
-    from ...replay import listing
     from ..runtime.queries import Queries
-    from .log_lines import print_line
 
     zone = here()
     try:
@@ -135,8 +137,13 @@ def verify(argv: Sequence[str]) -> int:
     from ..runtime.queries import Queries
 
     url = log_of(arguments)
-    progress = _RecheckProgress()
-    found = Queries(url).verify(arguments.has("decisions"), progress.tell)
+    progress = ProgressLine(TELL_EVERY)
+
+    def tell(position: int, taken: int, last: int) -> None:
+        if progress.due():
+            progress.tell(f"{taken} cycles taken again, up to event {position} of {last}")
+
+    found = Queries(url).verify(arguments.has("decisions"), tell)
     progress.end()
     if found.unreadable:
         print(f"poolbook: {found.unreadable}", file=sys.stderr)
@@ -153,23 +160,6 @@ def verify(argv: Sequence[str]) -> int:
 
 TELL_EVERY = 2.0
 """Seconds between two words about how far the cycles are, where somebody watches a terminal."""
-
-
-class _RecheckProgress:
-    """Says on a terminal, now and then, how many cycles were taken again."""
-
-    def __init__(self) -> None:
-        self._last, self._told, self._watched = time.monotonic(), False, is_live(sys.stderr)
-
-    def tell(self, position: int, taken: int, last: int) -> None:
-        if self._watched and time.monotonic() - self._last >= TELL_EVERY:
-            self._last = time.monotonic()
-            self._told = True
-            rewrite(f"{taken} cycles taken again, up to event {position} of {last}", sys.stderr)
-
-    def end(self) -> None:
-        if self._told:
-            rewrite("", sys.stderr)
 
 
 def _on_decisions(found: RecheckedCycles) -> Iterator[str]:
@@ -244,3 +234,43 @@ def views(argv: Sequence[str]) -> int:
     else:
         print(f"The views of {shown(url)} are made anew, up to event {position}.")
     return 0
+
+
+# -- lines of the log ------------------------------------------------------------------------------------------------
+
+INDENT = 10
+"""Columns before a continuation line: the width of the position."""
+MANY = 20
+"""Jobs of one event that are printed as it happens; the others are counted."""
+DECISIONS = frozenset({"match", "no match", "exit"})
+"""Lines that are printed as they happen although they are no transition."""
+
+
+def print_line(member: listing.Member, zone: tzinfo, width: int | None, place: str = "") -> None:
+    """Print a line of the log, folded to the terminal's width. `place`: where its imported record stands."""
+    text = visible(listing.line(member, zone, place))
+    if width is not None and len(text) > width:  # columns are of no use in lines that are folded
+        text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])
+    print_painted(folded(text, width, INDENT), STATES)
+
+
+ROUTINE = frozenset({"found", "read", "began", "ended", "rejected"})
+"""Lines of an import that are not printed as it reads them: each cycle has some."""
+
+
+def tell_as_it_happens(first: int, events: Sequence[Event], imported: bool = False) -> None:
+    """Print the transitions and decisions of `events`, the first of which is at position `first`; of imported ones all
+    but the routine."""
+    zone, width = here(), width_of()
+    for position, event in enumerate(events, first):
+        told = (
+            member
+            for member in listing.members(position, event)
+            if (member.what not in ROUTINE if imported else member.target or member.what in DECISIONS)
+        )
+        for member in islice(told, MANY):
+            print_line(member, zone, width)
+        more = sum(1 for _ in told)
+        if more:
+            print(f"{'':{INDENT}}... and {more:,} more like this")
+    sys.stdout.flush()

@@ -224,7 +224,7 @@ def serve(argv: Sequence[str]) -> int:
         server.catch_signals()
         print(f"poolbook: serving {shown(log_of(arguments))}; Ctrl-C stops it", flush=True)
         if arguments.has("verbose"):
-            from .log_lines import tell_as_it_happens
+            from .log_commands import tell_as_it_happens
 
             server.engine.subscribe(tell_as_it_happens)
         while not server.stopping:

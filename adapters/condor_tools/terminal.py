@@ -12,6 +12,7 @@ import codecs
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
 from typing import IO
@@ -39,6 +40,32 @@ def rewrite(line: str, stream: IO[str]) -> None:
     width, shown = width_of(stream), visible(line)
     _control(f"\r{shown if width is None else shown[: width - 1]}\x1b[K", stream)
     stream.flush()
+
+
+class ProgressLine:
+    """A line about progress on standard error, told anew every so many seconds: rewritten on a terminal; elsewhere a
+    further line, or none."""
+
+    def __init__(self, live: float, elsewhere: float = float("inf")) -> None:
+        self.live = is_live(sys.stderr)
+        self._every = live if self.live else elsewhere
+        self._last = time.monotonic()
+        self._told = False
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self._every
+
+    def tell(self, text: str) -> None:
+        self._last, self._told = time.monotonic(), True
+        if self.live:
+            rewrite(text, sys.stderr)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Clear the line of a terminal."""
+        if self.live and self._told:
+            rewrite("", sys.stderr)
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:

@@ -20,7 +20,7 @@ from termios import TIOCSWINSZ
 import pytest
 
 from poolbook.adapters.cli import queries
-from poolbook.adapters.cli.log_lines import print_line
+from poolbook.adapters.cli.log_commands import print_line
 from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.condor_tools.layout import text_table
 from poolbook.domain.events import JobsTransitioned
