@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from attrs import field, frozen
 
@@ -114,16 +115,8 @@ class Level(StrEnum):
     PROBLEM = "problem"
 
 
-class Said(NamedTuple):
-    """A check's answer. ``remedy``: what to do about it; empty if all is in order."""
-
-    level: Level
-    words: str
-    remedy: str = ""
-
-
 class Finding(NamedTuple):
-    """An answer, and the check that gave it."""
+    """What a check found. ``remedy``: what to do about it; empty if all is in order."""
 
     check: str
     level: Level
@@ -131,18 +124,12 @@ class Finding(NamedTuple):
     remedy: str
 
 
-class Check(NamedTuple):
-    """A check's name and function."""
-
-    name: str
-    look: Callable[[DoctorFacts], Iterator[Said]]
-
-
-OK, WARNING, PROBLEM = Level.OK, Level.WARNING, Level.PROBLEM
+Cases = Iterator[tuple[str, dict[str, Any]]]
+"""The cases of a check that hold, each with what its row of ``findings.txt`` names."""
 
 OLDEST: Final = (3, 11)
 """The lowest Python that pyproject.toml allows."""
-LITTLE_SPACE: Final = {PROBLEM: 100, WARNING: 1024}
+LITTLE_SPACE: Final = {Level.PROBLEM: 100, Level.WARNING: 1024}
 """MiB of free space below which each level is reported."""
 FEW_FILES: Final = 256
 BETWEEN_MACHINES: Final = frozenset(
@@ -159,273 +146,195 @@ _IDLE, _HELD, _RUNNING = 1, 5, 2
 # The program
 
 
-def _python(facts: DoctorFacts) -> Iterator[Said]:
-    version = ".".join(map(str, facts.program.python))
-    if facts.program.python[:2] < OLDEST:
-        least = ".".join(map(str, OLDEST))
-        words = f"this is Python {version}; Poolbook needs {least}"
-        yield Said(PROBLEM, words, f"install it with Python {least} or later")
-    else:
-        yield Said(OK, f"Python {version}")
+def _python(facts: DoctorFacts) -> Cases:
+    version, least = (".".join(map(str, one)) for one in (facts.program.python, OLDEST))
+    yield "old" if facts.program.python[:2] < OLDEST else "good", {"version": version, "least": least}
 
 
-def _command(facts: DoctorFacts) -> Iterator[Said]:
-    program = facts.program
-    folder = program.own.rpartition("/")[0]
-    if not program.command:
-        way = f'export PATH="{folder}:$PATH"' if folder else "install Poolbook with pip, uv or pipx"
-        yield Said(WARNING, "a shell does not find the command poolbook", way)
-    elif program.own and program.command != program.own:
-        words = f"a shell finds another poolbook, {program.command}, before this one, {program.own}"
-        yield Said(WARNING, words, f'remove one of them, or export PATH="{folder}:$PATH"')
+def _command(facts: DoctorFacts) -> Cases:
+    command, own = facts.program.command, facts.program.own
+    folder = own.rpartition("/")[0]
+    if not command:
+        yield "missing", {"way": f'export PATH="{folder}:$PATH"' if folder else "install Poolbook with pip, uv or pipx"}
     else:
-        yield Said(OK, f"the command is {program.command}")
+        yield "other" if own and command != own else "good", {"command": command, "own": own, "folder": folder}
 
 
 # The machine
 
 
-def _cores(facts: DoctorFacts) -> Iterator[Said]:
-    machine = facts.machine
-    granted = machine.granted_cores
-    if facts.settings.cores > machine.cores:
-        words = f"the configuration offers {facts.settings.cores:g} cores, but this machine has {machine.cores}"
-        yield Said(WARNING, words, "`poolbook config -verbose NUM_CPUS` says which line does that, if it is not meant")
-    elif granted is not None and granted < machine.cores:
-        words = f"a pool offers {machine.cores} cores, but this process may use no more than {granted:g}"
-        words += " (control group)"
-        yield Said(WARNING, words, f"poolbook serve -cpus {max(1, int(granted))}, and run and resume likewise")
+def _cores(facts: DoctorFacts) -> Cases:
+    there, granted = facts.machine.cores, facts.machine.granted_cores
+    if facts.settings.cores > there:
+        yield "configured", {"offered": facts.settings.cores, "there": there}
+    elif granted is not None and granted < there:
+        yield "granted", {"there": there, "granted": granted, "least": max(1, int(granted))}
     else:
-        yield Said(OK, counted(machine.cores, "core"))
+        yield "good", {"cores": counted(there, "core")}
 
 
-def _memory(facts: DoctorFacts) -> Iterator[Said]:
-    machine = facts.machine
-    granted = machine.granted_memory
-    if facts.settings.memory > machine.memory:
-        offered = f"{facts.settings.memory:.0f} MiB of memory"
-        words = f"the configuration offers {offered}, but this machine has {machine.memory} MiB"
-        yield Said(WARNING, words, "`poolbook config -verbose MEMORY` says which line does that, if it is not meant")
-    elif granted is not None and granted < machine.memory:
-        words = f"a pool offers {machine.memory} MiB of memory, but this process may use no more than {granted} MiB"
-        words += " (control group)"
-        yield Said(WARNING, words, f"poolbook serve -memory {granted}, and run and resume likewise")
-    else:
-        yield Said(OK, f"{machine.memory} MiB of memory")
+def _memory(facts: DoctorFacts) -> Cases:
+    there, granted, offered = facts.machine.memory, facts.machine.granted_memory, facts.settings.memory
+    less = granted is not None and granted < there
+    case = "configured" if offered > there else "granted" if less else "good"
+    yield case, {"there": there, "granted": granted, "offered": offered}
 
 
-def _files(facts: DoctorFacts) -> Iterator[Said]:
+def _files(facts: DoctorFacts) -> Cases:
     most = facts.machine.open_files
-    if most < FEW_FILES:
-        yield Said(WARNING, f"a process may open {most} files only; each client of a pool takes one", "ulimit -n 1024")
-    else:
-        yield Said(OK, f"{most} open files are allowed")
+    yield "few" if most < FEW_FILES else "good", {"most": most}
 
 
-def _processes(facts: DoctorFacts) -> Iterator[Said]:
-    if not facts.machine.subreaper:
-        words = "this kernel does not tell a process of its descendants' ends (subreaper): no job can be run here"
-        yield Said(PROBLEM, words, "run Poolbook on Linux 3.4 or later, and not in a sandbox that forbids prctl")
-    elif not facts.machine.numbered:
-        words = "real-time CPU time is limited: a daemon that a job starts may not be known as the job's"
-        yield Said(WARNING, words, "ulimit -R unlimited, where that is allowed")
-    else:
-        yield Said(OK, "all processes of a job are found (no control group is used)")
+def _processes(facts: DoctorFacts) -> Cases:
+    yield "lost" if not facts.machine.subreaper else "good" if facts.machine.numbered else "unmarked", {}
 
 
-def _zone(facts: DoctorFacts) -> Iterator[Said]:
-    machine = facts.machine
-    if machine.unknown_zone:
-        words = f"TZ={machine.unknown_zone} is no time zone that this machine knows: times are shown in {machine.zone}"
-        yield Said(WARNING, words, "write it as in TZ=Europe/Berlin, or unset TZ")
-    else:
-        yield Said(OK, f"times are shown in {machine.zone}")
+def _zone(facts: DoctorFacts) -> Cases:
+    unknown = facts.machine.unknown_zone
+    yield "unknown" if unknown else "good", {"unknown": unknown, "zone": facts.machine.zone}
 
 
-def _sensors(facts: DoctorFacts) -> Iterator[Said]:
-    machine = facts.machine
-    there, readable = machine.inputs
+def _sensors(facts: DoctorFacts) -> Cases:
+    there, readable = facts.machine.inputs
     if not facts.settings.watches:
-        yield Said(OK, "no policy asks for the keyboard")
+        yield "unwatched", {}
         return
     if there > readable:
-        words = (
-            f"{there - readable} of {there} keyboards and mice in /dev/input cannot be read: who uses them is not seen"
-        )
-        yield Said(WARNING, words, "let the user who runs the pool read them: the group input, or run it as root")
-    if not machine.logins:
-        words = "nothing tells who is logged in (/var/run/utmp): every terminal counts as somebody's"
-        yield Said(WARNING, words, "that is safe for the owner; STARTD_HAS_BAD_UTMP = True says that it is meant")
-    if there == readable and machine.logins:
-        yield Said(OK, f"terminals and {there} keyboards and mice are watched")
+        yield "unreadable", {"hidden": there - readable, "there": there}
+    if not facts.machine.logins:
+        yield "logins", {}
+    if there == readable and facts.machine.logins:
+        yield "good", {"there": there}
 
 
 # The folders
 
 
-def _folder(facts: DoctorFacts) -> Iterator[Said]:
+def _folder(facts: DoctorFacts) -> Cases:
     volume = facts.volumes.get("log")
     if volume is None:
         return
-    if not volume.there:
-        words = f"there is no folder {volume.folder}, and a log cannot be begun there"
-        yield Said(PROBLEM, words, f"mkdir -p {shlex.quote(volume.folder)}, or name another place: -log FILE")
-    elif not volume.writable:
-        words = f"{volume.folder} cannot be written: a log there can be read, and no pool can be served"
-        yield Said(PROBLEM, words, "see to its rights, or name another place: -log FILE")
-    elif volume.kind in BETWEEN_MACHINES:
-        words = (
-            f"{volume.folder} is on a network file system ({volume.kind}): SQLite keeps its log whole there only while "
-            "all commands run on one machine"
-        )
-        yield Said(WARNING, words, "use a local disk, -log FILE, or a log in PostgreSQL, -log postgresql://...")
-    elif volume.kind in IN_MEMORY:
-        words = f"{volume.folder} is in memory ({volume.kind}): the log is gone when the machine stops"
-        yield Said(WARNING, words, "name a folder on a disk: -log FILE")
-    else:
-        yield Said(OK, f"{volume.folder} can be written ({volume.kind or 'file system unknown'})")
+    cases = (
+        ("missing", not volume.there),
+        ("locked", not volume.writable),
+        ("shared", volume.kind in BETWEEN_MACHINES),
+        ("memory", volume.kind in IN_MEMORY),
+        ("good", True),
+    )
+    about = {
+        "folder": volume.folder,
+        "quoted": shlex.quote(volume.folder),
+        "kind": volume.kind or "file system unknown",
+    }
+    yield next(case for case, holds in cases if holds), about
 
 
-def _space(facts: DoctorFacts) -> Iterator[Said]:
+def _space(facts: DoctorFacts) -> Cases:
     if "log" in facts.volumes:
-        yield _left(facts.volumes["log"], "the log", "make room: a pool whose log cannot grow decides nothing")
+        yield _left(facts.volumes["log"])
 
 
-def _execute(facts: DoctorFacts) -> Iterator[Said]:
+def _execute(facts: DoctorFacts) -> Cases:
     volume = facts.volumes.get("execute")
     if volume is None:
         return
     if not volume.executable:
-        words = f"jobs run in {volume.folder}, where nothing may be executed (noexec): a program that they write fails"
-        yield Said(WARNING, words, "name a log in another folder, -log FILE: jobs run beside it")
-    yield _left(volume, "jobs", "make room: request_disk of a job is compared with what is free")
+        yield "noexec", {"folder": volume.folder}
+    yield _left(volume)
 
 
-def _left(volume: VolumeFacts, whose: str, remedy: str) -> Said:
-    words = f"{volume.free} MiB are free for {whose} in {volume.folder}"
-    level = next((level for level, least in LITTLE_SPACE.items() if volume.free < least), OK)
-    return Said(level, words, "" if level is OK else remedy)
+def _left(volume: VolumeFacts) -> tuple[str, dict[str, Any]]:
+    level = next((level for level, least in LITTLE_SPACE.items() if volume.free < least), None)
+    return "little" if level else "good", {"level": level, "free": volume.free, "folder": volume.folder}
 
 
 # The configuration
 
 
-def _configuration(facts: DoctorFacts) -> Iterator[Said]:
+def _configuration(facts: DoctorFacts) -> Cases:
     settings = facts.settings
     if settings.error:
-        words = f"the configuration cannot be taken: {settings.error}"
-        yield Said(PROBLEM, words, "mend it; `poolbook config` reads it, too")
+        yield "wrong", {"error": settings.error}
     elif settings.files:
-        yield Said(OK, f"this machine is offered under {', '.join(settings.files)} ({settings.named})")
-    elif settings.environment:
-        yield Said(OK, "this machine is offered under what the environment sets: there is no file of a configuration")
+        yield "files", {"files": ", ".join(settings.files), "named": settings.named}
     else:
-        yield Said(
-            OK, "this machine is offered without a policy: no configuration is named, and no poolbook.conf is here"
-        )
-    for warning in settings.warnings:
-        yield Said(WARNING, warning, "`poolbook config -verbose NAME` says what is in force, and why")
+        yield "environment" if settings.environment else "none", {}
+    yield from (("warned", {"warning": warning}) for warning in settings.warnings)
 
 
-def _environment(facts: DoctorFacts) -> Iterator[Said]:
+def _environment(facts: DoctorFacts) -> Cases:
     settings = facts.settings
-    if not settings.environment:
-        return
-    names = ", ".join(settings.environment)
-    effect = "that goes before every file" if settings.files else "a pool here follows that without any file"
-    yield Said(WARNING, f"the environment sets {names}: {effect}", "unset what is not meant")
+    if settings.environment:
+        effect = "that goes before every file" if settings.files else "a pool here follows that without any file"
+        yield "set", {"names": ", ".join(settings.environment), "effect": effect}
 
 
-def _start(facts: DoctorFacts) -> Iterator[Said]:
+def _start(facts: DoctorFacts) -> Cases:
     starts = facts.settings.starts
     never = [slot for slot, start in starts.items() if start is False]
-    if starts and len(never) == len(starts):
-        words = "START is false for every job on every slot: no job ever starts on this machine"
-        yield Said(PROBLEM, words, "`poolbook config -verbose START` says which line does that")
-    elif never:
-        words = f"START is false for every job on {', '.join(never)}"
-        yield Said(WARNING, words, "`poolbook config -verbose START` says which line does that")
+    if never:
+        yield "never" if len(never) == len(starts) else "some", {"slots": ", ".join(never)}
 
 
 # The log
 
 
-def _log(facts: DoctorFacts) -> Iterator[Said]:
+def _log(facts: DoctorFacts) -> Cases:
     log = facts.log
-    if log.error:
-        yield Said(PROBLEM, log.error, "`poolbook doc log` tells in which files a log is, and how it is copied")
-    elif log.empty:
-        yield Said(OK, f"{log.url} is empty: `poolbook run` and `poolbook serve` begin a log in it")
-    elif not log.there:
-        yield Said(OK, f"there is no log at {log.url} yet: `poolbook run` and `poolbook serve` begin one")
-    else:
-        kind = "imported records" if log.imported else "a pool's own"
-        yield Said(OK, f"{log.url} can be read: {log.position:,} events, {kind}")
+    case = "wrong" if log.error else "empty" if log.empty else "good" if log.there else "missing"
+    kind = "imported records" if log.imported else "a pool's own"
+    yield case, {"error": log.error, "url": log.url, "position": log.position, "kind": kind}
     if log.there and not log.error and not log.marked:
-        words = f"{log.url} has no mark beside it: that its end was cut off would not be noticed"
-        yield Said(WARNING, words, "the next command that writes makes one; a copy of a log takes along its .head")
+        yield "unmarked", {"url": log.url}
 
 
-def _clock(facts: DoctorFacts) -> Iterator[Said]:
+def _clock(facts: DoctorFacts) -> Cases:
     ahead = facts.log.ahead // 1_000_000
     if ahead > 0:
-        words = f"the last event of the log is {ahead} s later than this machine's clock, which was set back"
-        yield Said(WARNING, words, "set the clock right; meanwhile a pool counts on from the log's last instant")
+        yield "behind", {"ahead": ahead}
 
 
-def _served(facts: DoctorFacts) -> Iterator[Said]:
+def _served(facts: DoctorFacts) -> Cases:
     log = facts.log
-    if log.answers:
-        yield Said(OK, f"process {log.holder} serves the log, and takes requests")
-    elif log.holder:
-        words = f"process {log.holder} writes the log, and takes no requests"
-        yield Said(WARNING, words, "wait for it to end; if it does not, end it: nothing that was acknowledged is lost")
+    if log.holder:
+        yield "serves" if log.answers else "writes", {"holder": log.holder}
     elif log.claims:
         watched = f"{counted(log.claims, 'job goes', 'jobs go')} on without a pool"
         alone = f"{counted(log.claims, 'job was', 'jobs were')} begun that nobody watches over"
-        words = f"{watched if log.supervised else alone}: the log tells of no end yet"
-        yield Said(WARNING, words, "`poolbook resume` or `poolbook serve` takes them over")
+        yield "gone", {"jobs": watched if log.supervised else alone}
     elif log.there and not log.imported:
-        yield Said(OK, "nobody serves the log: commands write it themselves, and no job runs until one does")
+        yield "none", {}
 
 
-def _jobs(facts: DoctorFacts) -> Iterator[Said]:
+def _jobs(facts: DoctorFacts) -> Cases:
     log = facts.log
     held, idle, running = (log.counts.get(status, 0) for status in (_HELD, _IDLE, _RUNNING))
     if held:
         job, reason = log.held
-        words = f"{counted(held, 'job is', 'jobs are')} on hold; {job}: {reason}"
-        yield Said(WARNING, words, f"`poolbook why {job}` says what can be done; `poolbook q -hold` lists them")
+        yield "held", {"jobs": counted(held, "job is", "jobs are"), "job": job, "reason": reason}
     for one in log.unfit:
         others = f", nor {one.jobs - 1} more like it" if one.jobs > 1 else ""
-        words = f"no slot fits job {one.job}{others} ({counted(one.slots, 'slot was', 'slots were')} asked)"
-        yield Said(WARNING, words, f"`poolbook q -better-analyze {one.job}` says why")
+        yield "unfit", {"job": one.job, "others": others, "slots": counted(one.slots, "slot was", "slots were")}
     if log.counts and not held and not log.unfit:
-        yield Said(OK, f"{counted(running, 'job runs', 'jobs run')}, {idle} {'waits' if idle == 1 else 'wait'}")
+        run = counted(running, "job runs", "jobs run")
+        yield "good", {"run": run, "idle": idle, "waits": "waits" if idle == 1 else "wait"}
 
 
-CHECKS: Final = (
-    Check("python", _python),
-    Check("command", _command),
-    Check("cores", _cores),
-    Check("memory", _memory),
-    Check("open files", _files),
-    Check("processes", _processes),
-    Check("time zone", _zone),
-    Check("configuration", _configuration),
-    Check("environment", _environment),
-    Check("START", _start),
-    Check("sensors", _sensors),
-    Check("folder", _folder),
-    Check("space", _space),
-    Check("scratch", _execute),
-    Check("log", _log),
-    Check("clock", _clock),
-    Check("server", _served),
-    Check("jobs", _jobs),
-)
+CHECKS: Final[dict[str, Callable[[DoctorFacts], Cases]]] = {
+    "python": _python, "command": _command, "cores": _cores, "memory": _memory, "open files": _files,
+    "processes": _processes, "time zone": _zone, "configuration": _configuration, "environment": _environment,
+    "START": _start, "sensors": _sensors, "folder": _folder, "space": _space, "scratch": _execute, "log": _log,
+    "clock": _clock, "server": _served, "jobs": _jobs,
+}  # fmt: skip
 
 
 def examined(facts: DoctorFacts) -> list[Finding]:
     """Return the findings of all checks, in the order of ``CHECKS``."""
-    return [Finding(check.name, *said) for check in CHECKS for said in check.look(facts)]
+    text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").replace("\n    ", " ")
+    rows = {case: cells for case, *cells in (line.split("  ") for line in text.splitlines())}
+    found = []
+    for check, look in CHECKS.items():
+        for case, about in look(facts):
+            level, words, remedy = (cell.format(**about) for cell in (*rows[f"{check}/{case}"], "")[:3])
+            found.append(Finding(check, Level(level), words, remedy))
+    return found
