@@ -7,14 +7,15 @@ import re
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ..condor_tools.job_log_entries import LogEntry, UnreadableEntry, take_entries
+from ..condor_tools.layout import Column, Layout, laid_out
 from ..condor_tools.options import Arguments
 from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
 from ..machine.host import user_name
-from . import watch_q as watched
 from .common import pool_log, setting
 
 STATES: Final = ("REMOVED", "HELD", "SUSPENDED", "IDLE", "INPUT", "RUN", "OUTPUT", "DONE")
@@ -67,7 +68,7 @@ class WatchRow(NamedTuple):
     """A line of the table: its name, its jobs by state, all of them, and the ids of those in the queue."""
 
     name: str
-    counts: dict[str, int]
+    counts: Counter[str]
     total: int
     ids: str
 
@@ -80,16 +81,10 @@ def rows(groups: Mapping[str, Sequence[Watched]]) -> list[WatchRow]:
 
 
 def _row(name: str, clusters: Iterable[Watched]) -> WatchRow:
-    counts = dict.fromkeys(STATES, 0)
-    ids, total = list[tuple[int, int]](), 0
-    for one in clusters:
-        total += one.total
-        for proc, state in one.states.items():
-            counts[state] += 1
-            if state in ACTIVE:
-                ids.append((one.cluster, proc))
-    told = [f"{cluster}.{proc}" for cluster, proc in sorted(ids)]
-    return WatchRow(name, counts, total, ", ".join(told) if len(told) < 3 else f"{told[0]} ... {told[-1]}")
+    states = [(one.cluster, proc, state) for one in clusters for proc, state in one.states.items()]
+    ids = [f"{cluster}.{proc}" for cluster, proc, state in sorted(states) if state in ACTIVE]
+    shown = ", ".join(ids) if len(ids) < 3 else f"{ids[0]} ... {ids[-1]}"
+    return WatchRow(name, Counter(state for *_, state in states), sum(one.total for one in clusters), shown)
 
 
 def table(heading: str, found: Sequence[WatchRow], columns: int, bars: bool) -> Iterator[str]:
@@ -100,16 +95,11 @@ def table(heading: str, found: Sequence[WatchRow], columns: int, bars: bool) -> 
         [f"{word} " for word in (row.name, *(str(row.counts[one] or "-") for one in shown), str(row.total), row.ids)]
         for row in found
     ]
-    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-    left = {0, len(heads) - 1}
-
-    def line(words: Sequence[str]) -> str:
-        pairs = enumerate(zip(words, widths, strict=True))
-        return "  ".join(word.ljust(width) if at in left else word.rjust(width) for at, (word, width) in pairs)
-
-    yield line(heads).rstrip()
-    for row, words in zip(found, cells, strict=True):
-        text = line(words)
+    left = (0, len(heads) - 1)
+    layout = tuple(Column("", "", None if at in left else 0, grow=True) for at in range(len(heads)))
+    head, *texts = laid_out(Layout(layout, before="  ", after_row="", headed=False), [heads, *cells])
+    yield head.rstrip()
+    for row, text in zip(found, texts, strict=True):
         room = columns - len(text)
         yield text + bar(row.counts, row.total, room) if bars and room > 10 else text[:columns]
 
@@ -121,16 +111,6 @@ def bar(counts: Mapping[str, int], total: int, width: int) -> str:
     longest = parts.index(max(parts))
     parts[longest] += room - sum(parts)
     return f"[{''.join(sign * part for (_, sign), part in zip(_BAR, parts, strict=True))}]"
-
-
-def added(found: Iterable[WatchRow]) -> tuple[dict[str, int], int]:
-    """Return the jobs of all lines by state, and their number."""
-    counts, total = dict.fromkeys(STATES, 0), 0
-    for row in found:
-        total += row.total
-        for state, count in row.counts.items():
-            counts[state] += count
-    return counts, total
 
 
 def summary(counts: Mapping[str, int], total: int, width: int, percentages: bool) -> str:
@@ -168,7 +148,7 @@ _GROUPERS: Final[dict[str, Callable[[Iterable[bool]], bool]]] = {
     "all": all, "any": any, "none": lambda found: not any(found),
 }  # fmt: skip
 _WANTED: Final = {
-    "active": watched.ACTIVE, "done": frozenset({"DONE"}), "idle": frozenset({"IDLE"}), "held": frozenset({"HELD"}),
+    "active": ACTIVE, "done": frozenset({"DONE"}), "idle": frozenset({"IDLE"}), "held": frozenset({"HELD"}),
 }  # fmt: skip
 
 
@@ -270,7 +250,7 @@ class _Jobs:
     """The clusters that are followed, and how far their logs have been read."""
 
     def __init__(self, arguments: Arguments, since: int) -> None:
-        self.clusters: dict[int, watched.Watched] = {}
+        self.clusters: dict[int, Watched] = {}
         self.logs: dict[str, int] = {}  #: path -> how many bytes of it were read
         lists = {name: [word for given in arguments.every(name) for word in given.values]
                  for name in ("users", "clusters", "files", "batches")}  # fmt: skip
@@ -332,21 +312,21 @@ class _Jobs:
             self.logs[path] += taken
             for entry in entries:
                 cluster, proc, _ = entry.job
-                state = watched.state_after(entry)
+                state = state_after(entry)
                 if state is None or cluster < self._since or (self._only is not None and cluster not in self._only):
                     continue
                 if cluster not in self.clusters:
                     batch, count = self._names.get(cluster, ("", 0))
-                    self.clusters[cluster] = watched.Watched(cluster, path, batch or f"ID: {cluster}", {}, count)
+                    self.clusters[cluster] = Watched(cluster, path, batch or f"ID: {cluster}", {}, count)
                 self.clusters[cluster].states[proc] = state
 
     def states(self) -> Iterator[str]:
         return (state for one in self.clusters.values() for state in one.states.values())
 
-    def groups(self, by: str) -> dict[str, list[watched.Watched]]:
-        found: dict[str, list[watched.Watched]] = {}
+    def groups(self, by: str) -> dict[str, list[Watched]]:
+        found: dict[str, list[Watched]] = {}
         for one in self.clusters.values():
-            name = {"batch": one.batch, "log": watched.short_path(one.log), "cluster": str(one.cluster)}[by]
+            name = {"batch": one.batch, "log": short_path(one.log), "cluster": str(one.cluster)}[by]
             found.setdefault(name, []).append(one)
         return found
 
@@ -354,15 +334,15 @@ class _Jobs:
 def _show(found: _Jobs, arguments: Arguments, by: str, now: str, refreshes: bool, waits: bool) -> None:
     """Print the table, the bar, the summary and the time, as far as they are wanted."""
     columns, lines = shutil.get_terminal_size()
-    every = watched.rows(found.groups(by))
-    counts, total = watched.added(every)
+    every = rows(found.groups(by))
+    counts, total = sum((row.counts for row in every), Counter[str]()), sum(row.total for row in every)
     left = {name for name, clusters in found.groups(by).items() if all(one.done for one in clusters)}
     shown = [row for row in every if not (arguments.has("no-display-exited") and row.name in left)]
     percentages = arguments.value("summary-type") == "percentages"
     parts = {
-        "table": list(watched.table(_GROUPS[by], shown, columns, not arguments.has("no-row-progress"))),
-        "progress": [f"Total Progress: {watched.bar(counts, total, columns - 16)}"],
-        "summary": [watched.summary(counts, total, columns, percentages)],
+        "table": list(table(_GROUPS[by], shown, columns, not arguments.has("no-row-progress"))),
+        "progress": [f"Total Progress: {bar(counts, total, columns - 16)}"],
+        "summary": [summary(counts, total, columns, percentages)],
         "updated-at": [f"Updated at {now}"],
     }
     text = [line for name, part in parts.items() if not arguments.has(f"no-{name}") for line in (*part, "")]

@@ -296,7 +296,7 @@ def _clock(facts: DoctorFacts) -> Cases:
 
 def _served(facts: DoctorFacts) -> Cases:
     log = facts.log
-    if log.holder:
+    if log.answers or log.holder:
         yield "serves" if log.answers else "writes", {"holder": log.holder}
     elif log.claims:
         watched = f"{counted(log.claims, 'job goes', 'jobs go')} on without a pool"
