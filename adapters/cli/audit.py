@@ -37,7 +37,7 @@ def audit(argv: Sequence[str]) -> int:
     if os.path.isdir(url):
         raise ToolError(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
     if arguments.has("preemptions"):
-        from .evictions import print_preemptions
+        from .usage import print_preemptions
 
         with Queries(url) as queries:
             return print_preemptions(queries, here(), arguments.has("json"))

@@ -118,7 +118,7 @@ def log(argv: Sequence[str]) -> int:
     with Queries(log_of(arguments)) as queries:
         window = window_of("log", arguments, "since", "until", queries.log)
         if arguments.has("evicted"):
-            from .evictions import print_evictions
+            from .usage import print_evictions
 
             return print_evictions(queries, stream, window, zone, arguments.has("json"))
         members, place, width = queries.entries(stream, *window), queries.places(), width_of()
