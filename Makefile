@@ -11,9 +11,9 @@ run: .venv/ready
 	@echo && $(BIN)/python docs/examples/pi.py --sum build/pi/pi.*.out
 
 # Four workers, however few cores there are: many tests wait for processes. A file's tests share what they have set up.
-# The files come in the order of tests/conftest.py: those that take longest first.
+# The files come in the order of tests/conftest.py: those that take longest first. A test that waits for ever fails.
 test: .venv/ready
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder --timeout=300
 
 check: .venv/ready
 	$(BIN)/ruff check .

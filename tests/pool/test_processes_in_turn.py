@@ -14,7 +14,7 @@ from poolbook import AlreadyServed, Behaviour, Log, LogError, Pool
 from poolbook.domain.events import ClusterSubmitted
 
 from .. import forked
-from ..stores.places import DURABLE, Place, place_of
+from ..stores.places import DURABLE, POSTGRES, Place, place_of
 from .real import POOLBOOK, Folder
 
 WORK = {"executable": "/bin/work"}
@@ -75,21 +75,22 @@ def test_an_open_pool_is_never_taken_away_and_the_error_names_its_process(place:
         assert len(pool.jobs()) == 1
 
 
-def test_a_log_on_a_server_names_the_process_of_another_machine(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if place.kind != "postgresql":
-        pytest.skip("a file is of one machine")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "there"))
-    process = holding(place.url)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "here"))
-    try:
-        with pytest.raises(AlreadyServed, match=f"process {process.pid} on {os.uname().nodename}"):
-            Pool.open(place.url, wait=0)
-    finally:
-        process.kill()
-        process.communicate(10)
-    Pool.open(place.url, wait=10).close()
+if POSTGRES:
+
+    @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+    def test_a_log_on_a_server_names_the_process_of_another_machine(
+        place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "there"))
+        process = holding(place.url)
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "here"))
+        try:
+            with pytest.raises(AlreadyServed, match=f"process {process.pid} on {os.uname().nodename}"):
+                Pool.open(place.url, wait=0)
+        finally:
+            process.kill()
+            process.communicate(10)
+        Pool.open(place.url, wait=10).close()
 
 
 def test_a_served_log_is_not_opened_and_its_server_is_named(folder: Folder) -> None:
