@@ -107,9 +107,14 @@ def test_a_command_waits_while_a_pool_is_open_and_a_pool_while_a_command_writes(
         pool.submit(WORK)
         command = forked.start([*POOLBOOK, "hold", "1", "-log", url])
         assert pool.submit(WORK) == 2 and pool.jobs("JobStatus == 5") == []
+        folder.wait_for(lambda: has_open(command.pid, Path(f"{url}.lock")))  # it stands in line
     with Pool.open(url) as pool:
         assert command.communicate(30)[0] == "All jobs in cluster 1 have been held\n"
         assert len(pool.jobs()) == 2
+
+
+def has_open(pid: int, path: Path) -> bool:
+    return any(fd.resolve() == path.resolve() for fd in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def test_a_pool_of_real_jobs_answers_commands_while_it_runs(folder: Folder) -> None:
