@@ -36,7 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
     (found.path / "j.sh").chmod(0o700)
     found.write("j.sub", SUBMIT)
     found.write("q.sh", "echo hi from qsub\n")
-    with found.served():
+    with found.served("-cpus", "2"):
         found.call("submit", "j.sub")
         found.wait_for((found.path / "written").exists)
         yield found
