@@ -16,7 +16,7 @@ from ...domain.units import SECOND
 from ...projections.imported_ads import BY
 from ...replay.narration.formatting import EVER, counted, in_part, instant, interval, iso
 from ...replay.usage import eviction_costs
-from ...replay.usage.run_columns import of_unknown
+from ...replay.usage.eviction_costs import of_unknown
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
@@ -65,8 +65,7 @@ def _wanted(names: Sequence[str], words: set[str]) -> bool:
 
 def _of_runs(arguments: Arguments, said: str) -> int:
     """What the runs in a window used."""
-    from ...replay.usage.eviction_costs import unknown_as_dict
-    from ...replay.usage.run_columns import of_open, of_unknown
+    from ...replay.usage.eviction_costs import of_open, of_unknown, unknown_as_dict
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
     from .time_window import here, window_of

@@ -21,7 +21,7 @@ from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
 from ..machine import execution
 from ..machine.containers import Containers, containment
-from ..machine.execution.container import Apptainer, DockerSettings
+from ..machine.execution.activation import Apptainer, DockerSettings
 
 _LONGEST_NAME = 63  #: of a host, as docker takes it
 _PLAIN_NETWORKS = {"host": ["--network=host"], "none": ["--network=none"], "nat": [], "": []}

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from ...domain.events import Event
 from ...domain.ports.log import EventStore
-from .userlog.log_position import UserLogError
-from .userlog.writer import RightsOf, UserLogWriter
+from .userlog.writer import RightsOf, UserLogError, UserLogWriter
 from .view_keeper import RETRY, VIEWS_EVERY, ViewKeeper
 
 

@@ -1,6 +1,6 @@
 """Simulate a scenario with the live engine, a log in memory and a world without processes.
 
-``scenario_machines`` makes its machines, ``scenario_sensors`` their readings; ``remote_schedds`` holds the claims of
+``scenario_machines`` makes its machines and their readings; ``remote_schedds`` holds the claims of
 schedds outside the pool. ``simulation`` joins all of it, ``actions`` has a function for each verb, ``runner`` runs the
 lines in order. The language is ``replay/scenario``.
 """

@@ -15,7 +15,7 @@ from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.statements import GONE
 from ...replay.scenario.transcript import Transcript, TranscriptEntry
 from .actions import ACTIONS
-from .scenario_sensors import ScenarioSensors
+from .scenario_machines import ScenarioSensors
 from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation, StepWarning
 
 # Print a simulation's reports as lines of text.

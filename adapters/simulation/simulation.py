@@ -20,8 +20,7 @@ from ...replay.virtual_world import Behaviour, VirtualWorld, sleeps
 from ..machine.host import VERSION
 from ..runtime.engine import Engine
 from .remote_schedds import RemoteSchedds
-from .scenario_machines import DOMAIN, ScenarioMachines
-from .scenario_sensors import ScenarioSensors
+from .scenario_machines import DOMAIN, ScenarioMachines, ScenarioSensors
 
 
 @frozen

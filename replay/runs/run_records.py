@@ -19,8 +19,7 @@ from ...domain.imported.record_sources import NOT_STARTED, NOT_SWITCHED, RecordP
 from ...domain.ports.log import EventStore
 from ..forensics.audit.event_log_facts import JobRecord
 from ..forensics.audit.tolerances import LINGERING
-from ..forensics.imported_log import PlaceNames, records_between
-from ..forensics.imported_sources import Sources, job_of
+from ..forensics.imported_log import PlaceNames, Sources, job_of, records_between
 from ..narration.formatting import EVER
 from .slot_records import is_free
 

@@ -20,8 +20,7 @@ from ...domain.suggestions import did_you_mean
 from ...domain.units import SECOND
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from .scenario_times import ScenarioCalendar, begin, is_clock, of_time, takes_two
-from .scenario_tokens import ASSIGNED, NAME, split
-from .statements import MOST, StatementContext, instant, steps_of
+from .statements import ASSIGNED, MOST, NAME, StatementContext, instant, split, steps_of
 from .verbs import VERBS, amount
 
 BEGIN = ("2026-11-02", "08:00")  #: default start of a scenario: a Monday morning, UTC

@@ -1,5 +1,4 @@
 """Who used what, and which runs were evicted: asked alike of a pool's own log and of an imported one.
 
-``eviction_costs`` lists the runs between two instants, ``usage_sums`` adds up what they used, ``run_columns`` shows
-them.
+``eviction_costs`` lists the runs between two instants and shows them, ``usage_sums`` adds up what they used.
 """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from ...domain.units import SECOND
 from ..listing import StreamFilter
-from ..narration.formatting import iso
+from ..narration.formatting import counted, interval, iso
 from ..runs.imported_runs import UnknownRuns
-from ..runs.job_run import JobRun
+from ..runs.job_run import ENDED, RUNNING, JobRun
 from ..runs.run_end_causes import CAUSES, Cause
 
 _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
@@ -68,3 +68,36 @@ def share_as_dict(share: Share) -> dict[str, object]:
     """A cause for programs, what was lost in seconds."""
     cause = share.cause
     return {"cause": cause.name, "words": cause.words, "count": share.evictions, "lost": share.lost / SECOND}
+
+
+# What is said of runs whose ends or instants are not known.
+
+
+def of_unknown(unknown: UnknownRuns) -> Iterator[str]:
+    """What is said of runs of which only a total is known, if there are any; or that no run is known at all."""
+    if unknown.silent:
+        yield (
+            "No record of the log tells of a run: import job event logs, the histories, SchedLogs or StartLogs of the "
+            "time in question."
+        )
+    if unknown.jobs:
+        jobs = counted(unknown.jobs, "job")
+        yield (
+            f"Of {jobs} the history has totals alone: {interval(unknown.time)} on slots, of which no record says "
+            "when and where, are not counted here."
+        )
+
+
+_OPEN: Final = {
+    ENDED: ("how it ended is not known; its", "how they ended is not known; their"),
+    RUNNING: ("it had not ended where the log ends; its", "they had not ended where the log ends; their"),
+}
+
+
+def of_open(runs: Iterable[JobRun]) -> Iterator[str]:
+    """What is said of runs whose time is neither good nor wasted."""
+    outcomes = [run.outcome for run in runs]
+    for outcome, words in _OPEN.items():
+        count = outcomes.count(outcome)
+        if count:
+            yield f"{counted(count, 'run')}: {words[count > 1]} time is in TIME alone."

@@ -22,8 +22,7 @@ from ...domain.state.cluster import Cluster
 from ...domain.state.state import Slot
 from ..narration.causes import cause_words
 from .job_policy_checks import periodic, wrong_evidence
-from .judged_pool import JudgedPool, policy, rule
-from .recorded_truth import truth, truth_of, unparsed, value_of
+from .judged_pool import JudgedPool, policy, rule, truth, truth_of, unparsed, value_of
 from .transition_rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, DecidingExpressions, Truth
 
 _BEYOND = frozenset(

@@ -17,8 +17,7 @@ from ...domain.state.job_ad import EXPIRATION
 from ...domain.state.pool_settings import STARTS, seconds_of
 from ...domain.state.state import RUNS
 from ...domain.state_machines.hold_codes import DEACTIVATED
-from .judged_pool import JudgedPool, rule
-from .recorded_truth import truth, truth_of, unparsed, value_of
+from .judged_pool import JudgedPool, rule, truth, truth_of, unparsed, value_of
 
 
 def _by_machine(event: e.JobSignalled) -> bool:

@@ -14,7 +14,9 @@ from typing import Any, TypeVar
 from attrs import define, field, frozen
 
 from ...domain import events as e
+from ...domain.classad import ERROR, ClassAd, Context, EvaluationError, Expression, Value, unparse
 from ...domain.fold.evolve import evolve
+from ...domain.state.caches import expression
 from ...domain.state.job_procs import job_procs
 from ...domain.state.state import Activation, Slot, State
 from ...domain.state_machines import (
@@ -27,6 +29,7 @@ from ...domain.state_machines import (
     slot_machine,
 )
 from ..listing import Member, line, member_of, members
+from .transition_rules import Truth
 
 KEPT = 8  #: the number of events in the story of a slot or an activation
 KEPT_OF_CLUSTER = 64
@@ -271,3 +274,33 @@ def job_of(text: str) -> tuple[int, int] | None:
     if point and cluster.isascii() and cluster.isdigit() and proc.isascii() and proc.isdigit() and len(text) < 30:
         return int(cluster), int(proc)
     return None
+
+
+# What a recorded expression and its recorded value mean.
+
+
+def unparsed(text: str) -> str:
+    """Return a text as the language writes its meaning; a text that is no expression is unchanged."""
+    meaning = expression(text)
+    return text if meaning is None else unparse(meaning)
+
+
+def value_of(of: Expression, my: ClassAd | None, target: ClassAd | None, context: Context | None) -> Value:
+    """Evaluate it; what fails is an error."""
+    try:
+        return of.evaluate(my, target, context)
+    except EvaluationError:
+        return ERROR
+
+
+def truth_of(text: str) -> Truth:
+    """Return the truth of a value's text."""
+    literal = expression(text)
+    return None if literal is None else truth(value_of(literal, None, None, None))
+
+
+def truth(value: Value) -> Truth:
+    """Return True, False, or None for neither; a number counts as it does for the reference's daemons."""
+    if isinstance(value, bool):
+        return value
+    return value != 0 if isinstance(value, int | float) else None

@@ -8,7 +8,7 @@ from attrs import define, field
 
 from ...domain import events as e
 from ..listing import LETTERS
-from . import defrag_checks, earmarks, job_checks, machine_checks, pslot_preemption_checks, slot_checks
+from . import claim_checks, job_checks, machine_checks, pslot_preemption_checks, slot_checks
 from .judged_pool import RULES_OF, JudgedPool, Violation
 from .submission_checks import settle_submissions
 from .transition_rules import ASKED
@@ -97,8 +97,8 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
     for name in pool.drained:
         machine_checks.settle(pool, name)
     pslot_preemption_checks.settle(pool)
-    defrag_checks.settle(pool)
-    earmarks.settle(pool)
+    machine_checks.settle_drains(pool)
+    claim_checks.settle_earmarks(pool)
     pool.touched, pool.drained = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:

@@ -23,8 +23,7 @@ from poolbook.adapters.condor_files.startlog import StartLogReader
 from poolbook.domain import events as e
 from poolbook.replay.audit_result import Audit
 from poolbook.replay.forensics.audit.contradictions import FactAuditor
-from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.forensics.imported_sources import Sources
+from poolbook.replay.forensics.imported_log import Sources, single_entries
 
 from .honest_logs import (
     collector_log,

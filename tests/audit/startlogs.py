@@ -15,7 +15,7 @@ from poolbook.domain.events import Event, SourceFound
 from poolbook.domain.state_machines import HTCONDOR_25
 from poolbook.replay.audit_result import Audit
 from poolbook.replay.forensics.audit.startd_log_rules import StartdLogAuditor
-from poolbook.replay.forensics.imported_sources import Sources
+from poolbook.replay.forensics.imported_log import Sources
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 NOON = 1_795_176_000

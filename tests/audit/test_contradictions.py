@@ -19,7 +19,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.importing.detect import kind_of
+from poolbook.adapters.condor_files.importing.folders import kind_of
 from poolbook.domain.imported.record_sources import KINDS
 from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.compared_facts import FACTS, LETTERS, Fact

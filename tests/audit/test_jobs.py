@@ -22,8 +22,7 @@ from poolbook.replay.forensics.audit.audit_rules import RULES
 from poolbook.replay.forensics.audit.entry_rules import ENTRY_RULES
 from poolbook.replay.forensics.audit.event_log_rules import EventLogAuditor
 from poolbook.replay.forensics.audit.examine import examine
-from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.forensics.imported_sources import Sources
+from poolbook.replay.forensics.imported_log import Sources, single_entries
 
 from ..importing.folders import imported, write
 from ..together import together

@@ -12,7 +12,7 @@ import pytest
 from attrs import asdict
 
 from poolbook.adapters.machine.containers import Containers
-from poolbook.adapters.machine.execution.container import Apptainer, DockerSettings
+from poolbook.adapters.machine.execution.activation import Apptainer, DockerSettings
 from poolbook.adapters.machine.execution.supervisor.apptainer import command as apptainer_words
 from poolbook.adapters.machine.execution.supervisor.apptainer import environment
 from poolbook.adapters.machine.execution.supervisor.docker import DockerContainer as Running

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution.supervisor import limits
+from poolbook.adapters.machine.execution.supervisor import launch
 
 from ..together import together
 
@@ -23,7 +23,7 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This process's own limits are, in the end, as they were; its stack is bounded meanwhile, as a shell's."""
     kinds = (resource.RLIMIT_STACK, resource.RLIMIT_CORE, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)
     before = {kind: resource.getrlimit(kind) for kind in kinds}
-    monkeypatch.setattr(limits, "_core", None)
+    monkeypatch.setattr(launch, "_core", None)
     resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, before[resource.RLIMIT_STACK][1]))
     yield
     for kind, (soft, hard) in before.items():
@@ -48,12 +48,12 @@ def hard_stack() -> str:
 def test_a_child_has_the_stack_and_the_core_files_that_the_job_asks_for(
     order: dict[str, Any], stack: str, core: str
 ) -> None:
-    with limits.of_children(order):
+    with launch.limits_of_children(order):
         said = subprocess.run(SAID, capture_output=True, text=True, check=True).stdout.split()
     assert said == [stack or hard_stack(), core]
 
 
 def test_a_small_stack_is_the_job_s_alone() -> None:
-    with limits.of_children({"stack_bytes": 1 << 20}):
+    with launch.limits_of_children({"stack_bytes": 1 << 20}):
         pass
     assert resource.getrlimit(resource.RLIMIT_STACK)[0] == resource.getrlimit(resource.RLIMIT_STACK)[1]

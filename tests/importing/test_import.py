@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.condor_files.importing.detect import kind_of
 from poolbook.adapters.condor_files.importing.driver import Importer
-from poolbook.adapters.condor_files.importing.folders import family_of
+from poolbook.adapters.condor_files.importing.folders import family_of, kind_of
 from poolbook.adapters.condor_files.importing.time_zones import zone_of
 from poolbook.adapters.runtime.open_pool import open_pool_log
 from poolbook.adapters.stores.opening import open_log

@@ -10,8 +10,7 @@ from poolbook.domain.units import SECOND
 from poolbook.replay.scenario import PlayError, ScenarioStep, read
 from poolbook.replay.scenario.parser import HEADS
 from poolbook.replay.scenario.scenario_times import DAYS, elapsed, length
-from poolbook.replay.scenario.scenario_tokens import split
-from poolbook.replay.scenario.statements import OTHERS
+from poolbook.replay.scenario.statements import OTHERS, split
 from poolbook.replay.scenario.verbs import VERBS
 
 from ..together import together

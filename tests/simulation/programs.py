@@ -30,7 +30,7 @@ from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.subscribers import Subscribers
-from poolbook.adapters.runtime.userlog import files, log_position
+from poolbook.adapters.runtime.userlog import files, writer
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError
 
@@ -72,7 +72,7 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         (client.Supervisor, {"_launch": lambda handle: _launch(machine, str(handle._folder), its)}),
         (local_world, {"time": clock, "selectors": Selectors(machine, mine)}),
         (files, {"os": ours, "open": Opened(ours)}),
-        (log_position, {"os": ours}),
+        (writer, {"os": ours}),
         (server, {"os": theirs, "select": selects, "socket": Sockets(machine, its), "signal": Signals(wake_by)}),
         (server, {"fcntl": SimpleNamespace(flock=_lock, LOCK_EX=fcntl.LOCK_EX, LOCK_NB=fcntl.LOCK_NB)}),
         (server, {"processes": processes, "time": clock}),

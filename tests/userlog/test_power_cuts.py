@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.runtime.userlog import log_position
+from poolbook.adapters.runtime.userlog import writer as writer_module
 
 from ..simulation.power_cuts import cuts, folder_in_memory
 from .test_writer import Story, story, texts, writer
@@ -24,12 +24,12 @@ def held(paths: list[Path]) -> dict[str, str]:
     return {str(path): path.read_text() for path in paths if path.exists()}
 
 
-@pytest.mark.parametrize("grown", [log_position.GROWN, 300], ids=["growing", "rewritten"])
+@pytest.mark.parametrize("grown", [writer_module.GROWN, 300], ids=["growing", "rewritten"])
 @pytest.mark.parametrize("begun", [0, 3, 8], ids=["new files", "in the middle of a batch", "later"])
 def test_a_power_cut_loses_no_event_of_a_durable_log_and_doubles_none(
     memory: Path, monkeypatch: pytest.MonkeyPatch, grown: int, begun: int
 ) -> None:
-    monkeypatch.setattr(log_position, "GROWN", grown)
+    monkeypatch.setattr(writer_module, "GROWN", grown)
     disk = memory / "disk"
     logs = [disk / "job.log", disk / "other.log"]
     events = story(logs[0], clusters=4, jobs=1, other=logs[1])

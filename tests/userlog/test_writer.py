@@ -23,8 +23,7 @@ from poolbook.adapters.runtime.userlog import files
 from poolbook.adapters.runtime.userlog.event_text import stamps
 from poolbook.adapters.runtime.userlog.files import unwritable
 from poolbook.adapters.runtime.userlog.fold import UserLogs
-from poolbook.adapters.runtime.userlog.log_position import PROGRESS, UserLogError
-from poolbook.adapters.runtime.userlog.writer import UserLogWriter
+from poolbook.adapters.runtime.userlog.writer import PROGRESS, UserLogError, UserLogWriter
 from poolbook.domain import events as e
 from poolbook.domain.events import Event
 
@@ -399,7 +398,7 @@ def test_a_line_of_the_progress_that_was_cut_off_never_counted(tmp_path: Path) -
 
 
 def test_the_progress_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolbook.adapters.runtime.userlog.log_position.GROWN", 1000)
+    monkeypatch.setattr("poolbook.adapters.runtime.userlog.writer.GROWN", 1000)
     log = tmp_path / "job.log"
     events = story(log, clusters=30)
     ours = writer(tmp_path)

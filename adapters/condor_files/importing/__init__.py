@@ -1,6 +1,6 @@
 """Import a real pool's files into a log, each once, as far as they have grown.
 
-``detect`` recognizes a file, ``folders`` lists and orders a folder's files, ``content`` reads bytes of any compression,
+``folders`` recognizes, lists and orders a folder's files, ``content`` reads bytes of any compression,
 ``time_zones`` finds zones, ``source_registry`` knows the sources in the log; ``driver`` imports, ``session`` serves
 commands.
 """

@@ -10,11 +10,119 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from attrs import define, field
 
 from .content import DAMAGED, SUFFIXES, head_of
-from .detect import SNIFFED, kind_of
+
+# Recognize the kind of a file by its content; the name breaks a tie, and helps where the beginning is missing.
+#
+# So flat folders, renamed copies and rotations are recognized, and a file that merely has the name of a log is not.
+
+SNIFFED = 1 << 16  #: the number of bytes of a file that are examined
+
+
+class FileSigns(NamedTuple):
+    """The signs of one kind: `sure` whatever the name; else `name` and `content` together. All files match `begins`."""
+
+    kind: str
+    name: re.Pattern[str]
+    content: re.Pattern[bytes]
+    sure: re.Pattern[bytes] | None = None
+    begins: re.Pattern[bytes] | None = None
+
+
+def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None, begins: bytes | None = None) -> FileSigns:
+    sure_one = None if sure is None else re.compile(sure, re.MULTILINE)
+    beginning = None if begins is None else re.compile(begins)
+    return FileSigns(kind, re.compile(name, re.IGNORECASE), re.compile(content, re.MULTILINE), sure_one, beginning)
+
+
+_ANYTHING = rb"\S"
+_AD = rb"^[A-Za-z_]\w*[ \t]*=|^\s*[\[{<]"
+
+_BEGINS = rb"\s*(?:#[^\n]*\n\s*)*(?:[A-Za-z_]\w*[ \t]*=|[\[{<]|\*\*\* )"
+"""Daemons' logs may hold ads, too; but they do not begin with one."""
+_TABLE = rb"\A107 \d+ CreationTimestamp \d+\n(?:10\d[^\n]*\n)*?10[13] "
+_MY_TYPE = rb"^[ \t]*\"?MyType\"?[ \t]*[=:][ \t]*"
+_EPOCHS = rb"(SPAWN|EPOCH|TRANSFER|INPUT|OUTPUT|CHECKPOINT|COMMON)"
+
+# fmt: off
+SIGNS: Final = (
+    _sign("startlog", r"^start(d)?log", _ANYTHING, rb"\(CONDOR_STARTD\) STARTING UP|: Changing (state|activity)"),
+    _sign("schedlog", r"^schedlog", _ANYTHING, rb"\(CONDOR_SCHEDD\) STARTING UP|Started shadow for job "),
+    _sign("starterlog", r"^starterlog", _ANYTHING, rb"\(CONDOR_STARTER\) STARTING UP"),
+    _sign("shadowlog", r"^shadowlog", _ANYTHING, rb"\(CONDOR_SHADOW\) STARTING UP"),
+    _sign("masterlog", r"^masterlog", _ANYTHING, rb"\(CONDOR_MASTER\) STARTING UP"),
+    _sign("collectorlog", r"^collectorlog", _ANYTHING, rb"\(CONDOR_COLLECTOR\) STARTING UP"),
+    _sign("negotiatorlog", r"^negotiatorlog", _ANYTHING,
+          rb"\(CONDOR_NEGOTIATOR\) STARTING UP|-- (Started|Finished) Negotiation Cycle --"),
+    _sign("matchlog", r"^matchlog", _ANYTHING, rb"^\S+ \S+\s+(?:\(\S+\) )*(Matched|Rejected) \d+\.\d+ "),
+    _sign("eventlog", r"^eventlog", rb"^\d\d\d \(-?\d+\.|<c>|<\?xml|EventTypeNumber|^\.\.\.",
+          rb"\A\s*008 \(-?\d+\.[^\n]*Global JobLog:"),
+    _sign("userlog", r"\.(user)?log(\.\d+)?$|^(job|user)[-_.]?log", rb"^\d\d\d \(-?\d+\.",
+          rb"\A\s*\d\d\d \(-?\d+\.-?\d+\.-?\d+\) |\bEventTypeNumber\b"),
+    _sign("accountant", r"^accountant", rb"^10\d( |$)", _TABLE + rb"(Customer|Accountant|Resource)\."),
+    _sign("queue", r"^job_queue\.log", rb"^10\d( |$)", _TABLE + rb"0+\.0+ "),
+    _sign("epochs", r"^(job_)?epoch(_history|s)?", _AD, rb"^\*\*\* " + _EPOCHS + rb"\b", _BEGINS),
+    _sign("startd_history", r"^startd_history", _AD),
+    _sign("history", r"^history|_history$", _AD, rb"^\*\*\* (Offset|JobId|ProcId|ClusterId) ?=", _BEGINS),
+    _sign("machine_ads", r"^(machine|status|slots?|startd)\b", _AD, _MY_TYPE + rb'"(Machine|Slot)"', _BEGINS),
+    _sign("submitter_ads", r"^(userprio|submitters?|accounting)\b", _AD,
+          _MY_TYPE + rb'"(Accounting|Submitter)"', _BEGINS),
+    _sign("job_ads", r"^(q|queue|jobs?)\b", _AD, _MY_TYPE + rb'"Job"', _BEGINS),
+)
+# fmt: on
+"""In the order in which they are tried."""
+
+_NOT_READ = re.compile(
+    r"^(sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
+    r"defrag|rooster|had|replication|kbdd|c-gahp|vmgahp|dagman|history_queue|localuniv)[a-z]*log\b"
+    r"|^history\.\d+\.\d+$|^schedd?_daemon_history|^transfer_history|^schedd?restartreport|^spool_version"
+    r"|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",
+    re.IGNORECASE,
+)
+"""Files to skip without a report: HTCondor's other ones (PER_JOB_HISTORY_DIR's repeat the history), and scripts."""
+
+_MAIL = re.compile(rb"^\*\*\* Last \d+ line\(s\) of file ", re.MULTILINE)
+"""How the mail of a master quotes a daemon's log: the log itself has the lines, too."""
+
+
+def kind_of(name: str, head: bytes) -> str | None:
+    """Return a file's kind (a key of ``KINDS``), or None, by its uncompressed name and first ``SNIFFED`` bytes."""
+    if _NOT_READ.search(name) or not head.strip() or _MAIL.search(head):
+        return None
+    sure = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
+    named = [sign for sign in SIGNS if sign.name.search(name) and sign.content.search(head) and _begins(sign, head)]
+    for sign in (*(sign for sign in sure if sign in named), *sure, *named):
+        if sign.kind in _JOBS:
+            return _of_jobs(next((one.kind for one in named if one.kind in _JOBS), sign.kind), head)
+        return _of_log(sign.kind, name)
+    return None
+
+
+def _begins(sign: FileSigns, head: bytes) -> bool:
+    return sign.begins is None or sign.begins.match(head) is not None
+
+
+def _of_log(kind: str, name: str) -> str:
+    # An EventLog's rotated part may lack the header; its name then tells it from a user's log.
+    return "eventlog" if kind == "userlog" and name.lower().startswith("eventlog") else kind
+
+
+_JOBS = frozenset({"history", "startd_history", "job_ads"})
+
+
+def _of_jobs(kind: str, head: bytes) -> str:
+    """Return which job ads these are, if they say so, else `kind`: their kinds look alike."""
+    if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head, re.MULTILINE):
+        return "job_ads"  # condor_q states when it asked
+    if kind == "startd_history" or re.search(rb"^(JobState|StarterExitStatus) = ", head, re.MULTILINE):
+        return "startd_history"  # only a startd and its starters know these
+    left = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head, re.MULTILINE)
+    return "history" if left is not None else kind
+
 
 _ROTATED = re.compile(r"^(?P<base>.+?)\.(?:(?P<old>old)|(?P<time>\d{8}T\d{6})|(?P<number>\d{1,9}))$")
 _COUNTS_UP = frozenset({"queue"})  #: kinds whose rotations are numbered as written; others count from the newest

@@ -12,8 +12,8 @@ from attrs import define, field
 
 from ....domain import events as e
 from ...audit_result import AuditFinding
-from ..imported_sources import Sources
-from .misfits import Misfits
+from ..imported_log import Sources
+from .table_steps import Misfits
 
 
 @define

@@ -21,7 +21,7 @@ from ....domain import events as e
 from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
-from ..imported_sources import Sources, job_of
+from ..imported_log import Sources, job_of
 from .audit_statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
 from .begun_and_ended import BegunAndEnded
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from ....domain.imported.record_sources import KINDS
 from ...audit_result import AuditFinding
-from ..imported_sources import Sources
+from ..imported_log import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .expected_lines import LEAST_OTHERS

@@ -13,7 +13,7 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.imported.record_sources import LEAST_AD, place_of
 from ...audit_result import Audit, AuditFinding
-from ..imported_sources import Sources
+from ..imported_log import Sources
 
 DOUBTS: Final = ("aside", "displaced")
 MOST: Final = 2  #: displaced ads in a file that one or two changes explain

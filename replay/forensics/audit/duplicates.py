@@ -10,7 +10,7 @@ from typing import Final
 from ....domain.imported.packed_ads import plain
 from ...audit_result import AuditFinding
 from ...narration.formatting import instant
-from ..imported_sources import Sources
+from ..imported_log import Sources
 from .job_ad_facts import Ad, date, text_of, whole
 from .scratch_db import ScratchDatabase
 from .tolerances import FAR, NEAR

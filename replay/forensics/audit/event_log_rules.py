@@ -18,7 +18,7 @@ from ....domain import events as e
 from ....domain.imported.job_event_log import OF_EXECUTION_POINTS, facts, words_of
 from ....domain.imported.record_sources import place_of
 from ...audit_result import Audit, AuditFinding
-from ..imported_sources import Sources
+from ..imported_log import Sources
 from .entry_rules import (
     ANY_CONDITION,
     DESCRIPTIONS,

@@ -12,8 +12,7 @@ from ....domain import events as e
 from ....domain.ports.log import EventStore
 from ....domain.state_machines import HTCONDOR_25
 from ...audit_result import Audit, MissingRecords, UnreadRecord
-from ..imported_log import single_entries
-from ..imported_sources import Sources
+from ..imported_log import Sources, single_entries
 from .contradictions import FactAuditor
 from .doubted_records import DoubtAuditor
 from .event_log_rules import EventLogAuditor

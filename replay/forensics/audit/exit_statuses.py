@@ -15,7 +15,7 @@ from attrs import define, field
 from ....domain.imported.record_sources import NOT_STARTED
 from ....domain.units import SECOND
 from ...audit_result import AuditFinding
-from ..imported_sources import Sources
+from ..imported_log import Sources
 from .event_log_facts import JobRecord
 from .expected_lines import LEAST_OTHERS
 from .tolerances import FAR

@@ -17,7 +17,7 @@ from attrs import Factory, define, field
 from ....domain import events as e
 from ....domain.state_machines import DELETED, HTCONDOR_25, INITIAL_PAIR, classify, state
 from ...audit_result import Audit, AuditFinding, UnaccountedTime, count_transitions
-from ..imported_sources import Sources
+from ..imported_log import Sources
 from .doubted_records import DOUBTS
 from .expected_lines import LEAST_OTHERS, LineCensus, announced_elsewhere, announced_target
 from .log_parts import Parts

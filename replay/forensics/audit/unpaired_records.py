@@ -20,7 +20,7 @@ from attrs import define, field
 from ....domain.imported.record_sources import KINDS, NOT_SWITCHED
 from ....domain.units import SECOND
 from ...audit_result import AuditFinding
-from ..imported_sources import Sources
+from ..imported_log import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole

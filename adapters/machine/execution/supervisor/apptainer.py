@@ -11,7 +11,7 @@ import re
 import subprocess
 from typing import Any
 
-from . import limits, rights
+from . import launch, rights
 from .launch import Order
 from .rights import UserIds
 
@@ -30,7 +30,7 @@ def become_apptainer(
     """Become the runtime that runs the job; return why that cannot be."""
     spec = order["container"]
     with contextlib.suppress(ValueError, OSError):
-        limits.take(order)
+        launch.take_limits(order)
     if account is not None:
         os.umask(rights.MASK)
         rights.become(account)
