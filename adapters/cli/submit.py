@@ -314,7 +314,7 @@ def _dumped(parsed: Submission, form: DumpForm, dry: bool, terse: bool, whole: b
 
 def _dump_form(option: Given) -> DumpForm:
     from ...domain.submit import dry_run as whole_ads
-    from ...domain.submit.printing import sent
+    from ...domain.submit.submission import sent
 
     form = {"": sent, "full": whole_ads}.get(option.qualifier or "")
     if form is None:

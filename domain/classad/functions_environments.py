@@ -8,8 +8,7 @@ from typing import Any
 from .argument_syntax import QuotingError, join, old_entries, split
 from .environment import Ad, Environment
 from .function_registry import MANY, Needs, eager, lazy
-from .functions_lists import shared_list
-from .functions_string_lists import items_of
+from .functions_lists import items_of, shared_list
 from .scalar import member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes

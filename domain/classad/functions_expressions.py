@@ -7,13 +7,13 @@ from typing import Any
 from .ad import ClassAd, as_expression
 from .analysis import external_references
 from .environment import Ad, Environment, lookup, root_of
-from .function_registry import Needs, lazy
+from .function_registry import Needs, eager, lazy
 from .functions_patterns import matches, matches_something
 from .scalar import evaluate_in, member
 from .syntax import ClassAdSyntaxError, parse_evaluated
 from .tree import Attribute, Constant, Expression, ListExpression, ListValue
 from .unparse import pretty, to_string, unparse
-from .values import ERROR, UNDEFINED, EvaluationFailed, lower, truth
+from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, lower, truth
 
 
 @lazy("ifthenelse", 3, needs=Needs.ARGUMENTS)
@@ -177,3 +177,29 @@ def _count_matches(env: Environment, ad: Ad, arguments: list[Any], node: Any) ->
     if values is None:
         return 0 if members is UNDEFINED else ERROR
     return sum(1 for value in values if truth(value))
+
+
+# Built-in tests of a value's type: exact, without conversion.
+
+_TYPES: dict[str, type] = {
+    "isstring": str,
+    "isinteger": int,
+    "isreal": float,
+    "isboolean": bool,
+    "islist": ListValue,
+    "isclassad": ClassAd,
+    "isabstime": AbsTime,
+    "isreltime": RelTime,
+}
+
+
+def _declare(name: str, wanted: type) -> None:
+    eager(name, 1)(lambda env, ad, values: type(values[0]) is wanted)
+
+
+for _name, _type in _TYPES.items():
+    _declare(_name, _type)
+
+
+eager("isundefined", 1)(lambda env, ad, values: values[0] is UNDEFINED)
+eager("iserror", 1)(lambda env, ad, values: values[0] is ERROR)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .environment import ENTERING, MAX_STEPS, Ad, Environment
 from .function_registry import eager
-from .functions_string_lists import exceptional, items_of, not_strings
+from .functions_lists import exceptional, items_of, not_strings
 from .scalar import member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes

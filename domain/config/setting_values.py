@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..macros.chance import by_text, drawing
-from ..macros.functions import FUNCTIONS
+from ..macros.functions import FUNCTIONS, by_text, drawing
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macro, Macros, macros_in
 from .config_errors import DEFAULT, SettingSource

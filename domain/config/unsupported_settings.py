@@ -13,8 +13,7 @@ from functools import lru_cache
 from attrs import frozen
 
 from ..coverage.attributes import ability, unadvertised
-from ..coverage.daemons import DAEMON_LIST, is_followed
-from ..coverage.settings import LIMIT_SUFFIX, Names, follower, macros, subject, unenforced
+from ..coverage.settings import DAEMON_LIST, LIMIT_SUFFIX, Names, follower, is_followed, macros, subject, unenforced
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition
 from .config_errors import SettingSource

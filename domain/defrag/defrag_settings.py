@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from ..coverage.daemons import DAEMON_LIST, daemons
-from ..coverage.daemons import DEFRAG as DAEMON
+from ..coverage.settings import DAEMON_LIST, daemons
+from ..coverage.settings import DEFRAG as DAEMON
 from ..events import Ad
 from ..state.pool_settings import DEFRAG, NOTHING, unfit
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ..config import Configuration
-from ..coverage.daemons import DEFRAG
+from ..coverage.settings import DEFRAG
 from ..decision.draft import Draft, Refusal
 from ..defrag import defrag_settings as defragmentation
 from ..events import Ad, PoolConfigured, PrioritiesUpdated

@@ -7,8 +7,7 @@ the disk, and the result is a value, a ``Submission``. ``macros.lines`` and ``su
 """
 
 from .build import ATTRIBUTES, known_commands
-from .printing import dry_run, sent
-from .submission import Submission, from_mapping, is_command, parse_submit
+from .submission import Submission, dry_run, from_mapping, is_command, parse_submit, sent
 from .submit_context import NoSubmitFiles, SubmitError, SubmitFacts, SubmitFiles, SubmitWarning
 
 __all__ = [

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.config import read
-from poolbook.domain.coverage.daemons import DEFRAG
+from poolbook.domain.coverage.settings import DEFRAG
 from poolbook.domain.defrag.defrag_settings import DefragPolicy, followed, policy_in_force
 from poolbook.domain.defrag.drain_candidates import CandidateSlot, Questions, questions
 from poolbook.domain.state_machines import HTCONDOR_25

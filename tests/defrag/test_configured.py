@@ -6,7 +6,7 @@ import pytest
 
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults
-from poolbook.domain.coverage.daemons import DEFRAG as DAEMON
+from poolbook.domain.coverage.settings import DEFRAG as DAEMON
 from poolbook.domain.defrag.defrag_settings import DefragPolicy, followed, policy_in_force
 from poolbook.domain.state.pool_settings import DEFRAG, settings
 
