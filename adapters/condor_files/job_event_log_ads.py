@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, Final, TypeGuard
 from xml.etree import ElementTree
 
@@ -98,7 +99,8 @@ def _entry(ad: Values) -> Entry:
     if not all(_is_number(part) and abs(part) < 10**9 for part in ids):
         raise Unreadable("it does not say of which job it is")
     try:
-        text = _TEXTS.get(number, _other)(ad)
+        requeued = number == 4 and ad.get("TerminatedAndRequeued") in (True, 1)
+        text = _texts().get("requeued" if requeued else str(number), "{=other}").format_map(_Fields(ad))
     except (ValueError, OverflowError, TypeError) as error:
         raise Unreadable(f"it makes no sense: {error}") from None
     return number, ids[0], ids[1], ids[2], when, text
@@ -108,9 +110,33 @@ def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+class _Piece:
+    """What stands in a place of a text: it depends on what is written behind the place's colon."""
+
+    def __init__(self, written: Callable[[str], str]) -> None:
+        self._written = written
+
+    def __format__(self, about: str) -> str:
+        return self._written(about)
+
+
+class _Fields:
+    """An ad's attributes for a text of ``job_event_texts.txt``."""
+
+    def __init__(self, ad: Values) -> None:
+        self._ad = ad
+
+    def __getitem__(self, name: str) -> _Piece:
+        if name.startswith("="):
+            return _Piece(partial(_PIECES[name[1:]], self._ad))
+        return _Piece(partial(_amount if name.startswith("#") else _text, self._ad, name.lstrip("#")))
+
+
 def _text(ad: Values, name: str, before: str = "\n\t") -> str:
-    """Return a text as a line of its own, or "". Line ends become ``|``, as in HTCondor's own writing."""
-    value = ad.get(name)
+    """Return a text; with ``before`` as a line of its own, or "". Its line ends become ``|`` then, as HTCondor does."""
+    value = ad.get(name, "" if before else _MISSING.get(name, ""))
+    if not before:
+        return str(value)
     return "" if value in (None, "") else before + str(value).replace("\n", "|").replace("\r", " ")
 
 
@@ -140,38 +166,30 @@ def _attributes(ad: Values, before: str = "\n\t") -> str:
     return "".join(f"{before}{name} = {_unparsed(ad[name])}" for name in sorted(ad, key=str.lower))
 
 
-def _submitted(words: str, ad: Values) -> str:
+def _notes(ad: Values, _: str) -> str:
     notes = ad.get("StructuredNotes")
-    return (
-        f"{words} submitted from host: {ad.get('SubmitHost', '')}"
-        + (f"\n    {_unparsed(notes)}" if isinstance(notes, dict) else _text(ad, "LogNotes", "\n    "))
-        + _text(ad, "UserNotes", "\n    ")
-        + _text(ad, "Warnings", "\n    WARNING: ")
-    )
+    return f"\n    {_unparsed(notes)}" if isinstance(notes, dict) else _text(ad, "LogNotes", "\n    ")
 
 
-def _executing(words: str, ad: Values) -> str:
+def _properties(ad: Values, _: str) -> str:
     properties = ad.get("ExecuteProps")
-    return (
-        f"{words.format(**{'Node': 0} | ad)} executing on host: {ad.get('ExecuteHost', '')}"
-        + _text(ad, "SlotName", "\n\tSlotName: ")
-        + (_attributes(properties) if isinstance(properties, dict) else "")
-    )
+    return _attributes(properties) if isinstance(properties, dict) else ""
 
 
-def _usage(ad: Values, *kinds: str) -> str:
+def _usage(ad: Values, spans: str) -> str:
+    kinds = [f"{span} {where}" for span in spans.split() for where in ("Remote", "Local")]
     names = {kind: ad.get(kind.replace(" ", "") + "Usage") for kind in kinds}
     return "".join(f"\n\t\t{value}  -  {kind} Usage" for kind, value in names.items() if isinstance(value, str))
 
 
-def _how_ended(ad: Values) -> str:
+def _how_ended(ad: Values, _: str) -> str:
     if ad.get("TerminatedNormally") in (True, 1):
         return f"\n\t(1) Normal termination (return value {ad.get('ReturnValue', -1)})"
     core = _text(ad, "CoreFile", "\n\t(1) Corefile in: ") or "\n\t(0) No core file"
     return f"\n\t(0) Abnormal termination (signal {ad.get('TerminatedBySignal', -1)})" + core
 
 
-def _resources(ad: Values) -> str:
+def _resources(ad: Values, _: str) -> str:
     """Return the table of resources, from the attributes that HTCondor makes of it."""
     table: dict[str, list[str]] = {}
     for name in sorted(ad.keys() - _NOT_RESOURCES, key=str.lower):
@@ -197,109 +215,53 @@ def _cell(value: Any) -> str:
     return _unparsed(value)
 
 
-def _bytes(ad: Values, of: str = "Job") -> str:
+def _bytes(ad: Values, of: str) -> str:
     amounts = (("", "Run", "Sent"), ("", "Run", "Received"), ("Total", "Total", "Sent"), ("Total", "Total", "Received"))
     return "".join(_amount(ad, f"{total}{way}Bytes", f"{span} Bytes {way} By {of}") for total, span, way in amounts)
 
 
-def _evicted(ad: Values) -> str:
-    codes = f" Code {ad['ReasonCode']} Subcode {ad.get('ReasonSubCode', 0)}" if ad.get("ReasonCode") else ""
-    requeued = ad.get("TerminatedAndRequeued") in (True, 1)
-    how = "(1) Job was checkpointed." if ad.get("Checkpointed") in (True, 1) else "(0) CPU times"
-    how = "(0) Job terminated and was requeued" if requeued else how
-    return (
-        f"Job was evicted.{codes}\n\t{how}"
-        + _usage(ad, "Run Remote", "Run Local")
-        + _bytes(ad)
-        + (_how_ended(ad) if requeued else "")
-        + _text(ad, "Reason", "\n\t" if requeued else "\n\tReason: ")
-        + _resources(ad)
-    )
+def _vacate_codes(ad: Values, _: str) -> str:
+    return f" Code {ad['ReasonCode']} Subcode {ad.get('ReasonSubCode', 0)}" if ad.get("ReasonCode") else ""
 
 
-def _terminated(words: str, of: str, ad: Values) -> str:
-    usage = _usage(ad, "Run Remote", "Run Local", "Total Remote", "Total Local")
-    return words.format(**{"Node": 0} | ad) + _how_ended(ad) + usage + _bytes(ad, of) + _resources(ad)
-
-
-def _image_size(ad: Values) -> str:
-    return (
-        f"Image size of job updated: {ad.get('Size', -1)}"
-        + _amount(ad, "MemoryUsage", "MemoryUsage of job (MB)")
-        + _amount(ad, "ResidentSetSize", "ResidentSetSize of job (KB)")
-        + _amount(ad, "ProportionalSetSize", "ProportionalSetSize of job (KB)")
-    )
-
-
-def _codes(ad: Values) -> str:
+def _codes(ad: Values, _: str = "") -> str:
     code, subcode = ad.get("HoldReasonCode"), ad.get("HoldReasonSubCode", 0)
     return "" if code is None else f"\n\tCode {code} Subcode {subcode}"
 
 
-def _remote_error(ad: Values) -> str:
+def _remote_error(ad: Values, _: str) -> str:
     severity = "Message" if ad.get("CriticalError") in (0, False) else "Error"
     lines = "".join(f"\n\t{line}" for line in str(ad.get("ErrorMsg", "")).splitlines())
     return f"{severity} from {ad.get('Daemon', '')} on {ad.get('ExecuteHost', '')}:{lines}{_codes(ad)}"
 
 
-def _disconnected(ad: Values) -> str:
-    return (
-        "Job disconnected, attempting to reconnect"
-        + _text(ad, "DisconnectReason", "\n    ")
-        + f"\n    Trying to reconnect to {ad.get('StartdName', '')} {ad.get('StartdAddr', '')}"
-    )
-
-
-def _not_reconnected(ad: Values) -> str:
-    where = f"\n    Can not reconnect to {ad.get('StartdName', '')}, rescheduling job"
-    return "Job reconnection failed" + _text(ad, "Reason", "\n    ") + where
-
-
-def _reconnected(ad: Values) -> str:
-    return (
-        f"Job reconnected to {ad.get('StartdName', '')}"
-        + _text(ad, "StartdAddr", "\n    startd address: ")
-        + _text(ad, "StarterAddr", "\n    starter address: ")
-    )
-
-
-def _changed(ad: Values) -> str:
+def _changed(ad: Values, _: str) -> str:
     name, old = ad.get("Attribute", ""), ad.get("OldValue")
     begin = f"Setting job attribute {name}" if old is None else f"Changing job attribute {name} from {old}"
     return f"{begin} to {ad.get('Value', '')}"
 
 
-def _other(ad: Values) -> str:
+def _other(ad: Values, _: str) -> str:
     """Return the words and attributes of an entry whose type has no form of its own here."""
     words = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
     return words + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
 
 
-_TEXTS: Final[dict[int, Callable[[Values], str]]] = {
-    0: partial(_submitted, "Job"),
-    1: partial(_executing, "Job"),
-    3: lambda ad: "Job was checkpointed." + _usage(ad, "Run Remote", "Run Local") + _bytes(ad, "Job For Checkpoint"),
-    4: _evicted,
-    5: partial(_terminated, "Job terminated.", "Job"),
-    6: _image_size,
-    7: lambda ad: "Shadow exception!" + _text(ad, "Message") + _bytes(ad),
-    8: lambda ad: str(ad.get("Info", "")),
-    9: lambda ad: "Job was aborted." + _text(ad, "Reason"),
-    10: lambda ad: f"Job was suspended.\n\tNumber of processes actually suspended: {ad.get('NumberOfPIDs', 0)}",
-    11: lambda ad: "Job was unsuspended.",
-    12: lambda ad: "Job was held." + (_text(ad, "HoldReason") or "\n\tReason unspecified") + _codes(ad),
-    13: lambda ad: "Job was released." + _text(ad, "Reason"),
-    14: partial(_executing, "Node {Node}"),
-    15: partial(_terminated, "Node {Node} terminated.", "Node"),
-    16: lambda ad: "POST Script terminated." + _how_ended(ad) + _text(ad, "DAGNodeName", "\n    DAG Node: "),
-    21: _remote_error,
-    22: _disconnected,
-    23: _reconnected,
-    24: _not_reconnected,
-    28: lambda ad: "Job ad information event triggered." + _attributes(ad, "\n"),
-    33: _changed,
-    35: partial(_submitted, "Cluster"),
-    38: lambda ad: "Job Materialization Resumed" + _text(ad, "Reason"),
-    46: lambda ad: "Dataflow job was skipped." + _text(ad, "Reason"),
-}
-"""Event type -> the function that writes its text in the classic form."""
+_PIECES: Final[dict[str, Callable[[Values, str], str]]] = {
+    "attributes": _attributes, "bytes": _bytes, "changed": _changed, "codes": _codes, "ended": _how_ended,
+    "notes": _notes, "other": _other, "properties": _properties, "remote error": _remote_error, "resources": _resources,
+    "usage": _usage, "vacate codes": _vacate_codes,
+    "checkpointed": lambda ad, _: ("(0) CPU times", "(1) Job was checkpointed.")[ad.get("Checkpointed") in (True, 1)],
+    "hold reason": lambda ad, _: _text(ad, "HoldReason") or "\n\tReason unspecified",
+}  # fmt: skip
+"""The parts of texts that are more than an attribute."""
+_MISSING: Final = {"Node": 0, "NumberOfPIDs": 0, "Size": -1}
+"""What stands for an attribute that an ad lacks, where it is not nothing."""
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """Return the texts of entries by their numbers: see ``job_event_texts.txt``."""
+    text = Path(__file__).with_name("job_event_texts.txt").read_text(encoding="utf-8")
+    rows = (row.partition("  ") for row in text.partition("\n\n")[2].splitlines())
+    return {number: form.encode().decode("unicode_escape") for number, _, form in rows}
