@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...replay.narration.formatting import counted, instant, interval, iso, shortened
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
@@ -15,7 +15,9 @@ from .common import log_of, shown
 from .time_window import here
 
 if TYPE_CHECKING:
-    from ...replay.audit_result import Audit, AuditFinding, Contradiction, MissingRecords, UnaccountedTime
+    from attrs import Attribute
+
+    from ...replay.audit_result import Audit, AuditFinding, Contradiction
 
 _INDENT = 4
 """Columns by which continuation lines are indented."""
@@ -217,42 +219,28 @@ def _unread(found: Audit, zone: tzinfo, most: int | None) -> Iterator[str]:
 # For programs
 
 
+_KEYS = (
+    "log", "verdict", "imported", "dialect", "events", "began", "ended", "sources", "seal", "seal_checked",
+    "transitions", "letters", "beyond", "undocumented", "jobs", "violations", "contradictions", "quarantined", "gaps",
+    "unaccounted", "noted", "lost", "repeated", "torn",
+)  # fmt: skip
+_INSTANTS = frozenset({"at", "began", "ended", "since", "until"})
+
+
 def as_json(name: str, found: Audit) -> dict[str, object]:
     """Return the whole audit with instants in ISO 8601 (UTC), null where an instant is unknown."""
     from attrs import asdict
 
-    def when(at: int) -> str | None:
-        return iso(at) if at else None
+    def written(_: object, field: Attribute[Any] | None, value: Any) -> Any:
+        if field is None or field.name not in _INSTANTS:
+            return value
+        return iso(value) if value or field.name == "at" else None
 
-    def listed(findings: Sequence[AuditFinding]) -> list[dict[str, object]]:
-        return [asdict(finding) | {"at": iso(finding.at)} for finding in findings]
-
-    def spans(items: Sequence[MissingRecords | UnaccountedTime]) -> list[dict[str, object]]:
-        return [asdict(each) | {"since": when(each.since), "until": when(each.until)} for each in items]
-
-    return {
+    whole = asdict(found, value_serializer=written) | {
         "log": name,
         "verdict": found.verdict,
-        "imported": found.imported,
-        "dialect": found.dialect,
-        "events": found.events,
-        "began": when(found.began),
-        "ended": when(found.ended),
         "sources": [{"file": file, "kind": kind, "lines": lines} for file, kind, lines in found.sources],
         "seal": [{"position": position, "text": text} for position, text in found.seal],
-        "seal_checked": found.seal_checked,
-        "transitions": found.transitions,
-        "letters": found.letters,
-        "beyond": found.beyond,
-        "undocumented": found.undocumented,
-        "jobs": found.jobs,
-        "violations": listed(found.violations),
-        "contradictions": [asdict(each) | {"at": iso(each.at)} for each in found.contradictions],
-        "quarantined": [asdict(each) for each in found.quarantined],
-        "gaps": spans(found.gaps),
-        "unaccounted": spans(found.unaccounted),
-        "noted": listed(found.noted),
-        "lost": listed(found.lost),
-        "repeated": listed(found.repeated),
         "torn": [{"file": file, "bytes": size} for file, size in found.torn],
     }
+    return {key: whole[key] for key in _KEYS}

@@ -100,20 +100,23 @@ def _error(number: int) -> str:
     return f"\tError: {number} ({os.strerror(number)})\n"
 
 
+_Do = Callable[[Proxy, Sequence[str]], int]
+
+
 class ChirpVerb(NamedTuple):
     """What follows the verb, as the help shows it, how many words these may be, and what is done with them: returns
     the exit code."""
 
     usage: str
     words: tuple[int, ...]
-    do: Callable[[Proxy, Sequence[str]], int]
+    do: _Do
 
 
-def _plain(request: str) -> Callable[[Proxy, Sequence[str]], int]:
+def _plain(request: str) -> _Do:
     return lambda proxy, words: proxy.ask(request, *words)
 
 
-def _attribute(request: str) -> Callable[[Proxy, Sequence[str]], int]:
+def _attribute(request: str) -> _Do:
     def printed(proxy: Proxy, words: Sequence[str]) -> int:
         try:
             found = proxy.asked(request, *words)
@@ -127,7 +130,7 @@ def _attribute(request: str) -> Callable[[Proxy, Sequence[str]], int]:
     return printed
 
 
-def _status(request: str, names: Sequence[str]) -> Callable[[Proxy, Sequence[str]], int]:
+def _status(request: str, names: Sequence[str]) -> _Do:
     def printed(proxy: Proxy, words: Sequence[str]) -> int:
         for name, value in zip(names, proxy.numbers(request, *words), strict=False):
             print(f"{name}: {time.ctime(value) if name.endswith('time') else value}")
@@ -136,7 +139,7 @@ def _status(request: str, names: Sequence[str]) -> Callable[[Proxy, Sequence[str
     return printed
 
 
-def _or_by(option: str, plain: str, other: str) -> Callable[[Proxy, Sequence[str]], int]:
+def _or_by(option: str, plain: str, other: str) -> _Do:
     """A verb whose option makes it another request."""
 
     def asked(proxy: Proxy, words: Sequence[str]) -> int:
@@ -200,21 +203,9 @@ def _read_remote(proxy: Proxy, words: Sequence[str]) -> int:
     return len(found)
 
 
-def _folder(proxy: Proxy, words: Sequence[str]) -> int:
-    found = proxy.asked("getdir", *words)
-    sys.stdout.write(os.fsdecode(found))
-    return len(found)
-
-
-def _whoami(proxy: Proxy, _: Sequence[str]) -> int:
-    found = proxy.asked("whoami", _LONGEST)
-    print(os.fsdecode(found))
-    return len(found)
-
-
-def _link_text(proxy: Proxy, words: Sequence[str]) -> int:
-    found = proxy.asked("readlink", words[0], int(words[1]))
-    print(os.fsdecode(found))
+def _show(proxy: Proxy, request: str, *words: str | int, end: str = "\n") -> int:
+    found = proxy.asked(request, *words)
+    print(os.fsdecode(found), end=end)
     return len(found)
 
 
@@ -241,10 +232,12 @@ VERBS: Final[dict[str, ChirpVerb]] = {
     "ulog": ChirpVerb("message", (1,), _plain("ulog")),
     "read": ChirpVerb("[-offset offset] [-stride length skip] remotepath length", (2, 4), _read_remote),
     "rmdir": ChirpVerb("[-r] remotepath", (1, 2), _or_by("-r", "rmdir", "rmall")),
-    "getdir": ChirpVerb("[-l] remotepath", (1,), _folder),
-    "whoami": ChirpVerb("", (0,), _whoami),
+    "getdir": ChirpVerb("[-l] remotepath", (1,), lambda proxy, words: _show(proxy, "getdir", *words, end="")),
+    "whoami": ChirpVerb("", (0,), lambda proxy, _: _show(proxy, "whoami", _LONGEST)),
     "link": ChirpVerb("[-s] oldpath newpath", (2, 3), _or_by("-s", "link", "symlink")),
-    "readlink": ChirpVerb("remotepath length", (2,), _link_text),
+    "readlink": ChirpVerb(
+        "remotepath length", (2,), lambda proxy, words: _show(proxy, "readlink", words[0], int(words[1]))
+    ),
     "stat": ChirpVerb("remotepath", (1,), _status("stat", _STAT)),
     "lstat": ChirpVerb("remotepath", (1,), _status("lstat", _STAT)),
     "statfs": ChirpVerb("remotepath", (1,), _status("statfs", _STATFS)),
