@@ -54,62 +54,34 @@ def is_this_pool(name: str) -> bool:
 
 ADDRESSES: Final = frozenset({"addr", "address"})
 """Options that name a pool by a daemon's address."""
-ADDRESS: Final = re.compile(r"<[^<>]+>")
-NO_ADDRESS: Final = """\
-{tool}: "{name}" is not a valid address
-Should be of the form <{form}>
-For example: <123.456.789.123:6789>"""
-
-_UNKNOWN: Final = "{tool}: unknown host {name}\n"
-_NO_SCHEDD: Final = """\
-Error: unknown host {name}
-Extra Info: The name given with the -name should be the name of a 
-condor_schedd process. Normally it is either a hostname, or "name@hostname". 
-In either case, the hostname should be the Internet host name, but it appears 
-that it wasn't. 
-"""
-_NO_COLLECTOR: Final = """\
-Error: unknown host {name}
-Extra Info: You specified a hostname for a pool (the -pool argument). That 
-should be the Internet host name for the central manager of the pool, but it 
-does not seem to be a valid hostname. (The DNS lookup failed.) 
-"""
-_NO_DAEMON: Final = """\
-Can't find address for {daemon} {name}
-Can't find address for {name}
-Perhaps you need to query another pool.
-"""
 NO_RECORD: Final = "Error: Collector has no record of schedd/submitter\n"
 _DAEMONS: Final = {"condor_vacate": "startd"} | dict.fromkeys(("condor_off", "condor_on", "condor_reconfig"), "master")
-_NO_SUCH: Final = {
-    "condor_q -name": (_NO_SCHEDD, NO_RECORD),
-    "condor_q -pool": (_NO_COLLECTOR,) * 2,
-    "condor_q -addr": (NO_RECORD,) * 2,
-    "condor_status -pool": (_NO_COLLECTOR,) * 2,
-    "condor_status -direct": (
-        "Error: Failed to locate startd {name}\nunknown host {name}\n",
-        "Error: Failed to locate startd {name}\nCan't find address for startd {name}\n",
-    ),
-    "condor_history -name": ("Unable to locate remote schedd (name={name}, pool={pool}).\n",) * 2,
-    "condor_prio -name": ("{tool}: No such schedd named {name} in local pool\n",) * 2,
-    "condor_qedit -name": ("{tool}: No such schedd named {name} in local pool\n",) * 2,
-    "condor_userprio -pool": ("{tool}: Can't locate negotiator 'default' in {name}\n",) * 2,
-    "condor_submit -name": (_UNKNOWN, "\nERROR: Can't find address of schedd {name}\n"),
-    "condor_drain": ("ERROR: unknown host {name}\n", "ERROR: Can't find address for startd {name}\n"),
-}
-"""The text that a tool prints of an unknown host, and of a name with a dot or an @, which it looks up in the pool."""
 
 
-def tools_words(name: str, option: str = "", pool: str = "") -> str:
-    """Return what the tool that was called prints of a name that is not of this pool, given by `option`."""
-    tool = called_tool()
-    far = _NO_DAEMON if tool in _DAEMONS else "Error: cannot get address of schedd {host}\n"
-    plain, far = _NO_SUCH.get(
-        f"{tool} -{option}" if option else tool, (_UNKNOWN, _UNKNOWN if option == "pool" else far)
-    )
-    daemon, host = _DAEMONS.get(tool, ""), name.rpartition("@")[2]
-    template = far if "." in name or "@" in name else plain
-    return template.format(tool=tool, name=name, pool=pool, daemon=daemon, host=host)
+def _wrong_address(tool: str, option: str, name: str) -> str:
+    """Return what a tool says of an address that is none; empty if it is one."""
+    if re.fullmatch(r"<[^<>]+>", name):
+        return ""
+    form = "ip:port" if option == "address" else "ip.address.here:port"
+    words = f'{tool}: "{name}" is not a valid address\nShould be of the form <{form}>\n'
+    return f"{words}For example: <123.456.789.123:6789>"
+
+
+def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool]:
+    """Return what the tool that was called prints of a name that is not of this pool, given by `option`, and whether
+    that is an explanation."""
+    from ..condor_tools.options import named, sections
+
+    texts, tool = {heading: named(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
+    key, daemon, far = f"{tool} -{option}" if option else tool, _DAEMONS.get(tool, ""), "." in name or "@" in name
+    known = (*(["looked up:"] if far else []), "explained:", "unknown host:")
+    heading = next((heading for heading in known if key in texts[heading]), "")
+    if not heading:
+        heading = "looked up:" if far and option != "pool" else "unknown host:"
+        key = "a daemon" if daemon and heading == "looked up:" else "other"
+    text = texts[heading][key].encode().decode("unicode_escape")
+    host = name.rpartition("@")[2]
+    return text.format(tool=tool, name=name, pool=pool, daemon=daemon, host=host), heading == "explained:"
 
 
 def log_of(arguments: Arguments, *of_pool: str) -> str:
@@ -124,14 +96,13 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
     for option in sorted(of_pool, reverse=True):  # as the tools do, the pool before the name
         name = arguments.value(option)
         if name and option in ADDRESSES:
-            if not ADDRESS.fullmatch(name):
-                form = "ip:port" if option == "address" else "ip.address.here:port"
-                raise ToolError(NO_ADDRESS.format(tool=called_tool() or "poolbook", name=name, form=form))
+            if wrong := _wrong_address(called_tool() or "poolbook", option, name):
+                raise ToolError(wrong)
             name = name[1:-1].partition("?")[0]
         if not arguments.has(option) or is_this_pool(name):
             continue
-        words = tools_words(name, option, pool)
-        if "Extra Info" in words:
+        words, explained = unknown_host(name, option, pool)
+        if explained:
             raise ToolEnded(1, words, "\n")
         raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL}", words)
     return arguments.value("log", default_log())
@@ -191,9 +162,8 @@ def pool_log(arguments: Arguments, unknown: str = "", no_pool: str = "", code: i
     from ..condor_tools.tool_options import ToolEnded
 
     for given in arguments.every("addr"):
-        if not ADDRESS.fullmatch(given.values[0]):
-            told = NO_ADDRESS.format(tool=called_tool(), name=given.values[0], form="ip.address.here:port")
-            raise ToolEnded(1, f"{told}\n")
+        if wrong := _wrong_address(called_tool(), "addr", given.values[0]):
+            raise ToolEnded(1, f"{wrong}\n")
     for given in arguments.every("name", "pool"):
         if not is_this_pool(given.values[0]):
             no_such = no_pool if no_pool and given.name == "pool" else unknown

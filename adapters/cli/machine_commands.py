@@ -21,7 +21,7 @@ from ..condor_tools.options import (
 from ..machine.host import host_name
 from ..runtime.pool_client import ask, is_served, is_written
 from ..runtime.requests import NOT_FOUND, RequestRefused
-from .common import called_tool, is_this_pool, log_of, log_option, tools_words
+from .common import called_tool, is_this_pool, log_of, log_option, unknown_host
 
 DRAIN = command_table("drain")
 OFF = command_table("off")
@@ -60,7 +60,7 @@ def _ask(command: ToolSyntax, arguments: Arguments, kind: str, name: str, **body
     except RequestRefused as refused:
         if refused.code != NOT_FOUND:
             raise
-        raise NotHere(f"poolbook: {refused}", tools_words(name)) from None
+        raise NotHere(f"poolbook: {refused}", unknown_host(name)[0]) from None
     return answer
 
 
@@ -150,7 +150,7 @@ def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done: str, *given
     for word in arguments.words:
         if not is_this_pool(word):
             own = f"poolbook {command.name}: {word!r} is no option; this machine alone is meant"
-            raise NotHere(own, tools_words(word)) if called_tool() else UsageError(own)
+            raise NotHere(own, unknown_host(word)[0]) if called_tool() else UsageError(own)
     more = {name: arguments.value(name) for name in given if arguments.has(name)}
     answer = ask(_served(command, arguments), {"kind": kind, **more})
     for warning in answer.get("warnings", ()):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
-from ..condor_tools.options import pair, sections
+from ..condor_tools.options import named, pair, sections
 
 
 class Entry(NamedTuple):
@@ -31,13 +31,9 @@ def _entries(heading: str) -> dict[str, Entry]:
     return {name: Entry(module, function, words) for name, (module, _, function), words in places}
 
 
-def _instead(heading: str) -> dict[str, str]:
-    return {name: text for names, text in map(pair, _NAMES[heading]) for name in names.split(", ")}
-
-
 _NAMES = sections("names")
 COMMANDS, TOOLS = _entries("commands:"), _entries("tools:")
-UNSUPPORTED, WORDS = _instead("tools without a command:"), _instead("words without a command:")
+UNSUPPORTED, WORDS = (named(_NAMES[f"{kind} without a command:"]) for kind in ("tools", "words"))
 INSTEAD = UNSUPPORTED | WORDS
 PREFIX = "condor_"
 SAME = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
