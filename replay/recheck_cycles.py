@@ -27,7 +27,6 @@ from ..domain.negotiator.negotiator_settings import settings_of
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 
-Told = tuple[int, e.Event]
 MOST = 20  #: the number of differences that are kept; all are counted
 _NOTHING = "nothing"
 _RULES = (RULES, RULES + OF_LIMITS)
@@ -63,7 +62,7 @@ class RecheckedCycles:
         return not self.differing and not self.stopped
 
 
-def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = None) -> RecheckedCycles:
+def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | None = None) -> RecheckedCycles:
     """Hold each cycle of a whole log again. Raise no error of its own, whatever the events say.
 
     :param events: all of the log's events, in order, each with its position
@@ -76,7 +75,7 @@ def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = No
             _hold_poll(found, state, group)
             begin = _begin(group)
             fold(group[:begin], state)
-            rest: Sequence[Told] = group[begin:]
+            rest: Sequence[e.LoggedEvent] = group[begin:]
             if rest:
                 rest = _take(found, state, rest, zones)
                 if tell is not None:
@@ -89,7 +88,7 @@ def recheck(events: Iterable[Told], tell: Callable[[int, int], None] | None = No
     return found
 
 
-def _hold_poll(found: RecheckedCycles, state: State, group: Sequence[Told]) -> None:
+def _hold_poll(found: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
     """Hold a poll of the defragmentation again, if this is one's decision."""
     poll = poll_of(group)
     if poll is not None:
@@ -105,7 +104,7 @@ def _note_difference(found: RecheckedCycles, position: int, at: int, difference:
         found.differences.append(RecheckDifference(position, at, *difference))
 
 
-def _begin(group: Sequence[Told]) -> int:
+def _begin(group: Sequence[e.LoggedEvent]) -> int:
     """Return where the events of a cycle begin among those of one stimulus, or their number if none was held. Before
     another half-life is in force, priorities are updated without a cycle."""
     told = {type(event) for _, event in group}
@@ -123,7 +122,9 @@ class _Zones:
     rules: int | None = None
 
 
-def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Zones) -> Sequence[Told]:
+def _take(
+    found: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
+) -> Sequence[e.LoggedEvent]:
     """Hold a cycle again on the state before it, and compare; return the events to fold."""
     position, first = group[0]
     held = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
@@ -163,7 +164,7 @@ def _take(found: RecheckedCycles, state: State, group: Sequence[Told], zones: _Z
     return [(place, right if event is logged else event) for place, event in group]
 
 
-def _whose(group: Sequence[Told]) -> str:
+def _whose(group: Sequence[e.LoggedEvent]) -> str:
     """Return the negotiator whose cycle it is, of several."""
     told = (event.negotiator for _, event in group if isinstance(event, e.CycleHeld | e.PrioritiesUpdated))
     return next(told, "")
@@ -173,7 +174,7 @@ def _whose(group: Sequence[Told]) -> str:
 
 
 def _differs(
-    group: Sequence[Told], logged: e.CycleHeld | None, again: CycleResult, told: bool
+    group: Sequence[e.LoggedEvent], logged: e.CycleHeld | None, again: CycleResult, told: bool
 ) -> Iterator[tuple[str, str, str]]:
     aged = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
     before = aged[0].priorities if aged else {}
@@ -255,12 +256,12 @@ Difference = tuple[str, str, str]
 """What differs, what the log has of it, and what comes out now."""
 
 
-def poll_of(group: Sequence[Told]) -> tuple[int, e.DefragPolled] | None:
+def poll_of(group: Sequence[e.LoggedEvent]) -> tuple[int, e.DefragPolled] | None:
     """Return the poll among the events of one stimulus, with its position; None: there is none."""
     return next(((position, event) for position, event in group if isinstance(event, e.DefragPolled)), None)
 
 
-def held_again(state: State, group: Sequence[Told], logged: e.DefragPolled) -> Difference | None:
+def held_again(state: State, group: Sequence[e.LoggedEvent], logged: e.DefragPolled) -> Difference | None:
     """Hold a poll again on the state before it; return the first difference.
 
     :param group: the events of its stimulus

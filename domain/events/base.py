@@ -55,6 +55,10 @@ class Event(Struct, frozen=True):
         raise TypeError(f"{type(self).__name__} is no kind of event: it belongs to no stream")
 
 
+LoggedEvent = tuple[int, Event]
+"""An event with its position in the log."""
+
+
 class MachineEvent(Event, frozen=True):
     """Of one machine."""
 

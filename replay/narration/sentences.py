@@ -15,7 +15,6 @@ from .formatting import instant, iso
 from .templates import fill
 from .words import ADVICE, EXPLAINS, UNDOES, WORDS, step_name
 
-Told = tuple[int, e.Event]
 LEAST = -1.7e308  #: ranks below this stand for what is no number
 MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
 
@@ -192,6 +191,6 @@ def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:
     return {"name": note.name, "values": values(note), "evidence": in_full(note)}
 
 
-def until(events: Iterable[Told], at: int | None) -> Iterable[Told]:
+def until(events: Iterable[e.LoggedEvent], at: int | None) -> Iterable[e.LoggedEvent]:
     """Yield the events up to the instant `at`; None: all."""
     return events if at is None else ((position, event) for position, event in events if event.at <= at)

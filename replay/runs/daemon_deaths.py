@@ -22,7 +22,6 @@ from ...domain.units import SECOND
 from ..forensics.audit.tolerances import AFTERWARDS, UNSAVED
 from ..forensics.imported_log import PlaceNames
 from ..narration.formatting import EVER
-from ..narration.sentences import Told
 from .job_run import Death
 from .slot_records import LATER, SlotRecords, left_for
 
@@ -32,7 +31,7 @@ _LOGS: Final = {
 """The daemons of which a pool has few, and the kind of their logs."""
 
 
-Heard = Callable[[], Sequence[Told]]  #: what else a daemon told, read if it is needed
+Heard = Callable[[], Sequence[e.LoggedEvent]]  #: what else a daemon told, read if it is needed
 
 
 @define
@@ -44,12 +43,20 @@ class Deaths:
     slots: SlotRecords
     zone: tzinfo = UTC  #: of the times in words
     _machines: dict[str, list[tuple[int, e.DaemonReported]]] = field(factory=dict)
-    _clusters: dict[str, list[Told]] = field(factory=dict)
+    _clusters: dict[str, list[e.LoggedEvent]] = field(factory=dict)
     _few: dict[str, list[str]] = field(factory=dict)
     """Of daemons of which there are few: the machines on which their logs say that they are."""
 
     def of_run(
-        self, slot: str, job: str, began: int, ended: int, run: Sequence[Told], attended: int = 0, *, told: bool = True
+        self,
+        slot: str,
+        job: str,
+        began: int,
+        ended: int,
+        run: Sequence[e.LoggedEvent],
+        attended: int = 0,
+        *,
+        told: bool = True,
     ) -> Death | None:
         """The death that a job's run came to its end by: of its starter, its startd, its shadow or its schedd, the
         first of these. `run`: what the slot's log has of the run; `attended`: when its shadow found it again, if one
@@ -118,7 +125,7 @@ class Deaths:
             self._machines[machine] = [(at, event) for at, event in told if isinstance(event, e.DaemonReported)]
         return [told for told in self._machines[machine] if daemon in ("", told[1].daemon)]
 
-    def _told_by_schedds(self, job: str) -> list[Told]:
+    def _told_by_schedds(self, job: str) -> list[e.LoggedEvent]:
         """What schedds' logs tell of the jobs of a job's cluster."""
         cluster = job.partition(".")[0]
         if cluster not in self._clusters:
@@ -136,7 +143,7 @@ class Deaths:
         made = (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotCreated))
         return next(made, slot.partition("@")[2])
 
-    def _read(self, stream: str) -> list[Told]:
+    def _read(self, stream: str) -> list[e.LoggedEvent]:
         until = self.slots.until
         return [told for told in self.log.read_stream(stream) if until is None or told[1].at <= until]
 
@@ -214,7 +221,7 @@ def killed(event: e.Event) -> str:
     return how if "signal" in how else ""
 
 
-def _of_shadow(job: str, began: int, ended: int, told: Iterable[Told]) -> Death | None:
+def _of_shadow(job: str, began: int, ended: int, told: Iterable[e.LoggedEvent]) -> Death | None:
     """A shadow of the run that a signal ended. One that was there before the run had another."""
     earlier: set[str] = set()
     for position, event in told:
@@ -230,7 +237,7 @@ def _of_shadow(job: str, began: int, ended: int, told: Iterable[Told]) -> Death 
     return None
 
 
-def _taken_up(job: str, began: int, ended: int, told: Iterable[Told]) -> int:
+def _taken_up(job: str, began: int, ended: int, told: Iterable[e.LoggedEvent]) -> int:
     """When a shadow last took a job up that was running already, and was not gone when its run ended; 0 if none did."""
     found: dict[str, int] = {}
     for _, event in told:
@@ -244,7 +251,7 @@ def _taken_up(job: str, began: int, ended: int, told: Iterable[Told]) -> int:
     return max(found.values(), default=0)
 
 
-def _of_starter(slot: str, job: str, ended: int, run: Sequence[Told]) -> Death | None:
+def _of_starter(slot: str, job: str, ended: int, run: Sequence[e.LoggedEvent]) -> Death | None:
     """A starter that a signal ended, and not its startd, which kills one that does not end."""
     for position, event in run:
         if (

@@ -14,7 +14,6 @@ from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import state
 from ...domain.units import SECOND
-from ..narration.sentences import Told
 from .run_end_causes import first, meaning, of_reason
 
 NEAR: Final = 3 * SECOND  #: two daemons of a pool write of the same thing within this time
@@ -58,10 +57,10 @@ class SlotRecords:
 
     log: EventStore
     until: int | None = None
-    _streams: dict[str, list[Told]] = field(factory=dict)
+    _streams: dict[str, list[e.LoggedEvent]] = field(factory=dict)
     _times: dict[str, list[int]] = field(factory=dict)
 
-    def records(self, slot: str) -> list[Told]:
+    def records(self, slot: str) -> list[e.LoggedEvent]:
         if slot not in self._streams:
             told = [
                 told for told in self.log.read_stream(f"slot/{slot}") if self.until is None or told[1].at <= self.until
@@ -70,7 +69,7 @@ class SlotRecords:
             self._times[slot] = [event.at for _, event in self._streams[slot]]
         return self._streams[slot]
 
-    def run(self, slot: str, job: str, began: int) -> list[Told]:
+    def run(self, slot: str, job: str, began: int) -> list[e.LoggedEvent]:
         """The slot's records of the run of a job that began at about an instant, up to where the slot is free of it."""
         records = self.records(slot)
         near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
@@ -80,7 +79,7 @@ class SlotRecords:
             begin = next((at for at in busy_moves if not _is_other(records[max(0, at - 1)][1], job)), None)
         if begin is None:
             return []
-        found: list[Told] = []
+        found: list[e.LoggedEvent] = []
         busy = False
         for position, event in records[begin:]:
             found.append((position, event))
@@ -131,7 +130,7 @@ class SlotRecords:
                 return Begun(event.at, event.facts["job"], user, slot, position, event.stimulus)
         return None
 
-    def next_job(self, slot: str, job: str, at: int, run: list[Told]) -> Next | None:
+    def next_job(self, slot: str, job: str, at: int, run: list[e.LoggedEvent]) -> Next | None:
         """The job for which one had to go at an instant: the slot went from it to the next claim without becoming
         free."""
         last = run[-1] if left_for(run, at) else None
@@ -151,7 +150,7 @@ class SlotRecords:
                     return Next(position, event.at, event.facts["job"], user, event.stimulus)
         return None
 
-    def eviction(self, at: int, run: list[Told]) -> tuple[dict[str, str], list[str]]:
+    def eviction(self, at: int, run: list[e.LoggedEvent]) -> tuple[dict[str, str], list[str]]:
         """Find why a slot let a job go at an instant, as the slot's log had it then, and the places of that: ``why`` in
         plain words, ``moved`` in the startd's. `run`: what that log has of the run."""
         left = [told for told in left_for(run, at) if told[1].at // SECOND <= at // SECOND]
@@ -197,7 +196,7 @@ def is_free(event: e.SlotTransitioned) -> bool:
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
 
 
-def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotTransitioned]]:
+def left_for(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransitioned]]:
     """The moves by which a slot lets a job go at an instant: those towards its end since it last was Busy, up to that
     instant (a little later, since two daemons write of it), and none if the slot was free of it long before."""
     until = [told for told in run if told[1].at <= at + LATER]
@@ -211,7 +210,7 @@ def left_for(run: list[Told], at: int) -> list[tuple[int, e.SlotTransitioned]]:
     return [told for told in found if told is found[0] or state(told[1].target) == "Preempting"]
 
 
-def ended_by_protocol(run: list[Told], at: int) -> bool:
+def ended_by_protocol(run: list[e.LoggedEvent], at: int) -> bool:
     """Whether a slot's log says nothing of the end of a run at an instant but what the access point asked for."""
     return first(of_reason(event.reason) for _, event in left_for(run, at)).weak
 
@@ -222,7 +221,7 @@ def _works(event: e.SlotTransitioned) -> bool:
     return (event.target == "Claimed/Busy" and state(event.source) == "Claimed") or stopped
 
 
-def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
+def moves(run: list[e.LoggedEvent], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
     """The moves of a run into one of these activities or states."""
     return [
         (position, event)
@@ -231,7 +230,7 @@ def moves(run: list[Told], *targets: str) -> list[tuple[int, e.SlotTransitioned]
     ]
 
 
-def moves_from(run: list[Told], source: str) -> list[tuple[int, e.SlotTransitioned]]:
+def moves_from(run: list[e.LoggedEvent], source: str) -> list[tuple[int, e.SlotTransitioned]]:
     """The moves of a run out of this activity."""
     return [
         (position, event)

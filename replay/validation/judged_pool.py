@@ -39,7 +39,6 @@ MOST_JOBS = 1 << 26  #: the most jobs of a cluster
 NUMBERS = HTCONDOR_25.job_status_numbers
 NAMES = {number: name for name, number in NUMBERS.items()}
 
-Told = tuple[int, e.Event]
 Thing = str | int | tuple[int, int]  #: a thing with a story: a slot, a cluster, or an activation of a job
 
 
@@ -104,7 +103,7 @@ class JudgedPool:
         self.turned_away = self.refused_answers = 0  #: submissions refused, and answered so
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False
-        self._stories: dict[Thing, deque[Told]] = {}
+        self._stories: dict[Thing, deque[e.LoggedEvent]] = {}
         self._gone: deque[Thing] = deque()
         self._found: list[Violation] = []
 
@@ -149,7 +148,7 @@ class JudgedPool:
         found, self._found = self._found, []
         return iter(found)
 
-    def _lines(self, told: Iterable[Told], proc: int | None) -> tuple[str, ...]:
+    def _lines(self, told: Iterable[e.LoggedEvent], proc: int | None) -> tuple[str, ...]:
         last = () if self.event is None else ((self.position, self.event),)
         story = sorted({position: (position, event) for position, event in (*told, *last)}.values(), key=lambda t: t[0])
         lines: list[str] = []
@@ -161,7 +160,7 @@ class JudgedPool:
 
     # Stories
 
-    def _story(self, thing: Thing) -> Iterable[Told]:
+    def _story(self, thing: Thing) -> Iterable[e.LoggedEvent]:
         return self._stories.get(thing, ())
 
     def begin_story(self, thing: Thing, most: int = KEPT) -> None:
@@ -175,7 +174,7 @@ class JudgedPool:
 
     def end_run(self, cluster: int, proc: int) -> None:
         """Move the story of an ended activation into its cluster's."""
-        self._stories.get(cluster, deque[Told]()).extend(self._stories.pop((cluster, proc), ()))
+        self._stories.get(cluster, deque[e.LoggedEvent]()).extend(self._stories.pop((cluster, proc), ()))
         self.tell(cluster)
 
     def forget(self, thing: Thing) -> None:

@@ -18,7 +18,6 @@ from ...domain.state_machines import LEFT
 from ...domain.state_machines.job_rows import UNSUBMITTED
 from ..audit_result import Audit, AuditFinding, count_transitions
 from ..narration.causes import CAUSES
-from .judged_pool import Told
 from .validator import ValidationResult, validate
 
 LOST = "lost"  #: the rule of a finding that breaks none: a job's process vanished without a record
@@ -52,9 +51,9 @@ class _NativeCensus:
     steps: Counter[tuple[str, str]] = field(factory=Counter)
     jobs: Counter[str] = field(factory=Counter)  #: by status: jobs that came into it less those that left it
     lost: list[tuple[int, e.JobExited]] = field(factory=list)
-    _last: tuple[Told | None, Told | None] = (None, None)
+    _last: tuple[e.LoggedEvent | None, e.LoggedEvent | None] = (None, None)
 
-    def watch(self, events: Iterable[Told]) -> Iterator[Told]:
+    def watch(self, events: Iterable[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
         for told in events:
             position, event = told
             self._last = self._last[1], told

@@ -16,7 +16,7 @@ from ..forensics.why.imported_job import why_imported_job
 from ..forensics.why.job_history import BEGIN, JobAd, Record, ads_of_cluster, ads_of_queue, gaps_of, record_of
 from ..forensics.why.unknown_thing import unknown_job
 from ..narration.formatting import EVER, counted, instant
-from ..narration.sentences import Answer, Sentence, Told, UnknownThingError, answer, until
+from ..narration.sentences import Answer, Sentence, UnknownThingError, answer, until
 from ..narration.words import ADVICE
 from ..outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
 from ..runs.imported_runs import job_runs
@@ -65,7 +65,7 @@ def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
 
 
 def _missing(
-    log: EventStore, events: Sequence[Told], found: Outcomes, at: int | None, zone: tzinfo
+    log: EventStore, events: Sequence[e.LoggedEvent], found: Outcomes, at: int | None, zone: tzinfo
 ) -> Iterator[Sentence]:
     """That records are missing, if jobs may have come to their ends there: every log that tells of the cluster lacks
     something behind what it has of them last."""

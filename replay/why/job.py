@@ -17,15 +17,7 @@ from ...domain.state_machines.hold_codes import hold_advice
 from ..narration.defrag_words import seen as defrag_seen
 from ..narration.formatting import EVER, instant, interval, memory
 from ..narration.rejection_words import is_same
-from ..narration.sentences import (
-    Answer,
-    Sentence,
-    Told,
-    UnknownThingError,
-    advise,
-    answer,
-    until,
-)
+from ..narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, until
 from ..narration.unmatchable_words import lacks_attribute, no_slot, no_slot_in_short
 from ..narration.words import step_name
 from ..runs.job_run import EVICTED
@@ -38,7 +30,9 @@ from .rejections import CONCURRENCY, Refused, fits_none
 from .submissions import refusal
 
 
-def why_job(events: Iterable[Told], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why_job(
+    events: Iterable[e.LoggedEvent], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
+) -> Answer:
     """Tell why the job is where it is (at the instant `at`, if one is given), and its life in order of time. Times
     within sentences are those of `zone`.
 
@@ -78,7 +72,7 @@ class Judged(NamedTuple):
     lacking: str = ""
 
 
-def judged(events: Iterable[Told], cluster: int, proc: int, next_cycle: NextCycle) -> Judged:
+def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle: NextCycle) -> Judged:
     """Judge why a job is not matched. ``events`` are the log's, or those that ``job_events`` selects."""
     life = JobLife(cluster, proc, UTC)
     for position, event in events:

@@ -15,14 +15,13 @@ from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
 from ...domain.state.state import State
 from ...domain.units import SECOND
-from ..narration.sentences import Told
 from .limit_holders import LimitHolders
 
 
 class NextCycle:
     """The cycles that would be held at the last event of a log, of each of its negotiators."""
 
-    def __init__(self, events: Iterable[Told]) -> None:
+    def __init__(self, events: Iterable[e.LoggedEvent]) -> None:
         self._events = events
         self.holders = LimitHolders()  #: who holds concurrency limits at the end, once a cycle was held
         self._held: dict[str, e.CycleHeld | None] = {}
@@ -33,7 +32,7 @@ class NextCycle:
         state.rejections = {}  # else the cycle would leave out the reasons that are known
         return state
 
-    def _noted(self) -> Iterator[Told]:
+    def _noted(self) -> Iterator[e.LoggedEvent]:
         for told in self._events:
             self.holders.note(told[1])
             yield told

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...domain import events as e
 from ...domain.ports.log import EventStore
-from ..narration.sentences import WANTED, Told
+from ..narration.sentences import WANTED
 from ..runs.native_runs import of_run
 
 _SHARED = ("pool", "negotiator", "requests", "evidence", "defrag")
@@ -14,7 +14,7 @@ _WAITS = (e.ClaimQueued, e.ClaimWithdrawn)
 _HOLDS = (e.ClaimMade, e.ClaimEnded)
 
 
-def job_events(log: EventStore, cluster: int) -> list[Told]:
+def job_events(log: EventStore, cluster: int) -> list[e.LoggedEvent]:
     """Return what ``why_job`` needs for any job of a cluster, in order."""
     found = dict(log.read_stream(f"cluster/{cluster}"))
     used = {event.slot for event in found.values() if isinstance(event, e.JobActivated)}
@@ -35,11 +35,11 @@ def _cluster(job: str) -> str:
     return job.partition(".")[0]
 
 
-def _of_kind(events: Iterable[Told], *kinds: type[e.Event]) -> dict[int, e.Event]:
+def _of_kind(events: Iterable[e.LoggedEvent], *kinds: type[e.Event]) -> dict[int, e.Event]:
     return {position: event for position, event in events if isinstance(event, kinds)}
 
 
-def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
+def _decided(events: Iterable[e.LoggedEvent]) -> dict[int, e.Event]:
     """Return the transitions of a slot that its policy decided, or by which a run began or was to end, and why; and who
     waited for it."""
     return {
@@ -50,7 +50,7 @@ def _decided(events: Iterable[Told]) -> dict[int, e.Event]:
     }
 
 
-def slot_events(log: EventStore, slot: str) -> list[Told]:
+def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
     """What ``why_slot`` needs to tell of a slot as it is now, in order: its own stream, and all of the log since the
     cycle before its last claim."""
     own = list(log.read_stream(f"slot/{slot}"))
@@ -61,7 +61,7 @@ def slot_events(log: EventStore, slot: str) -> list[Told]:
     return sorted(found.items())
 
 
-def _before_the_last_claim(own: list[Told]) -> int:
+def _before_the_last_claim(own: list[e.LoggedEvent]) -> int:
     """The position behind which all has to be read: nothing of before the slot could last be matched."""
     claims = [position for position, event in own if isinstance(event, e.ClaimMade)]
     last = claims[-1] if claims else 0

@@ -17,7 +17,6 @@ from ..narration.sentences import (
     Answer,
     Sentence,
     StimulusContext,
-    Told,
     UnknownThingError,
     advise,
     answer,
@@ -28,7 +27,7 @@ from ..narration.sentences import (
 from ..narration.words import row_code
 
 
-def why_slot(events: Iterable[Told], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
     """Tell why the slot is where it is (at the instant `at`, if one is given), and what led there, in order of time,
     from the match for its last claim on, or from its birth if it had none. Times within sentences are those of `zone`.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ...domain import events as e
 from ...domain.state.proc_ads import unpack
 from ..narration.formatting import shortened
-from ..narration.sentences import Answer, Sentence, Told
+from ..narration.sentences import Answer, Sentence
 
 LONGEST = 120  #: characters of a value that are told
 
@@ -39,7 +39,7 @@ def _change(name: str, before: str, after: str) -> str:
     return f"{name} = {shortened(after, LONGEST)}{was}"
 
 
-def refusal(events: Iterable[Told], cluster: int) -> Answer | None:
+def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
     """Why a submission never came into the queue; None: the schedd did not refuse it."""
     told = list(events)
     notes = {position: event for position, event in told if isinstance(event, e.EvaluationRecorded)}

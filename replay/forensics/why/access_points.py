@@ -6,7 +6,6 @@ from attrs import define
 
 from ....domain import events as e
 from ....domain.imported import job_event_log
-from ...narration.sentences import Told
 from ...runs.job_run import JobRun
 from ..imported_log import PlaceNames
 from .job_history import Job, JobAd
@@ -45,7 +44,7 @@ class AccessPoints:
         return name == self.chosen or name not in self.chains.values()
 
 
-def access_points(told: list[Told], job: Job, places: PlaceNames) -> AccessPoints | None:
+def access_points(told: list[e.LoggedEvent], job: Job, places: PlaceNames) -> AccessPoints | None:
     """Find the access points that have a job of a number; None if there is one at most."""
     submitted = [
         (event.at, host_of(job_event_log.facts(0, event.text).get("host", "")), places.chain(event.stimulus))

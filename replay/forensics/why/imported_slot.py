@@ -20,7 +20,7 @@ from ....domain.state_machines import DELETED, state
 from ....domain.units import SECOND
 from ...listing import transition
 from ...narration.formatting import instant
-from ...narration.sentences import Answer, Sentence, Told, UnknownThingError, advise, answer, explaining
+from ...narration.sentences import Answer, Sentence, UnknownThingError, advise, answer, explaining
 from ...narration.words import row_code
 from ...runs.run_end_causes import cause_of_move, meaning
 from ...runs.slot_records import SlotRecords
@@ -197,13 +197,13 @@ class _Life:
         return [*chain[:BEGINNING], left_out, *chain[BEGINNING - MOST :]]
 
 
-def _by_cause(told: list[Told]) -> Iterator[Told]:
+def _by_cause(told: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
     """Records in order of time, those of one second in the order of their causes: that an access point gave the slot
     back stands before the move that says so, and else behind all that the startd did in that second."""
     in_time = sorted(told, key=lambda one: (one[1].at, one[0]))
     for _, alike in groupby(in_time, lambda one: one[1].at // SECOND):
-        given_back: list[Told] = []
-        others: list[Told] = []
+        given_back: list[e.LoggedEvent] = []
+        others: list[e.LoggedEvent] = []
         for one in alike:
             is_release = isinstance(one[1], e.SlotReported) and one[1].said == "released"
             (given_back if is_release else others).append(one)

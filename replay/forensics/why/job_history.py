@@ -23,7 +23,6 @@ from ....domain.imported.table_operations import DESTROY_AD, LOG_SEQUENCE
 from ....domain.ports.log import EventStore
 from ....domain.state_machines import HTCONDOR_25
 from ....domain.units import SECOND
-from ...narration.sentences import Told
 from ..daemon_tables import DaemonTable, cluster_key, jobs_of
 from ..imported_log import PlaceNames
 
@@ -97,7 +96,7 @@ def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
     return Record(position, event, event.said, event.facts)
 
 
-def records_of(events: Iterable[Told], proc: int, places: PlaceNames) -> list[Record]:
+def records_of(events: Iterable[e.LoggedEvent], proc: int, places: PlaceNames) -> list[Record]:
     """The records of one process among those of its cluster, each once, in order."""
     logged: dict[int, list[Record]] = {}
     reported: dict[int, list[Record]] = {}

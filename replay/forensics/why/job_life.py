@@ -8,9 +8,10 @@ from typing import Final
 
 from attrs import define, evolve, field
 
+from ....domain.events import LoggedEvent
 from ....domain.units import SECOND
 from ...narration.formatting import interval
-from ...narration.sentences import Sentence, Told
+from ...narration.sentences import Sentence
 from ...runs.daemon_deaths import Deaths
 from ...runs.job_run import COMPLETED, EVICTED, Death, JobRun
 from ...runs.run_end_causes import UNKNOWN
@@ -54,7 +55,7 @@ class JobLife:
     began: int = 0  #: when that run began (0: not known)
     attended: int = 0  #: when its shadow found it again in this run, if one did
     lost: Sentence | None = None  #: what is told of the loss of the connection to it, while that lasts
-    run: list[Told] = field(factory=list)  #: what the slot's log tells of the run
+    run: list[LoggedEvent] = field(factory=list)  #: what the slot's log tells of the run
     size: Record | None = None
     rejected: list[Record] = field(factory=list)
     unled: list[Record] = field(factory=list)  #: matches in a row that led to no run of a job of its cluster

@@ -18,7 +18,6 @@ from ....domain.imported import job_event_log
 from ....domain.ports.log import EventStore
 from ....domain.units import SECOND
 from ...narration.formatting import counted, instant
-from ...narration.sentences import Told
 from ...runs.slot_records import NEAR, Begun, SlotRecords
 from ..imported_log import PlaceNames, records_between, single_entries
 from .job_history import APART, ENDS, Record, once, record_of
@@ -39,7 +38,7 @@ def parent_of(slot: str) -> str:
 class Matches:
     """The matches of a cluster's jobs, and the runs that they led to."""
 
-    def __init__(self, told: Sequence[Told]) -> None:
+    def __init__(self, told: Sequence[e.LoggedEvent]) -> None:
         self.user = ""  #: whose jobs they are, as the negotiator calls the user
         self.last_rejected: Record | None = None  #: the last time that the negotiator had nothing for one of them
         self._of: dict[str, list[Record]] = {}
