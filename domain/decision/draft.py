@@ -2,16 +2,15 @@
 
 A draft folds each event onto the state at once, since one decision often is a chain at one instant (Vacating, Owner,
 Unclaimed). The state is the draft's own until the append: whoever holds it throws it away if the append fails, and
-folds the log anew. Here, and only here, a change of a slot or a job is put to the tables: what no row allows is
-refused.
+folds the log anew. Here, and only here, a change of a slot, a job, a claim, a match or a drain is put to the state
+machines: what no row allows is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
-from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -28,16 +27,15 @@ from ..state.state import Slot, State
 from ..state_machines import (
     DEFAULT_DIALECT,
     StateMachine,
-    claim_machine,
     claim_state,
-    job_machine,
-    match_machine,
     match_state,
-    slot_machine,
     void_row,
 )
+from ..state_machines import state as state_of
 from ..state_machines.claim import ENTERED
+from ..state_machines.machine import MACHINES
 from ..state_machines.match import MADE
+from ..state_machines.slot_rows import UNLETTERED
 
 NOT_FOUND = "not found"
 """The code of a refusal because there is no such slot, machine or job."""
@@ -51,43 +49,18 @@ class Refusal(PoolbookError):
         self.code, self.tool = code, tool
 
 
-class Table(Protocol):
-    """A state machine built from a table of rows (``state_machines``)."""
+class Tables(dict[str, StateMachine]):
+    """The machines in force by name: one for all slots, one for their letters, for all jobs, claims, matches and drains
+    each. One that is not given is the dialect's, and is built when it is first asked for: most commands move jobs
+    alone."""
 
-    def fire(self, source: str, number: str, target: str | None = None) -> str: ...
-
-
-class Tables:
-    """The machines in force: one for all slots, one for all jobs, claims and matches each. One that is not given is the
-    dialect's, and is built when it is first asked for: most commands move jobs alone."""
-
-    def __init__(
-        self,
-        slot: Table | None = None,
-        job: Table | None = None,
-        claim: StateMachine | None = None,
-        match: StateMachine | None = None,
-        dialect: str = DEFAULT_DIALECT,
-    ) -> None:
+    def __init__(self, dialect: str = DEFAULT_DIALECT, **machines: StateMachine) -> None:
+        super().__init__(machines)
         self.dialect = dialect
-        given = {"slot": slot, "job": job, "claim": claim, "match": match}
-        vars(self).update((name, machine) for name, machine in given.items() if machine is not None)
 
-    @cached_property
-    def slot(self) -> Table:
-        return slot_machine(self.dialect)
-
-    @cached_property
-    def job(self) -> Table:
-        return job_machine(self.dialect)
-
-    @cached_property
-    def claim(self) -> StateMachine:
-        return claim_machine()
-
-    @cached_property
-    def match(self) -> StateMachine:
-        return match_machine()
+    def __missing__(self, name: str) -> StateMachine:
+        machine = self[name] = MACHINES[name](self.dialect)
+        return machine
 
 
 def context_at(state: State, now: int, zone: tzinfo, allowance: Allowance) -> Context:
@@ -113,6 +86,7 @@ class Draft:
         self.caches = caches or Caches()
         state.trim_changes()
         self.events: list[Event] = []
+        self._fired: dict[tuple[str, str, str, str | None], str] = {}
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
         """The slots' policies as they were asked last, each with the number of events until then (``startd``)."""
@@ -126,32 +100,47 @@ class Draft:
         """What every event begins with: when, why, and from what it follows."""
         return self.now, cause, self.stimulus
 
+    def fire(self, machine: str, source: str, row: str, target: str | None = None) -> str:
+        """Take a row of a machine in force ("job"), and return where it leads; ``target`` is needed if it has several.
+
+        What the machine has allowed in this decision is not put to it again.
+
+        :raises NotAllowed: the machine has no such transition
+        """
+        reached = self._fired.get((machine, source, row, target))
+        if reached is None:
+            reached = self._fired[machine, source, row, target] = self.tables[machine].fire(source, row, target)
+        return reached
+
     # Slots
 
     def move_slot(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
         """One transition, with those of the slot's claim and match that are the same step, and nothing of what follows
         from it (``startd.transitions`` does that)."""
-        reached = self.tables.slot.fire(slot.state_activity, row, target)
+        reached = self.fire("slot", slot.state_activity, row, target)
+        letter = self.tables["slot"].by_number[row].letter
+        if letter not in ("", UNLETTERED):
+            self.fire("letter", slot.state, letter, state_of(reached))
         if slot.claim is not None:
             job = slot.activation is not None
             before, after = claim_state(slot.state_activity, job), claim_state(reached, job)
             if before != after and after in ENTERED:  # else a better match takes over, whose claim has been made
-                self.tables.claim.step(before, ENTERED[after], after)
+                self.fire("claim", before, ENTERED[after], after)
         before, after = slot.match_state, match_state(reached, slot.destination)
         if before != after:
             claimed = reached.startswith("Claimed")
-            self.tables.match.step(before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
+            self.fire("match", before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
         self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, reached, evidence=evidence))
 
     def move_claim(self, slot: Slot, row: str) -> None:
         """A step of the slot's claim that is none of the slot's: its job begins, or is gone."""
         if slot.claim is not None and slot.state == "Claimed":
-            self.tables.claim.step(claim_state(slot.state_activity, slot.activation is not None), row)
+            self.fire("claim", claim_state(slot.state_activity, slot.activation is not None), row)
 
     def move_match(self, slot: Slot, row: str) -> None:
         """A step of the slot's match that is none of the slot's: it has not heard of it, or its client is there."""
         if slot.match_state == MADE or slot.state == "Backfill":
-            self.tables.match.step(slot.match_state, row)
+            self.fire("match", slot.match_state, row)
 
     def note(self, name: str, text: str, value: str, read: Ad) -> int:
         """Write down an expression, its value and what it read, and return where that stands in the log.
@@ -180,7 +169,7 @@ class Draft:
         holds: int = 1,
     ) -> None:
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
-        target = self.tables.job.fire(source, row)
+        target = self.fire("job", source, row)
         moved = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
         self.emit(replace(moved, reasons_kept=target in REASONED, holds=holds))
 

@@ -145,7 +145,7 @@ def activate(draft: Draft, slot: Slot, cluster: Cluster, proc: int) -> bool:
     expanded = expanded_by(draft, slot.ad, cluster, proc)
     if expanded is None:
         return False
-    draft.tables.job.fire("Idle", "activate")
+    draft.fire("job", "Idle", "activate")
     promised = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
     draft.emit(

@@ -70,7 +70,7 @@ def continue_job(draft: Draft, cluster: Cluster, exited: JobExited, row: str) ->
     if not exited.row:
         return exited
     status = cluster.status_of(exited.proc)
-    target = draft.tables.job.fire(status, exited.row)
+    target = draft.fire("job", status, exited.row)
     return replace(exited, source=status, target=target, reasons_kept=target == "Held")
 
 

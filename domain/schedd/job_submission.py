@@ -146,7 +146,7 @@ def submit(draft: Draft, command: Submit) -> None:
         counted.pop("InitialJobStatus", None)
         ad = {**ad, **counted, "JobStatus": "1"}
     held = ad.get("JobStatus") == "5"
-    status = draft.tables.job.fire("Unsubmitted", "submit_on_hold" if held else "submit")
+    status = draft.fire("job", "Unsubmitted", "submit_on_hold" if held else "submit")
     now = seconds(draft.now)
     if held:
         ad = {**ad, **_first_hold(ad)}

@@ -48,7 +48,7 @@ def start_local_jobs(draft: Draft) -> None:
             expanded = expanded_by(draft, {}, cluster, proc)
             if expanded is None:
                 continue
-            draft.tables.job.fire("Idle", "activate")
+            draft.fire("job", "Idle", "activate")
             place, until = f"local@{state.name}", deferral(draft, cluster, proc)
             evidence = gate.evidence(cluster, proc)
             began = JobActivated(*draft.why("local"), cluster.id, proc, place, "", expanded=expanded, deferred=until)

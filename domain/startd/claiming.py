@@ -110,7 +110,7 @@ def accept_claim(draft: Draft, slot: Slot, made: ClaimMade, fired: str = "claim"
     :param fired: the trigger, by which a slot goes to Claimed whose backfill client is gone
     """
     steps = draft.state.dialect.steps(fired, slot.state_activity)
-    draft.tables.claim.step(REQUESTED, "accept" if steps else "refuse")
+    draft.fire("claim", REQUESTED, "accept" if steps else "refuse")
     if not steps:
         return False
     if slot.name in draft.state.matches:

@@ -16,8 +16,7 @@ from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
 from ..state.pool_settings import super_users
 from ..state.state import Machine, MachineDrain, Slot
-from ..state_machines import drain_machine
-from ..state_machines.drain import COMPLETIONS, SCHEDULES, Schedule
+from ..state_machines.drain import COMPLETIONS, OPEN, SCHEDULES, Schedule
 from .evaluation import truth
 from .slot_policy_evaluation import policy_of
 from .startd_settings import setting
@@ -99,7 +98,7 @@ def why_not_canceled(machine: Machine) -> str:
 
 def begin_drain(draft: Draft, machine: Machine, terms: DrainTerms, cause: str) -> int:
     """Begin a drain of a machine that has none; return its number."""
-    drain_machine().fire("Open", "start", terms.schedule)
+    draft.fire("drain", OPEN, "start", terms.schedule)
     number = machine.drains + 1
     draft.emit(DrainBegan(*draft.why(cause), machine.name, number, *terms))
     for slot in slots_of(draft, machine):
@@ -178,7 +177,7 @@ def end_drain(draft: Draft, machine: Machine, cause: str) -> None:
 def _move(draft: Draft, machine: Machine, row: str, cause: str) -> None:
     drain = machine.drain
     assert drain is not None
-    target = drain_machine().fire(drain.state, row)
+    target = draft.fire("drain", drain.state, row)
     draft.emit(DrainTransitioned(*draft.why(cause), machine.name, drain.number, row, drain.state, target))
 
 

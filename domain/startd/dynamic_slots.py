@@ -72,6 +72,8 @@ def merge(draft: Draft, slot: Slot) -> None:
     """Delete a dynamic slot whose claim is over, and return its resources to its parent."""
     parent = draft.state.slots.get(slot.parent)
     amounts = {name: int(amount) for name, amount in remaining(slot).items()}
+    for step in draft.state.dialect.steps("merge", slot.state_activity):
+        draft.fire("slot", slot.state_activity, step.row)
     draft.emit(SlotDestroyed(*draft.why("merged"), slot.name))
     if parent is not None:
         _give(draft, parent, amounts, "merged")

@@ -242,7 +242,7 @@ def _answer_better_match(draft: Draft, slot: Slot) -> BetterMatch:
     if waiting is None:
         return BetterMatch(taken=False, refused=False)
     refused, evidence = _refused(draft, slot, waiting)
-    draft.tables.claim.step(REQUESTED, "refuse" if refused else "accept")
+    draft.fire("claim", REQUESTED, "refuse" if refused else "accept")
     if refused:
         return BetterMatch(taken=False, refused=True, evidence=evidence)
     draft.emit(
@@ -279,8 +279,8 @@ def end_claim(draft: Draft, slot: Slot, cause: str) -> None:
     if claim is not None:
         where = claim_state(slot.state_activity, slot.activation is not None)
         if where not in ENDING:
-            where = draft.tables.claim.step(where, "kill")
-        draft.tables.claim.step(where, "end")
+            where = draft.fire("claim", where, "kill")
+        draft.fire("claim", where, "end")
         usage = (draft.now - claim.since) * claim.weight
         draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage, claim.negotiator))
 

@@ -28,6 +28,7 @@ from .machine import (
     claim_machine,
     drain_machine,
     job_machine,
+    letter_machine,
     match_machine,
     slot_machine,
 )
@@ -39,6 +40,6 @@ __all__ = [
     "CLAIM", "DEFAULT_DIALECT", "DELETED", "DIALECTS", "DRAIN", "HOLD_CODES", "HTCONDOR_25", "INITIAL_PAIR", "LEFT",
     "LETTERED", "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Code", "Dialect", "NotAllowed", "SlotRow",
     "StateMachine", "TransitionRow", "UnknownDialectError", "activity", "claim_machine", "claim_state", "classify",
-    "dialect_named", "drain_machine", "goes_on_hold", "job_machine", "match_machine", "match_state", "slot_machine",
-    "state", "void_row",
+    "dialect_named", "drain_machine", "goes_on_hold", "job_machine", "letter_machine", "match_machine", "match_state",
+    "slot_machine", "state", "void_row",
 ]  # fmt: skip

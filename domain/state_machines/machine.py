@@ -1,17 +1,16 @@
 """Enforce a table by a machine of the ``transitions`` library: one for a table, never one for a slot or a job.
 
-``fire`` is the live path: it pulls the row's trigger in the library's machine, which refuses all else; a step that the
-library has taken once it takes always, and is not asked for again. ``legal`` is for bulk replay: it looks the same up.
-``step`` is for claims and matches, which move with their slots: it looks up, and fires only what it does not find. A
-machine is not thread-safe. The library takes longer to import than all of this package: it is imported when the first
-machine is built.
+``fire`` is the live path: it pulls a trigger in the library's machine, which refuses all else. A trigger is a row and
+one of its targets, so that the library needs no condition to choose between targets, which would double the cost of a
+transition. ``legal`` is for bulk replay: it looks up what the library's machine allows. The library takes longer to
+import than all of this package: it is imported when the first machine is built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from .claim import CLAIM, REQUESTED
 from .dialects import dialect_named
@@ -19,11 +18,10 @@ from .drain import DRAIN, OPEN
 from .job_rows import UNSUBMITTED
 from .match import MADE, MATCH
 from .rows import TransitionRow, states
-from .slot_rows import INITIAL_PAIR
+from .slot_rows import INITIAL_PAIR, LETTERED, state
 
 if TYPE_CHECKING:
-    from transitions import EventData
-    from transitions import Machine as Library
+    from transitions import Event
 
 
 class NotAllowed(Exception):
@@ -39,27 +37,10 @@ class NotAllowed(Exception):
 
 
 class _Model:
-    """The library's model: it holds the current and the wanted state during one ``fire``."""
+    """The library's model: it holds the state during one ``fire``."""
 
-    __slots__ = ("state", "wanted")
+    __slots__ = ("state",)
     state: str
-    wanted: str
-
-    def leads_to_wanted(self, event: EventData) -> bool:
-        """Tell whether a transition leads to the wanted target: the condition of each of the library's transitions."""
-        return event.transition is not None and event.transition.dest == self.wanted
-
-
-def _build(rows: Iterable[TransitionRow], every_state: Sequence[str], initial: str, name: str) -> Library:
-    from transitions import Machine as Library
-
-    built = Library(
-        model=None, states=list(every_state), initial=initial, auto_transitions=False, name=name, send_event=True
-    )
-    for row in rows:
-        for source, target in row.steps:
-            built.add_transition(row.name, source, target, conditions="leads_to_wanted")
-    return built
 
 
 class StateMachine:
@@ -73,24 +54,26 @@ class StateMachine:
         self.initial = initial
         self.name = name
         self.states = states(self.rows, initial)
-        names = {row.name: row.number for row in self.rows}
-        if len(names) < len(self.rows):
+        self.by_number = {row.number: row for row in self.rows}
+        if len(self.by_number) < len(self.rows):
             raise ValueError(f"{name}: a table has each number once; give the second row of a number another")
         more = (row for row in self.rows if len(row.steps) > 1)  # a row may be there for a step that stays, alone
         if loops := [row.number for row in more for source, target in row.steps if source == target]:
             raise ValueError(f"{name}: row {loops[0]} leads from a state to itself; a row leads elsewhere")
-        from transitions import MachineError
+        from transitions import Machine, MachineError
 
         self._invalid = MachineError
-        self._library = _build(self.rows, self.states, initial, name)
-        self._taken: dict[tuple[str, str, str | None], str] = {}
-        self._triggers: dict[str, Any] = {names[name]: trigger for name, trigger in self._library.events.items()}
-        self.lookup: dict[tuple[str, str], tuple[str, ...]] = {
-            (source, number): tuple(step.dest for step in steps)
-            for number, trigger in self._triggers.items()
-            for source, steps in trigger.transitions.items()
-        }
-        """(source, number) -> targets, as the library's machine has them."""
+        library = Machine(model=None, states=list(self.states), initial=initial, auto_transitions=False, name=name)
+        self._triggers: dict[tuple[str, str], Event] = {}
+        self.lookup: dict[tuple[str, str], tuple[str, ...]] = {}
+        """(source, number) -> targets, as the library's machine has them: for bulk replay."""
+        for row in self.rows:
+            for target in row.targets:
+                pulled = row.name if len(row.targets) == 1 else f"{row.name} to {target}"
+                library.add_transition(pulled, list(row.sources), target)
+                self._triggers[row.number, target] = trigger = library.events[pulled]
+                for source, (step,) in trigger.transitions.items():
+                    self.lookup[source, row.number] = (*self.lookup.get((source, row.number), ()), step.dest or source)
 
     def fire(self, source: str, number: str, target: str | None = None) -> str:
         """Pull the trigger of row ``number`` from ``source``, and return its target; ``target`` is needed if the row
@@ -98,39 +81,24 @@ class StateMachine:
 
         :raises NotAllowed: the table has no such transition
         """
-        taken = self._taken.get((source, number, target))
-        if taken is not None:
-            return taken
-        self._taken[source, number, target] = reached = self._fire(source, number, target)
-        return reached
-
-    def _fire(self, source: str, number: str, target: str | None) -> str:
-        targets = self.lookup.get((source, number), ())
-        if target is None and len(targets) == 1:
-            target = targets[0]
-        trigger = self._triggers.get(number)
-        if trigger is None or target is None or source not in self._library.states:
+        row = self.by_number.get(number)
+        if target is None and row is not None and len(row.targets) == 1:
+            target = row.targets[0]
+        trigger = self._triggers.get((number, target or ""))
+        if trigger is None or source not in self.states:
             raise self._refusal(source, number, target)
         model = _Model()  # not shared: pools in several threads have one machine
-        model.state, model.wanted = source, target
+        model.state = source
         try:
-            moved = trigger.trigger(model)
+            trigger.trigger(model)
         except self._invalid:
-            moved = False
-        if not moved:
-            raise self._refusal(source, number, target)
+            raise self._refusal(source, number, target) from None
         return model.state
 
-    def step(self, source: str, number: str, target: str | None = None) -> str:
-        """Do the same as ``fire`` by the lookup, for frequent steps. The library's machine refuses the rest."""
+    def legal(self, source: str, number: str, target: str | None = None) -> bool:
+        """Return True if ``fire`` allows it; without ``target``, to any target."""
         targets = self.lookup.get((source, number), ())
-        if target in targets:
-            return target
-        return targets[0] if target is None and len(targets) == 1 else self.fire(source, number, target)
-
-    def legal(self, source: str, number: str, target: str) -> bool:
-        """Tell whether ``fire`` would allow it."""
-        return target in self.lookup.get((source, number), ())
+        return bool(targets) if target is None else target in targets
 
     def allowed(self, source: str) -> dict[str, tuple[str, ...]]:
         """Return the targets of every row that leads on from ``source``, by number."""
@@ -141,7 +109,7 @@ class StateMachine:
 
         :raises KeyError: it has no row of this number
         """
-        if number not in self._triggers:
+        if number not in self.by_number:
             raise KeyError(f"{self.name}: there is no row {number}")
         return StateMachine([row for row in self.rows if row.number != number], self.initial, self.name)
 
@@ -149,9 +117,9 @@ class StateMachine:
         onward = "; ".join(f"{n} -> {' or '.join(t)}" for n, t in self.allowed(source).items()) or "nothing"
         from_here = f"from {source} there is: {onward}"
         targets = self.lookup.get((source, number), ())
-        if source not in self._library.states:
+        if source not in self.states:
             rule, way_out = f"{source!r} is no state of this table", f"its states are {', '.join(self.states)}"
-        elif number not in self._triggers:
+        elif number not in self.by_number:
             rule, way_out = "the table has no such row", from_here
         elif not targets:
             rule, way_out = f"the row does not begin in {source}", from_here
@@ -187,3 +155,20 @@ def match_machine() -> StateMachine:
 @cache
 def drain_machine() -> StateMachine:
     return StateMachine(DRAIN, OPEN, "drain")
+
+
+@cache
+def letter_machine() -> StateMachine:
+    """Return the machine of the letters: what all slots do, as seen from the states alone."""
+    return StateMachine(LETTERED, state(INITIAL_PAIR), "slot, by letter")
+
+
+MACHINES: Final[Mapping[str, Callable[[str], StateMachine]]] = {
+    "slot": slot_machine,
+    "letter": lambda _: letter_machine(),
+    "job": job_machine,
+    "claim": lambda _: claim_machine(),
+    "match": lambda _: match_machine(),
+    "drain": lambda _: drain_machine(),
+}
+"""The machine of each name under a dialect."""

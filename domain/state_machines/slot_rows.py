@@ -16,6 +16,8 @@ INITIAL_PAIR: Final = "Owner/Idle"
 """The pair in which every slot begins."""
 DELETED: Final = "Deleted"
 """The end of a dynamic slot."""
+UNLETTERED: Final = "-"
+"""The letter of a row that crosses states where the manual has no transition."""
 
 VACATING: Final = "Preempting/Vacating"
 KILLING: Final = "Preempting/Killing"

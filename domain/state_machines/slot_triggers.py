@@ -109,6 +109,9 @@ TRIGGERS_HTCONDOR_25: Final[Triggers] = {
         BACKFILL_KILLING: (Step(SlotRow.KILLED_TO_CLAIMED),)},
     "unowned": {
         "Owner/Idle": (Step(SlotRow.OWNER_LEAVES),)},
+    "merge": {
+        "Owner/Idle": (Step(SlotRow.DELETE_DYNAMIC),),
+        "Unclaimed/Idle": (Step(SlotRow.DELETE_DYNAMIC),)},
     "claim failed": {
         "Unclaimed/Idle": (Step(SlotRow.OWNER_RETURNS),),
         "Matched/Idle": (Step(SlotRow.VOID_MATCH),)},

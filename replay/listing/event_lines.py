@@ -13,12 +13,15 @@ from ...domain.state.job_procs import job_procs
 from ...domain.state_machines import DIALECTS
 from ...domain.state_machines.drain import OPEN
 from ...domain.state_machines.job_rows import UNSUBMITTED
-from ...domain.state_machines.slot_rows import INITIAL_PAIR
+from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
 from ..narration import defrag_words
 from ..narration.formatting import counted, in_part, instant, interval, memory, shortened
 
-LETTERS: dict[str, str] = {row.number: row.letter for dialect in DIALECTS.values() for row in dialect.slot_rows}
-"""The letter of each numbered transition of slots; a number has the same in every dialect that knows it."""
+LETTERS: dict[str, str] = {
+    row.number: row.letter.strip(UNLETTERED) for dialect in DIALECTS.values() for row in dialect.slot_rows
+}
+"""The letter of each numbered transition of slots, empty where it has none. A number has the same in every dialect that
+knows it."""
 
 
 def transition(row: str) -> str:

@@ -300,7 +300,7 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
 @rule_of(e.MatchVoided, known_slot)
 def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
     job = pool.state.matches.get(event.slot)
-    if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
+    if not pool.match_table.legal(slot.match_state, void_row(event.cause)):
         words = f"{void_row(event.cause)} is not how a match ends that the slot was not told of"
         pool.report_slot(event.slot, "match", words)
     if job is None or f"{job[0]}.{job[1]}" != event.job:

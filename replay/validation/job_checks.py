@@ -116,7 +116,7 @@ def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple
 @rule_of(e.JobsTransitioned, _cluster_of)
 def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
     lead = first_of(event)
-    if event.target not in pool.job_table.lookup.get((event.source, event.row), ()):
+    if not pool.job_table.legal(event.source, event.row, event.target):
         words = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
         pool.report_job(cluster.id, lead, "row", words)
     source = NUMBERS.get(event.source, _NONE)

@@ -86,7 +86,7 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
         pool.report(event.machine, "drain", f"it drains already: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
         pool.report(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
-    if event.schedule not in drain_machine().lookup.get((OPEN, "start"), ()):
+    if not drain_machine().legal(OPEN, "start", event.schedule):
         pool.report(event.machine, "value", f"{event.schedule!r} is no schedule of a drain")
     if event.completion not in COMPLETIONS:
         words = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
@@ -118,7 +118,7 @@ def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) 
         return
     if event.source != drain.state:
         pool.report(machine.name, "source", f"{event.row} begins in {event.source}, but its drain is {drain.state}")
-    if event.target not in drain_machine().lookup.get((event.source, event.row), ()):
+    if not drain_machine().legal(event.source, event.row, event.target):
         words = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
         pool.report(machine.name, "row", words)
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):

@@ -50,7 +50,7 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
     status = cluster.status[proc]
     if status != IDLE:
         pool.report_job(number, proc, "source", f"activate begins in Idle, but it is {status_name(status)}")
-    elif "Running" not in pool.job_table.lookup.get(("Idle", "activate"), ()):
+    elif not pool.job_table.legal("Idle", "activate", "Running"):
         pool.report_job(number, proc, "row", f"{pool.job_table.name} has no row by which a job is activated")
     run = pool.state.by_job.get((number, proc))
     if run is not None:
@@ -272,7 +272,7 @@ def _row_of_end(pool: JudgedPool, event: e.JobExited, number: int) -> None:
         pool.report_job(event.cluster, event.proc, "source", words)
     if bool(event.row) != bool(event.target):
         pool.report_job(event.cluster, event.proc, "row", "a row and its target come together, or neither")
-    elif event.row and event.target not in pool.job_table.lookup.get((status, event.row), ()):
+    elif event.row and not pool.job_table.legal(status, event.row, event.target):
         words = f"row {event.row} of {pool.job_table.name} does not lead from {status} to {event.target}"
         pool.report_job(event.cluster, event.proc, "row", words)
     elif not event.row and number in _RUNNING_NUMBERS:

@@ -114,7 +114,7 @@ def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> Non
         pool.report_slot(
             name, "source", f"transition {event.row} begins in {event.source}, but it is {slot.state_activity}"
         )
-    if event.target not in pool.slot_table.lookup.get((event.source, event.row), ()):
+    if not pool.slot_table.legal(event.source, event.row, event.target):
         pool.report_slot(name, "row", _no_row(pool, event.row, event.source, event.target))
     if event.reason:
         pool.report_slot(name, "value", "it names the reason of another pool's record: a pool's own has its cause")

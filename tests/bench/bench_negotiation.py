@@ -41,7 +41,6 @@ from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.pool_settings import settings
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.state import State
-from poolbook.domain.state_machines import job_machine, slot_machine
 
 SECOND = 1_000_000
 BEGAN = 1_795_000_000 * SECOND
@@ -115,7 +114,7 @@ def with_jobs(
 
 
 SETTINGS = {"SCHEDD_ENABLE_PER_USER_MATCH_LIMITS": "false"}  # as the peer's
-TABLES = Tables(slot_machine("htcondor-25"), job_machine("htcondor-25"))
+TABLES = Tables("htcondor-25")
 
 
 def cycle(state: State, caches: Caches, number: int) -> tuple[float, list[Event]]:

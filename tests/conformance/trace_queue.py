@@ -33,7 +33,6 @@ from poolbook.domain.state.lived_attributes import LIVED
 from poolbook.domain.state.pool_settings import for_submissions
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.state import State
-from poolbook.domain.state_machines import job_machine, slot_machine
 from poolbook.domain.submit import NoSubmitFiles, SubmitError, SubmitFacts, parse_submit
 
 from .recording import JobMove, RecordedSubmission
@@ -82,7 +81,7 @@ def queue(
     entries = _entries(files, max((event.at for event in pool), default=0))
     told = {one.cluster: one for one in commands(files)}
     ads = {int(id.partition(".")[0]): ad for id, ad in sorted(files.jobs.items(), reverse=True)}
-    tables = Tables(slot_machine(dialect), job_machine(dialect))
+    tables = Tables(dialect)
     state = State()
     decide(state, s.FoundPool("founding", domain, dialect, domain, "", {}), 1, tables)
     moves = _moves(entries, pool)

@@ -19,7 +19,7 @@ COUNTED: Final = ("events", "transitions", "evaluations", "statements", "fsyncs"
 """The counters, in the order of the table's columns."""
 
 PRODUCT: Final = str(Path(scalar.__file__).parents[2])
-_TRANSITIONS: Final = {StateMachine.fire.__code__, StateMachine.step.__code__}
+_TRANSITIONS: Final = {StateMachine.fire.__code__}
 _FLUSHES: Final = (os.fsync, os.fdatasync)
 _EVALUATIONS: Final = {
     scalar.evaluate.__code__,
@@ -32,7 +32,7 @@ _EVALUATIONS: Final = {
 def count(work: Callable[[], None]) -> Counter[str]:
     """Do some work, and return how often it did what.
 
-    - ``transitions``: transitions asked of a state machine's table
+    - ``transitions``: transitions fired in a state machine
     - ``evaluations``: whole expressions evaluated, by slot or over a column of slots
     - ``statements``: statements run by SQLite; ``fsyncs``: commits, and files that are flushed to the disk
     - ``calls``: calls of the product's named functions; comprehensions and lambdas are left out, because Python's

@@ -14,11 +14,10 @@ from poolbook.domain.state_machines import (
     CLAIM,
     MATCH,
     NotAllowed,
-    claim_machine,
     job_machine,
-    match_machine,
     slot_machine,
 )
+from poolbook.domain.state_machines.machine import MACHINES
 from poolbook.replay.listing import members as members_of
 from poolbook.replay.virtual_world import Behaviour
 
@@ -127,8 +126,7 @@ def test_the_story_drives_what_it_says(dialect: str) -> None:
     ],
 )
 def test_without_a_row_the_live_pool_refuses_and_appends_nothing_of_it(dialect: str, table: str, row: str) -> None:
-    slot, job = slot_machine(dialect), job_machine(dialect)
-    tables = Tables(slot.without(row), job) if table == "slot" else Tables(slot, job.without(row))
+    tables = Tables(dialect, **{table: MACHINES[table](dialect).without(row)})
     with pytest.raises(NotAllowed, match=f"row {row} "):
         everything(dialect, tables)
 
@@ -160,17 +158,13 @@ def ties(dialect: str, tables: Tables | None = None) -> TestPool:
     ("table", "row"), [*(("claim", row.number) for row in CLAIM), *(("match", row.number) for row in MATCH)]
 )
 def test_without_a_row_no_claim_or_match_takes_it(dialect: str, table: str, row: str) -> None:
-    slot, job = slot_machine(dialect), job_machine(dialect)
-    claim, match = claim_machine(), match_machine()
-    tables = (
-        Tables(slot, job, claim=claim.without(row)) if table == "claim" else Tables(slot, job, match=match.without(row))
-    )
+    tables = Tables(dialect, **{table: MACHINES[table](dialect).without(row)})
     with pytest.raises(NotAllowed, match=f"row {row} "):
         ties(dialect, tables)
 
 
 def test_a_refused_change_leaves_the_log_and_the_state_as_they_were() -> None:
-    pool = TestPool(tables=Tables(slot_machine("manual").without("11"), job_machine("manual")))
+    pool = TestPool(tables=Tables(slot=slot_machine("manual").without("11")))
     pool.machine()
     before = len(pool.events())
     with pytest.raises(NotAllowed):

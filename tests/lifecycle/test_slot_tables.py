@@ -130,7 +130,7 @@ def test_a_row_within_a_state_has_no_letter(dialect: str) -> None:
 def test_beyond_the_manual_a_row_has_a_letter_where_a_letter_leads_the_same_way() -> None:
     letters = {(source, target): letter for letter, source, target in projected(LETTERED)}
     for letter, source, target in projected(HTCONDOR_25.slot_rows):
-        assert letter == letters.get((source, target), "")
+        assert letter == letters.get((source, target), "-")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from poolbook.domain.decide import Tables
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state_machines import (
-    DELETED,
     DIALECTS,
+    LETTERED,
     NotAllowed,
     drain_machine,
-    job_machine,
+    letter_machine,
     slot_machine,
 )
 
@@ -36,13 +36,24 @@ DRIVEN = [
     (dialect, row.number)
     for dialect in DIALECTS
     for row in DIALECTS[dialect].slot_rows
-    if (dialect, row.number) not in NOT_REACHED and row.targets != (DELETED,)
+    if (dialect, row.number) not in NOT_REACHED
 ]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("letter", [row.number for row in LETTERED])
+def test_without_its_letter_a_change_of_state_is_refused(dialect: str, letter: str) -> None:
+    numbers = [row.number for row in DIALECTS[dialect].slot_rows if row.letter == letter]
+    reached = next(number for number in numbers if (dialect, number) not in NOT_REACHED)
+    point = Point(dialect, tables=Tables(dialect, letter=letter_machine().without(letter)))
+    with pytest.raises(NotAllowed, match=f"slot, by letter: row {letter} "):
+        play(needing(dialect, reached), point)
+    assert point.state.position == fold(point.log.read()).position == point.log.head.position
 
 
 @together(("dialect", "number"), DRIVEN)
 def test_without_its_row_a_transition_is_refused(dialect: str, number: str) -> None:
-    tables = Tables(slot_machine(dialect).without(number), job_machine(dialect))
+    tables = Tables(dialect, slot=slot_machine(dialect).without(number))
     point = Point(dialect, tables=tables)
     with pytest.raises(NotAllowed, match=f"row {number} "):
         play(needing(dialect, number), point)
@@ -60,11 +71,8 @@ DRAINED = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize(("number", "of"), DRAINED.items())
-def test_without_its_row_a_drain_is_refused(
-    dialect: str, number: str, of: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_row_a_drain_is_refused(dialect: str, number: str, of: str) -> None:
     story = next(story for story in STORIES if story.of == of)
-    less = drain_machine().without(number)
-    monkeypatch.setattr("poolbook.domain.startd.draining.drain_machine", lambda: less)
+    tables = Tables(dialect, drain=drain_machine().without(number))
     with pytest.raises(NotAllowed, match=f"row {number} "):
-        play(story, Point(dialect))
+        play(story, Point(dialect, tables=tables))

@@ -104,6 +104,8 @@ def causes(name: str) -> dict[tuple[str, str, str], tuple[str, ...]]:
                 for target in targets:
                     add(rows[number], source, target, rule.cause)
     for trigger, places in dialect.triggers.items():
+        if trigger == "merge":  # an event of its own records it
+            continue
         for source, steps in places.items():
             place = source
             for step in steps:
@@ -131,7 +133,7 @@ def _own(dialect: Dialect) -> Iterator[str]:
     of_rows = causes(dialect.name)
     for row in dialect.slot_rows:
         for source, target in row.steps:
-            letter = f" ({row.letter})" if row.letter else ""
+            letter = f" ({row.letter})" if row.letter.isalpha() else ""
             yield f"{row.number}{letter}  {source} -> {target}"
             for cause in of_rows.get((row.number, source, target), ()):
                 job = "" if source not in _RUNS_JOB or _retired_without_job(dialect, row.number, target, cause) else JOB

@@ -166,7 +166,7 @@ def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
     for _, call in made:
         assert [ast.unparse(argument) for argument in call.args[6:8]] == ["''", "''"]
         assert not {"row", "target"} & {keyword.arg for keyword in call.keywords}
-    fired = {path: ast.unparse(call.args[1]) for path, call in _calls("fire") if "tables.job" in ast.unparse(call.func)}
+    fired = {path: ast.unparse(call.args[2]) for path, call in _calls("fire") if ast.unparse(call.args[0]) == "'job'"}
     assert fired == {
         "decision/draft.py": "row",
         "schedd/claims.py": "'activate'",
