@@ -1,0 +1,38 @@
+"""What `tests/bench/compare.py` reads of a benchmark's output, and when it calls a measurement slower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from .bench.compare import Comparison, measurements
+
+OUTPUT = """\
+100,000 events: append                           81,235/s         60,111 events/s   aim > 0.6 of it    met
+one event                                     1.5 us
+one event                                     2 us
+"""
+
+
+def test_numbers_with_a_unit_are_measurements_named_by_their_lines() -> None:
+    assert measurements(OUTPUT) == {
+        "# events: append # # [1.1]": (81235.0, "/s"),
+        "# events: append # # [1.2]": (60111.0, "events/s"),
+        "one event # [1.0]": (1.5, "us"),
+        "one event # [2.0]": (2.0, "us"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [
+        ([1.2, 1.1, 1.3, 1.2, 1.1], "slower"),
+        ([1.2, 1.1, 1.3, 1.2, 0.9], "slower"),
+        ([1.2, 1.1, 1.3, 0.8, 0.9], "alike"),
+        ([1.04, 1.03, 1.04, 1.02, 1.01], "alike"),
+        ([0.8, 0.9, 0.7, 0.8, 1.1], "faster"),
+    ],
+)
+def test_a_measurement_is_slower_if_most_pairs_agree(ratios: Sequence[float], verdict: str) -> None:
+    assert Comparison("bench.py", "one event", "us", 1.0, 1.0, ratios).verdict(0.05) == verdict
