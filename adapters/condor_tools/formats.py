@@ -32,7 +32,7 @@ FORMS = {"V": "%V", "r": "%r", "o": "%r", "T": "%T", "Y": "%Y"}
 """The printf form of values, by the letter after ``-af:``. The first of r, V, Y, T that was given wins."""
 
 
-_WIDEST = 10_000
+WIDEST = 10_000
 
 
 class Autoformat(NamedTuple):
@@ -73,8 +73,8 @@ def custom_layout(arguments: Arguments) -> Layout | None:
             form, source = given.values
             check_expression(given.spelled, source)
             taken = conversion(form)
-            if max(taken.width, int(taken.precision or 0)) > _WIDEST:
-                raise UsageError(f"{given.spelled} {form!r}: a column has at most {_WIDEST} letters")
+            if max(taken.width, int(taken.precision or 0)) > WIDEST:
+                raise UsageError(f"{given.spelled} {form!r}: a column has at most {WIDEST} letters")
             left = -1 if "-" in taken.flags else 1
             columns.append(Column("", source, taken.width * left, form))
             continue

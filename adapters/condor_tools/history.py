@@ -13,10 +13,10 @@ from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
 from .job_selection import JobSelector, holds, read_job_id, select
 from .layout import Layout, lines
 from .options import Arguments, ToolError, UsageError, command_table, last_number, line_width, parse
+from .print_format import own_table, print_format
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
-    from .print_format import Format
 
 COMMAND = command_table("history")
 
@@ -45,7 +45,7 @@ def read(argv: Sequence[str]) -> HistoryQuery:
         raise UsageError("poolbook history: -since stops on the way back: it cannot be combined with -forwards")
     limit = last_number(COMMAND, arguments, "limit", "match", least=1)
     scan = last_number(COMMAND, arguments, "scanlimit", least=1)
-    form = _print_format(arguments)
+    form = print_format(arguments)
     selection = select(arguments.words, arguments.values("constraint"))
     if form is not None and form.where is not None:
         selection = selection._replace(constraints=(*selection.constraints, form.where))
@@ -58,14 +58,6 @@ def read(argv: Sequence[str]) -> HistoryQuery:
         custom_layout(arguments) if form is None else form.layout,
         ads_form(arguments),
     )
-
-
-def _print_format(arguments: Arguments) -> Format | None:
-    if not arguments.has("print-format"):
-        return None
-    from .print_format import print_format
-
-    return print_format(arguments)
 
 
 def _stop(arguments: Arguments) -> Expression | None:
@@ -94,8 +86,6 @@ def render(ads: Iterable[ClassAd], query: HistoryQuery, setting: CellContext) ->
     elif query.layout is not None:
         yield from lines(query.layout._replace(streamed=True), jobs, setting)
     else:
-        from .print_format import own_table
-
         fitted = setting._replace(width=line_width(COMMAND, query.arguments, setting.width))
         table = own_table("history", "jobs").layout
         yield from lines(table._replace(streamed=True, limit=fitted.longest), jobs, setting)

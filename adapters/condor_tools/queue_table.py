@@ -343,7 +343,7 @@ def _asked(ads: Iterable[ClassAd], query: QueueQuery, setting: CellContext) -> l
     if query.statuses is not None:
         jobs = [ad for ad in jobs if number(ad, "JobStatus") in query.statuses]
     if query.arguments.has("io"):
-        from .print_format import transfer
+        from .cells import transfer
 
         jobs = [ad for ad in jobs if transfer(ad)]
     return jobs[: query.limit]

@@ -11,12 +11,11 @@ from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed,
 from .job_selection import holds
 from .layout import Column, Layout, lines, with_appended
 from .options import Arguments, NotHere, UsageError, command_table, last_number, line_width, parse
-from .print_format import own_table, own_tables
+from .print_format import own_table, own_tables, print_format
 from .status_totals import COMPACT_CONSTRAINT, TOTALS, compact_table, compact_totals, totals_lines
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
-    from .print_format import Format
 
 COMMAND = command_table("status")
 VIEWS = own_tables("status")
@@ -60,7 +59,7 @@ def read(argv: Sequence[str]) -> StatusQuery:
     constraints = arguments.values("constraint")
     # With -totals the machine's slots are not taken together, but are those that -compact would show.
     constraints += [COMPACT_CONSTRAINT] if compacted else []
-    form = _print_format(arguments)
+    form = print_format(arguments, cut=False)
     where = [each.where for each in (own_table("status", view), form) if each is not None and each.where is not None]
     layout, more = custom_layout(arguments) if form is None else form.layout, _appended(arguments, compacted)
     if more and form is not None:
@@ -88,14 +87,6 @@ def _appended(arguments: Arguments, compact: bool) -> tuple[Column, ...]:
     if compact:
         raise UsageError("poolbook status: -aaf has no columns for -compact: leave one of them out")
     return appended(arguments)
-
-
-def _print_format(arguments: Arguments) -> Format | None:
-    if not arguments.has("print-format"):
-        return None
-    from .print_format import print_format
-
-    return print_format(arguments, cut=False)
 
 
 def _view(arguments: Arguments) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.condor_tools import history, queue_table, status
+from poolbook.adapters.condor_tools.cells import FUNCTIONS, NOT_FOLLOWED
 from poolbook.adapters.condor_tools.options import ToolError, UsageError
-from poolbook.adapters.condor_tools.print_format import FUNCTIONS, NOT_FOLLOWED, read_format
+from poolbook.adapters.condor_tools.print_format import read_format
 
 from ..together import together
 from .captures import NOVEMBER_23, capture, printed, setting, whole
