@@ -7,7 +7,8 @@ others are attributes and values. Source: qedit.cpp of the reference, and what i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..bounded_text import read_input, read_text
@@ -100,13 +101,13 @@ def _parsed(argv: Sequence[str]) -> tuple[list[str], list[Given], dict[str, str]
     given: list[Given] = []
     changes: dict[str, str] = {}
     names_jobs = True
-    rest = iter(argv)
-    waiting: list[str] = []
-    for word in _with(rest, waiting):
+    rest = deque(argv)
+    while rest:
+        word = rest.popleft()
         if word.startswith("-") and word != "-":
             option, _ = find(COMMAND, word)
-            values = [next(rest, None) for _ in range(option.arity)]
-            found = parse(COMMAND, [word, *(one for one in values if one is not None)])
+            values = [rest.popleft() for _ in range(min(option.arity, len(rest)))]
+            found = parse(COMMAND, [word, *values])
             given += found.given
             if option.name == "help":
                 raise Help(COMMAND)
@@ -116,34 +117,21 @@ def _parsed(argv: Sequence[str]) -> tuple[list[str], list[Given], dict[str, str]
         elif names_jobs:
             names_jobs = False
             words.append(word)
-            for more in rest:
-                if not (word[:1].isdigit() and more[:1].isdigit()):
-                    waiting.append(more)
-                    break
-                words.append(more)
+            while word[:1].isdigit() and rest and rest[0][:1].isdigit():
+                words.append(rest.popleft())
         else:
             changes |= _pair(word, rest)
     return words, given, changes
 
 
-def _with(rest: Iterator[str], waiting: list[str]) -> Iterator[str]:
-    """Yield words, those first that were put back."""
-    while True:
-        word = waiting.pop() if waiting else next(rest, None)
-        if word is None:
-            return
-        yield word
-
-
-def _pair(word: str, rest: Iterator[str]) -> dict[str, str]:
+def _pair(word: str, rest: deque[str]) -> dict[str, str]:
     name, equals, value = word.partition("=")
     name = name.strip()
+    if not equals and not rest:
+        words = f"expression required after attribute {word}"
+        raise UsageError(f"poolbook qedit: {words}", told=f"condor_qedit : {words}\n")
     if not equals:
-        found = next(rest, None)
-        if found is None:
-            words = f"expression required after attribute {word}"
-            raise UsageError(f"poolbook qedit: {words}", told=f"condor_qedit : {words}\n")
-        value = found
+        value = rest.popleft()
     if not _ATTRIBUTE.fullmatch(name):
         words = f'Update aborted, illegal attribute-name specified for attribute "{name}".\n'
         raise EditError(f"{words}{NOTHING_SET}")

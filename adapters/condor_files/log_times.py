@@ -8,7 +8,7 @@ format lacks the year. ``LogClock`` derives these from the times before.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -165,7 +165,7 @@ class LogClock:
         offset = fields.get("offset", "")
         zone = fields.get("zone", "")
         if offset or zone in ("UTC", "GMT", "Z"):
-            return _micros(when.replace(tzinfo=_offset(offset)))
+            return _micros(when.replace(tzinfo=datetime.strptime(offset, "%z").tzinfo if offset else UTC))
         first, second = (when.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
         at = _micros(first)
         if second.utcoffset() == first.utcoffset() or _micros(second) < at:  # <: a time that no clock showed
@@ -177,13 +177,6 @@ class LogClock:
 
 def _micros(when: datetime) -> int:
     return (when - _BEGIN) // timedelta(microseconds=1)
-
-
-def _offset(text: str) -> tzinfo:
-    if text in ("", "Z"):
-        return UTC
-    minutes = int(text[1:3]) * 60 + int(text[-2:])
-    return timezone(timedelta(minutes=-minutes if text[0] == "-" else minutes))
 
 
 def _year(fields: dict[str, str]) -> int:
