@@ -3,7 +3,8 @@
 A file's comments tell it. ``# when 001: hold -reason 'not now'`` waits until the job's log has a further event 001 (or
 until the file of that name has something in it; - is at once), and then has the command called, with the job's cluster
 as its last word. First words such as .1 name processes instead; sh calls a program, nothing waits. ``# until 012``
-says which event ends the story: 005 or 009 unless it is there."""
+says which event ends the story: 005 or 009 unless it is there. ``# until 009 of 1`` says of how many jobs, if
+not of all that the submit file queues."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from attrs import frozen
 
 FOLDER = Path(__file__).parents[1] / "data" / "beside"
 _STEP = re.compile(r"# when (\S+): (.*)")
-_END = re.compile(r"# until (.*)")
+_END = re.compile(r"# until ([\d ]+?)(?: of (\d+))?$", re.MULTILINE)
 
 PLUGIN = r"""#!/usr/bin/python3
 # A file transfer plugin: what a URL's path says is done (fail, killed, hang); else a file comes from it, or goes there.
@@ -92,13 +93,15 @@ class Case:
     text: str
     steps: tuple[Step, ...]
     ends: frozenset[str]  #: the numbers of the events with which it is over
+    jobs: int | None = None  #: how many jobs these are of; None: all that it queues
 
 
 def _case(path: Path) -> Case:
     text = path.read_text(encoding="utf-8")
     steps = tuple(Step(sign, tuple(shlex.split(words))) for sign, words in _STEP.findall(text))
     end = _END.search(text)
-    return Case(path.stem, text, steps, frozenset(end[1].split() if end else ("005", "009")))
+    ends, jobs = (end[1].split(), end[2]) if end else (("005", "009"), None)
+    return Case(path.stem, text, steps, frozenset(ends), int(jobs) if jobs else None)
 
 
 def cases() -> list[Case]:

@@ -94,7 +94,7 @@ class _Story:
             return False
         last = self.seen if self.case.steps and self.jobs == 1 else 0
         ended = {proc for number, proc, _ in self.events[last:] if number in self.case.ends}
-        return len(ended) >= self.jobs or (self.case.ends == {"000"} and self.jobs > 0)
+        return len(ended) >= (self.case.jobs or self.jobs) or (self.case.ends == {"000"} and self.jobs > 0)
 
 
 def live(pool: Pool, cases: Sequence[Case], quiet: float = 60.0) -> dict[str, Told]:
