@@ -13,7 +13,10 @@ run: .venv/ready
 # Four workers, however few cores there are: many tests wait for processes. A file's tests share what they have set up.
 # The files come in the order of tests/conftest.py: those that take longest first. A test that waits for ever fails.
 test: .venv/ready
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder --timeout=300
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
+
+# The seconds that a test may take, where they are not those of pyproject.toml.
+limit = --timeout=$(1) -o faulthandler_timeout=0
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -40,7 +43,7 @@ bench: .venv/ready
 
 soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000
 soak: .venv/ready
-	$(BIN)/python -m pytest -q -n auto -m soak
+	$(BIN)/python -m pytest -q -n auto -m soak $(call limit,$$((600 + POOLBOOK_SOAK_EXAMPLES / 2)))
 
 # Tries all attacks of tests/attack, as root more of them; `make attack ATTACK="-only full-disk -seed 7"` says which.
 ATTACK ?= -seconds 300
@@ -53,10 +56,10 @@ realpool: export POOLBOOK_REALPOOL ?= $(or $(REALPOOL),/var/tmp/poolbook-realpoo
 realpool: export POOLBOOK_REALPOOL_SCRIPT ?= $(or $(REALPOOL_SCRIPT),../shared/realpool/pool)
 realpool: .venv/ready
 	@test -f "$$POOLBOOK_REALPOOL_SCRIPT" || { echo "name the script that runs a pool: make realpool REALPOOL_SCRIPT=..."; exit 2; }
-	$(BIN)/python -m pytest -q -m realpool
+	$(BIN)/python -m pytest -q -m realpool $(call limit,7200)
 
 coverage: .venv/ready
-	$(BIN)/coverage run -m pytest -q
+	$(BIN)/coverage run -m pytest -q $(call limit,600)
 	$(BIN)/coverage report
 
 # Plants faults and counts those that the tests notice; takes an hour or two. `make mutants MUTANTS="-count 30 -of adapters/stores"`.

@@ -11,10 +11,18 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+import psutil
 import pytest
 from hypothesis import settings
+
+from . import forked
 
 settings.register_profile("poolbook", deadline=None, max_examples=20)
 settings.load_profile("poolbook")
@@ -43,6 +51,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, Any, Any]:
+    """Where a test exceeds its time limit, kill the processes that it has started, and repeat that and the failure:
+    what it calls on its way out may wait again (`multiprocessing` does, for a child that ignores SIGTERM)."""
+    timer = yield
+    fail = signal.getsignal(signal.SIGALRM)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for process in psutil.Process().children(recursive=True):
+            if process.pid not in forked.SERVERS:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+        assert callable(fail)
+        fail(number, frame)
+
+    if settings.method == "signal":
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, settings.timeout, max(1.0, settings.timeout / 20))
+    return timer
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from typing import IO, Any, TextIO
 
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 PATH = Path(__file__).resolve().parent.parent / ".path"
+SERVERS: set[int] = set()  #: the server that this process has started, which stays for all tests
 _PR_SET_DUMPABLE = 4  #: see prctl(2)
 _NUMBER = struct.Struct("i")
 _LATE = ("encodings.idna", "grp", "psutil", "pwd", "sqlite_utils", "tempfile")
@@ -192,6 +193,7 @@ def _server() -> socket.socket:
         start_new_session=True,
     )
     theirs.close()
+    SERVERS.add(server.pid)
 
     def end() -> None:
         ours.close()

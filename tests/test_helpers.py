@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from . import forked, sampling
+from .children import child
 from .together import together
 
 
@@ -83,6 +86,46 @@ def test_a_forked_process_has_the_umask_groups_and_input_that_it_is_given() -> N
 )
 def test_a_forked_process_ends_as_a_fresh_one(code: str, ended: int) -> None:
     assert forked.run(["-c", code]).returncode == ended
+
+
+HANGS = """
+import signal, subprocess, threading
+
+def test_hangs():
+    child = subprocess.Popen(["sleep", "100"], preexec_fn=lambda: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+    try:
+        threading.Event().wait()
+    finally:
+        child.terminate()
+        child.wait()
+        threading.Event().wait()
+
+def test_does_not():
+    pass
+"""
+
+
+def test_a_test_that_waits_for_ever_fails_by_its_name_and_the_next_one_runs(tmp_path: Path) -> None:
+    path = tmp_path / "test_hangs.py"
+    path.write_text(HANGS)
+    config = Path(__file__).parent.parent / "pyproject.toml"
+    words = ["-q", "-c", str(config), "-p", "no:cacheprovider", "-p", "tests.conftest", "--timeout=1", str(path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], cwd=config.parent, capture_output=True, text=True, timeout=60
+    )
+    assert "test_hangs - Failed: Timeout (>1.0s)" in done.stdout, done.stdout + done.stderr
+    assert "1 failed, 1 passed" in done.stdout
+
+
+def test_a_child_never_returns_into_the_test_and_ends_with_it() -> None:
+    def fail(tell: int) -> None:
+        os.write(tell, b"fails")
+        raise SystemExit(0)
+
+    with child(fail) as failing, child(lambda tell: signal.pause()) as waiting:
+        assert (failing.read(), failing.read(), failing.wait()) == (b"fails", b"", 1)
+        assert Path(f"/proc/{waiting.pid}").exists()
+    assert not Path(f"/proc/{waiting.pid}").exists()
 
 
 def test_a_forked_process_has_a_pid_and_hears_signals() -> None:

@@ -21,6 +21,7 @@ from poolbook.adapters.machine.execution.supervisor.scratch import hand_over
 from poolbook.adapters.runtime import job_users
 from poolbook.adapters.runtime.hold_reasons import held_for_failure
 
+from ..children import child
 from ..pool.test_strangers import folder_of_all
 from .bench import Bench
 from .test_chirp import Client
@@ -63,19 +64,15 @@ def readable(place: Path) -> set[str]:
 
 def in_a_process(work: Callable[[], str]) -> str:
     """Return what `work` says in a process of its own."""
-    said, tell = os.pipe()
-    pid = os.fork()
-    if not pid:
+
+    def say(tell: int) -> None:
         try:
             os.write(tell, work().encode())
         except BaseException as error:
             os.write(tell, repr(error).encode())
-        finally:
-            os._exit(0)
-    os.close(tell)
-    os.waitpid(pid, 0)
-    with open(said) as file:
-        return file.read()
+
+    with child(say) as apart:
+        return apart.read().decode()
 
 
 @contextmanager
@@ -133,17 +130,17 @@ def test_one_thread_that_acts_as_a_user_leaves_the_others_roots_rights(place: Pa
     go = threading.Event()
 
     def look() -> None:
-        go.wait()
+        go.wait(60)
         seen.append(readable(place))
 
     before = threading.Thread(target=look)
     before.start()
     with acting(RIGHTS):
         go.set()
-        before.join()
+        before.join(60)
         after = threading.Thread(target=look)  # a thread has the rights of the one that makes it
         after.start()
-        after.join()
+        after.join(60)
     assert seen == [{"groups", "others", "roots"}, {"groups"}]
 
 

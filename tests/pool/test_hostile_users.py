@@ -7,10 +7,12 @@ import os
 import pwd
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from ..children import child
 from ..execution.bench import runs
 from .test_strangers import folder_of_all
 from .test_users import CONF, OTHER, OWNER, ForAll
@@ -42,37 +44,33 @@ def test_a_program_that_has_become_a_fifo_keeps_nobody_waiting(pool: ForAll) -> 
     assert pool.ran(OTHER, "echo on") == ["on"]
 
 
-def leases(user: pwd.struct_passwd, path: Path) -> int:
-    """Have a process of the user's that has a lease of a file; return its pid."""
+@contextmanager
+def leased(user: pwd.struct_passwd, path: Path) -> Iterator[None]:
+    """Have a process of the user's that has a lease of a file meanwhile."""
     os.chown(path, user.pw_uid, user.pw_gid)
-    told, tell = os.pipe()
-    pid = os.fork()
-    if not pid:
+
+    def lease(tell: int) -> None:
         os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
         os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
         signal.signal(signal.SIGIO, signal.SIG_IGN)
         fcntl.fcntl(os.open(path, os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
         os.write(tell, b"leased")
         signal.pause()
-    os.close(tell)
-    with open(told, "rb") as file:
-        assert file.read(6) == b"leased"
-    return pid
+
+    with child(lease) as holder:
+        assert holder.read() == b"leased"
+        yield
 
 
 def test_a_program_that_its_user_keeps_from_being_opened_keeps_nobody_else_waiting(pool: ForAll) -> None:
     """Who has a lease of a file (fcntl(2)) makes others wait that open it, as a file system of a user's own would."""
     cluster = pool.submit(OWNER, "echo ran", "hold = true")
     name, home = pool.name, pool.home(OWNER)
-    pid = leases(OWNER, home / f"{name}.sh")
-    try:
+    with leased(OWNER, home / f"{name}.sh"):
         pool.says(OWNER, "release", str(cluster))
         pool.wait_for((home / f"{name}.out").exists)
         assert pool.ran(OTHER, "echo on") == ["on"]
         assert (home / f"{name}.out").read_text() == ""
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
     assert pool.ends(cluster) == ""
     assert (home / f"{name}.out").read_text() == "ran\n"
 

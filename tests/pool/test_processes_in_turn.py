@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook import AlreadyServed, Behaviour, Log, LogError, Pool
+from poolbook import AlreadyServed, Log, LogError, Pool
 from poolbook.domain.events import ClusterSubmitted
 
 from .. import forked
@@ -129,18 +128,24 @@ def test_a_pool_of_real_jobs_answers_commands_while_it_runs(folder: Folder) -> N
         assert command.communicate(10) == ("All jobs in cluster 1 have been marked for removal\n", "")
 
 
-def test_workers_that_were_forked_before_the_pool_was_opened_take_turns(place: Place) -> None:
-    """As gunicorn's, each of which opens the log for each request."""
-    with Pool.open(place.url, user="alice", uid_domain="x.org") as pool:
-        pool.submit(WORK)
-    with multiprocessing.get_context("fork").Pool(3) as workers:
-        clusters = workers.map(_request, [place.url] * 9, chunksize=1)
-    assert sorted(clusters) == list(range(2, 11))
-
-
-def _request(url: str) -> int:
+WORKERS = f"""
+import multiprocessing, sys
+from poolbook import Behaviour, Pool
+def request(url):
     with Pool.open(url, user="alice", behave=lambda launch: Behaviour(60)) as pool:
-        return pool.submit(WORK)
+        return pool.submit({WORK})
+with Pool.open(sys.argv[1], user="alice", uid_domain="x.org") as pool:
+    pool.submit({WORK})
+with multiprocessing.get_context("fork").Pool(3) as workers:
+    print(*sorted(workers.map(request, [sys.argv[1]] * 9, chunksize=1)))
+"""
+
+
+def test_workers_that_were_forked_before_the_pool_was_opened_take_turns(place: Place) -> None:
+    """As gunicorn's, each of which opens the log for each request. Their parent is a process of its own: forked from
+    the tests', they would have what other tests left there, its threads' locks for example."""
+    done = forked.run(["-c", WORKERS, place.url])
+    assert (done.stdout, done.stderr) == (" ".join(map(str, range(2, 11))) + "\n", "")
 
 
 def test_a_pool_where_no_lock_can_be_made_is_not_opened(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from poolbook.domain.events import ClusterSubmitted, Event
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports.log import EventStore as Store
 
+from ..children import child
 from ..domain.test_invariants import as_plain
 from ..stores.places import KINDS, Place, place_of
 
@@ -427,28 +428,23 @@ def test_a_log_may_be_read_by_several_threads(place: Place) -> None:
 
 def test_a_forked_process_cannot_use_the_pool_and_does_not_keep_its_log(tmp_path: Path) -> None:
     url = str(tmp_path / "pool.db")
-    ready, told = os.pipe()
-    with opened(Place("sqlite", url, None)) as pool, Log.open(url) as log:
-        pool.submit(WORK)
-        child = os.fork()
-        if child == 0:
-            code = 1
-            with suppress(BaseException):
+    with ExitStack() as stack:
+        with opened(Place("sqlite", url, None)) as pool, Log.open(url) as log:
+            pool.submit(WORK)
+
+            def use_both(tell: int) -> None:
                 for thing in (pool, log):
-                    with suppress(LogClosed):
+                    with pytest.raises(LogClosed):
                         thing.jobs()
-                        os._exit(2)
                     thing.close()
-                code = 0
-            os.write(told, bytes([code]))
-            signal.pause()
-        assert os.read(ready, 1) == b"\0"
-        assert pool.submit(WORK) == 2
-    try:
+                os.write(tell, b"closed")
+                signal.pause()
+
+            forked = stack.enter_context(child(use_both))
+            assert forked.read() == b"closed"
+            assert pool.submit(WORK) == 2
         opened(Place("sqlite", url, None), wait=1).close()  # although the child, which inherited all, still lives
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        assert Path(f"/proc/{forked.pid}").exists()
 
 
 def test_an_asynchronous_pool_serves_several_event_loops_and_closes_once(place: Place) -> None:

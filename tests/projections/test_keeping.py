@@ -6,7 +6,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from poolbook.domain.ports.log import EventStore, LogError, LogUnavailable
 from poolbook.projections.checkpoint import read_checkpoint, write_checkpoint
 from poolbook.projections.schema import FORMAT
 
+from ..children import child, exit_code
 from .pools import Pool, busy_pool, dump, folded
 
 BATCH = 30
@@ -45,18 +46,6 @@ def held(url: str) -> dict[str, list[tuple[object, ...]]]:
     """What a reader of the views finds."""
     with views_current(url) as views:
         return dump(views.connection, but="tracking")
-
-
-def in_a_child(work: Callable[[], object]) -> int:
-    """Do it in another process; return how that ended."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def statements(url: str, path: str, stop_at: int | None = None) -> int:
@@ -87,7 +76,7 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
     positions = set()
     for stop_at in {0, *range(step - 1, total, step)}:
         path = str(tmp_path / f"{stop_at}.views")
-        assert in_a_child(partial(statements, url, path, stop_at)) == -signal.SIGKILL
+        assert exit_code(partial(statements, url, path, stop_at)) == -signal.SIGKILL
         with closing(open_tables(path)) as tables:
             if tables.execute("PRAGMA user_version").fetchone()[0]:
                 position = read_checkpoint(tables).position
@@ -102,22 +91,14 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
 
 
 def test_several_processes_may_bring_the_same_views_forward(url: str) -> None:
-    def catch_up_here() -> None:
+    def catch_up_here(_: int) -> None:
         path = views_path(url)
         with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(path)) as tables:
             catch_up(log, tables, shared=True, batch=3)
 
-    children = []
-    for _ in range(4):
-        child = os.fork()
-        if child == 0:
-            try:
-                catch_up_here()
-                os._exit(0)
-            except BaseException:
-                os._exit(1)
-        children.append(child)
-    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0, 0, 0, 0]
+    with ExitStack() as stack:
+        children = [stack.enter_context(child(catch_up_here)) for _ in range(4)]
+        assert [one.wait() for one in children] == [0, 0, 0, 0]
     assert held(url) == truth(url)
 
 

@@ -15,6 +15,8 @@ from poolbook.adapters.runtime import pool_client
 from poolbook.adapters.stores.log_paths import WriterLock, log_paths
 from poolbook.domain.ports.log import LogError
 
+from ..children import child
+
 CONTENDERS = 12
 
 
@@ -55,23 +57,22 @@ def test_who_does_not_wait_does_not_go_before_who_does(tmp_path: Path) -> None:
 def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
     writer, later = (WriterLock(str(tmp_path / "pool.db")) for _ in range(2))
     assert writer.take()
-    ready, told = os.pipe()
-    killed = os.fork()
-    if not killed:
+
+    def wait_in_line(tell: int) -> None:
         waiting = WriterLock(str(tmp_path / "pool.db"))
         waiting.take_in_turn()
-        os.write(told, b".")
+        os.write(tell, b".")
         signal.pause()
-    os.read(ready, 1)
-    assert not later.take_in_turn()
-    writer.give_up()
-    assert not later.take_in_turn()
-    os.kill(killed, signal.SIGKILL)
-    os.waitpid(killed, 0)
-    assert later.take_in_turn()
-    later.give_up()
-    os.close(ready)
-    os.close(told)
+
+    with child(wait_in_line) as killed:
+        assert killed.read() == b"."
+        assert not later.take_in_turn()
+        writer.give_up()
+        assert not later.take_in_turn()
+        killed.kill()
+        killed.wait()
+        assert later.take_in_turn()
+        later.give_up()
 
 
 def test_a_command_that_waited_in_vain_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from poolbook.adapters.runtime.userlog.writer import PROGRESS, UserLogError, Use
 from poolbook.domain import events as e
 from poolbook.domain.events import Event
 
+from ..children import child, exit_code
 from .pool import JOB, events_of
 
 Story = list[tuple[int, Event]]
@@ -70,17 +71,6 @@ def resume(tmp: Path, events: Story) -> None:
     writer(tmp).start(events)
 
 
-def child(work: Callable[[], None]) -> int:
-    """Do something in a process of its own; the signal that ended it, or 0."""
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        finally:
-            os._exit(0)
-    return os.waitpid(pid, 0)[1] & 127
-
-
 def killed_at(size: int, work: Callable[[], None]) -> int:
     """Do something until a file would grow beyond `size`: then the kernel ends it, having written up to there."""
 
@@ -90,7 +80,7 @@ def killed_at(size: int, work: Callable[[], None]) -> int:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
         work()
 
-    return child(limited)
+    return -exit_code(limited)
 
 
 # Written once
@@ -200,16 +190,17 @@ def test_what_is_no_file_is_not_looked_through(tmp_path: Path) -> None:
 def test_two_writers_at_once_leave_whole_events_of_both(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     events = story(log, clusters=100)
-    pid = os.fork()
-    if not pid:
+
+    def write_others(_: int) -> None:
         for _ in range(300):
             with open(log, "a") as file:
                 file.write(OTHER)
-        os._exit(0)
-    ours = writer(tmp_path)
-    for at in range(len(events)):
-        ours.write(events[at : at + 1])
-    os.waitpid(pid, 0)
+
+    with child(write_others) as other:
+        ours = writer(tmp_path)
+        for at in range(len(events)):
+            ours.write(events[at : at + 1])
+        assert other.wait() == 0
     found = events_of(log.read_text())
     assert "".join(event for event in found if event != OTHER) == texts(events)[str(log)]
     assert found.count(OTHER) == 300
@@ -230,22 +221,15 @@ def test_kills_at_random_instants_are_made_good(tmp_path: Path) -> None:
     log, other = tmp_path / "job.log", tmp_path / "other.log"
     events = story(log, clusters=300, other=other)
 
-    def work() -> None:
+    def work(_: int) -> None:
         ours = writer(tmp_path)
         ours.start(events[: ours._progress.until])
         for position in range(ours.position, len(events)):
             ours.write(events[position : position + 1])
 
     for moment in range(12):
-        pid = os.fork()
-        if not pid:
-            try:
-                work()
-            finally:
-                os._exit(0)
-        time.sleep(0.004 + 0.003 * moment)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        with child(work):
+            time.sleep(0.004 + 0.003 * moment)
     writer(tmp_path).start(events)
     assert {str(log): log.read_text(), str(other): other.read_text()} == texts(events)
 
@@ -272,7 +256,7 @@ def test_a_full_disk_leaves_whole_events_and_is_reported(tmp_path: Path) -> None
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # refused, as Python ignores the signal
         writer(tmp_path).write(events)
 
-    assert child(work) == 0
+    assert exit_code(work) == 0
     late = writer(tmp_path)
     for failure in late.failures:
         kept = events_of(Path(failure.path).read_text())
