@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
+from ..condor_tools.options import data_text, named
 from ..condor_tools.tool_options import ToolEnded, read, tool
 from ..machine.host import CONDOR_VERSION, user_name
 from .common import pool_log
@@ -28,12 +29,6 @@ _TYPES: Final = ("schedd", "collector", "startd", "negotiator", "master")
 _HEAD: Final = "         Instruction Authentication Encryption Integrity Decision Identity"
 
 
-class _Answer(NamedTuple):
-    token: str
-    allowed: bool
-    user: str
-
-
 def ping(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
     daemon = arguments.value("type", arguments.value("subsystem", "schedd")).lower()
@@ -43,11 +38,15 @@ def ping(argv: Sequence[str]) -> int:
     levels = {token: _level(token) for token in tokens}
     url = pool_log(arguments, "ERROR: couldn't locate {name}!\n", "ERROR: unknown host {name}\n")
     user, allowed = _user(url)
-    answers = [_Answer(token, levels[token] in allowed, user) for token in tokens]
-    form = _table if arguments.has("table") else _paragraph if arguments.has("verbose") else _sentence
-    if not arguments.has("quiet"):
-        print(*([_HEAD] if arguments.has("table") else []), *(form(answer, daemon) for answer in answers), sep="\n")
-    return 0 if all(answer.allowed for answer in answers) else 1
+    form = arguments.chosen("table") or arguments.chosen("verbose") or "plain"
+    texts = named(data_text("tools", "ping_answers").splitlines())
+    if form == "table" and not arguments.has("quiet"):
+        print(_HEAD)
+    for token in tokens if not arguments.has("quiet") else ():
+        text = texts[form if levels[token] in allowed else f"{form} failed"].encode().decode("unicode_escape")
+        command = _SAMPLES.get(token, token)
+        print(text.format(token=token, user=user, daemon=daemon, command=command, version=CONDOR_VERSION))
+    return 0 if allowed.issuperset(levels.values()) else 1
 
 
 def _level(token: str) -> str:
@@ -69,35 +68,3 @@ def _user(url: str) -> tuple[str, frozenset[str]]:
     owners = settings.get(SUPER_USERS, "").replace(",", " ").split()
     name = user_name()
     return f"{name}@{settings.get(UID_DOMAIN, '')}", _OWNERS if name in owners else _USERS
-
-
-def _sentence(answer: _Answer, daemon: str) -> str:
-    if not answer.allowed:
-        return f"{answer.token} failed!  Use -verbose for more information."
-    ways = "no encryption, no integrity, and FS"
-    return f"{answer.token} command using ({ways}) succeeded as {answer.user} to local {daemon}."
-
-
-def _paragraph(answer: _Answer, daemon: str) -> str:
-    if not answer.allowed:
-        return f"{answer.token} failed!\n{answer.user} is none of the pool's owners (QUEUE_SUPER_USERS)\n"
-    return (
-        f"Destination:                 local {daemon}\n"
-        f"Remote Version:              {CONDOR_VERSION}\n"
-        f"Local  Version:              {CONDOR_VERSION}\n"
-        "Session ID:                  \n"
-        f"Instruction:                 {answer.token}\n"
-        f"Command:                     {_SAMPLES.get(answer.token, answer.token)}\n"
-        "Encryption:                  none\n"
-        "Integrity:                   none\n"
-        "Authenticated using:         FS\n"
-        "All authentication methods:  FS\n"
-        f"Remote Mapping:              {answer.user}\n"
-        "Authorized:                  TRUE\n"
-    )
-
-
-def _table(answer: _Answer, _: str) -> str:
-    if not answer.allowed:
-        return f"{answer.token:>20}           FAIL       FAIL      FAIL     FAIL FAIL  (use -verbose for more info)"
-    return f"{answer.token:>20}{'FS':>15}{'none':>11}{'none':>10}    ALLOW {answer.user}"

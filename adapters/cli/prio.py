@@ -25,13 +25,6 @@ class PrioRequest(NamedTuple):
     selection: JobSelector
     arguments: Arguments
 
-    @property
-    def json(self) -> bool:
-        return self.arguments.has("json")
-
-    def new(self, old: int) -> int:
-        return old + self.step if self.priority is None else self.priority
-
 
 def read(argv: Sequence[str]) -> PrioRequest:
     """Parse a command line. Raise `UsageError` if no priority or no job is named."""
@@ -71,7 +64,7 @@ def answer(request: PrioRequest, changed: Iterable[tuple[ClusterOrJob, int]] = (
     there = {job for job, _ in done} | {ClusterOrJob(job.cluster) for job, _ in done}
     missing = [wanted for wanted in request.selection.ids if wanted not in there]
     out = ""
-    if request.json:
+    if request.arguments.has("json"):
         from json import dumps
 
         rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in done]

@@ -13,19 +13,12 @@ from contextlib import redirect_stdout
 from typing import Final, NamedTuple
 
 from ..bounded_text import read_input, read_text
+from ..condor_tools.options import data_text
 from ..condor_tools.tool_options import ToolEnded, usage_of
 from .submit import submitted_by_tool
 
 _SHORT: Final = "A:a:b:c:d:e:f:hi:Ij:l:m:M:N:o:p:q:r:S:t:v:VW:z"
 _LONG: Final = ("condor-keep-files", "cwd", "help", "hold_jid=", "print", "shell=", "test", "verbose", "version", "wd=")
-_VERSION: Final = """\
-condor_qsub 0.2
-
-This script is released under the Apache V2.0 License. It was
-written by Michael Hanke <michael.hanke@gmail.com> and 
-Samuel Friedman <samf@cs.wisc.edu>
-
-"""
 _REFUSED: Final = {
     "I": "jobs have no terminal yet",
     "verbose": "-print -test shows the submit file",
@@ -59,7 +52,7 @@ def qsub(argv: Sequence[str]) -> int:
     if asked.has("help"):
         raise ToolEnded(0, out=usage_of("qsub"))
     if asked.has("version"):
-        raise ToolEnded(0, out=_VERSION)
+        raise ToolEnded(0, out=data_text("tools", "qsub_version"))
     for name, why in _REFUSED.items():
         if asked.has(name):
             raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {why}\n")
@@ -341,28 +334,16 @@ def _told(*words: str) -> str:
     return told.getvalue().strip()
 
 
-_SENTINEL: Final = """\
-while [ -n "$(condor_q {jobs} -af JobStatus)" ]; do sleep 1; done
-for job in {jobs}; do
-    case "$(condor_history $job -af JobStatus ExitCode | sort -u | tr '\\n' ,)" in
-        *'4 100,'*|*'3 '*|'') condor_rm {held}; exit 1;;
-    esac
-done
-condor_release {held}
-"""
-"""What a sentinel runs: it waits for jobs, and releases the one that waits for them, or removes it if one failed (SGE:
-ended with 100) or was removed."""
-
-
 def _sentinel(jobs: Sequence[str], held: str) -> str:
-    """Return the description of a job of the local universe that releases ``held`` when the others have ended."""
+    """Return the description of a job of the local universe, the sentinel: it waits for jobs, and releases the one that
+    waits for them, or removes it if one failed (SGE: ended with 100) or was removed."""
     from .common import default_log
     from .tools import tools_folder
 
     log = default_log()
     named = log if "://" in log else os.path.abspath(log)
     path = f"{tools_folder()}:{os.environ.get('PATH', os.defpath)}"
-    script = _SENTINEL.format(jobs=" ".join(jobs), held=held)
+    script = data_text("tools", "qsub_sentinel").format(jobs=" ".join(jobs), held=held)
     number, file = tempfile.mkstemp(prefix=f"cluster{held}_sentinel.")
     with os.fdopen(number, "w", errors="surrogateescape") as out:
         out.write(f'#!/bin/sh\nexport PATH={shlex.quote(path)} POOLBOOK_LOG={shlex.quote(named)}\nrm "$0"\n{script}')

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ..condor_tools.options import Arguments, ToolError, command_table, parse
+from ..condor_tools.tool_options import usage_of
 from .common import called, log_of, log_option
 from .main import COMMANDS, INSTEAD, PREFIX, SAME, TOOLS, UNSUPPORTED, tool_name
 
@@ -154,27 +155,17 @@ def _stop(url: str) -> int:
     return 0
 
 
-_VERSION_HELP: Final = """\
-Usage: condor_version [options]
-   If no options are specified, print the version and platform strings
-   where the tool was built.  Valid options are:
-   -help	(this message)
-   -arch	(print the ARCH string)
-   -opsys	(print the OPSYS string)
-"""
-
-
 def condor_version(argv: Sequence[str]) -> int:
     """Print what condor_version prints, for programs that look for a version."""
     from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
 
     if argv[:1] == ["-help"]:
-        sys.stderr.write(_VERSION_HELP)
+        sys.stderr.write(usage_of("version"))
         return 0
     shown = {"-arch": architecture, "-opsys": operating_system}
     unknown = [word for word in argv if word not in shown]
     if unknown:
-        sys.stderr.write(f"ERROR: unrecognized argument: '{unknown[0]}'\n{_VERSION_HELP}")
+        sys.stderr.write(f"ERROR: unrecognized argument: '{unknown[0]}'\n{usage_of('version')}")
         return 1
     lines = [shown[word]() for word in argv] or [CONDOR_VERSION, condor_platform()]
     print("\n".join(lines))

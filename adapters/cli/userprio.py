@@ -34,6 +34,7 @@ from ..condor_tools.options import (
     UsageError,
     command_table,
     parse,
+    sections,
     whole_number,
 )
 from ..runtime.accounting_records import Record, ad_of, of_texts, rolled_up
@@ -47,38 +48,23 @@ if TYPE_CHECKING:
 
 
 class _Edit(NamedTuple):
-    """An option that changes something."""
+    """An option that changes something: a row of ``edits`` in its command's file."""
 
     kind: str  #: the request that it makes
     name: str  #: the field of ``SetSubmitter`` that is set
+    least: str  #: the least of its values, which are whole numbers; else ``any``, or nothing if it has none
     done: str  #: the answer, with the user and the value
-    whole: bool = False  #: whether the value is a whole number, from ``least``; else any number
-    least: int = 0
     lent: str = ""  #: the answer if the value has a duration in seconds; empty: it can have none
 
 
-_SET, _RESET, _DELETE = "SetSubmitter", "ResetUsage", "DeleteSubmitter"
-_LENT = "Set {} lease on {{user}} to {{value:{}}} for {{seconds}} seconds"
+def _edits() -> Iterator[tuple[str, _Edit]]:
+    for row in sections("userprio")["edits:"]:
+        name, request, *answers = row.split("  ")
+        kind, field, least = (*request.split(" "), "", "")[:3]
+        yield name, _Edit(kind, field, least, *answers)
 
-EDITS: dict[str, _Edit] = {
-    "setprio": _Edit(_SET, "priority", "The priority of {user} was set to {value:f}"),
-    "setfactor": _Edit(
-        _SET, "factor", "The priority factor of {user} was set to {value:f}", lent=_LENT.format("priority-factor", "f")
-    ),
-    "setfloor": _Edit(_SET, "floor", "The floor of {user} was set to {value:d}", True, 0, _LENT.format("floor", "d")),
-    "setceiling": _Edit(
-        _SET, "ceiling", "The ceiling of {user} was set to {value:d}", True, -1, _LENT.format("ceiling", "d")
-    ),
-    "setaccum": _Edit(_SET, "usage", "The Accumulated Usage of {user} was set to {value:f}"),
-    "setbegin": _Edit(_SET, "begin", "The Begin Usage Time of {user} was set to {value:d}", True),
-    "setlast": _Edit(_SET, "last", "The Last Usage Time of {user} was set to {value:d}", True),
-    "cancelfactorlease": _Edit(_SET, "factor", "Cancelled priority-factor lease for {user}"),
-    "cancelfloorlease": _Edit(_SET, "floor", "Cancelled floor lease for {user}"),
-    "cancelceilinglease": _Edit(_SET, "ceiling", "Cancelled ceiling lease for {user}"),
-    "resetusage": _Edit(_RESET, "", "The accumulated usage of {user} was reset"),
-    "resetall": _Edit(_RESET, "", "The accumulated usage was reset for all users"),
-    "delete": _Edit(_DELETE, "", "The accountant record named {user} was deleted"),
-}
+
+EDITS = dict(_edits())
 """The options that change something, with their requests and answers."""
 
 
@@ -117,10 +103,10 @@ def _request(command: ToolSyntax, given: Given, duration: Given | None) -> Userp
     body: dict[str, Any] = {"kind": edit.kind}
     if given.values:
         submitter(given.spelled, user)
-    if edit.kind == _RESET:
+    if edit.kind == "ResetUsage":
         return UserprioChange({**body, "submitters": [user] if user else []}, edit.done.format(user=user))
     body["submitter"] = user
-    if edit.kind == _DELETE:
+    if edit.kind == "DeleteSubmitter":
         return UserprioChange(body, edit.done.format(user=user))
     body["name"] = edit.name
     if len(given.values) == 1:
@@ -145,8 +131,8 @@ def submitter(option: str, name: str) -> str:
 
 
 def _value(command: ToolSyntax, given: Given, edit: _Edit) -> int | float:
-    if edit.whole:
-        return whole_number(command, given._replace(values=given.values[1:]), edit.least)
+    if edit.least != "any":
+        return whole_number(command, given._replace(values=given.values[1:]), int(edit.least))
     try:
         value = float(given.values[1])
     except ValueError:

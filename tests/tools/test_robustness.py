@@ -99,4 +99,4 @@ def test_a_priority_is_read_or_says_what_is_wrong(argv: list[str]) -> None:
         request = prio.read(argv)
     except (Help, UsageError, Version):
         return
-    assert isinstance(request.new(0), int)
+    assert isinstance(request.step if request.priority is None else request.priority, int)
